@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from trainables.backbones import Backbone
-from trainables.composition import Origin
+from trainables.composition import Origin, SavedVector
 from trainables.config import Precision
 from trainables.data import Benchmark, Task, described
 from trainables.evaluation import accuracies
@@ -168,6 +168,21 @@ class IncrementalSequence:
             class_names=self.benchmark.spec.class_names[task.classes.start : task.classes.stop],
             transform=described(self.benchmark.evaluation[0].transform, self.backbone.input.size),
         )
+
+    def continue_after(self, vectors: Sequence[SavedVector], accuracies: Sequence[Sequence[float]]) -> None:
+        """Continue after the first tasks as another sequence has finished them; call it before any task.
+
+        Only where the two sequences are equal up to there, the next tasks are those of an unbroken one.
+
+        Args:
+            vectors: The task vectors of the finished tasks, in order.
+            accuracies: After each of them the accuracy on every task so far, percent.
+        """
+        assert isinstance(self.method, Composable), "only such methods leave vectors"
+        self.method.continue_after(vectors)
+        self.accuracies = [list(row) for row in accuracies]
+        if self.left_out is not None:
+            self.left_out.vectors = list(vectors)
 
     def _accuracy_metrics(self) -> dict[str, float]:
         names, last = self.benchmark.metrics, self.accuracies[-1]

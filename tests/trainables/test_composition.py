@@ -195,7 +195,7 @@ class TestComposed:
         composition, saved = Composition(vectors.theta_0), []
         for seed in range(count):
             saved.append(learn(vectors, seed))
-            composition.add(vectors)
+            composition.add(vectors.dense)
         found = composed(vectors.theta_0, saved, [1 / count] * count)
         loaded = Composition(vectors.theta_0)
         loaded.load_state(composition.state())

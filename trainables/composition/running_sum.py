@@ -5,6 +5,8 @@ Source: the paper, eq. (composition_base) with w_t = 1/T, and section Computatio
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -21,10 +23,10 @@ class Composition:
         self.count = 0
 
     @torch.no_grad()
-    def add(self, vectors: TaskVectors) -> None:
-        """Add the current task vector."""
+    def add(self, dense: Callable[[str], Tensor]) -> None:
+        """Add a task vector; `dense` returns its tau on a tuned weight, `(out, in)`."""
         for name, total in self.sums.items():
-            total += vectors.dense(name)
+            total += dense(name)
         self.count += 1
 
     def apply(self, vectors: TaskVectors, weight: float) -> None:

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from checked_input.bounds import CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
+from checked_input.bounds import BATCH, CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, names_of, text_of
 from trainables.user_code import is_code
@@ -22,6 +22,7 @@ _BOUNDS = {
     "classes_per_task": CLASSES_PER_TASK,
     "class_order": SEED,
     "epochs": EPOCHS,
+    "batch_size": BATCH,
     "max_image_bytes": Bounds(1, 2**31),
 }
 
@@ -36,6 +37,7 @@ class BenchmarkRef:
     class_order: int | tuple[str, ...] | None = None  # seed of a random order, or all names; None keeps label order
     task: tuple[NamedTask, ...] | None = None  # the classes of each task, in order; instead of the three above
     epochs: int | None = None  # of fine-tuning per task
+    batch_size: int | None = None  # examples per optimiser step
     variant: str | None = None  # of a published dataset
     partial: bool = False  # accepts a copy with fewer images than the published dataset
     skip_broken: bool = False  # leaves out unreadable images

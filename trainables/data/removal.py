@@ -53,6 +53,17 @@ class Removal:
         whole = len(self.task_classes) - len(self.touched)
         return tuple(0.0 if task in self.touched else 1 / whole for task in self.tasks)
 
+    def learned_from(self, *, alone: bool) -> list[int]:
+        """Return the tasks that are left, and whose learning has read forgotten images or what came of them.
+
+        Those are the tasks with such images, and every task after them. `alone` says that each task is learned by
+        itself, with a classifier of all classes: then only the other classes of a task with such images have read
+        them, but to learn these again without a class, all tasks need a classifier without it.
+        """
+        if alone:
+            return self.tasks if self.partial else []
+        return [task for task in self.tasks if task >= self.touched[0]]
+
     def left_of(self, task: int) -> list[int]:
         """Return the classes that are left of a task, positions in the old class order."""
         return [c for c in self.task_classes[task - 1] if c not in self.forgotten]

@@ -82,7 +82,7 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
     if ref.path is None:
         return source
     images = images_per_task(source)
-    batch_size = batch_size_of(images)
+    batch_size = batch_size_of(images) if ref.batch_size is None else ref.batch_size
     epochs = epochs_of(steps_of(images, batch_size)) if ref.epochs is None else ref.epochs
     return replace(source, batch_size=batch_size, epochs=epochs)
 
@@ -122,6 +122,8 @@ def _with_options(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource
         changes |= {"num_tasks": tasks, "sizes": (), "task_names": ()}
     if ref.epochs is not None:
         changes["epochs"] = ref.epochs
+    if ref.batch_size is not None:
+        changes["batch_size"] = ref.batch_size
     if ref.task is not None:
         changes |= _grouped(source, ref, ref.task)
     elif isinstance(ref.class_order, tuple):

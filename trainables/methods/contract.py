@@ -30,6 +30,8 @@ class Capabilities:
         writes_artifacts: The method writes files after every task; see `ArtifactWriter`.
         rehearsal: The method keeps examples of past tasks and trains on them again.
         tasks_to_peak: Number of tasks until memory use has peaked; a pilot runs so many.
+        whole_classifier: Each task trains a classifier of all classes, those of other tasks included, alone from
+            theta_0. So a task depends on the number of classes, and on no image of another task.
     """
 
     composable: bool = False
@@ -37,6 +39,7 @@ class Capabilities:
     writes_artifacts: bool = False
     rehearsal: bool = False
     tasks_to_peak: int = 1
+    whole_classifier: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,5 +204,12 @@ class Composable(Method, Protocol):
         """Return a context in which `predict` is by another composition of all finished task vectors.
 
         The classifier stays as it is, but for the rows that are a part of the vectors.
+        """
+        ...
+
+    def continue_after(self, vectors: Iterable[SavedVector]) -> None:
+        """Continue after finished tasks, in order, from their task vectors; the method has learned no task yet.
+
+        The state is that of the method that has learned them, bit for bit on its device.
         """
         ...

@@ -59,7 +59,7 @@ register(MethodEntry("coda", coda.CODAConfig, Capabilities(), coda.build, valida
 register(MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=apt.validate))
 
 _SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a copy of the trained one
-_VECTORS = Capabilities(composable=True, writes_artifacts=True)
+_VECTORS = Capabilities(composable=True, writes_artifacts=True, whole_classifier=True)
 register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate))
 register(MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate))
 register(MethodEntry("tmc", tmc.TMCConfig, _VECTORS, tmc.TMC))

@@ -20,7 +20,7 @@ the two its own TMC minimised.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +127,13 @@ class TMC:
         self._other = weighted_sum(whole, vectors, weights)
         yield
         self._other = None
+
+    def continue_after(self, vectors: Iterable[SavedVector]) -> None:
+        """Continue after finished tasks, in order, from their task vectors."""
+        for vector in vectors:
+            for name, total in self.sums.items():
+                total += vector.parameters[name]["tau"].to(total.device)
+            self.count += 1
 
     def vector(self, origin: Origin) -> SavedVector:
         """Return tau_t; its head and anchor are the task's rows of the classifier with and without tau_t."""

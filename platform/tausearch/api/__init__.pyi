@@ -18,6 +18,7 @@ from .requests import (
     with_fields_of,
     within,
 )
+from .retraining import StoppedError
 from .searches import (
     SearchResult,
     SearchRun,
@@ -45,6 +46,7 @@ __all__ = [
     "ResumeRequest",
     "SearchRequest",
     "SearchResult",
+    "StoppedError",
     "TrainRequest",
     "allow_code",
     "check_dataset",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tausearch import models
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.requests import ComposeRequest, EditRequest, allow_named, with_fields_of
+from tausearch.api.retraining import RetrainingPlan, plan_retraining
 from tausearch.models import CompositionResult, EditResult, MergeConfig, Pools
 from tausearch.presentation import LongWork, say_unreadable, tool
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
@@ -63,6 +64,7 @@ def compose_with(request: ComposeRequest) -> Composed:
 
     Raises:
         InputError: Before any work, if something in the request is wrong, or the vectors do not fit together.
+        StoppedError: If a signal has stopped the training of `retrain_later`; the same call continues it.
     """
     parameters, storage = _rule_parameters(request), open_storage(request.storage, write=False)
     folder = None if request.export is None else Path(request.export)
@@ -72,18 +74,24 @@ def compose_with(request: ComposeRequest) -> Composed:
         raise InputError("--form: says what to export, so it goes with --export FOLDER or --register alone")
     pools = open_pools(storage, request.runs, request)
     removal = None if request.forget is None else _removal(request, request.forget, pools)
-    left = pools if removal is None else models.reduced(pools, removal)
-    merge = _merge(request, pools) if removal is None else models.forgetting(removal)
+    again = _retraining(request, pools, removal, storage)
+    if removal is None:
+        merge, left = _merge(request, pools), pools
+    else:
+        merge = models.forgetting(removal, retrained=again is not None)
+        left = pools if again is not None else models.reduced(pools, removal)
     merge = merge.merged_by(request.rule, parameters)
     forms = models.chosen_forms(request.forms, left, merge)
     if request.register and _run_of(pools) is None:
         raise InputError("--register: needs a final run of this storage; exported vectors have none")
+    if again is not None:
+        left = _trained_again(again, request, storage)
     with nothing_left(folder), LongWork() as work:
         if removal is None:
             result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)))
         else:
             tick = work.start(merge.label, models.removal_steps(pools, removal))
-            result = models.evaluate_removal(pools, removal, merge, tick)
+            result = models.evaluate_removal(pools, removal, left, merge, tick, None if again is None else again.how)
         exported = {}
         if folder is not None:
             written = work.start("export", len(forms) * len(pools.by_seed))
@@ -92,8 +100,9 @@ def compose_with(request: ComposeRequest) -> Composed:
         # Without a wanted form whole networks are registered, or vectors of a method that has none.
         loadable: models.Form = "timm" if "timm" in forms else "vectors"
         result = result.model_copy(update={"registered": forms if request.forms else (loadable,)})
-    file, tracking_error = _save(storage, pools, result)
-    version = _register(storage, pools, result, file, tracking_error) if request.register else None
+    own = pools if again is None else left
+    file, tracking_error = _save(storage, own, result)
+    version = _register(storage, own, result, file, tracking_error) if request.register else None
     return Composed(result, file, exported, tracking_error, version, _trained(pools, result))
 
 
@@ -176,6 +185,28 @@ def _removal(request: ComposeRequest, forget: Sequence[str], pools: Pools) -> Re
     return models.removal_of(forget, pools.benchmark.spec)
 
 
+def _retraining(
+    request: ComposeRequest, pools: Pools, removal: Removal | None, storage: Storage
+) -> RetrainingPlan | None:
+    """Return the plan of `--retrain-later`; None if it was not asked for, or no task has to be trained again."""
+    if not request.retrain_later:
+        return None
+    if removal is None:
+        raise InputError("--retrain-later: goes with --forget, which says without which classes")
+    plan = plan_retraining(pools, removal, storage, request.data_root)
+    if plan is None:
+        say_unreadable("no task that is left has learned from the forgotten images: nothing is trained")
+    return plan
+
+
+def _trained_again(plan: RetrainingPlan, request: ComposeRequest, storage: Storage) -> Pools:
+    """Train what is left to train; returns the vectors of the new run."""
+    name = plan.run()
+    seeds = tuple(plan.before.by_seed)
+    options = EditRequest([name], seeds=seeds, backbone_weights=request.backbone_weights, data_root=request.data_root)
+    return replace(open_pools(storage, [name], options), network=plan.before.network)  # one network is in memory
+
+
 def _rule_parameters(request: ComposeRequest) -> Mapping[str, float]:
     """Check a rule and its parameters; returns the value of each."""
     allow_named(request)
@@ -253,7 +284,7 @@ def _register(
 def _exported(pools: Pools, result: CompositionResult) -> Iterator[Path]:
     """Yield a folder with the registered forms of a composition, for as long as the block runs."""
     forms = result.registered or ()
-    if result.removal is not None:
+    if result.removal is not None and result.removal.retrained is None:
         pools = models.reduced(pools, Removal(pools.benchmark.spec.task_classes, result.removal.forgotten))
     with LongWork() as work, TemporaryDirectory() as folder:
         model = Path(folder) / "model"

@@ -285,6 +285,8 @@ class ComposeRequest(EditRequest):
         coefficient: How to unlearn: "drop", "negate" or "subtract".
         forget: Classes to take out for good, by class name or task number (`task:2`, `class:2` where a text is both).
             The vectors of their tasks and their rows of the classifier are in no export.
+        retrain_later: Whether `forget` also trains again what has learned from the images of these classes, in a final
+            run of its own, which is composed and evaluated. A call that was stopped is continued by the same call.
         weights: A weight for each task, or for each task of `keep`; any numbers.
         rule: "linear", or a merging rule: "ties", "magnitude", "dare", "dare-ties", `MODULE:NAME`, or the name of one
             that an installed package brings.
@@ -300,6 +302,7 @@ class ComposeRequest(EditRequest):
     drop: Sequence[int | str] | None = within(bounds.TASKS, None)
     coefficient: str | None = None
     forget: Sequence[str] | None = None
+    retrain_later: bool = False
     weights: Sequence[float] | None = within(bounds.WEIGHT, None)
     rule: str = "linear"
     density: float | None = within(bounds.SHARE, None)

@@ -13,6 +13,7 @@ from checked_input.text_files import shown
 from tausearch import models
 from tausearch.api import ComposeRequest, EditRequest, FiguresRequest
 from tausearch.cli import completion, options, output
+from tausearch.cli.ending import leave
 from tausearch.cli.options import app
 from tausearch.presentation import LongWork, print_json, say_loading, say_unreadable, storage_words
 from tausearch.runs import DEFAULT_STORAGE, open_storage
@@ -45,6 +46,14 @@ def compose(
         list[str] | None,
         typer.Option(help="Take out these classes for good: class names or task numbers, such as zebra,3; repeatable."),
     ] = None,
+    retrain_later: Annotated[
+        bool,
+        typer.Option(
+            "--retrain-later",
+            help="With --forget: train again, in a run of its own, the tasks that have learned from these classes;"
+            " says the price first.",
+        ),
+    ] = False,
     weights: Annotated[str | None, typer.Option(help="A weight for each task, such as 0.3,0.3,-0.4.")] = None,
     rule: Annotated[
         str, typer.Option(help="linear, ties, magnitude, dare, dare-ties or MODULE:NAME.")
@@ -76,6 +85,7 @@ def compose(
         drop=_tasks("drop", drop),
         coefficient=coefficient,
         forget=forget,
+        retrain_later=retrain_later,
         weights=_numbers("weights", weights, float),
         rule=rule,
         density=density,
@@ -91,7 +101,11 @@ def compose(
     say_loading()
     from tausearch import api  # torch takes seconds to import; --help must not
 
-    done = api.compose_with(request)
+    try:
+        done = api.compose_with(request)
+    except api.StoppedError as error:
+        leave(error.number, False, "the same command", False)
+        raise
     if json:
         print_json(output.composed_as_dict(done))
     else:

@@ -1,4 +1,4 @@
-from .checkpoints import ready
+from .checkpoints import given_checkpoint, ready
 from .concurrency import concurrent_trials
 from .dispatcher import Dispatcher
 from .driver import Driver, drive, read_by_trials
@@ -6,6 +6,7 @@ from .durations import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of,
 from .interrupt import Interrupt
 from .previews import Preview, preview, preview_of
 from .queue import RunQueue, RunSource, SingleRun
+from .recorder import record_of
 from .run import Listener, Run
 from .storage_watch import StorageWatch
 
@@ -26,10 +27,12 @@ __all__ = [
     "cold_reevaluations",
     "cold_trials",
     "drive",
+    "given_checkpoint",
     "pace_of",
     "pace_of_trials",
     "preview",
     "preview_of",
     "read_by_trials",
     "ready",
+    "record_of",
 ]

@@ -22,6 +22,13 @@ def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
     return None
 
 
+def given_checkpoint(directory: RunDirectory, number: int) -> Path:
+    """Return the folder of a checkpoint from which a trial is to start in place of its first task; it is made."""
+    folder = directory.ray / "attempt-0-given" / directory.trial_folder(directory.name, number) / "checkpoint_000000"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def ready(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
     """Remove the checkpoints of ended trials that a killed driver left, and rename damaged files of the others.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tausearch.runs import (
+    FinalSpec,
     RunDirectory,
     RunSpec,
     RunStatus,
@@ -114,7 +115,9 @@ def bytes_of(folder: Path) -> int:
 def _if_alike(directory: RunDirectory, spec: RunSpec) -> RunStatus | None:
     there = read_spec(directory)
     keys = [(each.benchmark, each.method, each.protocol.backbone) for each in (there, spec)]
-    return read_status(directory) if keys[0] == keys[1] and there.name != spec.name else None
+    again = spec.retrained if isinstance(spec, FinalSpec) else None  # its tasks are those of the other run
+    alike = keys[0] == keys[1] or (again is not None and again.run_id == there.id)
+    return read_status(directory) if alike and there.name != spec.name else None
 
 
 def _finished(runs: Iterable[RunStatus]) -> Iterator[TrialSummary]:

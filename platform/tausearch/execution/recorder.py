@@ -8,7 +8,7 @@ from tausearch.execution.gauges import Gauges
 from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.run import Listener, Run
 from tausearch.presentation import draw_trial
-from tausearch.runs import Conclusion, Record, RunResult, TrialSummary, at_rest
+from tausearch.runs import Conclusion, Record, RunDirectory, RunResult, RunSpec, TrialSummary, at_rest
 from tausearch.tracking import Tracker
 from trainables.methods import get_method
 
@@ -25,7 +25,7 @@ class Recorder:
 
     def __init__(self, run: Run, after: Recorder | None = None) -> None:
         self.run = run
-        self.record = _record(run)
+        self.record = record_of(run.spec, run.directory)
         before = None if after is None else after.tracker
         self.tracker: Tracker = Tracker(run.spec, run.trials, run.storage, run.spec.tracking_uri, before, draw_trial)
 
@@ -70,10 +70,10 @@ class Recorder:
         )
 
 
-def _record(run: Run) -> Record:
-    spec = run.spec
+def record_of(spec: RunSpec, directory: RunDirectory) -> Record:
+    """Return the record of a run, for writing: its files have the columns of all metrics that its trials report."""
     return Record(
-        run.directory.record,
+        directory.record,
         {"run": spec.run_name, "benchmark": spec.benchmark, "method": spec.method},
         tasks=spec.protocol.tasks,
         names=spec.metrics,

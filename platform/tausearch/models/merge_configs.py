@@ -71,9 +71,13 @@ def dropping(count: int, tasks: Sequence[int], mode: UnlearningMode = "drop") ->
     return MergeConfig(label, tuple(own if t in tasks else 1 / count for t in range(1, count + 1)))
 
 
-def forgetting(removal: Removal) -> MergeConfig:
-    """Return the weights of the tasks that a removal leaves; the label has the places of the classes, from 1."""
-    return MergeConfig(f"forget-{_list([c + 1 for c in sorted(removal.forgotten)])}", removal.weights)
+def forgetting(removal: Removal, *, retrained: bool = False) -> MergeConfig:
+    """Return the weights of the tasks that a removal leaves; the label has the places of the classes, from 1.
+
+    Where tasks were trained again without the classes, each task that is left has a vector.
+    """
+    weights = uniform(len(removal.tasks)).weights if retrained else removal.weights
+    return MergeConfig(f"forget-{_list([c + 1 for c in sorted(removal.forgotten)])}", weights)
 
 
 def merge_config_of(

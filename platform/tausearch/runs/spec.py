@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
 
 from checked_input import bounds
 from checked_input.schema import Strict, read_model
@@ -55,6 +55,22 @@ class Reevaluate(Strict):
 
     best: Annotated[int, AfterValidator(bounds.REEVALUATED.checked)]
     runs: Annotated[int, AfterValidator(bounds.ROUNDS.checked)]
+
+
+class Retraining(Strict):
+    """How a final run trains tasks of another one again, on a benchmark without some of its classes.
+
+    Attributes:
+        run: The other run.
+        run_id: Its id.
+        forgotten: The classes that are left out: places in the class order of the other run, from 1.
+        kept: Number of first tasks that are taken over, because no image of these classes has reached them.
+    """
+
+    run: str
+    run_id: str
+    forgotten: tuple[PositiveInt, ...]
+    kept: NonNegativeInt
 
 
 Role = Literal["trial", "seed", "reevaluation"]
@@ -282,6 +298,7 @@ class FinalSpec(RunSpec):
         source: The search whose best configuration it trains, if any.
         tuned_on: The benchmark of that search.
         overrides: Values that replace the chosen ones (`--set`).
+        retrained: None unless it trains tasks of another run again.
     """
 
     role: ClassVar[Role] = "seed"
@@ -290,6 +307,7 @@ class FinalSpec(RunSpec):
     source: str | None = None
     tuned_on: str | None = None
     overrides: dict[str, Scalar] = {}
+    retrained: Retraining | None = None
 
     @model_validator(mode="after")
     def _has_a_seed_for_each_trial(self) -> FinalSpec:

@@ -48,7 +48,7 @@ def make_composable_run(
 ) -> RunDirectory:
     """Put a final run of three tasks into a storage root; of a seed that failed, two tasks have left their vectors.
 
-    The tasks are of two digits each, or those of a benchmark on disk, which is run with the embedded backbone.
+    The tasks are of two digits each, or those of another benchmark, which is run with the embedded backbone.
     """
     benchmark = SMALL if source is None else source.name
     return BuiltRuns.copy(_train, storage, name, method, tuple(seeds), tuple(failed), benchmark)
@@ -67,7 +67,7 @@ def _train(
         protocol=protocol_of(source.spec, 0, Backbone()),
         resources=Resources(),
         trials=len(seeds),
-        steps=3,
+        steps=source.num_tasks,
         fixed=SETTINGS[method],
         seeds=seeds,
         source="search",
@@ -75,7 +75,7 @@ def _train(
     )
     _, directory = create(spec, storage)
     trials = [_trained(benchmark, spec, directory, number, seed, seed in failed) for number, seed in enumerate(seeds)]
-    finish(spec, directory, trials, tasks=3)
+    finish(spec, directory, trials, tasks=source.num_tasks)
 
 
 def _trained(

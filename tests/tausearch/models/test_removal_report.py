@@ -107,7 +107,7 @@ def test_each_task_is_told_of_by_the_run_that_it_is_of(monkeypatch: pytest.Monke
     fixed = ({"regularise": "none"}, {}, None)
     specs = [None if each is None else SimpleNamespace(fixed=each) for each in fixed]
     sources = [SimpleNamespace(folder=Path(f"/{n}"), spec=s, text=n) for n, s in zip("abc", specs, strict=True)]
-    measure._remains(SimpleNamespace(by_seed={0: Pool()}, sources=sources), Removal(THREE, frozenset({0})))  # type: ignore[arg-type]
+    measure._remains(SimpleNamespace(by_seed={0: Pool()}, sources=sources), Removal(THREE, frozenset({0})), None)  # type: ignore[arg-type]
     assert told == [["ita", "iel", "tmc"], ["none", "all", "all"], "a + b + c"]
 
 

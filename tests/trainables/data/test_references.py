@@ -37,6 +37,7 @@ def test_names_of_benchmarks(text: str, canonical: str, slug: str | None) -> Non
         ("digits?tasks=100001", "tasks must be a whole number from 1 to 100000"),
         (f"digits?tasks={'9' * 5000}", "tasks must be a whole number"),
         ("digits?epochs=100001", "epochs must be a whole number from 1 to 100000"),
+        ("digits?batch_size=0", "batch_size must be a whole number from 1 to 1000000"),
         ("digits?class_order=4294967296", "class_order must be a whole number from 0 to 4294967295"),
         ("digits?tasks=2&classes_per_task=2", "give tasks or classes_per_task, not both"),
         ("digits?tasks=6", "--tasks makes 6 tasks of 10 classes; a task needs at least 2 classes, so at most 5"),
@@ -69,8 +70,9 @@ def test_wrong_names_in_modules(text: str, message: str) -> None:
 
 
 def test_a_tasks_option_works_for_every_benchmark() -> None:
-    benchmark = build_benchmark(get_source("digits?tasks=2&class_order=1&epochs=2"), "search")
-    assert [len(task.classes) for task in benchmark.tasks] == [5, 5] and benchmark.spec.epochs == 2
+    benchmark = build_benchmark(get_source("digits?tasks=2&class_order=1&epochs=2&batch_size=7"), "search")
+    assert [len(task.classes) for task in benchmark.tasks] == [5, 5]
+    assert (benchmark.spec.epochs, benchmark.spec.batch_size) == (2, 7)
     assert benchmark.spec.class_names != tuple("0123456789") and set(benchmark.spec.class_names) == set("0123456789")
 
 

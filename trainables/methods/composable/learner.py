@@ -7,7 +7,7 @@ Source: the paper, Algorithm 1. ITA and IEL differ in the model of the loss and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -144,7 +144,7 @@ class ComposableLearner:
 
     def end_task(self, task: Task) -> None:
         """Add tau_t to the composition and switch to the composed model."""
-        self.composition.add(self.vectors)
+        self.composition.add(self.vectors.dense)
         self.heads.end()
         self._layer_penalty = self._head_penalty = None
         self._compose()
@@ -165,6 +165,19 @@ class ComposableLearner:
             self.vectors.set_base(name, composed({name: theta_0}, vectors, weights)[name])
         yield
         self._compose()
+
+    def continue_after(self, vectors: Iterable[SavedVector]) -> None:
+        """Continue after finished tasks, in order, from their task vectors."""
+        for vector in vectors:
+            self.composition.add(partial(self._dense, vector))
+            if isinstance(self.heads, AveragedHeads):
+                self.heads.anchor_at(vector.anchor, 1.0)
+            self.heads.begin(vector.head)
+            self.heads.end()
+        self._compose()
+
+    def _dense(self, vector: SavedVector, name: str) -> Tensor:
+        return vector.dense(name, self.vectors.theta_0[name])
 
     def vector(self, origin: Origin) -> SavedVector:
         """Return tau_t with the rows of head and anchor."""

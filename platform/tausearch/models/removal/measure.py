@@ -12,12 +12,12 @@ from torch import Tensor
 
 from tausearch.models.evaluation import Tick, evaluate, finite_logits, merging_rule
 from tausearch.models.merge_configs import MergeConfig, uniform
-from tausearch.models.pools import Pools, reduced
+from tausearch.models.pools import Pools
 from tausearch.models.removal.membership import separation
-from tausearch.models.removal.remnants import left_out_lines, remaining_lines
+from tausearch.models.removal.remnants import left_out_lines, remaining_after_retraining, remaining_lines
 from tausearch.models.removal.report import Answer, ForgottenClass, RemovalReport
 from tausearch.models.results import CompositionResult
-from trainables.composition import VectorPool
+from tausearch.runs import Retraining
 from trainables.data import ImageSet, Removal, of_classes
 from trainables.evaluation import EVALUATION_BATCH
 from trainables.process import threads
@@ -55,33 +55,41 @@ def removal_steps(pools: Pools, removal: Removal) -> int:
     return len(pools.by_seed) * (pools.tasks + len(removal.tasks) + 3 * len(removal.forgotten))
 
 
-def evaluate_removal(pools: Pools, removal: Removal, merge: MergeConfig, tick: Tick) -> CompositionResult:
+def evaluate_removal(
+    pools: Pools, removal: Removal, left: Pools, merge: MergeConfig, tick: Tick, retrained: Retraining | None = None
+) -> CompositionResult:
     """Return the accuracies of a composition without some classes, with the report of the removal.
 
-    `pools` are those of the run, before the removal; `merge` has a weight for each task that is left. `tick` counts the
-    evaluated sets of images.
+    Args:
+        pools: Those of the run, before the removal.
+        removal: The removal.
+        left: What is left of them, see `reduced`, or what was learned again without the classes.
+        merge: Has a weight for each task that is left.
+        tick: Counts the evaluated sets of images.
+        retrained: How the vectors of `left` were learned again; None if they are those of the run.
     """
     with threads(pools.threads):
-        found = [_measured(pools, seed, removal, merge, tick) for seed in pools.by_seed]
-    result = evaluate(reduced(pools, removal), merge, tick)
+        found = [_measured(pools, left, seed, removal, merge, tick) for seed in pools.by_seed]
+    result = evaluate(left, merge, tick)
     report = RemovalReport(
         tasks=tuple(removal.tasks),
         classes=tuple(_forgotten(pools, removal, c, found) for c in sorted(removal.forgotten)),
         before=tuple(tuple(_accuracy(each.whole[t - 1], removal) for t in removal.tasks) for each in found),
-        left_out=left_out_lines(removal),
-        remains=tuple(_remains(pools, removal)),
+        left_out=left_out_lines(removal, retrained),
+        remains=tuple(_remains(pools, removal, retrained)),
+        retrained=None if retrained is None else retrained.run,
     )
     return result.model_copy(update={"removal": report})
 
 
-def _measured(pools: Pools, seed: int, removal: Removal, merge: MergeConfig, tick: Tick) -> _Seed:
+def _measured(pools: Pools, left: Pools, seed: int, removal: Removal, merge: MergeConfig, tick: Tick) -> _Seed:
     pool, every = pools.by_seed[seed], list(range(len(pools.benchmark.spec.class_names)))
     pools.network.compose(pool, uniform(len(pool)).weights, pool.head())
     found = _Seed([_answers(pools, images, every, tick) for images in pools.benchmark.evaluation])
     for c in removal.forgotten:
         found.train_before[c] = _answers(pools, _training_images(pools, removal, c), every, tick)
-    left: VectorPool = reduced(pools, removal).by_seed[seed]
-    pools.network.compose(left, merge.weights, left.head(), merging_rule(merge, seed))
+    after = left.by_seed[seed]
+    pools.network.compose(after, merge.weights, after.head(), merging_rule(merge, seed))
     for c in removal.forgotten:
         test = of_classes(pools.benchmark.evaluation[_task_of(removal, c) - 1], [c])
         found.train_after[c] = _answers(pools, _training_images(pools, removal, c), removal.rows, tick)
@@ -159,7 +167,10 @@ def _shares(found: Sequence[_Answers]) -> Counter[int]:
     return Counter({row: 100.0 * count / images for row, count in counts.items()})
 
 
-def _remains(pools: Pools, removal: Removal) -> Iterator[str]:
+def _remains(pools: Pools, removal: Removal, retrained: Retraining | None) -> Iterator[str]:
+    runs = " + ".join(source.text for source in pools.sources)
+    if retrained is not None:
+        return remaining_after_retraining(runs)
     first = next(iter(pools.by_seed.values()))
     sources = {source.folder: source for source in pools.sources}
     methods, regularised = [], []
@@ -168,4 +179,4 @@ def _remains(pools: Pools, removal: Removal) -> Iterator[str]:
         source = next((sources[each] for each in folder.parents if each in sources), None)
         fixed = {} if source is None or source.spec is None else source.spec.fixed
         regularised.append(str(fixed.get("regularise", "all")))
-    return remaining_lines(removal, methods, regularised, " + ".join(source.text for source in pools.sources))
+    return remaining_lines(removal, methods, regularised, runs)

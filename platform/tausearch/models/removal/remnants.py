@@ -9,17 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tausearch.runs import Retraining
 from trainables.data import Removal
 
 
-def left_out_lines(removal: Removal) -> tuple[str, ...]:
-    """Return what the composition no longer holds."""
+def left_out_lines(removal: Removal, retrained: Retraining | None = None) -> tuple[str, ...]:
+    """Return what the composition no longer holds, or what was learned again without the classes."""
+    again = [] if retrained is None else removal.tasks[retrained.kept :]
     return (
         f"{_tasks(removal.touched)}: the whole task vector, which is learned from all classes of a task",
+        *([f"{_tasks(again)}: learned again without the forgotten images, with h0, mixtures and Fisher"] * bool(again)),
         f"{len(removal.forgotten)} of {sum(map(len, removal.task_classes))} classes: rows of the classifier and of h0,"
         " names",
         "their mixtures and Fisher matrices: no composition ever holds them",
     )
+
+
+def remaining_after_retraining(run: str) -> Iterator[str]:
+    """Yield what may still depend on images of forgotten classes once later tasks were learned again without them."""
+    yield "No part of this model was learned from images of the forgotten classes."
+    yield from _outside(run)
 
 
 def remaining_lines(removal: Removal, methods: Sequence[str], regularised: Sequence[str], runs: str) -> Iterator[str]:
@@ -60,6 +69,11 @@ def remaining_lines(removal: Removal, methods: Sequence[str], regularised: Seque
         yield "No other part of this composition was learned from images of the forgotten classes."
     elif not composable and not removal.partial:
         yield "TMC learns each task alone from theta_0, so no other vector has learned from forgotten images."
+    yield from _outside(runs)
+
+
+def _outside(runs: str) -> Iterator[str]:
+    """Yield what no composition and no training of a later task can change."""
     yield "The hyperparameters: a search on the same images may have chosen them."
     yield "theta_0: its own training may have seen such images."
     yield f"Outside this composition: {runs}, the pre-consolidation cache and earlier exports still hold all of it."

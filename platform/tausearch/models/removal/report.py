@@ -70,6 +70,7 @@ class RemovalReport(Strict):
         before: For each seed the run's accuracy on the images of these tasks that are left, percent.
         left_out: What the composition no longer holds, a line each.
         remains: What may still depend on images of the forgotten classes, a line each.
+        retrained: The run whose tasks were trained again without these classes; None where none was.
     """
 
     tasks: tuple[int, ...]
@@ -77,6 +78,7 @@ class RemovalReport(Strict):
     before: tuple[tuple[float, ...], ...]
     left_out: tuple[str, ...]
     remains: tuple[str, ...]
+    retrained: str | None = None
 
     @property
     def forgotten(self) -> frozenset[int]:
