@@ -37,7 +37,7 @@ def _finite(value: Scalar) -> Scalar:
 ScalarField = Annotated[Scalar, BeforeValidator(as_scalar), AfterValidator(_finite)]
 
 
-def parse_assignments(texts: Iterable[str]) -> dict[str, Scalar]:
+def parse_assignments(texts: Iterable[str], option: str = "--set") -> dict[str, Scalar]:
     """Return key and value of every `key=value` of the command line; a value that looks like a number is a number.
 
     Raises:
@@ -47,12 +47,12 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, Scalar]:
     for text in texts:
         key, _, right = (part.strip() for part in text.partition("="))
         if not (key and right):
-            raise SpaceError(f"--set {shown(text)}: must be KEY=VALUE, such as lr=0.001")
+            raise SpaceError(f"{option} {shown(text)}: must be KEY=VALUE, such as lr=0.001")
         try:
             value = number_or_text(right)
         except ValueError as error:
-            raise SpaceError(f"--set {shown(text)}: {error}") from error
+            raise SpaceError(f"{option} {shown(text)}: {error}") from error
         if key in found:
-            raise SpaceError(f"--set {key}: is given twice, {found[key]} and {value}")
+            raise SpaceError(f"{option} {key}: is given twice, {found[key]} and {value}")
         found[key] = value
     return found

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 
 from benchmarks.choosing.tables import ConfigurationTable
-from tausearch.runs import Algorithm, Scheduler, SearchSpec, race, verdict
+from tausearch.runs import SearchSpec, race, verdict
 from tausearch.studies import USUAL_REEVALUATION, RecordedTrials, Replay, replay
 
 CANDIDATES, ROUNDS = (
@@ -28,8 +28,8 @@ class Search:
         warm: Whether what the paper chose is tried first.
     """
 
-    algorithm: Algorithm
-    scheduler: Scheduler = "none"
+    algorithm: str
+    scheduler: str = "none"
     warm: bool = False
 
 

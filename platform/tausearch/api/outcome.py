@@ -18,7 +18,7 @@ from tausearch.runs import (
     SearchSpec,
     TrialSummary,
 )
-from tausearch.studies import SearchStudy, Selection, write_best
+from tausearch.studies import Selection, study_of, write_best
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ def _insight(
     """Compute importances and rank correlations and draw the figures; returns metrics for MLflow and the figures."""
     from tausearch.presentation import draw_search  # matplotlib, which no search needs before its end
 
-    importances = runs.importances(SearchStudy(spec, trials).optuna)
+    importances = runs.importances(study_of(spec, trials))
     correlations = runs.rank_correlations(trials, spec.steps, spec.metrics)
     metrics = {f"importance/{name}": each.share for name, each in importances.items()}
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}

@@ -15,8 +15,6 @@ from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.presentation import counted
 from tausearch.runs import (
-    ALGORITHMS,
-    Algorithm,
     AnySpec,
     ExperimentProtocol,
     FinalSpec,
@@ -56,7 +54,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         if request.gpus_per_trial == "auto" and request.address is None:
             require_gpu("--gpus-per-trial auto")
     with faults:
-        algorithm = studies.one_of("algorithm", request.algorithm, ALGORITHMS)
+        studies.algorithm_named(request.algorithm)
     with faults:
         precision = studies.one_of("precision", request.precision, PRECISIONS)
     with faults:
@@ -65,7 +63,8 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     with faults:
         storage, given = _given(request, "search", opened, entry)
     with faults:
-        scheduler = studies.scheduler_named(request.scheduler, algorithm, _steps(entry, opened))
+        steps, options = _steps(entry, opened), request.pruner_options or {}
+        studies.require_scheduler(request.scheduler, request.algorithm, steps, options)
     with faults:
         on_gpu = request.gpus_per_trial != 0
         constraints = studies.constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
@@ -80,7 +79,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         open_storage(request.storage, write=False),
         lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
     )
-    trials = _trial_count(request.trials, algorithm, studies.grid_size(space.space, known), bool(space.space))
+    trials = _trial_count(request.trials, request.algorithm, studies.grid_size(space.space, known), bool(space.space))
     usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, trials)
     reads = backbone.input  # refuses an unknown backbone
     with faults:
@@ -94,8 +93,10 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         data=usable.data,
         tasks=opened.source.spec.named_tasks,
         trials=trials,
-        algorithm=algorithm,
-        scheduler=scheduler,
+        algorithm=request.algorithm,
+        sampler_options=dict(request.sampler_options or {}),
+        scheduler=request.scheduler,
+        pruner_options=dict(request.pruner_options or {}),
         seed=request.seed,
         space=space.space,
         start=space.start,
@@ -105,6 +106,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         fixed=space.fixed,
         left_out=usable.left_out,
     )
+    studies.require_sampler(spec)
     return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
 
 
@@ -234,12 +236,12 @@ def _text_of(request: SearchRequest) -> str:
     return str(ref)
 
 
-def _trial_count(trials: int | None, algorithm: Algorithm, points: int, anything_to_search: bool) -> int:
+def _trial_count(trials: int | None, algorithm: str, points: int, anything_to_search: bool) -> int:
     require_enough(trials, algorithm, points, anything_to_search)
     return trials or (points if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
 
 
-def require_enough(trials: int | None, algorithm: Algorithm, points: int, anything_to_search: bool) -> None:
+def require_enough(trials: int | None, algorithm: str, points: int, anything_to_search: bool) -> None:
     """Refuse more trials than there are configurations; `points` is the size of the grid."""
     if trials is not None and algorithm == "grid" and trials > points:
         raise InputError(f"--trials {trials}: the grid has {counted(points, 'point')}")

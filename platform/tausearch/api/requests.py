@@ -26,7 +26,7 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
-_MAY_BE_CODE = ("benchmark", "method", "rule")  # fields of requests that take `MODULE:NAME`
+_MAY_BE_CODE = ("benchmark", "method", "algorithm", "scheduler", "rule")  # fields of requests that take `MODULE:NAME`
 # The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
 # annotation is a text in this file, so that a check imports neither torch nor pydantic.
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -149,8 +149,12 @@ class SearchRequest(NewRunRequest):
             `folder:birds?tasks=5`; see `trainables.data.BenchmarkRef`.
         method: Name of the method.
         trials: How many configurations to try; by default 12, or the whole grid.
-        algorithm: The search algorithm: "tpe", "gp", "random" or "grid".
-        scheduler: Rule for stopping trials early, after the third task at the earliest: "none", "asha" or "median".
+        algorithm: The search algorithm: "tpe", "gp", "random", "grid", a sampler of Optuna as `optuna:CLASS`, or one of
+            the user's code as `MODULE:NAME` or by the name that an installed package gives it.
+        sampler_options: Arguments of the algorithm's sampler, such as `{"n_startup_trials": 10}`.
+        scheduler: Rule for stopping trials early: "none", "asha" or "median", which stop no trial before the third
+            task; or a pruner, named like a sampler.
+        pruner_options: Arguments of the scheduler's pruner.
         gpus_per_trial: Share of a GPU per trial; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
         seed: The seed of the algorithm, of every trial, and of the validation split.
         space: A search-space file whose entries replace those of the method's own.
@@ -184,7 +188,9 @@ class SearchRequest(NewRunRequest):
     _: KW_ONLY
     trials: int | None = within(bounds.TRIALS, None)
     algorithm: str = "tpe"
+    sampler_options: Mapping[str, Scalar] | None = None
     scheduler: str = "none"
+    pruner_options: Mapping[str, Scalar] | None = None
     gpus_per_trial: float | Literal["auto"] = 0
     seed: int = within(bounds.SEED, 0)
     space: str | Path | None = None

@@ -17,7 +17,7 @@ from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import with_measured_share
 from tausearch.execution import Listener, Preview, Run, drive, preview_of
-from tausearch.presentation import Stream
+from tausearch.presentation import Stream, say_unreadable
 from tausearch.runs import (
     AnySpec,
     BesideBounds,
@@ -40,9 +40,9 @@ from tausearch.studies import (
     BestListener,
     OptunaSearcher,
     ReevaluationSearcher,
-    SearchStudy,
     StudyMirror,
     load_best,
+    study_of,
     warm_start_lines,
 )
 from trainables.trial import Trial
@@ -72,7 +72,7 @@ class SearchResult(RunResult):
         """The trials that have ended as an Optuna study in memory, for Optuna's own plots and importances."""
         spec = read_spec(RunDirectory(self.path))
         assert isinstance(spec, SearchSpec), "the result is of a search"
-        return SearchStudy(spec, [trial for trial in self.trials if trial.status not in ("running", "pending")]).optuna
+        return study_of(spec, [trial for trial in self.trials if trial.status not in ("running", "pending")])
 
 
 def search_with(request: SearchRequest) -> SearchResult:
@@ -167,6 +167,11 @@ class SearchRun(Run):
         history = Record(directory.record).trials()
         trials = TrialTable(history)
         searcher = OptunaSearcher(spec, history, trials)
+        if not searcher.study.agrees:
+            say_unreadable(
+                f"sampler {spec.algorithm!r}: rebuilt from the record, it proposes other points than before; so the"
+                " search goes on, but not as it would have gone without the stop"
+            )
         self._mirror = StudyMirror(directory.study_file, spec.name, searcher.study.as_optuna, history)
         again = TrialTable(Record(directory.reevaluation.record).trials())
         callbacks = (BestListener(spec, directory, trials, again), self._mirror, *callbacks)

@@ -28,10 +28,22 @@ def search(
     benchmark: Annotated[str, typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME.")],
     method: Annotated[str, typer.Argument(help="Method, such as ita-lora.", autocompletion=completion.methods)],
     trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
-    algorithm: Annotated[str, typer.Option(help="tpe, gp, random or grid.")] = SearchRequest.algorithm,
+    algorithm: Annotated[
+        str, typer.Option(help="tpe, gp, random, grid, optuna:CLASS of a sampler, or MODULE:NAME.")
+    ] = SearchRequest.algorithm,
+    sampler_option: Annotated[
+        list[str] | None, typer.Option(help="An argument of the sampler: KEY=VALUE. Repeatable.")
+    ] = None,
     scheduler: Annotated[
-        str, typer.Option(help="Stop bad trials early, after task 3 or later: none, asha or median; not with gp.")
+        str,
+        typer.Option(
+            help="Stop bad trials early: none, asha or median, after task 3 or later; optuna:CLASS of a pruner, or"
+            " MODULE:NAME. Not with gp."
+        ),
     ] = SearchRequest.scheduler,
+    pruner_option: Annotated[
+        list[str] | None, typer.Option(help="An argument of the pruner: KEY=VALUE. Repeatable.")
+    ] = None,
     max_concurrent_trials: options.Concurrent = None,
     cpus_per_trial: options.Cpus = SearchRequest.cpus_per_trial,
     gpus_per_trial: options.GpusOrAuto = "0",
@@ -81,7 +93,9 @@ def search(
         method=method,
         trials=trials,
         algorithm=algorithm,
+        sampler_options=options.assignments(sampler_option, "--sampler-option"),
         scheduler=scheduler,
+        pruner_options=options.assignments(pruner_option, "--pruner-option"),
         max_concurrent_trials=max_concurrent_trials,
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=options.gpu_share(gpus_per_trial),

@@ -135,11 +135,11 @@ def progress_to(json: bool) -> Literal["stdout", "stderr"]:
     return "stderr" if json else "stdout"
 
 
-def assignments(texts: list[str] | None) -> dict[str, Any]:
-    """Read the values of `--set`; raises `InputError` for text that is no KEY=VALUE."""
+def assignments(texts: list[str] | None, option: str = "--set") -> dict[str, Any]:
+    """Read the values of an option; raises `SpaceError` for text that is no KEY=VALUE."""
     from search_spaces import parse_assignments  # pydantic takes a moment to import
 
-    return parse_assignments(texts or [])
+    return parse_assignments(texts or [], option)
 
 
 def whole_numbers(option: str, text: str) -> list[int]:

@@ -13,6 +13,7 @@ from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, taken_by_others
 from tausearch.presentation import brief, clock, counted, spread
 from tausearch.runs import (
+    ALGORITHMS,
     DataFacts,
     FinalSpec,
     Plan,
@@ -25,7 +26,7 @@ from tausearch.runs import (
     read_trials,
     reevaluations_of,
 )
-from tausearch.studies import STARTUP_TRIALS, USUAL_REEVALUATION, grid_size, learns, points_ahead
+from tausearch.studies import USUAL_REEVALUATION, grid_size, learns, points_ahead, startup_trials
 from trainables.bounds import BOUNDS
 from trainables.data.sources import steps_of
 from trainables.task_names import in_full
@@ -187,10 +188,12 @@ class Preview:
         parts = [f"{counted(known, 'known point')} first"]
         if self.random:
             parts.append(f"{self.random} at random")
-        if self.learned:
+        if self.learned and spec.algorithm not in ALGORITHMS:
+            parts.append(f"{self.learned} chosen by {spec.algorithm}")
+        elif self.learned:
             parts.append(f"{self.learned} chosen by {spec.algorithm} from what it has seen by then")
-        elif learns(spec) and spec.space:
-            why = f"it learns once {STARTUP_TRIALS} have ended, so ask for more"
+        elif learns(spec) and spec.space and spec.algorithm in ALGORITHMS:
+            why = f"it learns once {startup_trials(spec)} have ended, so ask for more"
             parts.append(f"none chosen by {spec.algorithm}: {why}")
         return ", ".join(parts)
 
@@ -229,10 +232,17 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
     concurrent = known_concurrent_trials(spec, on_cluster=address is not None)
     points = points_ahead(spec)[: spec.trials] if isinstance(spec, SearchSpec) else []
     rest = spec.trials - len(points) if isinstance(spec, SearchSpec) else 0
-    unlearned = STARTUP_TRIALS + (concurrent or 1) - 1  # trials that start before enough have ended to learn from
-    random = min(rest, max(0, unlearned - len(points))) if learns(spec) else rest
+    random = _random_trials(spec, rest, len(points), concurrent or 1) if isinstance(spec, SearchSpec) else 0
     taken = taken_by_others(storage, spec)
     return Preview(spec, known.ended, begun, tuple(points), random, rest - random, concurrent, taken)
+
+
+def _random_trials(spec: SearchSpec, rest: int, points: int, concurrent: int) -> int:
+    """Return how many of the later trials are drawn at random; 0 for a sampler about which we know nothing."""
+    if spec.algorithm not in ALGORITHMS:
+        return 0
+    unlearned = startup_trials(spec) + concurrent - 1  # trials that start before enough have ended to learn from
+    return min(rest, max(0, unlearned - points)) if learns(spec) else rest
 
 
 def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) -> Preview:

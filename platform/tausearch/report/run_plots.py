@@ -12,7 +12,7 @@ import optuna
 from tausearch.presentation import ACCENT, BEST, FAINT, Axis, Facet, Plot, SearchPlots, Series, clock, number
 from tausearch.report.plots import COLOURS, PagePlot, draw_plot, make_plot, pointing, ticks
 from tausearch.runs import RunSpec, SearchSpec, TrialSummary, importances
-from tausearch.studies import SearchStudy
+from tausearch.studies import study_of
 from trainables.metrics import STAGES, seconds
 
 _MOST_IN_CONTOUR = 100  # trials: its matrix grows with their square
@@ -75,9 +75,8 @@ def time_plot(trials: Sequence[TrialSummary], spec: RunSpec) -> PagePlot | None:
 
 
 def _study(plots: SearchPlots) -> optuna.Study:
-    """Return Optuna's study of trials that have ended; it samples nothing and stops nothing any more."""
-    plain = {"algorithm": "random", "scheduler": "none", "constraints": ()}
-    return SearchStudy(plots.spec.model_copy(update=plain), plots.trials).optuna
+    """Return Optuna's study of trials that have ended, feasible or not."""
+    return study_of(plots.spec.model_copy(update={"constraints": ()}), plots.trials)
 
 
 def _contour(plots: SearchPlots, first: str, second: str) -> Iterator[PagePlot]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
 
@@ -27,10 +27,8 @@ from trainables.metrics import MetricNames, names_of
 from trainables.task_names import NamedTask, titles
 from trainables.user_code import folders_of, is_code
 
-Algorithm = Literal["tpe", "gp", "random", "grid"]
-Scheduler = Literal["none", "asha", "median"]
-ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
-SCHEDULERS: tuple[Scheduler, ...] = get_args(Scheduler)
+ALGORITHMS = ("tpe", "gp", "random", "grid")  # ours; others are named as `studies.algorithm_named` says
+SCHEDULERS = ("none", "asha", "median")
 Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 
 
@@ -250,7 +248,10 @@ class SearchSpec(RunSpec):
     """The specification of a search; see `RunSpec` for the other fields.
 
     Attributes:
-        scheduler: The rule that stops trials early.
+        algorithm: What proposes the points; see `studies.algorithm_named`.
+        sampler_options: Arguments of the algorithm's sampler.
+        scheduler: The rule that stops trials early; see `studies.pruner_named`.
+        pruner_options: Arguments of the scheduler's pruner.
         seed: The seed of the algorithm and of each trial.
         start: The point to try first.
         warm_start: The points to try next, before the algorithm proposes any.
@@ -260,8 +261,10 @@ class SearchSpec(RunSpec):
 
     role: ClassVar[Role] = "trial"
     purpose: Literal["search"] = "search"
-    algorithm: Algorithm = "tpe"
-    scheduler: Scheduler = "none"
+    algorithm: str = "tpe"
+    sampler_options: dict[str, Scalar] = {}
+    scheduler: str = "none"
+    pruner_options: dict[str, Scalar] = {}
     seed: Seed = 0
     space: dict[str, Dimension] = {}
     start: dict[str, Scalar] = {}
@@ -279,6 +282,12 @@ class SearchSpec(RunSpec):
     def dimensions(self) -> Mapping[str, Dimension]:
         """The hyperparameters in which its trials differ, each with its dimension."""
         return self.space
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The code of the user, `MODULE:NAME`, that the search and its trials import."""
+        chosen = (name for name in (self.algorithm, self.scheduler) if is_code(name) and not name.startswith("optuna:"))
+        return (*super().code, *chosen)
 
     @property
     def removability(self) -> bool:

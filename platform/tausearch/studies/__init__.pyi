@@ -1,4 +1,4 @@
-from .algorithms import STARTUP_TRIALS, learns
+from .algorithms import algorithm_named, learns, startup_trials
 from .best_file import BestFile, Selection, best_of_all, best_of_run, load_best, start_of
 from .best_listener import BestListener, write_best
 from .dashboard import dashboard_of
@@ -9,14 +9,15 @@ from .options import (
     different_numbers,
     one_of,
     requested_reevaluation,
-    scheduler_named,
+    require_scheduler,
     usual_reevaluation,
 )
 from .recorded_trials import RecordedTrials
 from .replays import DEFAULT_SEEDS, Comparison, Outcome, Replay, replay, replays_of
+from .schedulers import FIRST_STOP, pruner_named
 from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Searcher, points_ahead
 from .spaces import defaults, require_runs, space_of
-from .study import FIRST_STOP, SearchStudy
+from .study import SearchStudy, require_sampler, study_of
 from .study_mirror import StudyMirror
 from .warm_start import known_points, warm_start_lines
 
@@ -32,7 +33,6 @@ __all__ = [
     "Outcome",
     "RecordedTrials",
     "Replay",
-    "STARTUP_TRIALS",
     "SearchStudy",
     "Selection",
     "StudyMirror",
@@ -54,9 +54,14 @@ __all__ = [
     "replay",
     "replays_of",
     "require_runs",
-    "scheduler_named",
+    "algorithm_named",
+    "pruner_named",
+    "require_sampler",
+    "require_scheduler",
+    "study_of",
     "space_of",
     "start_of",
+    "startup_trials",
     "usual_reevaluation",
     "warm_start_lines",
     "write_best",

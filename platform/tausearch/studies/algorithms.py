@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import optuna
+from optuna.samplers import BaseSampler
 
-from tausearch.runs import Algorithm, RunSpec, SearchSpec
+from search_spaces import Scalar
+from tausearch.runs import ALGORITHMS, RunSpec, SearchSpec
+from tausearch.studies.named_classes import OPTUNA, made, named_class
 
 STARTUP_TRIALS = 6  # random trials before the model; Optuna's 10 would be most of a short search
+# Of Optuna's samplers: those whose points do not depend on results, and those that leave stopped trials out.
+_LEARN_NOTHING = ("BruteForceSampler", "GridSampler", "QMCSampler", "RandomSampler")
+_NEED_WHOLE_TRIALS = ("CmaEsSampler", "GPSampler", "NSGAIIISampler", "NSGAIISampler")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,26 +30,29 @@ class SearchAlgorithm:
         learns: Whether the results of trials decide the next trials.
         needs_whole_trials: Whether it learns nothing from trials that were stopped early, so that no scheduler goes
             with it.
+        keeps_state: Whether one sampler object proposes all points, because it may keep a state of its own.
     """
 
-    sampler: Callable[[int], optuna.samplers.BaseSampler]
+    sampler: Callable[[int], BaseSampler]
     learns: bool
     needs_whole_trials: bool = False
+    keeps_state: bool = False
 
 
-def _tpe(seed: int) -> optuna.samplers.BaseSampler:
-    return optuna.samplers.TPESampler(seed=seed, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS)
+def _tpe(seed: int, **options: Any) -> BaseSampler:
+    usual = {"multivariate": True, "constant_liar": True, "n_startup_trials": STARTUP_TRIALS}
+    return optuna.samplers.TPESampler(seed=seed, **{**usual, **options})
 
 
-def _gp(seed: int) -> optuna.samplers.BaseSampler:
-    return optuna.samplers.GPSampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
+def _gp(seed: int, **options: Any) -> BaseSampler:
+    return optuna.samplers.GPSampler(seed=seed, **{"n_startup_trials": STARTUP_TRIALS, **options})
 
 
-def _random(seed: int) -> optuna.samplers.BaseSampler:
-    return optuna.samplers.RandomSampler(seed=seed)
+def _random(seed: int, **options: Any) -> BaseSampler:
+    return optuna.samplers.RandomSampler(seed=seed, **options)
 
 
-SEARCH_ALGORITHMS: Mapping[Algorithm, SearchAlgorithm] = {
+SEARCH_ALGORITHMS: Mapping[str, SearchAlgorithm] = {
     "tpe": SearchAlgorithm(sampler=_tpe, learns=True),
     "gp": SearchAlgorithm(sampler=_gp, learns=True, needs_whole_trials=True),
     "random": SearchAlgorithm(sampler=_random, learns=False),
@@ -48,6 +60,41 @@ SEARCH_ALGORITHMS: Mapping[Algorithm, SearchAlgorithm] = {
 }
 
 
+def algorithm_named(name: str, options: Mapping[str, Scalar] | None = None) -> SearchAlgorithm:
+    """Return a search algorithm with options of its sampler.
+
+    Args:
+        name: One of ours, `optuna:CLASS`, `MODULE:NAME`, or the name of a sampler that an installed package brings.
+        options: Arguments of the sampler's constructor besides the seed.
+
+    Raises:
+        InputError: If there is no such algorithm. The options are checked when the sampler is made.
+    """
+    if name in ALGORITHMS:
+        ours = SEARCH_ALGORITHMS[name]
+        sampler = partial(_made, name, ours.sampler, options or {})
+        return SearchAlgorithm(sampler=sampler, learns=ours.learns, needs_whole_trials=ours.needs_whole_trials)
+    found = named_class("sampler", name, ALGORITHMS, BaseSampler, optuna.samplers)
+    of_optuna = name.removeprefix(OPTUNA) if name.startswith(OPTUNA) else ""
+    return SearchAlgorithm(
+        sampler=partial(_made, name, found, options or {}),
+        learns=of_optuna not in _LEARN_NOTHING,
+        needs_whole_trials=of_optuna in _NEED_WHOLE_TRIALS,
+        keeps_state=True,
+    )
+
+
+def _made(name: str, make: Callable[..., BaseSampler], options: Mapping[str, Scalar], seed: int) -> BaseSampler:
+    """Make a sampler; its seed is an argument where its constructor has one."""
+    seeded = {"seed": seed} if "seed" in inspect.signature(make).parameters else {}
+    return made("sampler", name, make, {**seeded, **options})
+
+
+def startup_trials(spec: SearchSpec) -> int:
+    """Return how many trials must have ended until one of our algorithms learns from them."""
+    return int(spec.sampler_options.get("n_startup_trials", STARTUP_TRIALS))
+
+
 def learns(spec: RunSpec) -> bool:
     """Whether the results of a run's trials decide its next trials."""
-    return isinstance(spec, SearchSpec) and SEARCH_ALGORITHMS[spec.algorithm].learns
+    return isinstance(spec, SearchSpec) and algorithm_named(spec.algorithm).learns

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from checked_input.bounds import MOST_SEEDS
 from checked_input.text_files import shown
-from tausearch.runs import SCHEDULERS, Algorithm, Constraint, Reevaluate, Scheduler, row_metrics
-from tausearch.studies.algorithms import SEARCH_ALGORITHMS
-from tausearch.studies.study import FIRST_STOP
+from search_spaces import Scalar
+from tausearch.runs import SCHEDULERS, Constraint, Reevaluate, row_metrics
+from tausearch.studies.algorithms import algorithm_named
+from tausearch.studies.schedulers import FIRST_STOP, pruner_named
 from trainables.errors import InputError
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 
@@ -65,19 +66,18 @@ def usual_reevaluation(embedded: bool, trials: int) -> Reevaluate | None:
     return USUAL_REEVALUATION if embedded and affordable else None
 
 
-def scheduler_named(name: str, algorithm: Algorithm, steps: int) -> Scheduler:
-    """Return a scheduler by name; raises an `InputError` for an unknown one, or one with a `scheduler_fault`."""
-    scheduler = one_of("scheduler", name, SCHEDULERS)
-    if fault := scheduler_fault(scheduler, algorithm, steps):
+def require_scheduler(name: str, algorithm: str, steps: int, options: Mapping[str, Scalar]) -> None:
+    """Check a scheduler by name; raises an `InputError` for an unknown one, or one with a `scheduler_fault`."""
+    pruner_named(name, options)
+    if fault := scheduler_fault(name, algorithm, steps):
         raise InputError(f"--scheduler {name}: {fault}")
-    return scheduler
 
 
-def scheduler_fault(scheduler: Scheduler, algorithm: Algorithm, steps: int) -> str | None:
+def scheduler_fault(scheduler: str, algorithm: str, steps: int) -> str | None:
     """Return why a scheduler can do nothing for an algorithm and trials of so many tasks; None if it can."""
-    if scheduler != "none" and SEARCH_ALGORITHMS[algorithm].needs_whole_trials:
+    if scheduler != "none" and algorithm_named(algorithm).needs_whole_trials:
         return f"{algorithm} learns nothing from trials that were stopped; allowed with it: none"
-    if scheduler != "none" and steps <= FIRST_STOP:
+    if scheduler in SCHEDULERS and scheduler != "none" and steps <= FIRST_STOP:
         return f"stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
     return None
 

@@ -15,9 +15,7 @@ from tausearch.runs import (
     ALGORITHMS,
     ENOUGH,
     SCHEDULERS,
-    Algorithm,
     Record,
-    Scheduler,
     Score,
     SearchSpec,
     Status,
@@ -72,8 +70,8 @@ class Replay:
 class Outcome:
     """The replays of one algorithm and scheduler, one per seed."""
 
-    algorithm: Algorithm
-    scheduler: Scheduler
+    algorithm: str
+    scheduler: str
     replays: tuple[Replay, ...]
 
     @property
@@ -178,7 +176,7 @@ def replays_of(
     return Comparison(spec, recorded, count, outcomes)
 
 
-def _pairs(algorithm: str | None, scheduler: str | None, steps: int) -> list[tuple[Algorithm, Scheduler]]:
+def _pairs(algorithm: str | None, scheduler: str | None, steps: int) -> list[tuple[str, str]]:
     """Return the algorithms and schedulers to replay: the named ones, or all that work together."""
     algorithms = (
         [a for a in ALGORITHMS if a != "grid"] if algorithm is None else [one_of("algorithm", algorithm, ALGORITHMS)]

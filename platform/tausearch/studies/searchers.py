@@ -44,25 +44,26 @@ class OptunaSearcher:
         self, spec: SearchSpec, history: Sequence[TrialSummary] = (), trials: TrialTable | None = None
     ) -> None:
         self.trials = TrialTable() if trials is None else trials
-        self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"])
+        ahead = points_ahead(spec)
+        self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"], ahead)
         self.unfinished = [trial for trial in history if trial.status == "running"]
         self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
         tried = [self.study.point(trial) for trial in history]
-        for trial in self.unfinished:
-            self.study.enqueue(self.study.point(trial))
-        for point in points_ahead(spec):
-            if point not in tried:
-                self.study.enqueue(point)
+        self.ahead = [point for point in ahead if point not in tried]
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next trial; see `Searcher`."""
         if self.unfinished:
             trial = self.unfinished.pop(0)
-            hyperparameters = self.study.ask(trial.number)
+            hyperparameters = self.study.ask_again(trial.number, self.study.point(trial))
             self.study.replay_rows(trial)
             return trial.number, hyperparameters
         number = next(self.unused, None)
-        return None if number is None else (number, self.study.ask(number))
+        if number is None:
+            return None
+        if self.ahead:
+            self.study.enqueue(self.ahead.pop(0))
+        return number, self.study.ask(number)
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Note a running trial's accuracy; see `Searcher`."""

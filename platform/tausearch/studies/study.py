@@ -7,22 +7,21 @@ once more through Optuna's public interface, so sampler and pruner know all that
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
-from typing import assert_never
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces import Dimension, Range
-from tausearch.runs import Scheduler, SearchSpec, Status, TrialSummary, excesses
-from tausearch.studies.algorithms import SEARCH_ALGORITHMS
+from tausearch.runs import SCHEDULERS, SearchSpec, Status, TrialSummary, excesses
+from tausearch.studies.algorithms import algorithm_named
+from tausearch.studies.rebuilt_sampler import RebuiltSampler
+from tausearch.studies.schedulers import pruner_named
+from trainables.errors import InputError
 from trainables.randomness import derive_seed
+from trainables.user_code import called
 
 WORST = 0.0  # percent: the value of a diverged trial
-FIRST_STOP = 3  # first task after which a trial may be stopped: earlier accuracies say little about the last one
-HALVING = 2  # asha continues the better half at tasks 3, 6, 12, ...
-MEDIAN_OF = 4  # other values that the median rule needs
 
 _STATES = {
     "complete": TrialState.COMPLETE,
@@ -32,38 +31,31 @@ _STATES = {
 }
 
 
-class MedianPruner(optuna.pruners.BasePruner):
-    """Stops a trial whose accuracy after a task is below the median of all others' after the same task.
-
-    Optuna's own median rule compares a trial's best value so far. Average accuracy falls as tasks come, so that is the
-    value after the first task, which says nothing, and nothing is ever stopped.
-    """
-
-    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        """Return whether the trial should stop; called by Optuna, see `BasePruner`."""
-        step = trial.last_step
-        if step is None or step < FIRST_STOP:
-            return False
-        others = [
-            other.intermediate_values[step]
-            for other in study.get_trials(deepcopy=False)
-            if other.number != trial.number and step in other.intermediate_values
-        ]
-        return len(others) >= MEDIAN_OF and trial.intermediate_values[step] < statistics.median(others)
+Point = dict[str, float | int | str | bool]
 
 
 class SearchStudy:
-    """The Optuna study of one search, with the trials that have ended already."""
+    """The Optuna study of one search, with the trials that have ended already.
 
-    def __init__(self, spec: SearchSpec, history: Sequence[TrialSummary] = ()) -> None:
+    Args:
+        spec: The search.
+        history: The trials so far.
+        ahead: The points that the search tries before its algorithm proposes any. They matter to the rebuilding of a
+            sampler that keeps state: it was not asked for all values of these points.
+    """
+
+    def __init__(self, spec: SearchSpec, history: Sequence[TrialSummary] = (), ahead: Sequence[Point] = ()) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.spec = spec
-        self.algorithm = SEARCH_ALGORITHMS[spec.algorithm]
+        self.ahead = ahead
+        self.algorithm = algorithm_named(spec.algorithm, spec.sampler_options)
+        sampler = self.algorithm.sampler(spec.seed)
+        self.rebuilt = RebuiltSampler(sampler) if self.algorithm.keeps_state else None
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
         self.optuna = optuna.create_study(
             direction="maximize",
-            sampler=self.algorithm.sampler(spec.seed),
-            pruner=_pruner(spec.scheduler),
+            sampler=self.rebuilt or sampler,
+            pruner=pruner_named(spec.scheduler, spec.pruner_options),
             study_name=spec.name,
         )
         self.running: dict[int, optuna.Trial] = {}
@@ -72,20 +64,39 @@ class SearchStudy:
         for trial in history:
             self.replay(trial)
 
-    def ask(self, number: int) -> dict[str, float | int | str | bool]:
+    def ask(self, number: int) -> Point:
         """Start a trial; returns its hyperparameters: the first point in the queue, else the sampler's choice."""
-        # Draws depend on seed, number and known trials only, so a killed search that continues tries the same points.
-        self.optuna.sampler = self.algorithm.sampler(derive_seed(self.spec.seed, "trial", number) % 2**32)
-        self.running[number] = self.optuna.ask(self.space)
+        if self.rebuilt is None:
+            # Draws depend on seed, number and known trials only, so a killed search goes on with the same points.
+            self.optuna.sampler = self.algorithm.sampler(derive_seed(self.spec.seed, "trial", number) % 2**32)
+            self.running[number] = self.optuna.ask(self.space)
+        else:
+            self.running[number] = called(f"sampler {self.spec.algorithm!r}", lambda: self.optuna.ask(self.space))
         return dict(self.running[number].params)
 
-    def exchange(self, number: int, hyperparameters: dict[str, float | int | str | bool]) -> None:
+    def ask_again(self, number: int, point: Point) -> Point:
+        """Start a trial of the record with its point, as `ask` or a point ahead started it before."""
+        if self.rebuilt is None or point in self.ahead:
+            self.enqueue(point)
+            return self.ask(number)
+        self.rebuilt.recorded = point
+        try:
+            return self.ask(number)
+        finally:
+            self.rebuilt.recorded = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether a sampler that keeps state proposed, when it was rebuilt, what the record has."""
+        return self.rebuilt is None or self.rebuilt.agrees
+
+    def exchange(self, number: int, hyperparameters: Point) -> None:
         """Give a trial that has not started another point; the sampler learns from this point only."""
         self.optuna.tell(self.running.pop(number), state=TrialState.FAIL)
         self.enqueue(hyperparameters)
         self.ask(number)
 
-    def enqueue(self, hyperparameters: dict[str, float | int | str | bool]) -> None:
+    def enqueue(self, hyperparameters: Point) -> None:
         """Add a point to try before those of the sampler."""
         self.optuna.enqueue_trial(hyperparameters)
 
@@ -94,9 +105,13 @@ class SearchStudy:
         if (number, step) not in self._reported:
             self._reported.add((number, step))
             self.running[number].report(value, step)
-            if self.running[number].should_prune():
+            if self._should_prune(number):
                 self._stopped.add(number)
         return number in self._stopped  # also if its process died before the stop
+
+    def _should_prune(self, number: int) -> bool:
+        ask = self.running[number].should_prune
+        return ask() if self.spec.scheduler in SCHEDULERS else called(f"pruner {self.spec.scheduler!r}", ask)
 
     def tell(self, number: int, status: Status, value: float | None, known: TrialSummary | None = None) -> None:
         """Note the end of a trial; constraints need the whole trial, `known`.
@@ -118,8 +133,7 @@ class SearchStudy:
 
     def replay(self, trial: TrialSummary) -> None:
         """Add a trial of the record; an unfinished one stays running."""
-        self.enqueue(self.point(trial))
-        self.ask(trial.number)
+        self.ask_again(trial.number, self.point(trial))
         self.replay_rows(trial)
         if trial.status != "running":
             self.tell(trial.number, trial.status, trial.value, trial)
@@ -152,7 +166,7 @@ class SearchStudy:
             values[trial.tasks_done + 1] = WORST
         return values
 
-    def point(self, trial: TrialSummary) -> dict[str, float | int | str | bool]:
+    def point(self, trial: TrialSummary) -> Point:
         """Return the searched hyperparameters of a trial."""
         return {name: trial.hyperparameters[name] for name in self.space}
 
@@ -165,12 +179,26 @@ def _distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution
     return optuna.distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
 
 
-def _pruner(scheduler: Scheduler) -> optuna.pruners.BasePruner:
-    match scheduler:
-        case "asha":
-            return optuna.pruners.SuccessiveHalvingPruner(min_resource=FIRST_STOP, reduction_factor=HALVING)
-        case "median":
-            return MedianPruner()
-        case "none":
-            return optuna.pruners.NopPruner()
-    assert_never(scheduler)
+def study_of(spec: SearchSpec, trials: Sequence[TrialSummary]) -> optuna.Study:
+    """Return Optuna's study of trials that have ended, for plots and importances; it samples and stops nothing more.
+
+    So it needs neither sampler nor pruner of the search, which may be code of the user.
+    """
+    plain = {"algorithm": "random", "sampler_options": {}, "scheduler": "none", "pruner_options": {}}
+    return SearchStudy(spec.model_copy(update=plain), trials).optuna
+
+
+def require_sampler(spec: SearchSpec) -> None:
+    """Check sampler and pruner of a search on two trials in memory, before any work.
+
+    Raises:
+        InputError: If one of them cannot be made, or fails.
+    """
+    if spec.algorithm == "grid" and spec.sampler_options:
+        raise InputError("--sampler-option: a grid has no sampler")
+    study = SearchStudy(spec)
+    if study.rebuilt is not None or spec.scheduler not in SCHEDULERS or spec.sampler_options:
+        for number, value in enumerate((60.0, 50.0)):
+            study.ask(number)
+            study.report(number, 1, value)
+            study.tell(number, "complete", value)

@@ -43,6 +43,8 @@ LOOKING = {  # they print what lies in run directories, which Python reads as it
 RENAMED = {
     "json": "progress_to",  # a program says where progress is shown
     "form": "forms",  # given again and again
+    "pruner_option": "pruner_options",
+    "sampler_option": "sampler_options",
 }
 ON_THE_COMMAND_LINE_ALONE = {
     "": {"no_cache", "allow_code"},  # cache_size=0; the function `tausearch.allow_code`

@@ -14,7 +14,7 @@ import tausearch
 from tausearch.execution import Pace, preview
 from tausearch.runs import DataFacts, Record, Reevaluate, Resources, SearchSpec, Storage, open_storage
 from tausearch.runs.creation import create
-from tausearch.studies import OptunaSearcher, SearchStudy
+from tausearch.studies import OptunaSearcher
 from tests.support.command_line import run
 from tests.support.runs.trials import final_spec, make_trial
 
@@ -36,6 +36,12 @@ def previewed(spec: SearchSpec, root: Path, address: str | None = None, **change
             {"trials": 6, "algorithm": "gp"},
             "1 known point first, 5 at random, none chosen by gp: it learns once 6 have",
         ),
+        (
+            {"trials": 12, "sampler_options": {"n_startup_trials": 8}},
+            "1 known point first, 8 at random, 3 chosen by tpe from",
+        ),
+        ({"trials": 12, "algorithm": "optuna:CmaEsSampler"}, "1 known point first, 11 chosen by optuna:CmaEsSampler\n"),
+        ({"trials": 1, "algorithm": "optuna:CmaEsSampler"}, "1 known point first\n"),
         ({"trials": 9, "algorithm": "random"}, "1 known point first, 8 at random"),
         ({"trials": 4, "algorithm": "grid"}, "4 of 6 points of the grid, spread"),
         ({"trials": 6, "algorithm": "grid"}, "all 6 points of the grid"),
@@ -83,8 +89,7 @@ def test_the_algorithm_learns_when_it_says_so(spec: SearchSpec, tmp_path: Path, 
 
 def test_the_points_are_those_that_the_search_tries(spec: SearchSpec, tmp_path: Path) -> None:
     spec = spec.model_copy(update={"algorithm": "grid", "trials": 4})
-    study: SearchStudy = OptunaSearcher(spec).study
-    assert list(previewed(spec, tmp_path).points) == [study.ask(number) for number in range(4)]
+    assert list(previewed(spec, tmp_path).points) == [point for _, point in iter(OptunaSearcher(spec).next, None)]
 
 
 def remembered(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tausearch.runs import Algorithm, Reevaluate, Scheduler
+from tausearch.runs import Reevaluate
 from tausearch.studies import different_numbers, requested_reevaluation, usual_reevaluation
 from tausearch.studies.options import scheduler_fault
 from trainables.errors import InputError
@@ -59,7 +59,7 @@ def test_a_search_re_evaluates_by_default_where_that_is_at_most_half_of_it(
     ],
 )
 def test_a_scheduler_needs_tasks_after_the_third_and_an_algorithm_that_hears_of_it(
-    scheduler: Scheduler, algorithm: Algorithm, steps: int, fault: str | None
+    scheduler: str, algorithm: str, steps: int, fault: str | None
 ) -> None:
     found = scheduler_fault(scheduler, algorithm, steps)
     assert found is None if fault is None else (found or "").startswith(fault)

@@ -18,7 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tausearch.runs import TrialSummary
 from tausearch.studies import OptunaSearcher
 from tausearch.studies.grid import grid_points
-from tausearch.studies.study import FIRST_STOP, MEDIAN_OF, WORST
+from tausearch.studies.schedulers import FIRST_STOP, MEDIAN_OF
+from tausearch.studies.study import WORST
 from tests.support.runs.trials import FIXED, search_spec
 from trainables.metrics import VALIDATION
 

@@ -1,0 +1,47 @@
+"""Samplers and pruners by name: Optuna's own, and those of the user's code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, TypeVar
+
+from search_spaces import Scalar
+from trainables.errors import InputError
+from trainables.user_code import called, find, installed, is_code
+
+OPTUNA = "optuna:"
+T = TypeVar("T")
+_WORDS: Mapping[str, Any] = {"true": True, "false": False, "none": None}
+OPTIONS = {"sampler": "algorithm", "pruner": "scheduler"}  # what is named, to the option that names it
+
+
+def named_class(kind: str, name: str, ours: Sequence[str], base: type[T], library: ModuleType) -> type[T]:
+    """Return a sampler or pruner: `optuna:CLASS`, `MODULE:NAME`, or the name of one that an installed package brings.
+
+    Raises:
+        InputError: If nothing has the name, or it is no subclass of `base`.
+    """
+    if name.startswith(OPTUNA):
+        known = {each: getattr(library, each) for each in library.__all__}
+        wanted = {each: found for each, found in known.items() if isinstance(found, type) and found is not base}
+        if name.removeprefix(OPTUNA) not in wanted:
+            raise InputError(f"unknown {kind} {name!r}; Optuna has {', '.join(wanted)}")
+        return wanted[name.removeprefix(OPTUNA)]
+    if not is_code(name) and name not in installed(kind):
+        allowed = ", ".join((*ours, *installed(kind), "optuna:CLASS", "MODULE:NAME"))
+        raise InputError(f"unknown {OPTIONS[kind]} {name!r}; allowed: {allowed}")
+    found = find(kind, name, dict.fromkeys(ours, base), type)
+    if not issubclass(found, base):
+        raise InputError(f"{kind} {name!r}: must be a subclass of optuna's {base.__name__}")
+    return found
+
+
+def made(kind: str, name: str, make: Callable[..., T], options: Mapping[str, Scalar]) -> T:
+    """Return a sampler or pruner with its options; the texts true, false and none are Python's values.
+
+    Raises:
+        InputError: If it cannot be made with them.
+    """
+    values = {key: _WORDS.get(str(value).lower(), value) for key, value in options.items()}
+    return called(f"{kind} {name!r}", lambda: make(**values))

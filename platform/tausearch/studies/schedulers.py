@@ -1,0 +1,61 @@
+"""The rules that stop trials early, as pruners of Optuna."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import optuna
+from optuna.pruners import BasePruner
+from optuna.trial import FrozenTrial
+
+from search_spaces import Scalar
+from tausearch.runs import SCHEDULERS
+from tausearch.studies.named_classes import made, named_class
+
+FIRST_STOP = 3  # first task after which a trial may be stopped: earlier accuracies say little about the last one
+HALVING = 2  # asha continues the better half at tasks 3, 6, 12, ...
+MEDIAN_OF = 4  # other values that the median rule needs
+
+
+class MedianPruner(BasePruner):
+    """Stops a trial whose accuracy after a task is below the median of all others' after the same task.
+
+    Optuna's own median rule compares a trial's best value so far. Average accuracy falls as tasks come, so that is the
+    value after the first task, which says nothing, and nothing is ever stopped.
+    """
+
+    def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
+        """Return whether the trial should stop; called by Optuna, see `BasePruner`."""
+        step = trial.last_step
+        if step is None or step < FIRST_STOP:
+            return False
+        others = [
+            other.intermediate_values[step]
+            for other in study.get_trials(deepcopy=False)
+            if other.number != trial.number and step in other.intermediate_values
+        ]
+        return len(others) >= MEDIAN_OF and trial.intermediate_values[step] < statistics.median(others)
+
+
+_PRUNERS: Mapping[str, Callable[..., BasePruner]] = {
+    "asha": partial(optuna.pruners.SuccessiveHalvingPruner, min_resource=FIRST_STOP, reduction_factor=HALVING),
+    "median": MedianPruner,
+    "none": optuna.pruners.NopPruner,
+}
+
+
+def pruner_named(name: str, options: Mapping[str, Scalar] | None = None) -> BasePruner:
+    """Return the pruner of a scheduler.
+
+    Args:
+        name: One of ours, `optuna:CLASS`, `MODULE:NAME`, or the name of a pruner that an installed package brings.
+        options: Arguments of the pruner's constructor.
+
+    Raises:
+        InputError: If there is no such scheduler, or it cannot be made with the options.
+    """
+    if name in SCHEDULERS:
+        return made("pruner", name, _PRUNERS[name], options or {})
+    return made("pruner", name, named_class("pruner", name, SCHEDULERS, BasePruner, optuna.pruners), options or {})

@@ -1,0 +1,197 @@
+"""Samplers and pruners by name: Optuna's, and those of the user's code, which may keep state of their own."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+
+from tausearch.runs import SearchSpec
+from tausearch.studies import OptunaSearcher, algorithm_named, pruner_named
+from tausearch.studies.study import SearchStudy, require_sampler
+from tests.support.runs.trials import make_trial
+from tests.tausearch.studies.test_searchers import AVERAGE, play, with_
+from trainables.errors import InputError
+from trainables.user_code import allow_code
+
+
+class Walk(optuna.samplers.BaseSampler):
+    """Walk from the last point by steps of its own generator: its state is in the object alone."""
+
+    def __init__(self, seed: int | None = None, step: float = 0.1) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.step = step
+        self.last: dict[str, float] = {}
+        self.told: list[int] = []
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: Any) -> dict[str, Any]:
+        return {}
+
+    def sample_relative(self, study: optuna.Study, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def sample_independent(self, study: optuna.Study, trial: Any, param_name: str, param_distribution: Any) -> Any:
+        low, high = param_distribution.low, param_distribution.high
+        share = (self.last.get(param_name, 0.5) + self.step * float(self.rng.normal())) % 1.0
+        self.last[param_name] = share
+        return low + share * (high - low)
+
+    def after_trial(self, study: optuna.Study, trial: Any, state: Any, values: Any) -> None:
+        self.told.append(trial.number)
+        self.step *= 0.9  # the next point depends on how many trials have ended, too
+
+
+class Unseeded(Walk):
+    """It cannot be rebuilt: its draws are of a generator without a seed."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+
+class Fails(Walk):
+    def sample_independent(self, *arguments: Any) -> Any:
+        raise RuntimeError("no idea")
+
+
+class Never(optuna.pruners.BasePruner):
+    def __init__(self, after: int = 2) -> None:
+        self.after = after
+
+    def prune(self, study: optuna.Study, trial: Any) -> bool:
+        return trial.last_step >= self.after
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("their_samplers")
+    for each in (Walk, Unseeded, Fails, Never):
+        setattr(module, each.__name__, each)
+        allow_code(f"their_samplers:{each.__name__}")
+    module.Broken = int
+    allow_code("their_samplers:Broken")
+    monkeypatch.setitem(sys.modules, "their_samplers", module)
+
+
+NAMED = ["optuna:CmaEsSampler", "optuna:NSGAIISampler", "optuna:QMCSampler", "optuna:TPESampler", "their_samplers:Walk"]
+
+
+def recorded(points: list[dict[str, Any]], straight: OptunaSearcher, count: int) -> list[Any]:
+    values = [trial.value for trial in straight.study.optuna.trials]
+    history = [make_trial(n, value=values[n], hyperparameters=points[n]) for n in range(count)]
+    for number, trial in enumerate(history):
+        trial.rows = [{"task": 1.0, AVERAGE: values[number]}]
+    return history
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("algorithm", NAMED)
+def test_one_that_was_killed_proposes_what_it_would_have_proposed(
+    algorithm: str, running: bool, spec: SearchSpec
+) -> None:
+    spec = with_(spec, algorithm=algorithm, trials=24)
+    straight = OptunaSearcher(spec)
+    points = play(spec, straight)
+    assert points[0] == spec.start and len({tuple(point.items()) for point in points}) == 24
+    other = play(with_(spec, seed=1), OptunaSearcher(with_(spec, seed=1)))
+    assert (other[1:] == points[1:]) == ("QMC" in algorithm)  # its sequence takes no seed if it is not scrambled
+    history = recorded(points, straight, 14)
+    if running:
+        history[13] = make_trial(13, tasks=0, hyperparameters=points[13])
+    continued = OptunaSearcher(spec, history)
+    assert play(spec, continued) == points[13 if running else 14 :] and continued.study.agrees
+
+
+def test_one_that_cannot_be_rebuilt_is_noticed_and_keeps_the_points_of_the_record(spec: SearchSpec) -> None:
+    spec = with_(spec, algorithm="their_samplers:Unseeded", trials=6)
+    straight = OptunaSearcher(spec)
+    points = play(spec, straight)
+    continued = OptunaSearcher(spec, recorded(points, straight, 4))
+    assert not continued.study.agrees and straight.study.agrees
+    assert [trial.params for trial in continued.study.optuna.trials] == points[:4]
+
+
+def test_a_sampler_is_made_once_with_the_seed_of_the_search_and_its_options(spec: SearchSpec) -> None:
+    study = SearchStudy(with_(spec, algorithm="their_samplers:Walk", sampler_options={"step": 0.5}, seed=7))
+    assert study.rebuilt is not None
+    walk = study.rebuilt.sampler
+    assert isinstance(walk, Walk) and walk.step == 0.5
+    for number in range(3):
+        study.ask(number)
+        study.tell(number, "complete", 50.0)
+    assert study.optuna.sampler is study.rebuilt and study.rebuilt.sampler is walk and walk.told == [0, 1, 2]
+    other = np.random.default_rng(7)
+    assert walk.last == pytest.approx(_walked(other, list(spec.space), 3))
+
+
+def _walked(rng: np.random.Generator, names: list[str], count: int) -> dict[str, float]:
+    at, step = dict.fromkeys(names, 0.5), 0.5
+    for _ in range(count):
+        for name in names:
+            at[name] = (at[name] + step * float(rng.normal())) % 1.0
+        step *= 0.9
+    return at
+
+
+def test_what_is_known_of_optunas_own() -> None:
+    known = {name: algorithm_named(f"optuna:{name}") for name in ("CmaEsSampler", "QMCSampler", "TPESampler")}
+    assert {name: each.learns for name, each in known.items()} == {
+        "CmaEsSampler": True,
+        "QMCSampler": False,
+        "TPESampler": True,
+    }
+    assert [name for name, each in known.items() if each.needs_whole_trials] == ["CmaEsSampler"]
+    assert algorithm_named("their_samplers:Walk").learns and algorithm_named("their_samplers:Walk").keeps_state
+    assert not algorithm_named("tpe").keeps_state
+
+
+def test_options_reach_ours_over_what_we_take() -> None:
+    sampler: Any = algorithm_named("tpe", {"n_startup_trials": 9, "constant_liar": "false"}).sampler(3)
+    assert (sampler._n_startup_trials, sampler._constant_liar, sampler._multivariate) == (9, False, True)
+    asha: Any = pruner_named("asha", {"reduction_factor": 4})
+    assert (asha._reduction_factor, asha._min_resource) == (4, 3)
+
+
+def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
+    study = SearchStudy(with_(spec, scheduler="their_samplers:Never", pruner_options={"after": 3}))
+    study.ask(0)
+    assert [study.report(0, step, 50.0) for step in (1, 2, 3)] == [False, False, True]
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"algorithm": "optuna:Tree"}, "unknown sampler 'optuna:Tree'; Optuna has BaseGASampler, BruteForceSampler"),
+        ({"algorithm": "tree"}, "unknown algorithm 'tree'; allowed: tpe, gp, random, grid, optuna:CLASS, MODULE:NAME"),
+        ({"scheduler": "late"}, "unknown scheduler 'late'; allowed: none, asha, median, optuna:CLASS, MODULE:NAME"),
+        ({"scheduler": "optuna:Late"}, "unknown pruner 'optuna:Late'; Optuna has"),
+        ({"algorithm": "their_samplers:Broken"}, "sampler 'their_samplers:Broken': must be a subclass of optuna's"),
+        ({"algorithm": "their_samplers:Fails"}, "sampler 'their_samplers:Fails' failed (RuntimeError: no idea in"),
+        ({"algorithm": "their_samplers:Other"}, "a file names this code, you did not"),
+        ({"algorithm": "tpe", "sampler_options": {"steps": 3}}, "sampler 'tpe' failed (TypeError:"),
+        ({"algorithm": "grid", "sampler_options": {"steps": 3}}, "--sampler-option: a grid has no sampler"),
+        ({"scheduler": "median", "pruner_options": {"steps": 3}}, "pruner 'median' failed (TypeError:"),
+        ({"scheduler": "optuna:PercentilePruner"}, "pruner 'optuna:PercentilePruner' failed (TypeError:"),
+    ],
+)
+def test_what_cannot_work_is_said_in_a_line_before_any_work(
+    changes: dict[str, Any], fault: str, spec: SearchSpec
+) -> None:
+    with pytest.raises(InputError) as caught:
+        require_sampler(with_(spec, **changes))
+    assert fault in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_what_can_work_is_accepted(spec: SearchSpec) -> None:
+    require_sampler(with_(spec, algorithm="their_samplers:Walk", scheduler="optuna:HyperbandPruner"))
+    require_sampler(with_(spec, sampler_options={"n_startup_trials": 1}))
+
+
+def test_only_code_of_the_user_is_code_of_the_run(spec: SearchSpec) -> None:
+    assert with_(spec, algorithm="optuna:TPESampler", scheduler="optuna:NopPruner").code == ()
+    assert with_(spec, algorithm="a.b:C", scheduler="d:E").code == ("a.b:C", "d:E")
