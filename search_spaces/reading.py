@@ -31,15 +31,24 @@ def _own_file(method: str) -> SpaceFile:
     return read_space_file(_FOLDER / f"{method}.yaml")
 
 
-def paper_points(method: str) -> dict[str, dict[str, Scalar]]:
-    """Return the paper's and the fixed hyperparameters of a method by benchmark."""
-    file = _own_file(method)
+def _file_of(method: str, own: Path | None) -> SpaceFile:
+    """Return the file of a method: the package's, or the user's own, which may be missing."""
+    if own is not None:
+        return read_space_file(own) if own.is_file() else SpaceFile()
+    if method not in METHODS_WITH_SPACE:
+        raise SpaceError(f"no search space for method {method!r}; allowed: {', '.join(METHODS_WITH_SPACE)}")
+    return _own_file(method)
+
+
+def paper_points(method: str, own: Path | None = None) -> dict[str, dict[str, Scalar]]:
+    """Return the paper's and the fixed hyperparameters of a method by benchmark; see `load_space` for `own`."""
+    file = _file_of(method, own)
     return {benchmark: {**file.fixed_values(benchmark), **point} for benchmark, point in file.paper.items()}
 
 
-def far_off(method: str, values: Mapping[str, Scalar]) -> dict[str, Range]:
+def far_off(method: str, values: Mapping[str, Scalar], own: Path | None = None) -> dict[str, Range]:
     """Return the range of each value outside the range in the method's own file; 0 turns a term off and is inside."""
-    ranges = {name: each for name, each in _own_file(method).space.items() if isinstance(each, Range)}
+    ranges = {name: each for name, each in _file_of(method, own).space.items() if isinstance(each, Range)}
     return {name: each for name, each in ranges.items() if values.get(name) and values[name] not in each}
 
 
@@ -47,6 +56,7 @@ def load_space(
     method: str,
     benchmark: str,
     *,
+    own: Path | None = None,
     file: Path | None = None,
     overrides: Mapping[str, Scalar] | None = None,
     known: Collection[str] | None = None,
@@ -58,6 +68,7 @@ def load_space(
     Args:
         method: Name of the method.
         benchmark: Name of the benchmark.
+        own: The file of a method that is not ours; it may be missing.
         file: The user's own file (`--space`); its entries replace those of the method's file, key by key.
         overrides: Values fixed by the user (`--set`).
         known: The method's hyperparameters; None for the names in its own file.
@@ -67,24 +78,21 @@ def load_space(
     Raises:
         SpaceError: If there is no file for the method, or a file or a fixed value is wrong.
     """
-    if method not in METHODS_WITH_SPACE:
-        raise SpaceError(f"no search space for method {method!r}; allowed: {', '.join(METHODS_WITH_SPACE)}")
-    source = f"{method}.yaml"
-    own = _own_file(method)
-    names = tuple(known or dict.fromkeys(name for _, name in own.places()))
-    _require_known(source, own, names, None)
-    files = [own.with_fixed(benchmark, suited or {})]
+    usual, source = _file_of(method, own), f"{method}.yaml" if own is None else str(own)
+    names = tuple(known or dict.fromkeys(name for _, name in usual.places()))
+    _require_known(source, usual, names, None)
+    files = [usual.with_fixed(benchmark, suited or {})]
     if file is not None:
         files.append(read_space_file(file))
         source = str(file)
         allowed = None if benchmarks is None else (*dict.fromkeys([*paper_benchmarks(), *benchmarks, benchmark]),)
         _require_known(source, files[-1], names, allowed)
-        _require_numbers(own, files[-1].fixed_values(benchmark), f"{source}: fixed: ")
+        _require_numbers(usual, files[-1].fixed_values(benchmark), f"{source}: fixed: ")
     fixed = overrides or {}
     for name, value in fixed.items():
         if name not in names:
             raise SpaceError(f"--set {name}={value}: unknown hyperparameter {name!r}; allowed: {', '.join(names)}")
-    _require_numbers(own, fixed, "--set ")
+    _require_numbers(usual, fixed, "--set ")
     return resolve(files, method, benchmark, fixed, source)
 
 
@@ -101,10 +109,10 @@ def _require_known(source: str, file: SpaceFile, names: Collection[str], benchma
                 raise SpaceError(f"{source}: {section}: unknown benchmark {name!r}; allowed: {', '.join(allowed)}")
 
 
-def _require_numbers(own: SpaceFile, values: Mapping[str, Scalar], where: str) -> None:
+def _require_numbers(usual: SpaceFile, values: Mapping[str, Scalar], where: str) -> None:
     """Refuse values that are not numbers where the method's file has a range; the method checks their size."""
     for name, value in values.items():
-        dimension = own.space.get(name)
+        dimension = usual.space.get(name)
         if not isinstance(dimension, Range):
             continue
         whole = "whole " if dimension.integer else ""

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from trainables.backbones import Backbone
-from trainables.composition import Origin, SavedVector
+from trainables.composition import Origin, SavedVector, write_vector
 from trainables.config import Precision
 from trainables.data import Benchmark, Task, described
 from trainables.evaluation import accuracies
-from trainables.methods import ArtifactWriter, Composable, Context, get_method
+from trainables.methods import Composable, Context, get_method
 from trainables.metrics import (
     CACHE_HIT,
     PRECONSOLIDATION,
@@ -43,7 +43,7 @@ class IncrementalSequence:
         precision: Of forward passes in fine-tuning and evaluation.
         cache: Directory of the pre-consolidation cache; None computes everything here.
         cache_bytes: Maximal size of the cache, bytes; None for no limit.
-        artifacts: Folder for task vectors and adapters; None writes none.
+        artifacts: Folder for the task vectors of a composable method, and their adapters; None writes none.
         removability: Whether the last row says what each task loses without its vector; keeps all vectors on the CPU.
         on_epoch: Called after every epoch of fine-tuning.
 
@@ -77,7 +77,7 @@ class IncrementalSequence:
         self.backbone = backbone
         self.benchmark = benchmark
         self.device = torch.device(device)
-        self.artifacts = artifacts if entry.capabilities.writes_artifacts else None
+        self.artifacts = artifacts if entry.capabilities.composable else None
         spec = benchmark.spec
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
         self.preparer = Preparer(
@@ -144,8 +144,8 @@ class IncrementalSequence:
             self.accuracies.append(accuracies(self.method.predict, seen, self.device))
             row |= self._removability(task)
         if self.artifacts is not None:
-            assert isinstance(self.method, ArtifactWriter), "so its capabilities say"
-            self.method.save_artifacts(self.artifacts, self._origin(task))
+            assert isinstance(self.method, Composable), "so its capabilities say"
+            write_vector(self.artifacts, self.method.vector(self._origin(task)))
         return row | self._accuracy_metrics()
 
     def _removability(self, task: Task) -> dict[str, float]:

@@ -9,6 +9,7 @@ the code becomes one line with file and line number.
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import sys
@@ -23,6 +24,7 @@ from typing import Any, TypeVar
 from trainables.errors import InputError
 
 T = TypeVar("T")
+Ours = TypeVar("Ours")
 
 _ANYTHING = (Exception, SystemExit, GeneratorExit)  # all errors of a module but Ctrl-C
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -68,7 +70,7 @@ def installed(kind: str) -> tuple[str, ...]:
     return tuple(sorted({point.name for point in _points(kind)}))
 
 
-def find(kind: str, name: str, builtins: Mapping[str, T], must_be: type[T]) -> T:
+def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -> Ours | T:
     """Return what a name stands for.
 
     Args:
@@ -104,16 +106,29 @@ def find(kind: str, name: str, builtins: Mapping[str, T], must_be: type[T]) -> T
     return found
 
 
+def file_name(name: str) -> str:
+    """Return a name as a part of the names of runs and files: letters, digits, `.`, `_` and `-`."""
+    return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-._")
+
+
 def require_members(what: str, found: type, protocol: type) -> None:
-    """Refuse a class that lacks a method of a protocol; the error names all that are missing.
+    """Refuse a class that lacks a method of a protocol, or whose method takes other arguments.
 
     Raises:
-        InputError: If the class lacks one, or has something there that cannot be called.
+        InputError: If so; the error names all methods that are missing, or the first that takes other arguments.
     """
-    wanted = [name for each in protocol.__mro__[:-1] for name in vars(each) if not name.startswith("_")]
-    if missing := [name for name in dict.fromkeys(wanted) if not callable(getattr(found, name, None))]:
-        needs = ", ".join(f"{name}()" for name in missing)
-        raise InputError(f"{what}: the class {found.__name__} lacks {needs} of the protocol {protocol.__name__}")
+    wanted = {name: each for owner in protocol.__mro__ for name, each in vars(owner).items() if name[0] != "_"}
+    if missing := [f"{name}()" for name in wanted if not callable(getattr(found, name, None))]:
+        raise InputError(
+            f"{what}: the class {found.__name__} lacks {', '.join(missing)} of the protocol {protocol.__name__}"
+        )
+    for name, method in wanted.items():
+        parameters = list(inspect.signature(method).parameters)
+        try:
+            inspect.signature(inspect.getattr_static(found, name)).bind(*parameters)
+        except TypeError as error:
+            asked = ", ".join(parameters[1:])
+            raise InputError(f"{what}: {found.__name__}.{name} must take ({asked}) ({error})") from error
 
 
 def called(what: str, function: Callable[[], T]) -> T:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
+
+from tests.support.imports import ROOT
+
+EXAMPLE = ROOT / "examples" / "plugin"
 
 
 def install(folder: Path, package: str, points: Mapping[str, str], **modules: str) -> None:
@@ -27,3 +33,13 @@ def install(folder: Path, package: str, points: Mapping[str, str], **modules: st
     (about / "entry_points.txt").write_text(text + "\n", encoding="utf-8")
     for name, source in modules.items():
         (folder / f"{name}.py").write_text(dedent(source), encoding="utf-8")
+
+
+def install_example(folder: Path) -> Path:
+    """Install the example of a package, as its `pyproject.toml` says, without a build and without the network."""
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = project["entry-points"].items()
+    points = {f"{group.removeprefix('tausearch.')} {name}": to for group, each in groups for name, to in each.items()}
+    install(folder, project["name"], points)
+    shutil.copytree(EXAMPLE / "tausearch_example", folder / "tausearch_example")
+    return folder

@@ -68,7 +68,6 @@ class Scripted:
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.saved: list[tuple[Path, Origin]] = []
 
     def begin_task(self, task: Task) -> None:
         pass
@@ -88,14 +87,20 @@ class Scripted:
     def load_state(self, state: State) -> None:
         raise NotImplementedError
 
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        self.saved.append((folder, origin))
+    def vector(self, origin: Origin) -> Origin:
+        return origin
+
+    def composed(self, vectors: object, weights: object) -> None:
+        raise NotImplementedError
+
+    def continue_after(self, vectors: object) -> None:
+        raise NotImplementedError
 
 
 @pytest.mark.parametrize("writes", [True, False])
 def test_rows_and_artifacts_of_a_sequence(writes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finetune = get_method("finetune")
-    can = dataclasses.replace(finetune.capabilities, writes_artifacts=writes)
+    can = dataclasses.replace(finetune.capabilities, composable=writes)
     entry = dataclasses.replace(finetune, capabilities=can, build=lambda context, config: Scripted(context))
     evaluated: list[list[object]] = []
 
@@ -105,6 +110,8 @@ def test_rows_and_artifacts_of_a_sequence(writes: bool, tmp_path: Path, monkeypa
 
     monkeypatch.setattr(module, "get_method", lambda name: entry)
     monkeypatch.setattr(module, "accuracies", measured)
+    saved: list[tuple[Path, Origin]] = []
+    monkeypatch.setattr(module, "write_vector", lambda folder, vector: saved.append((folder, vector)))
     benchmark, told = small_digits(), Heartbeat(None)
     sequence = IncrementalSequence(
         benchmark, "finetune", {"lr": 0.1}, backbone=Backbone(), artifacts=tmp_path, on_epoch=told
@@ -118,8 +125,8 @@ def test_rows_and_artifacts_of_a_sequence(writes: bool, tmp_path: Path, monkeypa
     assert rows[2]["test/final_accuracy"] == 73.333333333 and rows[2]["test/forgetting"] == 25.0  # (20 + 30) / 2
     assert rows[2]["test/average_incremental_accuracy"] == 77.777777778  # (90 + 70 + 73.33...) / 3
     method: Any = sequence.method
-    assert method.context.on_epoch is told and [folder for folder, _ in method.saved] == [tmp_path] * (3 * writes)
-    for (_, origin), task in zip(method.saved, benchmark.tasks, strict=False):
+    assert method.context.on_epoch is told and [folder for folder, _ in saved] == [tmp_path] * (3 * writes)
+    for (_, origin), task in zip(saved, benchmark.tasks, strict=False):
         assert (origin.task, origin.classes, origin.method) == (task.index, task.classes, "finetune")
         assert (origin.backbone, origin.backbone_digest) == ("glyph_vit", Backbone().digest)
         assert origin.class_names == tuple(str(c) for c in task.classes)

@@ -135,9 +135,13 @@ def test_a_class_that_lacks_a_method_is_told_which() -> None:
     class Half:
         one = 3
 
-    with pytest.raises(InputError, match=r"^method 'm:Half': the class Half lacks one\(\), two\(\) of the protocol W"):
+    with pytest.raises(
+        InputError, match=r"^method 'm:Half': the class Half lacks one\(\), two\(\) of the protocol Wanted$"
+    ):
         require_members("method 'm:Half'", Half, Wanted)
-    require_members("", type("Whole", (), {"one": print, "two": print}), Wanted)
+    require_members("", type("Whole", (), {"one": lambda self: 1, "two": lambda self, more=0: 2}), Wanted)
+    with pytest.raises(InputError, match=r"^m: Other.two must take \(\) \(missing a required argument: 'more'\)$"):
+        require_members("m", type("Other", (), {"one": lambda self: 1, "two": lambda self, more: 2}), Wanted)
 
 
 def test_what_a_call_raises_becomes_one_line_but_ctrl_c() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from checked_input.bounds import BATCH, CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, names_of, text_of
-from trainables.user_code import is_code
+from trainables.user_code import file_name, is_code
 
 FOLDER, PARQUET = "folder:", "parquet:"
 _BOUNDS = {
@@ -107,8 +107,7 @@ class BenchmarkRef:
     def slug(self) -> str:
         """A short form for the names of runs and files, of letters, digits, `.`, `_` and `-`."""
         short = self.name if self.path is None else f"{self.name.partition(':')[0]}-{os.path.basename(self.path)}"
-        text = str(replace(self, name=short))
-        return re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-._")[:60].rstrip("-._")
+        return file_name(str(replace(self, name=short)))[:60].rstrip("-._")
 
 
 OPTIONS = tuple(each.name for each in fields(BenchmarkRef) if each.name != "name")

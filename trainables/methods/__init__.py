@@ -6,12 +6,12 @@ Not here: the statistics of a task before its training (`preconsolidation`), and
 from __future__ import annotations
 
 from trainables.methods import systems  # noqa: F401  # importing it registers every method
-from trainables.methods.contract import ArtifactWriter, Capabilities, Composable, Context, ExtraMetric, Method, Scenario
-from trainables.methods.registry import METHODS, MethodEntry, get_method, register
+from trainables.methods.contract import Capabilities, Composable, Context, ExtraMetric, Method, Scenario
+from trainables.methods.entry import METHODS, MethodEntry
+from trainables.methods.registry import get_method, known_method, register
 
 __all__ = [
     "METHODS",
-    "ArtifactWriter",
     "Capabilities",
     "Composable",
     "Context",
@@ -20,5 +20,6 @@ __all__ = [
     "MethodEntry",
     "Scenario",
     "get_method",
+    "known_method",
     "register",
 ]

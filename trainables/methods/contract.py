@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -25,9 +24,9 @@ class Capabilities:
     """What a method declares about itself, so that no caller asks for its name.
 
     Attributes:
-        composable: The method learns one task vector per task and evaluates their composition.
+        composable: The method learns one task vector per task and predicts by their composition; see `Composable`.
+            A final run writes the vectors.
         joint: The method sees all tasks at once, so its sequence has one step.
-        writes_artifacts: The method writes files after every task; see `ArtifactWriter`.
         rehearsal: The method keeps examples of past tasks and trains on them again.
         tasks_to_peak: Number of tasks until memory use has peaked; a pilot runs so many.
         whole_classifier: Each task trains a classifier of all classes, those of other tasks included, alone from
@@ -36,7 +35,6 @@ class Capabilities:
 
     composable: bool = False
     joint: bool = False
-    writes_artifacts: bool = False
     rehearsal: bool = False
     tasks_to_peak: int = 1
     whole_classifier: bool = False
@@ -180,15 +178,6 @@ class Method(Protocol):
         Tensors may be memory-mapped: those of `constant` while the trial runs, those of `tensors` only until the next
         checkpoint. Copy every tensor of `tensors` that is kept.
         """
-        ...
-
-
-@runtime_checkable
-class ArtifactWriter(Method, Protocol):
-    """A method that writes files of its own."""
-
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write the current task's vector or adapter into `folder`, in one folder per task."""
         ...
 
 

@@ -1,92 +1,13 @@
-"""The registry of methods, by name."""
+"""How a method is found by its name: one of ours, `MODULE:NAME`, or one that an installed package brings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from trainables.backbones import Backbone
-from trainables.data import BenchmarkSpec
 from trainables.errors import InputError
-from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method, Scenario
-
-
-@dataclass(frozen=True)
-class MethodEntry:
-    """A method and everything that it declares about itself.
-
-    Attributes:
-        name: The method's name on the command line.
-        config: The frozen dataclass of the method's hyperparameters.
-        capabilities: The method's needs and artifacts.
-        build: Function that makes the method from a context and a config.
-        metrics: Metrics of this method alone; a row may lack them.
-        neutral_values: Hyperparameters that make a run another experiment, each with the value that does not. A missing
-            hyperparameter means that value.
-        validate: Function that raises `InputError` if the config cannot run in the scenario. It is called before any
-            work and sees the backbone's shape but no weights.
-        own_data_defaults: Function of a scenario and the batches per epoch. It returns hyperparameters for the user's
-            own images, in files or in code, which replace the fixed defaults of the method's search space.
-    """
-
-    name: str
-    config: type
-    capabilities: Capabilities
-    build: Callable[[Context, Any], Method]
-    metrics: tuple[ExtraMetric, ...] = ()
-    neutral_values: Mapping[str, str | float] = field(default_factory=dict)
-    validate: Callable[[Any, Scenario], None] = lambda config, scenario: None
-    own_data_defaults: Callable[[Scenario, int], Mapping[str, float | int]] = lambda scenario, steps: {}
-
-    def parse(self, hyperparameters: Mapping[str, Any]) -> Any:
-        """Return the checked config for some hyperparameters.
-
-        Raises:
-            InputError: If a hyperparameter is unknown, missing or out of range; names the first and the allowed values.
-        """
-        known = [field.name for field in fields(self.config)]
-        unknown = sorted(set(hyperparameters) - set(known))
-        if unknown:
-            raise InputError(f"{self.name}: unknown hyperparameter {unknown[0]!r}; allowed: {', '.join(known)}")
-        try:
-            return _adapter(self.config).validate_python(dict(hyperparameters))
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
-            got = "" if first["type"] == "missing" else f", got {_shown(first['input'])}"
-            raise InputError(f"{self.name}: hyperparameter {key!r}: {first['msg']}{got}") from error
-
-    def removability_fault(self, tasks: int) -> str | None:
-        """Return why no trial with so many tasks can be measured without one of its task vectors; None if it can."""
-        if not self.capabilities.composable:
-            able = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.composable)
-            return f"{self.name} has no task vectors to leave out; allowed with it: {able}"
-        return None if tasks > 1 else "leaves out one task of several, and the benchmark has one"
-
-    def scenario(self, spec: BenchmarkSpec, backbone: Backbone) -> Scenario:
-        """Return the method's scenario on a benchmark: its tasks, or all of them as one for a joint method."""
-        everything = (range(len(spec.class_names)),)
-        return Scenario(backbone, everything if self.capabilities.joint else spec.task_classes)
-
-
-@cache
-def _adapter(config: type) -> TypeAdapter[Any]:
-    """Return the validator of a config; making it takes longer than using it."""
-    return TypeAdapter(config)
-
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)[:100]
-    except ValueError:  # Python refuses to print integers of thousands of digits
-        return "a number too large to show"
-
-
-METHODS: dict[str, MethodEntry] = {}
+from trainables.methods.declared import entry_of
+from trainables.methods.entry import METHODS, MethodEntry
+from trainables.user_code import find
 
 
 def register(entry: MethodEntry) -> None:
@@ -104,8 +25,20 @@ def get_method(name: str) -> MethodEntry:
     """Return the entry of a method.
 
     Raises:
-        InputError: If no method of that name is registered.
+        InputError: If there is no method of that name, it is code that is not allowed, or the code is wrong.
     """
-    if name not in METHODS:
-        raise InputError(f"unknown method {name!r}; allowed: {', '.join(METHODS)}")
-    return METHODS[name]
+    found = find("method", name, METHODS, type)
+    return found if isinstance(found, MethodEntry) else _entry_of(name, found)
+
+
+def known_method(name: str) -> MethodEntry | None:
+    """Return the entry of a method that a file names; None if it is not here, or is code that may not run."""
+    try:
+        return get_method(name)
+    except InputError:
+        return None
+
+
+@cache
+def _entry_of(name: str, declared: type) -> MethodEntry:
+    return entry_of(name, declared)

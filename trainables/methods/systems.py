@@ -13,13 +13,14 @@ from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
 from trainables.methods.composable.learner import full, ia3, lora
 from trainables.methods.contract import Capabilities, Context, Method, euler_factor
+from trainables.methods.entry import MethodEntry
 from trainables.methods.inflora import learner as inflora
 from trainables.methods.prompts import apt, coda, l2p
-from trainables.methods.registry import MethodEntry, register
+from trainables.methods.registry import register
 from trainables.methods.seed import learner as seed
 from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
 
-_COMPOSABLE = Capabilities(composable=True, writes_artifacts=True)
+_COMPOSABLE = Capabilities(composable=True)
 _EULER = euler_factor("strength * max Fisher", "decoupled steps")
 _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated"}
 
@@ -59,7 +60,7 @@ register(MethodEntry("coda", coda.CODAConfig, Capabilities(), coda.build, valida
 register(MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=apt.validate))
 
 _SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a copy of the trained one
-_VECTORS = Capabilities(composable=True, writes_artifacts=True, whole_classifier=True)
+_VECTORS = Capabilities(composable=True, whole_classifier=True)
 register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate))
 register(MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate))
 register(MethodEntry("tmc", tmc.TMCConfig, _VECTORS, tmc.TMC))

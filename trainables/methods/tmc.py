@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -31,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.backbones.linearised import CLASSIFIER, LinearisedViT, Vector
-from trainables.composition import Origin, SavedVector, write_vector
+from trainables.composition import Origin, SavedVector
 from trainables.composition.merging import weighted_sum
 from trainables.data import Batch, Task
 from trainables.heads import uniform_head
@@ -145,10 +144,6 @@ class TMC:
         return SavedVector(
             parametrisation="tangent", parameters=parameters, head=head, anchor=(weight, bias), origin=origin
         )
-
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write tau_t."""
-        write_vector(folder, self.vector(origin))
 
     def state(self) -> State:
         """Return the sum of task vectors and their number; all else is theta_0 or drawn from the seed."""

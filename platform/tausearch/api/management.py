@@ -20,6 +20,7 @@ from tausearch.runs import (
 )
 from tausearch.studies import load_best
 from trainables.errors import InputError
+from trainables.methods import get_method
 
 
 def delete_run(directory: RunDirectory) -> None:
@@ -71,6 +72,7 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     """
     directory, target = storage.run(old), storage.run(new)
     spec = read_spec(directory)
+    get_method(spec.method)  # reads the best file, so it refuses before anything has changed
     with driver_lock(directory):
         if target.path.exists():
             raise InputError(f"name {new!r}: is taken in {storage.root}; choose another")

@@ -31,6 +31,7 @@ from trainables.config import PRECISIONS, Purpose
 from trainables.data import reference
 from trainables.errors import Faults, InputError
 from trainables.methods import MethodEntry, Scenario, get_method
+from trainables.user_code import file_name
 
 DEFAULT_TRIALS = 12
 
@@ -117,10 +118,10 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
         InputError: If method, benchmark, backbone or a fixed value is wrong.
         SpaceError: If the space is wrong.
     """
+    allow_named(request)
     ref, file = reference(_text_of(request)), None if request.space is None else Path(request.space)
     if not ref.is_own:
         return studies.space_of(request.method, ref.name, file, request.set or {})
-    allow_named(request)
     entry, opened = get_method(request.method), open_benchmark(str(ref), None)
     return _space(request, entry, opened, entry.scenario(opened.source.spec, _backbone(request, opened)))
 
@@ -196,7 +197,7 @@ def _given(
     share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
     resources = plan_resources(request.cpus_per_trial, share, request.max_concurrent_trials, request.address)
     uri = checked_uri(request.tracking_uri)
-    stem = f"{opened.ref.slug}-{entry.name}" + ("-final" if purpose == "final" else "")
+    stem = f"{opened.ref.slug}-{file_name(entry.name)}" + ("-final" if purpose == "final" else "")
     if request.resume_if_exists and request.name is None:
         raise InputError("--resume-if-exists goes with --name: without one every run is a new one")
     storage, name = new_run(request.storage, request.name, stem, resume_if_exists=request.resume_if_exists)

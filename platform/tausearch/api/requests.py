@@ -147,7 +147,7 @@ class SearchRequest(NewRunRequest):
     Attributes:
         benchmark: Name, `folder:PATH`, `parquet:PATH` or `MODULE:NAME`; options follow a `?`, as in
             `folder:birds?tasks=5`; see `trainables.data.BenchmarkRef`.
-        method: Name of the method.
+        method: Name of the method, ours or an installed package's, or `MODULE:NAME`.
         trials: How many configurations to try; by default 12, or the whole grid.
         algorithm: The search algorithm: "tpe", "gp", "random", "grid", a sampler of Optuna as `optuna:CLASS`, or one of
             the user's code as `MODULE:NAME` or by the name that an installed package gives it.

@@ -171,7 +171,7 @@ def _result(
 
 def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
     request, specs = plan.request, [spec for cell in plan.cells for spec in cell.specs]
-    code = code_words(*(cell.cell.benchmark for cell in plan.cells))
+    code = code_words(*(name for spec in specs for name in spec.code))
     return Driver(
         home=plan.directory,
         resources=Resources(

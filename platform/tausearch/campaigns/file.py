@@ -21,6 +21,7 @@ from tausearch.studies import BestFile
 from trainables.data import reference
 from trainables.data.reference import OPTIONS
 from trainables.errors import InputError
+from trainables.user_code import file_name
 
 Options = Mapping[str, Any]
 _OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds"}
@@ -48,7 +49,7 @@ class Cell:
     @property
     def title(self) -> str:
         """The title of the cell: `digits/ita-lora`."""
-        return f"{reference(self.benchmark).slug}/{self.method}"
+        return f"{reference(self.benchmark).slug}/{file_name(self.method)}"
 
 
 @dataclass(frozen=True)

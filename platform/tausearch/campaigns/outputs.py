@@ -28,6 +28,7 @@ from tausearch.runs import CampaignDirectory, Storage, read_spec, read_trials, r
 from tausearch.studies import load_best, start_of
 from trainables.data import reference
 from trainables.errors import InputError
+from trainables.user_code import file_name
 
 _SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 
@@ -49,7 +50,7 @@ def write_outputs(storage: Storage, standing: CampaignStanding) -> list[Path]:
 
 def write_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -> Path | None:
     """Write the chosen configuration of a cell; without a search, the configuration of its final run."""
-    target = directory.best_file(reference(cell.benchmark).slug, cell.method)
+    target = directory.best_file(reference(cell.benchmark).slug, file_name(cell.method))
     if cell.search is not None:
         source = storage.run(cell.search).best_file
         if not source.exists():

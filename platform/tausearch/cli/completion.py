@@ -8,13 +8,14 @@ import typer
 
 from tausearch.runs import DEFAULT_STORAGE, open_storage
 from trainables.errors import InputError
+from trainables.user_code import installed
 
 
 def methods(incomplete: str) -> list[str]:
     """Return the names of methods that begin so."""
     from search_spaces import METHODS_WITH_SPACE  # pydantic takes a moment to import
 
-    return _beginning(METHODS_WITH_SPACE, incomplete)
+    return _beginning((*METHODS_WITH_SPACE, *installed("method")), incomplete)
 
 
 def runs(context: typer.Context, incomplete: str) -> list[str]:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
 @app.command()
 def search(
     benchmark: Annotated[str, typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME.")],
-    method: Annotated[str, typer.Argument(help="Method, such as ita-lora.", autocompletion=completion.methods)],
+    method: Annotated[
+        str, typer.Argument(help="Method, such as ita-lora; or MODULE:NAME.", autocompletion=completion.methods)
+    ],
     trials: Annotated[int | None, typer.Option(help="Configurations to try [default: 12, or the whole grid].")] = None,
     algorithm: Annotated[
         str, typer.Option(help="tpe, gp, random, grid, optuna:CLASS of a sampler, or MODULE:NAME.")
@@ -274,7 +276,7 @@ def _best_of(what: list[str], storage: str) -> BestFile:
     root = open_storage(storage, write=False)
     if len(what) == 2:
         benchmark, method = what
-        allow_typed(benchmark)
+        allow_typed(benchmark, method)
         return best_of_all(root, str(reference(benchmark)), method, say_unreadable)
     file = Path(what[0])
     if not file.is_file() and root.run_exists(what[0]):

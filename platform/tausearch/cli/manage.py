@@ -15,6 +15,7 @@ from tausearch.cli.options import app
 from tausearch.presentation import counted, print_json, say_unreadable
 from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage
 from trainables.errors import InputError
+from trainables.user_code import allow_typed, file_name
 
 RunArgument = Annotated[str, typer.Argument(help="Search or final run.", autocompletion=completion.runs)]
 
@@ -27,6 +28,7 @@ def export(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Best file to write.")] = None,
     adapters: Annotated[Path | None, typer.Option(help="Folder for the latest final run's task vectors.")] = None,
     storage: options.Storage = DEFAULT_STORAGE,
+    allow_code: options.AllowCode = None,
     json: options.Json = False,
 ) -> None:
     """Write a best configuration, or task vectors, to disk. Those of a run, or the best of METHOD on BENCHMARK."""
@@ -63,8 +65,9 @@ def _export_search(root: Storage, what: list[str], output: Path | None, adapters
     if len(what) == 1:
         stem, best = what[0], best_of_run(root, what[0])
     else:
+        allow_typed(*what)
         ref = reference(what[0])
-        stem, best = f"{ref.slug}-{what[1]}", best_of_all(root, str(ref), what[1], say_unreadable)
+        stem, best = f"{ref.slug}-{file_name(what[1])}", best_of_all(root, str(ref), what[1], say_unreadable)
     target = output or Path(f"{stem}.best.yaml")
     export_best(root, best, target, adapters)
     return {"best_file": str(target), **({} if adapters is None else {"adapters": str(adapters)})}
@@ -147,6 +150,7 @@ def rename(
     name: RunArgument,
     new: Annotated[str, typer.Argument(help="Its name from now on.")],
     storage: options.Storage = DEFAULT_STORAGE,
+    allow_code: options.AllowCode = None,
 ) -> None:
     """Rename a run. Other runs of the storage folder that name it learn the new name."""
     from tausearch.api import rename_run

@@ -12,7 +12,7 @@ from tausearch.comparison.rows import departures, identity, protocol_departures
 from tausearch.comparison.runs import FREE_FIELDS, FinalRun, describe, standing
 from tausearch.presentation import counted
 from tausearch.runs import ExperimentProtocol, Score
-from trainables.methods import METHODS
+from trainables.methods import known_method
 
 
 @dataclass(frozen=True)
@@ -200,9 +200,13 @@ def _ranked(rows: Sequence[MatrixRow], benchmarks: Sequence[str]) -> tuple[Matri
 
 
 def _competes(row: MatrixRow, benchmark: str) -> bool:
-    entry = METHODS.get(row.method)
-    bound = entry is not None and entry.capabilities.joint
-    return benchmark in row.cells and not row.cells[benchmark].apart and not bound
+    return benchmark in row.cells and not row.cells[benchmark].apart and not is_joint(row.method)
+
+
+def is_joint(method: str) -> bool:
+    """Whether a method sees all tasks at once, which makes its accuracy a bound."""
+    entry = known_method(method)
+    return entry is not None and entry.capabilities.joint
 
 
 def _places(cells: Sequence[MatrixCell]) -> dict[str, Literal["best", "second"]]:

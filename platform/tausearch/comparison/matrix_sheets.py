@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tausearch.comparison.matrix import Matrix, MatrixCell, MatrixRow
+from tausearch.comparison.matrix import Matrix, MatrixCell, MatrixRow, is_joint
 from tausearch.comparison.paper import PaperResults
 from tausearch.comparison.rows import departures, variant
 from tausearch.comparison.runs import protocol_parts
 from tausearch.presentation import CellLook, Column, Table, counted, score
 from tausearch.runs import Score, shown_benchmark
-from trainables.methods import METHODS
 
 _BOUND = "trained on all tasks at once; an upper bound, not ranked"
 _TITLE = "Final accuracy on the test split, percent"
@@ -111,7 +110,7 @@ def _sheet(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str]) -> T
     notes: dict[str, int] = {}
     looks: dict[tuple[int, int], CellLook] = {}
     for number, row in enumerate(matrix.rows):
-        if row.method in METHODS and METHODS[row.method].capabilities.joint:
+        if is_joint(row.method):
             looks[number, 0] = CellLook(notes=(notes.setdefault(_BOUND, len(notes)),))
         for place, name in enumerate(matrix.benchmarks, start=1):
             if (look := _look(row, name, notes, links)) != CellLook():

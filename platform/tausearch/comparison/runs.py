@@ -10,7 +10,7 @@ from search_spaces import Scalar
 from tausearch.presentation import counted
 from tausearch.runs import AnySpec, ExperimentProtocol, FinalSpec, RunDirectory, Score, Storage, read_scores, read_spec
 from trainables.errors import InputError
-from trainables.methods import METHODS
+from trainables.methods import known_method
 from trainables.metrics import TEST
 
 # Fields of a protocol on which a final run's accuracies do not depend; they depend on the digest of the weights.
@@ -52,7 +52,7 @@ class FinalRun:
 
     @property
     def _usual(self) -> Mapping[str, Scalar]:
-        entry = METHODS.get(self.spec.method)
+        entry = known_method(self.spec.method)
         return {} if entry is None else entry.neutral_values
 
     @property

@@ -29,6 +29,7 @@ from tausearch.runs import (
 from tausearch.studies import USUAL_REEVALUATION, grid_size, learns, points_ahead, startup_trials
 from trainables.bounds import BOUNDS
 from trainables.data.sources import steps_of
+from trainables.methods import get_method
 from trainables.task_names import in_full
 
 _NAMED = 10  # tasks that a line names
@@ -116,7 +117,8 @@ class Preview:
         if self.spec.fixed:
             label = "fixed" if isinstance(self.spec, SearchSpec) else "hyperparameters"
             yield f"{label}: {brief(self.spec.fixed, list(self.spec.fixed))}"
-            for name, usual in far_off(self.spec.method, self.spec.fixed).items():
+            own = get_method(self.spec.method).space
+            for name, usual in far_off(self.spec.method, self.spec.fixed, own).items():
                 yield f"unusual: {brief(self.spec.fixed, [name])}; a search looks at {usual.allowed}"
         if isinstance(self.spec, SearchSpec):
             yield from self._choice(self.spec.reevaluate)

@@ -11,7 +11,7 @@ from tausearch.models.descriptions import About, read_about
 from tausearch.runs import ExperimentProtocol, FinalSpec, Record, RunDirectory, Storage, read_spec
 from trainables.composition import read_vector, vector_folders
 from trainables.errors import InputError
-from trainables.methods import METHODS
+from trainables.methods import METHODS, known_method
 from trainables.metrics import TEST
 
 SEED_FOLDER = re.compile(r"seed_([0-9]{1,10})")
@@ -139,9 +139,9 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
     spec = read_spec(directory)
     if spec.purpose == "search":
         raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; train its best file first")
-    entry = METHODS.get(spec.method)
-    if entry is not None and not entry.capabilities.writes_artifacts:
-        others = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.writes_artifacts)
+    entry = known_method(spec.method)
+    if entry is not None and not entry.capabilities.composable:
+        others = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.composable)
         raise InputError(f"run {spec.name!r}: its method {spec.method!r} leaves no task vectors; {others} do")
     done = {trial.seed for trial in Record(directory.record).trials() if trial.status == "complete"}
     seeds = tuple(seed for seed in spec.seeds if seed in done and (directory.artifacts / f"seed_{seed}").is_dir())

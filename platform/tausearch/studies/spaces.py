@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,11 @@ def space_of(
     """
     entry = get_method(method)
     known = [each.name for each in fields(entry.config)]
-    space = load_space(
-        method, benchmark, file=file, overrides=overrides, known=known, benchmarks=BENCHMARKS, suited=suited
-    )
-    own = load_space(method, benchmark, known=known)
+    if file is None and entry.space is not None and not entry.space.is_file():
+        raise InputError(f"method {method!r}: has no search space; write {entry.space}, or give a file with --space")
+    load = partial(load_space, method, benchmark, own=entry.space, known=known)
+    space = load(file=file, overrides=overrides, benchmarks=BENCHMARKS, suited=suited)
+    own = space if entry.space is not None and not entry.space.is_file() else load()
     for name, value in overrides.items():
         try:
             entry.parse({**own.fixed, **own.start, name: value})
@@ -39,7 +41,7 @@ def space_of(
     try:
         require_space_fits(entry, space)
     except InputError as error:
-        raise InputError(f"{file or f'{method}.yaml'}: {error}") from error
+        raise InputError(f"{file or entry.space or f'{method}.yaml'}: {error}") from error
     return space
 
 

@@ -12,6 +12,7 @@ from tausearch.runs import KnownPoint, Record, SearchSpec, Storage, eligible, re
 from tausearch.studies.best_file import load_best
 from tausearch.studies.spaces import defaults
 from trainables.errors import InputError
+from trainables.methods import get_method
 
 PAPER = "paper"
 BEST_OF_A_RUN = 3  # configurations taken from a search: the order of its best is partly chance
@@ -79,7 +80,7 @@ def _configurations(source: str, method: str, storage: Storage) -> list[Configur
 
 
 def _of_paper(method: str) -> list[Configuration]:
-    chosen = paper_points(method)
+    chosen = paper_points(method, get_method(method).space)
     if not chosen:
         raise InputError(f"the paper lists no hyperparameters for {method}")
     return [Configuration(f"the paper on {benchmark}", point) for benchmark, point in chosen.items()]

@@ -9,7 +9,7 @@ import pytest
 from trainables.backbones import Backbone
 from trainables.methods import METHODS, Capabilities, Scenario
 
-VECTORS = Capabilities(composable=True, writes_artifacts=True)
+VECTORS = Capabilities(composable=True)
 COMPOSABLE = {"regularise": "all", "formulation": "paper", "heads": "concatenated"}
 LOCAL = {"cross_entropy": "local"}
 EULER = ("train/euler_factor",)
@@ -27,7 +27,7 @@ DECLARED: dict[str, tuple[Capabilities, dict[str, Any], tuple[str, ...], tuple[s
     "derpp": (Capabilities(rehearsal=True), LOCAL, (), ()),
     **dict.fromkeys(("l2p", "coda", "apt", "inflora"), (Capabilities(), {}, (), ())),
     "seed": (Capabilities(tasks_to_peak=6), {}, (), ()),  # five experts, then a copy of the trained one
-    "tmc": (VECTORS, {}, (), ()),
+    "tmc": (Capabilities(composable=True, whole_classifier=True), {}, (), ()),
 }
 
 

@@ -10,13 +10,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from trainables.composition import Composition, Origin, SavedVector, composed, saved_vector, write_vector
+from trainables.composition import Composition, Origin, SavedVector, composed, saved_vector
 from trainables.curvature import head_fisher
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, new_head
@@ -185,10 +184,6 @@ class ComposableLearner:
         head = (self.heads.weight[rows], self.heads.bias[rows])
         assert self._anchor is not None, "artifacts are saved after a task"
         return saved_vector(self.vectors, head, self._anchor, origin)
-
-    def save_artifacts(self, folder: Path, origin: Origin) -> None:
-        """Write tau_t with the rows of head and anchor, and the adapter in its library's form if there is one."""
-        write_vector(folder, self.vector(origin))
 
     def state(self) -> State:
         """Return the sum of task vectors and the heads; all else is theta_0 or belongs to one task."""

@@ -63,7 +63,7 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
     for each in standing.failed:
         out.print(f"{each.cell.title}: {each.reason}", style="red", soft_wrap=True)
     if standing.state == "stopped":
-        code = code_words(*(each.cell.benchmark for each in standing.cells))
+        code = code_words(*(name for each in standing.cells for name in (each.cell.benchmark, each.cell.method)))
         command = f"{tool()} campaign run {shlex.quote(standing.file)}{storage_option}{code}"
         out.print(f"go on: {command}", soft_wrap=True)
     for benchmark, page in read_pages(standing.directory).items():

@@ -324,9 +324,10 @@ def _show_bounds(lines: _Lines, beside: BesideBounds | None) -> None:
 
 def _show_metric_warnings(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
     """Warn if a metric of the method has reached the limit that the method declares."""
-    from trainables.methods import get_method  # torch takes seconds to import
+    from trainables.methods import known_method  # torch takes seconds to import
 
-    for metric in get_method(spec.method).metrics:
+    entry = known_method(spec.method)
+    for metric in () if entry is None else entry.metrics:
         for trial in trials:
             if warning := metric.warn(trial.number, trial.rows):
                 lines.warn(warning)

@@ -16,7 +16,7 @@ from tests.support.methods.recorded import shown
 from tests.support.methods.tiny_trials import learn, plain_training, tiny_context, tiny_tasks
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones.linearised import CLASSIFIER, Vector
-from trainables.composition import Origin, read_vector, vector_folders
+from trainables.composition import Origin, read_vector, vector_folders, write_vector
 from trainables.data import Batch, Task
 from trainables.methods import Context, get_method
 from trainables.methods.tmc import TMC, TMCConfig
@@ -122,7 +122,7 @@ def test_what_it_writes_is_read_by_the_composition_and_gives_its_predictions(tmp
     for task in tasks:
         learn(method, task)
         own = {"method": "tmc", "task": task.index, "classes": task.classes}
-        method.save_artifacts(tmp_path, Origin(**own, backbone="tiny", backbone_digest="none"))
+        write_vector(tmp_path, method.vector(Origin(**own, backbone="tiny", backbone_digest="none")))
     saved = [read_vector(folder) for folder in vector_folders(tmp_path)]
     assert [each.parametrisation for each in saved] == ["tangent", "tangent"]
     for each, task in zip(saved, tasks, strict=True):
@@ -146,4 +146,4 @@ def test_the_state_is_the_sum_alone() -> None:
 
 def test_it_declares_what_it_composes() -> None:
     capabilities = get_method("tmc").capabilities
-    assert capabilities.composable and capabilities.writes_artifacts
+    assert capabilities.composable

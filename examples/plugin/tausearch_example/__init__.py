@@ -1,0 +1,1 @@
+"""A package that brings to tausearch one of each kind of code."""

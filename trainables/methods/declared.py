@@ -1,0 +1,101 @@
+"""A method of the user: a class that carries its declarations, checked before any work.
+
+Its class attributes have the names of the fields of `MethodEntry`; only `config` is needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from trainables.errors import InputError
+from trainables.methods.contract import Capabilities, Composable, ExtraMetric, Method
+from trainables.methods.entry import MethodEntry, validator_of
+from trainables.user_code import called, require_members
+
+
+def entry_of(name: str, declared: type) -> MethodEntry:
+    """Return the entry of a method of the user.
+
+    Args:
+        name: The name by which it was found.
+        declared: The class.
+
+    Raises:
+        InputError: If a declaration is missing or wrong, or the class lacks a method of the contract.
+    """
+    what = f"method {name!r}"
+    config = getattr(declared, "config", None)
+    if not isinstance(config, type) or not is_dataclass(config):
+        raise InputError(f"{what}: config must be the dataclass of its hyperparameters, got {_shown(config)}")
+    called(f"{what}: config {config.__name__}", lambda: (get_type_hints(config), validator_of(config)))
+    capabilities = getattr(declared, "capabilities", Capabilities())
+    if not isinstance(capabilities, Capabilities):
+        raise InputError(f"{what}: capabilities must be a Capabilities, got {_shown(capabilities)}")
+    require_members(what, declared, Composable if capabilities.composable else Method)
+    _require_call(what, declared, "context", "config")
+    optional: dict[str, Any] = {}
+    for field, arguments in _FUNCTIONS.items():
+        if (function := getattr(declared, field, None)) is not None:
+            _require_call(f"{what}: {field}", function, *arguments)
+            optional[field] = partial(_guarded, f"{what}: {field}", function)
+    return MethodEntry(
+        name,
+        config,
+        capabilities,
+        declared,
+        metrics=_metrics(what, getattr(declared, "metrics", ())),
+        neutral_values=_neutral(what, getattr(declared, "neutral_values", {}), config),
+        space=_space(what, declared),
+        **optional,
+    )
+
+
+_FUNCTIONS = {"validate": ("config", "scenario"), "own_data_defaults": ("scenario", "steps")}
+
+
+def _guarded(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    return called(what, lambda: function(*arguments))
+
+
+def _require_call(what: str, function: Callable[..., Any], *arguments: str) -> None:
+    """Refuse a function or class that cannot be called with so many positional arguments."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        raise InputError(f"{what}: must take ({', '.join(arguments)}) ({error})") from error
+
+
+def _metrics(what: str, metrics: object) -> tuple[ExtraMetric, ...]:
+    if not isinstance(metrics, tuple) or not all(isinstance(each, ExtraMetric) for each in metrics):
+        raise InputError(f"{what}: metrics must be a tuple of ExtraMetric, got {_shown(metrics)}")
+    return metrics
+
+
+def _neutral(what: str, values: object, config: type) -> Mapping[str, str | float]:
+    """Return the neutral values; they are defaults, so a run without the hyperparameter has them, too."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"{what}: neutral_values must map hyperparameters to values, got {_shown(values)}")
+    defaults = {each.name: each.default for each in fields(config)}
+    for name, value in values.items():
+        if defaults.get(name, MISSING) != value:
+            raise InputError(f"{what}: neutral_values: {name!r} must be a hyperparameter whose default is {value!r}")
+    return values
+
+
+def _space(what: str, declared: type) -> Path:
+    """Return the file of the search space beside the class's module, whether it exists or not."""
+    module = Path(sys.modules[declared.__module__].__file__ or "")
+    name = getattr(declared, "space", f"{module.stem}.yaml")
+    if not isinstance(name, str) or Path(name).name != name:
+        raise InputError(f"{what}: space must be the name of a file beside {module.name}, got {_shown(name)}")
+    return module.with_name(name)
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else repr(value)[:100] if isinstance(value, str) else type(value).__name__

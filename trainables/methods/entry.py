@@ -1,0 +1,91 @@
+"""The entry of a method, which has everything that it declares about itself, and our own entries by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from trainables.backbones import Backbone
+from trainables.data import BenchmarkSpec
+from trainables.errors import InputError
+from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method, Scenario
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method and everything that it declares about itself.
+
+    Attributes:
+        name: The method's name on the command line.
+        config: The frozen dataclass of the method's hyperparameters.
+        capabilities: The method's needs and artifacts.
+        build: Function that makes the method from a context and a config.
+        metrics: Metrics of this method alone; a row may lack them.
+        neutral_values: Hyperparameters that make a run another experiment, each with the value that does not. A missing
+            hyperparameter means that value.
+        validate: Function that raises `InputError` if the config cannot run in the scenario. It is called before any
+            work and sees the backbone's shape but no weights.
+        own_data_defaults: Function of a scenario and the batches per epoch. It returns hyperparameters for the user's
+            own images, in files or in code, which replace the fixed defaults of the method's search space.
+    """
+
+    name: str
+    config: type
+    capabilities: Capabilities
+    build: Callable[[Context, Any], Method]
+    metrics: tuple[ExtraMetric, ...] = ()
+    neutral_values: Mapping[str, str | float] = field(default_factory=dict)
+    validate: Callable[[Any, Scenario], None] = lambda config, scenario: None
+    own_data_defaults: Callable[[Scenario, int], Mapping[str, float | int]] = lambda scenario, steps: {}
+    space: Path | None = None
+
+    def parse(self, hyperparameters: Mapping[str, Any]) -> Any:
+        """Return the checked config for some hyperparameters.
+
+        Raises:
+            InputError: If a hyperparameter is unknown, missing or out of range; names the first and the allowed values.
+        """
+        known = [field.name for field in fields(self.config)]
+        unknown = sorted(set(hyperparameters) - set(known))
+        if unknown:
+            raise InputError(f"{self.name}: unknown hyperparameter {unknown[0]!r}; allowed: {', '.join(known)}")
+        try:
+            return validator_of(self.config).validate_python(dict(hyperparameters))
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            got = "" if first["type"] == "missing" else f", got {_shown(first['input'])}"
+            raise InputError(f"{self.name}: hyperparameter {key!r}: {first['msg']}{got}") from error
+
+    def removability_fault(self, tasks: int) -> str | None:
+        """Return why no trial with so many tasks can be measured without one of its task vectors; None if it can."""
+        if not self.capabilities.composable:
+            able = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.composable)
+            return f"{self.name} has no task vectors to leave out; allowed with it: {able}"
+        return None if tasks > 1 else "leaves out one task of several, and the benchmark has one"
+
+    def scenario(self, spec: BenchmarkSpec, backbone: Backbone) -> Scenario:
+        """Return the method's scenario on a benchmark: its tasks, or all of them as one for a joint method."""
+        everything = (range(len(spec.class_names)),)
+        return Scenario(backbone, everything if self.capabilities.joint else spec.task_classes)
+
+
+@cache
+def validator_of(config: type) -> TypeAdapter[Any]:
+    """Return the validator of a config; making it takes longer than using it."""
+    return TypeAdapter(config)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:100]
+    except ValueError:  # Python refuses to print integers of thousands of digits
+        return "a number too large to show"
+
+
+METHODS: dict[str, MethodEntry] = {}  # those that come with the tool
