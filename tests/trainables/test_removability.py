@@ -22,8 +22,12 @@ FAR = {"ita-lora": 0.02, "iel-fft": 0.004, "ita-ia3": 0.3, "tmc": 0.002}  # at w
 NAMES = ("test/removability", "test/removability/target", "test/removability/rest")
 
 
-def made(method: str, artifacts: Path | None = None, *, measured: bool = True) -> IncrementalSequence:
+def made(
+    method: str, artifacts: Path | None = None, *, measured: bool = True, heads: str = "concatenated"
+) -> IncrementalSequence:
     values = {**COMPOSABLE.get(method, {}), "lr": FAR.get(method, 0.001)}
+    if heads != "concatenated":
+        values["heads"] = heads
     return IncrementalSequence(
         small_digits(), method, values, backbone=Backbone(), artifacts=artifacts, removability=measured
     )
@@ -44,6 +48,23 @@ def test_it_is_what_the_saved_vectors_say_and_changes_nothing_else(method: str, 
         without.append(accuracies(network.predict, images, "cpu"))
     assert found == list(removability(sequence.accuracies[-1], without))
     assert found[1] != 0 and found[0] == pytest.approx(found[1] - found[2]), "vectors that carry something"
+
+
+@pytest.mark.parametrize("method", ["ita-lora", "ita-ia3"])
+def test_averaged_heads_stay_as_they_are_when_a_vector_is_left_out(method: str, tmp_path: Path) -> None:
+    """They keep their share 1 / T, also the rows of the task that is left out, as rows side by side do."""
+    sequence = made(method, tmp_path, heads="averaged")
+    last = run(sequence)[-1]
+    pool, images = VectorPool(tuple(vector_folders(tmp_path))), sequence.benchmark.evaluation
+    weight, bias = (start + (end - start) * (1 / 3) for start, end in zip(pool.anchor(), pool.head(), strict=True))
+    network, found = network_for(pool, Backbone(), torch.device("cpu")), []
+    for head in ((weight, bias), pool.head()):
+        without = []
+        for out in range(3):
+            network.compose(pool, [0.0 if task == out else 0.5 for task in range(3)], head)
+            without.append(accuracies(network.predict, images, "cpu"))
+        found.append(removability(sequence.accuracies[-1], without))
+    assert tuple(last[name] for name in NAMES) == found[0] != found[1]
 
 
 @pytest.mark.parametrize("method", ["ita-lora", "tmc"])

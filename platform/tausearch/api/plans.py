@@ -31,6 +31,7 @@ from trainables.config import PRECISIONS, Purpose
 from trainables.data import reference
 from trainables.errors import Faults, InputError
 from trainables.methods import MethodEntry, Scenario, get_method
+from trainables.metrics import VALIDATION
 from trainables.user_code import file_name
 
 DEFAULT_TRIALS = 12
@@ -177,8 +178,15 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         tuned_on=None if best.selection is None else best.benchmark,
         overrides=overrides,
         left_out=usable.left_out,
+        measure_removability=_removability_bounded(best) and entry.removability_fault(opened.source.num_tasks) is None,
     )
     return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+
+
+def _removability_bounded(best: studies.BestFile) -> bool:
+    """Whether a bound on removability has chosen the configuration; a final run on one task cannot measure it."""
+    found = best.selection
+    return found is not None and any(each.metric in VALIDATION.removability for each in found.constraints)
 
 
 def require_continuable(spec: AnySpec) -> None:

@@ -48,6 +48,11 @@ class ReevaluationSpec(RunSpec):
         return self.search.space
 
     @property
+    def removability(self) -> bool:
+        """Whether the search's trials measure what each task loses without its vector."""
+        return self.search.removability
+
+    @property
     def run_name(self) -> str:
         """The name of the search."""
         return self.search.name
@@ -122,6 +127,10 @@ class Reevaluation:
             "verdict": None if self.verdict is None else asdict(self.verdict),
             "candidates": [{"trial": k, "state": self.state_of(k), "values": own} for k, own in values.items()],
         }
+
+    def runs_of(self, candidate: int) -> list[TrialSummary]:
+        """Return the complete fresh runs of a candidate."""
+        return [run for run in self.runs if self.spec.candidate(run.number) == candidate and run.status == "complete"]
 
     def state_of(self, candidate: int) -> str:
         """Return the state of a candidate in a word or two."""

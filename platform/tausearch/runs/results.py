@@ -23,7 +23,10 @@ from trainables.metrics import TEST
 if TYPE_CHECKING:
     import pandas
 
-_METRICS = (TEST.final_accuracy, TEST.pooled_accuracy, TEST.average_incremental_accuracy, TEST.forgetting)
+_METRICS = (
+    *(TEST.final_accuracy, TEST.pooled_accuracy, TEST.average_incremental_accuracy, TEST.forgetting),
+    *TEST.removability,
+)
 
 
 class MetricSummary(TypedDict):

@@ -308,6 +308,8 @@ class FinalSpec(RunSpec):
         tuned_on: The benchmark of that search.
         overrides: Values that replace the chosen ones (`--set`).
         retrained: None unless it trains tasks of another run again.
+        measure_removability: Whether its trials measure what each task loses without its vector, because a bound of the
+            search asked for it.
     """
 
     role: ClassVar[Role] = "seed"
@@ -317,6 +319,7 @@ class FinalSpec(RunSpec):
     tuned_on: str | None = None
     overrides: dict[str, Scalar] = {}
     retrained: Retraining | None = None
+    measure_removability: bool = False
 
     @model_validator(mode="after")
     def _has_a_seed_for_each_trial(self) -> FinalSpec:
@@ -324,6 +327,11 @@ class FinalSpec(RunSpec):
         if len(set(self.seeds)) * orders != self.trials:
             raise ValueError(f"seeds must be {self.trials // orders} different ones, as trials says")
         return self
+
+    @property
+    def removability(self) -> bool:
+        """Whether its trials measure what each task loses without its vector."""
+        return self.measure_removability
 
     def label(self, number: int) -> str:
         """Return the name of a trial for people."""

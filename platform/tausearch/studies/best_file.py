@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import version
+from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from pydantic import BaseModel, FiniteFloat, ValidationError
@@ -47,6 +49,7 @@ class Reevaluated(Strict):
         second: The candidate nearest to the winner; None without a rival.
         ahead: Mean difference between winner and second in points, over the rounds that both have run.
         ahead_error: Standard error of the difference; None for a single run.
+        measured: Constraint to the mean of its metric over the chosen trial's fresh runs, as in `Selection`.
     """
 
     value: FiniteFloat
@@ -56,6 +59,7 @@ class Reevaluated(Strict):
     second: int | None
     ahead: FiniteFloat | None
     ahead_error: FiniteFloat | None
+    measured: dict[str, FiniteFloat] = {}
 
 
 class Selection(Strict):
@@ -66,6 +70,7 @@ class Selection(Strict):
         trials: Number of trials that competed, that is, finished the last task.
         trial: Number of the chosen trial.
         search: Name of the search.
+        measured: Constraint to the value of its metric in the chosen trial, the worst over its tasks.
         mlflow_run_id: The chosen trial's run; None if MLflow was not written.
         reevaluation: None if the highest value was chosen.
     """
@@ -76,6 +81,7 @@ class Selection(Strict):
     trial: int
     search: str
     constraints: tuple[Constraint, ...] = ()
+    measured: dict[str, FiniteFloat] = {}
     mlflow_run_id: str | None = None
     reevaluation: Reevaluated | None = None
 
@@ -133,6 +139,7 @@ def choose(
             second=verdict.second,
             ahead=verdict.ahead,
             ahead_error=verdict.ahead_error,
+            measured=_measured(spec.constraints, reevaluation.runs_of(verdict.chosen)),
         )
     selection = Selection(
         metric=spec.metrics.final_accuracy,
@@ -141,10 +148,20 @@ def choose(
         trial=best.number,
         search=spec.name,
         constraints=spec.constraints,
+        measured=_measured(spec.constraints, [best]),
         mlflow_run_id=mlflow_run_id,
         reevaluation=reevaluated,
     )
     return _best(spec, best.hyperparameters, selection)
+
+
+def _measured(constraints: Iterable[Constraint], trials: Sequence[TrialSummary]) -> dict[str, float]:
+    """Return the mean over trials of each constraint's metric, in its worst row; only of metrics that all have."""
+    found = {str(each): [each.worst(trial) for trial in trials] for each in constraints}
+    known = {
+        text: [value for value in values if value is not None and isfinite(value)] for text, values in found.items()
+    }
+    return {text: fmean(values) for text, values in known.items() if values and len(values) == len(trials)}
 
 
 def start_of(spec: AnySpec) -> BestFile:
@@ -239,8 +256,11 @@ def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError]
 
 
 def _choice(best: BestFile) -> tuple[int, Reevaluated | None] | None:
-    """Return the chosen trial, and what its re-evaluation said."""
-    return None if best.selection is None else (best.selection.trial, best.selection.reevaluation)
+    """Return the chosen trial, and what its re-evaluation said; files of earlier versions lack what was measured."""
+    if best.selection is None:
+        return None
+    found = best.selection.reevaluation
+    return best.selection.trial, None if found is None else found.model_copy(update={"measured": {}})
 
 
 def _of_this_version(content: object) -> BestFile:

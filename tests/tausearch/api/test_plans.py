@@ -105,6 +105,25 @@ def test_a_plan_has_the_usual_name_and_number_of_trials(tmp_path: Path, monkeypa
     assert (final.name, final.seeds, final.source, final.tuned_on) == ("digits-ewc-final-1", (0, 1, 2), None, None)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "benchmark", "measured"),
+    [
+        (("forgetting <= 5",), None, False),
+        (("forgetting <= 5", "removability/rest <= 3"), None, True),
+        (("removability >= 20",), "digits?tasks=1", False),  # there is no other task
+    ],
+)
+def test_a_final_run_measures_the_removability_that_a_bound_has_asked_for(
+    bounds: tuple[str, ...], benchmark: str | None, measured: bool, tmp_path: Path
+) -> None:
+    spec = plan_search(SearchRequest("digits", "ita-lora", constraint=bounds, storage=tmp_path)).spec
+    trial = TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [{"task": 5.0}], 50.0)
+    best = choose(spec, trial, competitors=1)
+    final = plan_training(TrainRequest(best, benchmark=benchmark, storage=tmp_path)).spec
+    assert final.removability == final.trial(0, {}, cache=None).removability == measured
+    assert not plan_training(TrainRequest(start_of(spec), storage=tmp_path)).spec.removability
+
+
 @pytest.mark.parametrize("trials", [None, 1])
 def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> None:
     request = SearchRequest("digits", "finetune", set={"lr": 0.01}, trials=trials, storage=tmp_path)

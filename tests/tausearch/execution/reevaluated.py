@@ -12,7 +12,7 @@ import numpy as np
 
 from tausearch.api import SearchRun
 from tausearch.execution import Dispatcher, Run
-from tausearch.execution.recorder import _record
+from tausearch.execution.recorder import record_of
 from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, Storage, TrialSummary
 from tausearch.runs.creation import create
 from tests.support.runs.trials import Runs, search_spec
@@ -50,7 +50,7 @@ def drive(
     """
 
     def opened(run: Run) -> Run:
-        run.listeners = [SimpleNamespace(trial_changed=_record(run).write), *run.callbacks]
+        run.listeners = [SimpleNamespace(trial_changed=record_of(run.spec, run.directory).write), *run.callbacks]
         return run
 
     search = opened(SearchRun(spec, storage, directory))

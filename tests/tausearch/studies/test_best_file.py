@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tausearch.runs import SearchSpec
+from tausearch.runs import Constraint, Reevaluate, ReevaluationSpec, SearchSpec, TrialSummary, reevaluation_of
 from tausearch.studies import load_best, space_of, start_of
 from tausearch.studies.best_file import choose
 from tests.support.runs.trials import make_trial
@@ -34,6 +35,37 @@ def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
     assert best.hyperparameters["regularise"] == "all"
     assert set(best.versions) == {"tausearch", "torch", "timm", "peft"}
     assert best.selection.metric == "val/final_accuracy"
+
+
+REMOVABLE = "val/removability"
+
+
+def removable(number: int, seed: int, found: float, **changes: Any) -> TrialSummary:
+    trial = make_trial(number, value=60.0, **changes)
+    return replace(trial, seed=seed, rows=[*trial.rows[:-1], {**trial.final, REMOVABLE: found, "val/forgetting": 2.0}])
+
+
+def test_it_says_what_the_bounds_have_measured(spec: SearchSpec, tmp_path: Path) -> None:
+    """In the search by the trial itself, afterwards as a mean over its fresh runs, those of other candidates apart."""
+    texts = (f"{REMOVABLE} >= 20", f"{REMOVABLE} <= 90", "val/forgetting <= 5")
+    bounds = tuple(Constraint.parse(text, [REMOVABLE, "val/forgetting"]) for text in texts)
+    asked = spec.model_copy(update={"constraints": bounds, "reevaluate": Reevaluate(best=2, runs=2)})
+    again = ReevaluationSpec.of(asked)
+    assert again.removability and again.trial(0, {}, cache=None).removability
+    trials = [removable(0, 0, 30.0), removable(1, 0, 40.0)]
+    fresh = [
+        replace(removable(again.number(candidate, k), 0, found), value=value)
+        for candidate, value, values in ((0, 50.0, (1.0, 2.0)), (1, 70.0, (10.0, 25.0)))
+        for k, found in enumerate(values)
+    ]
+    waiting = removable(again.number(1, 2), 0, 99.0, status="running")
+    found = reevaluation_of(again, trials, [*fresh, waiting])
+    best = choose(asked, trials[1], competitors=2, reevaluation=found)
+    assert best.selection is not None and best.selection.reevaluation is not None
+    assert best.selection.measured == {texts[0]: 40.0, texts[1]: 40.0, texts[2]: 2.0}
+    assert best.selection.reevaluation.measured == {texts[0]: 17.5, texts[1]: 17.5, texts[2]: 2.0}
+    best.save(tmp_path / "best.yaml")
+    assert load_best(tmp_path / "best.yaml") == best
 
 
 @pytest.mark.parametrize("method", METHODS)
