@@ -101,6 +101,10 @@ def test_of_two_values_the_more_particular_wins() -> None:
     both = resolve([first, second], "m", "digits", {"lr": 8}, "two files")
     assert both.start == {"wd": 0.4, "rank": 4} and type(both.start["rank"]) is int
     assert both.paper == {"lr": 0.3, "epochs": 5, "size": 7, "wd": 0.4} and both.fixed["lr"] == 8
+    third = SpaceFile.model_validate({"paper": {"digits": {"size": 8}}, "fixed": {"default": {"epochs": 9, "rank": 3}}})
+    over = resolve([first, third], "m", "digits", {}, "two files")
+    assert over.fixed == {"epochs": 9, "size": 8, "rank": 3}  # all of the user's file goes over all of the method's
+    assert resolve([first, third], "m", "digits", {"size": 9}, "two files").fixed["size"] == 9
 
 
 @pytest.mark.parametrize("start", [{}, {"lr": 20.0}])
@@ -115,6 +119,7 @@ def test_the_methods_own_file_must_have_a_start_inside_its_range(start: dict[str
 def test_truth_is_no_number() -> None:
     dimension = Range(low=0, high=2, grid=(1,))
     assert True not in dimension and dimension.nearest(True) is True and 1 in dimension
+    assert True not in Choices(choices=("yes", 2)) and Choices(choices=(True, 1)).choices == (True, 1)
     assert not Choices(choices=(True, False)).numbers and Choices(choices=(1, 2.5)).numbers
 
 
@@ -227,6 +232,15 @@ def test_the_json_form_has_what_the_tables_have() -> None:
         ("space: {lr: {low: 0, high: 1, log: true, grid: [1]}}\n", "space.lr: .*above 0 on a log scale"),
         ("space: {lr: {low: 0.1, high: 1, grid: [2]}}\n", "space.lr: .*between 0.1 and 1, got 2"),
         ("space: {lr: {low: 0.1, high: 1, grid: []}}\n", "space.lr: .*at least one value"),
+        ("space: {lr: {low: 0.1, high: 1, grid: [0.5, 0.5]}}\n", "grid must be different values, 0.5 is there twice"),
+        ("space: {lr: {low: 0.5, high: 2, integer: true, grid: [1]}}\n", "whole numbers, got low=0.5 and high=2"),
+        ("space: {lr: {low: 1, high: 2.5, integer: true, grid: [1]}}\n", "whole numbers, got low=1 and high=2.5"),
+        ("space: {lr: {low: 1, high: 9, integer: true, grid: [2.5]}}\n", "between 1 and 9, got 2.5"),
+        ("space: {lr: {choices: [a, b, a]}}\n", "choices must be different values, 'a' is there twice"),
+        ("space: {lr: {choices: [1, 1.0]}}\n", "choices must be different values, 1.0 is there twice"),
+        ("space: {lr: {choices: []}}\n", "choices must hold at least one value"),
+        ("start: {default: {lr: .inf}}\n", "start.default.lr.*must be finite"),
+        ("fixed: {default: {lr: .nan}}\n", "fixed.default.lr.*must be finite"),
         ("space: {lr: {low: x, high: 1, grid: [1]}}\n", "space.lr.low: .*got 'x'"),
         ("space: {lr: {low: 0.1, high: 1, grid: [1], step: 1}}\n", "space.lr.step: Extra inputs"),
         (

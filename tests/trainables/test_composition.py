@@ -243,9 +243,16 @@ def test_a_copy_is_of_checked_files_and_follows_no_link(tmp_path: Path) -> None:
         copy_vector(folder, target, with_adapter=with_adapter)
         assert_same(read_vector(target), read_vector(folder))
         assert (target / "adapter" / "adapter_config.json").is_file() == with_adapter
+    assert not (write_vector(tmp_path / "alone", learn(vectors, 0), with_adapter=False) / "adapter").exists()
     (tmp_path / "link").symlink_to(folder)
-    with pytest.raises(InputError, match="is a link, which is not followed"):
-        copy_vector(tmp_path / "link", tmp_path / "new")
+    (tmp_path / "seed").symlink_to(tmp_path)
+    for through in (tmp_path / "link", tmp_path / "seed" / "task_1"):
+        with pytest.raises(InputError, match="is a link, which is not followed"):
+            copy_vector(through, tmp_path / "new")
+    moved = (tmp_path / "copy False" / "adapter", folder / "adapter")
+    moved[0].symlink_to(moved[1])
+    with pytest.raises(InputError, match="adapter: is a link, which is not followed"):
+        copy_vector(moved[0].parent, tmp_path / "new")
     (folder / "adapter" / "other").symlink_to(tmp_path)
     with pytest.raises(InputError, match="is a link, which is not followed"):
         copy_vector(folder, tmp_path / "new")
@@ -309,6 +316,8 @@ class TestDamage:
             ({}, {"class_names": '["a", 2]'}, "class_names is not a list of names"),
             ({}, {"scale": "x"}, "could not convert"),
             ({}, {"scale": "1e7"}, "scale 1e7 is not a finite number other than 0"),
+            ({}, {"scale": "0"}, "scale 0 is not a finite number other than 0"),
+            ({}, {"scale": "nan"}, "scale nan is not a finite number other than 0"),
         ],
     )
     def test_files_that_are_no_task_vector(

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from tests.support.garbage import old_objects_frozen
 from tests.support.tiny_vit import make_tiny_vit
 from tests.trainables.test_composition import KINDS, learn, origin
-from trainables.backbones import Backbone
+from trainables.backbones import AttentionKind, Backbone
 from trainables.composition import (
     ComposedNetwork,
     SavedVector,
@@ -189,3 +189,11 @@ def test_a_pool_is_of_one_benchmark_and_backbone(
         given["theta_0"] = {**vectors.theta_0, PROJECTION: given.pop(PROJECTION)}
     with pytest.raises(InputError, match=fault) if fault else nullcontext():
         VectorPool(tuple(folders)).require_fit(CLASSES, **given)
+
+
+@pytest.mark.parametrize("attention", ["fused", "plain"])
+def test_attention_is_as_it_is_asked_for(attention: AttentionKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(Backbone, "load", lambda *_, **given: asked.append(given) or make_tiny_vit())
+    ComposedNetwork(Backbone(), CPU, attention=attention)
+    assert asked == [{"attention": attention}]

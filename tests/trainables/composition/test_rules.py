@@ -136,6 +136,20 @@ def test_what_cannot_be_chosen_is_said_in_a_line(name: str, given: dict[str, Any
     assert fault in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["ties", "magnitude", "dare", "dare-ties"])
+def test_a_fifth_of_the_entries_is_kept_unless_another_share_is_given(name: str) -> None:
+    assert choose_rule(name, {}).parameters == {"density": 0.2}
+    assert choose_rule(name, {"density": 1}).parameters == {"density": 1.0}
+
+
+def test_draws_are_those_of_the_seed(vectors: FullTaskVectors, three: list[SavedVector]) -> None:
+    first, again, other = (
+        choose_rule("dare", {}, seed).merge(vectors.theta_0, three, [1.0, 1.0, 1.0]) for seed in (3, 3, 4)
+    )
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not any(torch.equal(first[name], other[name]) for name in first)
+
+
 def test_ends_of_a_range_are_allowed() -> None:
     choose_rule("their_rules:Largest", {"scale": 0, "share": 1})
     choose_rule("their_rules:Largest", {"scale": 3})

@@ -19,7 +19,7 @@ from tests.support.layouts import encoded, put
 from tests.trainables.data.own_data import dataset, images
 from trainables.data import get_source
 from trainables.data.disk.arrays import NpzImages
-from trainables.data.disk.decoding import MOST_PIXELS, decode, size
+from trainables.data.disk.decoding import MOST_PIXELS, decode, read_image_file, size
 from trainables.data.disk.listing import ImageFiles, from_split_file, seeded_split
 from trainables.data.disk.parquet import find_columns
 from trainables.data.disk.passes import longest_side
@@ -45,6 +45,12 @@ def test_the_least_deep_file_and_the_extracted_file_are_taken(tmp_path: Path) ->
     tree = open_tree(tmp_path)
     assert (tree.find("list.txt"), tree.folder_of("deep"), tree.find("none")) == ("b/list.txt", "b/deep", None)
     assert (tree.content("x/1.png"), tree.content("x/2.png")) == (b"extracted", b"first")
+
+
+@pytest.mark.parametrize("archive", [None, "a.tar", "a.zip"])
+def test_files_are_in_the_order_of_their_paths_wherever_they_lie(archive: str | None, tmp_path: Path) -> None:
+    put(tmp_path, {name: b"" for name in ("c/1", "b/2/x", "b/1", "b.txt", "a/2", "a/10")}, archive)
+    assert list(open_tree(tmp_path).entries) == ["a/10", "a/2", "b.txt", "b/1", "b/2/x", "c/1"]
 
 
 def test_an_image_that_was_written_again_changes_the_digest_though_its_name_and_size_are_the_same(folder: Path) -> None:
@@ -141,6 +147,22 @@ def test_a_picture_of_too_many_pixels_is_refused_by_its_head() -> None:
     for read in (size, decode):
         with pytest.raises(InputError, match="image x: cannot be read .has .* pixels, at most 50,000,000"):
             read(bomb(MOST_PIXELS // 1000, 1001), "x")
+
+
+def test_a_side_may_be_two_hundred_times_the_other() -> None:
+    for width, height in ((200, 1), (1, 200)):
+        assert size(bomb(width, height), "x") == (height, width)
+    for width, height in ((201, 1), (1, 201)):
+        with pytest.raises(InputError, match="a side may be 200 times the other"):
+            size(bomb(width, height), "x")
+
+
+def test_an_image_file_may_have_as_many_bytes_as_the_bound(tmp_path: Path) -> None:
+    content = encoded(4, 0, 0)
+    (tmp_path / "x.png").write_bytes(content)
+    assert torch.equal(read_image_file(tmp_path / "x.png", len(content)), decode(content, "x"))
+    with pytest.raises(InputError, match=f"x.png: has {len(content):,} bytes, at most {len(content) - 1:,} are read"):
+        read_image_file(tmp_path / "x.png", len(content) - 1)
 
 
 @pytest.mark.parametrize("labels", [[True, False] * 10, [[1], [2]] * 10, [1.5, 2.5] * 10, [None, "a"] * 10, []])

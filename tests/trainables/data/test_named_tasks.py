@@ -12,7 +12,7 @@ from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.embedded import BENCHMARKS
 from trainables.errors import InputError
-from trainables.task_names import NamedTask, task_called
+from trainables.task_names import NamedTask, in_full, task_called, titles
 
 
 def labels_by_name(text: str) -> dict[str, torch.Tensor]:
@@ -122,3 +122,9 @@ def test_a_task_is_found_by_number_name_and_class() -> None:
 
 def test_the_tasks_of_a_benchmark_without_options_are_called_by_their_classes() -> None:
     assert [task.label for task in BENCHMARKS["digits"].spec.named_tasks] == ["0, 1", "2, 3", "4, 5", "6, 7", "8, 9"]
+
+
+def test_tasks_are_numbered_from_one_in_lists_and_titles() -> None:
+    tasks = [NamedTask(("star", "zebra"), "sky"), NamedTask(("b", "c"))]
+    assert in_full(tasks) == ["1: sky (star, zebra)", "2: b, c"]
+    assert titles(["sky", "b, c"], 3) == ["1: sky", "2: b, c", "3"]  # names of tasks that are not known are left out

@@ -149,6 +149,8 @@ def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refuse
     with pytest.raises(InputError, match="class 'cat' has no image that can be read in the train part"):
         get_source(f"{text}&skip_broken=yes").load("train")
     put(tmp_path, images())
+    os.utime(tmp_path / "cat" / "0.png", (1, 1))  # so that it is another file, whatever the clock's resolution
+    assert sum(len(get_source(f"{text}&skip_broken=yes").load(part)[1]) for part in PARTS) == 24
     assert require_usable(text, PARTS) == []
     assert require_usable(text, PARTS, never) == []  # every image is looked at once
 

@@ -241,6 +241,8 @@ def test_a_copy_that_is_not_whole_is_refused(copies: dict[str, Path]) -> None:
     dataset = dataset_of(BenchmarkRef.parse("caltech256"), copies["caltech256 tar"])
     with pytest.raises(InputError, match="images of both parts: expected 29780, got 1536"):
         dataset.prepare(None, silent)
+    with pytest.raises(InputError, match="images of both parts: expected 29780, got 1536"):
+        dataset.require_usable(["train"], silent)  # a search, too, though it reads one part
 
 
 def test_missing_things_are_named(copies: dict[str, Path], tmp_path: Path) -> None:

@@ -28,6 +28,19 @@ def test_names_of_benchmarks(text: str, canonical: str, slug: str | None) -> Non
 
 
 @pytest.mark.parametrize(
+    ("text", "own"),
+    [("digits", False), ("mit67?tasks=2", False), ("folder:/a", True), ("parquet:/a", True), ("own.module:NAME", True)],
+)
+def test_benchmarks_of_the_users_own(text: str, own: bool) -> None:
+    assert BenchmarkRef.parse(text).is_own == own
+
+
+def test_a_slug_is_short_and_ends_with_a_letter_or_digit() -> None:
+    assert BenchmarkRef.parse(f"folder:/{'a' * 52}?tasks=5").slug == f"folder-{'a' * 52}"  # 60 with the sign behind it
+    assert BenchmarkRef.parse(f"folder:/{'a' * 90}").slug == f"folder-{'a' * 53}"
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("digits?taks=2", "unknown option 'taks=2'; allowed: tasks, classes_per_task, class_order"),

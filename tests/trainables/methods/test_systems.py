@@ -37,11 +37,3 @@ def test_declarations(name: str) -> None:
     metrics, own = (metric.name for metric in entry.metrics), entry.own_data_defaults(scenario, 3)
     assert entry.name == name
     assert (entry.capabilities, entry.neutral_values, tuple(metrics), tuple(own)) == DECLARED[name]
-
-
-def test_the_users_own_images_are_probed_in_steps_for_the_width_and_passes_for_the_number_of_batches() -> None:
-    own, scenario = METHODS["ita-lora"].own_data_defaults, Scenario(Backbone(), (range(2),))
-    assert own(scenario, 3) == {"lr_pre": 0.035, "epochs_pre": 34}  # 0.01 times the root of 768 / 64; 100 steps
-    assert own(scenario, 1000) == {"lr_pre": 0.035, "epochs_pre": 3}  # as many passes as the paper's at least
-    wide = Scenario(Backbone("vit_base_patch16_224"), (range(2),))
-    assert own(wide, 3)["lr_pre"] == 0.01

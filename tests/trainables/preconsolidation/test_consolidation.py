@@ -37,8 +37,8 @@ def test_alignment_draws_every_class_anew_in_every_epoch_and_leaves_the_start(mo
     assert torch.equal(start[0], 0.01 * torch.ones(2, 3)) and not torch.equal(weight, start[0])
 
 
-def consolidated(seed: int) -> Consolidation:
-    config = PreconsolidationConfig(lr_pre=0.2, epochs_pre=2, components=3, draws=7, fisher_passes=1)
+def consolidated(seed: int, passes: int | None = 1) -> Consolidation:
+    config = PreconsolidationConfig(lr_pre=0.2, epochs_pre=2, components=3, draws=7, fisher_passes=passes)
     task, backbone = small_digits().tasks[0], Backbone().load()
     return consolidate(task, None, backbone=backbone, config=config, batch_size=5, seed=seed, device=CPU)
 
@@ -68,3 +68,8 @@ def test_another_seed_is_another_pre_consolidation() -> None:
     one, other = consolidated(0), consolidated(1)
     assert not torch.allclose(one.head[0], other.head[0], atol=1e-4)
     assert not torch.equal(one.mixtures[0].means, other.mixtures[0].means)
+
+
+@pytest.mark.parametrize(("passes", "examples"), [(None, 24), (1, 24), (0, 0)])
+def test_an_exact_fisher_is_of_all_examples_and_no_pass_of_none(passes: int | None, examples: int) -> None:
+    assert consolidated(0, passes).examples == examples

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from trainables.methods.tmc import TMC, TMCConfig
 from trainables.methods.training import shuffled_batches
 
 Loss = Literal["square", "cross-entropy"]
+LOSSES: tuple[Loss, ...] = get_args(Loss)
 pytestmark = pytest.mark.usefixtures("float64")
 
 
@@ -69,7 +71,7 @@ class Plain:
         return {name: sum(tau[name] for tau in self.learned) / len(self.learned) for name in self.theta_0}  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("loss", ["square", "cross-entropy"])
+@pytest.mark.parametrize("loss", LOSSES)
 def test_two_uneven_tasks_are_those_of_plain_loops(loss: Loss) -> None:
     tasks = tiny_tasks((2, 3), per_class=3)
     context, config = tiny_context(tasks, batch_size=3), TMCConfig(lr=0.01, kappa=3, penalty=1e-3, loss=loss)
@@ -105,6 +107,13 @@ def test_the_loss_reported_is_the_square_loss_over_all_classes_without_the_penal
     outputs = method.model.logits(batch.x, method.model.zero())
     wanted = ((outputs - 3 * F.one_hot(batch.y, 5)) ** 2).sum() / 30
     assert method.train_task(tasks[0])["train/loss"] == pytest.approx(float(wanted))
+
+
+def test_the_scale_of_divergence_is_that_of_the_loss_at_outputs_of_zero() -> None:
+    tasks = tiny_tasks((2, 3), per_class=1)
+    square, entropy = (TMC(tiny_context(tasks), TMCConfig(lr=0.1, kappa=4, loss=loss)) for loss in LOSSES)
+    assert square._chance_loss(tasks[1]) == pytest.approx(16 / 5)
+    assert entropy._chance_loss(tasks[1]) == pytest.approx(math.log(3))
 
 
 def test_the_classifier_is_the_seeds_and_starts_as_torchs() -> None:

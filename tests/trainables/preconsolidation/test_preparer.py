@@ -1,0 +1,45 @@
+"""What a method wants prepared: of several things the cache must have all, and all are let go of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.methods.small_digits import small_digits
+from trainables.backbones import Backbone
+from trainables.preconsolidation import PreconsolidationConfig, Preconsolidator, Preparer
+
+
+@pytest.fixture
+def preparer(tmp_path: Path) -> Preparer:
+    benchmark, about = small_digits(), {"purpose": "final", "seed": 3, "device": torch.device("cpu")}
+    given: dict[str, Any] = {"spec": benchmark.spec, "fingerprint": benchmark.fingerprint, **about}
+    made = Preparer(benchmark.tasks, Backbone(), **given, cache=tmp_path, cache_bytes=77)
+    for lr in (0.01, 0.02):
+        made(PreconsolidationConfig(lr_pre=lr))
+    return made
+
+
+@pytest.mark.parametrize(("hits", "hit"), [((True, True), True), ((False, True), False), ((True, False), False)])
+def test_the_cache_is_hit_if_it_had_all(hits: tuple[bool, bool], hit: bool, preparer: Preparer) -> None:
+    for each, one in zip(preparer.providers, hits, strict=True):
+        each.hit = one
+    assert preparer.hit is hit
+
+
+def test_who_wants_nothing_hits_and_misses_nothing(preparer: Preparer) -> None:
+    preparer.providers.clear()
+    assert preparer.hit is None
+
+
+def test_each_has_its_own_config_and_all_are_let_go_of(preparer: Preparer, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[float] = []
+    monkeypatch.setattr(Preconsolidator, "close", lambda self: closed.append(self.config.lr_pre))
+    preparer.close()
+    assert closed == [0.01, 0.02]
+    for each in preparer.providers:
+        assert each.cache is not None and each.cache.max_bytes == 77
+        assert (each.seed, each.purpose, each.fingerprint) == (3, "final", small_digits().fingerprint)
