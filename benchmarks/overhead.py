@@ -94,7 +94,7 @@ def measure(trials: int) -> list[dict[str, Any]]:
         plan = plan_search(asked)
         start = time.monotonic()
         with created(plan.spec, plan.storage) as (spec, directory):
-            run_search(SearchRun(spec, plan.storage, directory, callbacks=[clock]))
+            run_search(SearchRun(spec, plan.storage, directory, own_listeners=[clock]))
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)
     shares["of these, Ray alone would take"] = slots * _bare_ray(plan.spec.resources, slots)

@@ -67,7 +67,7 @@ def measure(algorithm: str, trials: int = TRIALS) -> dict[str, Any]:
             root = open_storage(Path(folder), write=True)
             start = time.monotonic()
             with created(spec, root) as (spec, directory):
-                run = SearchRun(spec, root, directory, callbacks=[meter])
+                run = SearchRun(spec, root, directory, own_listeners=[meter])
                 result = run_search(run, address=cluster.address, trainable=AnalyticTrial)
             seconds = time.monotonic() - start
     finally:

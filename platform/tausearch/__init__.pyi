@@ -16,17 +16,41 @@ from .campaigns import CampaignResult, campaign
 from .execution import Preview
 from .models import Model, Prediction, load_model
 from .studies import BestFile, load_best
+from .tracking import (
+    BestFileWritten,
+    Callback,
+    ChoiceChanged,
+    Event,
+    ResultsWritten,
+    RunBegan,
+    RunEnded,
+    RunInfo,
+    TaskDone,
+    TrialBegan,
+    TrialEnded,
+)
 
 __version__: str
 
 __all__ = [
     "BestFile",
+    "BestFileWritten",
+    "Callback",
     "CampaignResult",
+    "ChoiceChanged",
+    "Event",
     "FinalResult",
     "Model",
     "Prediction",
     "Preview",
+    "ResultsWritten",
+    "RunBegan",
+    "RunEnded",
+    "RunInfo",
     "SearchResult",
+    "TaskDone",
+    "TrialBegan",
+    "TrialEnded",
     "allow_code",
     "campaign",
     "compose",

@@ -25,6 +25,7 @@ from tausearch.runs import (
     read_status,
 )
 from tausearch.studies import start_of
+from tausearch.tracking import tracking_text
 from trainables.errors import InputError
 
 Result = TypeVar("Result", bound=RunResult)
@@ -107,6 +108,8 @@ def _shared(spec: AnySpec, method: str, how: DriveRequest) -> dict[str, Any]:
         "max_concurrent_trials": spec.resources.max_concurrent_trials,
         "cache_size": spec.cache_size,
         "data_root": spec.data_root,
+        "callbacks": how.callbacks,
+        "tracking": tracking_text(spec.tracking),
         "tracking_uri": spec.tracking_uri,
         "storage": how.storage,
         "address": how.address,

@@ -274,6 +274,9 @@ def _register(
     run = _run_of(pools)
     if run is None or file is None:
         raise InputError("--register: needs a run that can be written")
+    if "mlflow" not in run[0].trackers:
+        name = run[0].name
+        raise InputError(f"--register: MLflow does not have {name}; first: tausearch sync {name} --tracking mlflow")
     if tracking_error is not None:
         raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `sync` makes up for it")
     with _exported(pools, result) as folder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tausearch import runs
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.bounds import Remaining, bound_search, bound_training, with_bounds_of
@@ -13,7 +15,7 @@ from tausearch.cluster import plan_resources
 from tausearch.presentation import counted, say_unreadable
 from tausearch.runs import AnySpec, Record, RunDirectory, SearchSpec
 from tausearch.studies import grid_size, requested_reevaluation
-from tausearch.tracking import checked_uri
+from tausearch.tracking import callbacks_of, checked_tracking, checked_uri, require_installed
 from trainables.backbones import Backbone
 from trainables.errors import InputError
 
@@ -27,13 +29,15 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
     Raises:
         InputError: If there is no such run, another process drives it, or its protocol has changed.
     """
+    callbacks = callbacks_of(request.callbacks)
+    request = replace(request, callbacks=callbacks)  # the bounds are told to the same objects
     root = runs.open_storage(request.storage, write=True)
     runs.require_space(root.root)
     directory, left = root.run(request.name), Remaining(request.time_budget)
     with runs.driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), request)
         spec.save(directory)
-        how = (request.address, request.time_budget, request.progress_to)
+        how = (request.address, request.time_budget, request.progress_to, callbacks)
         result: SearchResult | FinalResult
         if spec.purpose == "search":
             result = run_search(SearchRun(spec, root, directory), *how)
@@ -96,8 +100,11 @@ def _continued(spec: AnySpec, request: ResumeRequest) -> AnySpec:
     wanted = request.max_concurrent_trials or spec.resources.max_concurrent_trials
     resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, request.address)
     uri = checked_uri(request.tracking_uri) or spec.tracking_uri
+    trackers = spec.tracking if request.tracking is None else checked_tracking(request.tracking)
+    require_installed(trackers or ())
     asked = spec.with_bounds or request.with_bounds
-    return spec.model_copy(update={"resources": resources, "tracking_uri": uri, "with_bounds": asked})
+    how = {"resources": resources, "tracking": trackers, "tracking_uri": uri, "with_bounds": asked}
+    return spec.model_copy(update=how)
 
 
 def _extended(spec: AnySpec, trials: int) -> SearchSpec:

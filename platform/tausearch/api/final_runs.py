@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,7 +20,6 @@ from tausearch.runs import (
     FinalSpec,
     Record,
     RunDirectory,
-    RunIds,
     RunResult,
     Score,
     Storage,
@@ -30,6 +29,7 @@ from tausearch.runs import (
     summarise,
 )
 from tausearch.studies import FixedSearcher
+from tausearch.tracking import Callback, ResultsWritten, callbacks_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,10 +65,12 @@ def train_with(request: TrainRequest) -> FinalResult:
         InputError: Before any work, if something in the request, or the best file's protocol, is wrong.
     """
     allow_named(request)
+    callbacks = callbacks_of(request.callbacks)
+    request = replace(request, callbacks=callbacks)  # the bounds are told to the same objects
     plan = plan_training(request)
     with plan.entered() as (spec, directory):
         run = FinalRun(spec, plan.storage, directory)
-        result = run_training(run, address=request.address, progress_to=request.progress_to)
+        result = run_training(run, request.address, progress_to=request.progress_to, callbacks=callbacks)
 
     def measure(spec: AnySpec, method: str) -> RunResult:
         assert isinstance(spec, FinalSpec), "the run is a final run"
@@ -90,6 +92,7 @@ def preview_train_with(request: TrainRequest) -> Preview:
         InputError: If something in the request, or the best file's protocol, is wrong.
     """
     allow_named(request)
+    callbacks_of(request.callbacks)  # refuses wrong ones
     return preview_of(plan_training(request), request.address)
 
 
@@ -97,10 +100,14 @@ preview_train = with_fields_of(TrainRequest, preview_train_with)
 
 
 def run_training(
-    run: FinalRun, address: str | None = None, time_budget: float | None = None, progress_to: Stream = "stdout"
+    run: FinalRun,
+    address: str | None = None,
+    time_budget: float | None = None,
+    progress_to: Stream = "stdout",
+    callbacks: Sequence[Callback] = (),
 ) -> FinalResult:
     """Drive a final run until it is over or stopped; returns the trial of each seed and their summary."""
-    result = drive(run, address=address, time_budget=time_budget, progress_to=progress_to)
+    result = drive(run, address=address, time_budget=time_budget, progress_to=progress_to, callbacks=callbacks)
     results_file = run.directory.results_file if run.directory.results_file.exists() else None
     return FinalResult(**vars(result), summary=summarise(result.trials), results_file=results_file)
 
@@ -116,6 +123,9 @@ class FinalRun(Run):
         searcher = FixedSearcher((number, {}) for number in range(spec.trials) if number not in ended)
         super().__init__(spec, storage, directory, searcher, trials)
 
-    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
+    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write results and figures."""
-        return FinalOutcome(self.spec, self.directory).conclude(trials, run_ids)
+        conclusion = FinalOutcome(self.spec, self.directory).conclude(trials)
+        if conclusion.summary is not None:
+            self.announce(ResultsWritten(self.info, conclusion.summary, self.directory.results_file))
+        return conclusion

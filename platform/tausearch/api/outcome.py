@@ -1,4 +1,4 @@
-"""The end of a run: its best file or results, importances and figures, and the metrics for MLflow."""
+"""The end of a run: its best file or results, importances and figures, and the metrics for trackers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tausearch.runs import (
     FinalSpec,
     Reevaluation,
     RunDirectory,
-    RunIds,
     SearchSpec,
     TrialSummary,
 )
@@ -46,13 +45,13 @@ class SearchOutcome:
         reevaluation = self.reevaluation(trials)
         return reevaluation is None or reevaluation.race.over
 
-    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
-        """Write figures and best file; returns metrics and files for MLflow."""
+    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
+        """Write figures and best file; returns them with metrics for callbacks and trackers."""
         spec, directory = self.spec, self.directory
         if runs.best_trial(trials) is None:
             return Conclusion(files=(directory.spec_file,))
         metrics, figures = _insight(spec, directory, trials)
-        best = write_best(spec, directory, trials, run_ids())  # last, because MLflow may take long
+        best = write_best(spec, directory, trials)
         files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
         if best is None or best.selection is None:
             return Conclusion(metrics=metrics, files=files)
@@ -75,8 +74,8 @@ class FinalOutcome:
         """Whether all seeds have ended. `trials` are those that have started."""
         return runs.all_ended(trials, self.spec.trials)
 
-    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
-        """Write results and figures; returns metrics and files for MLflow."""
+    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
+        """Write results and figures; returns them with metrics for callbacks and trackers."""
         spec, directory = self.spec, self.directory
         if not self.is_over(trials):  # results of some seeds would be taken for those of all
             return Conclusion(files=(directory.spec_file,))
@@ -85,7 +84,8 @@ class FinalOutcome:
         figures = _draw_final(spec, directory, trials)
         metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
         metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
-        return Conclusion(metrics=metrics, files=(directory.spec_file, directory.results_file, *figures))
+        files = (directory.spec_file, directory.results_file, *figures)
+        return Conclusion(metrics=metrics, files=files, summary=summary)
 
 
 def _reevaluated(spec: SearchSpec, selection: Selection) -> dict[str, float]:
@@ -100,7 +100,7 @@ def _reevaluated(spec: SearchSpec, selection: Selection) -> dict[str, float]:
 def _insight(
     spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]
 ) -> tuple[dict[str, float], list[Path]]:
-    """Compute importances and rank correlations and draw the figures; returns metrics for MLflow and the figures."""
+    """Compute importances and rank correlations and draw the figures; returns the metrics and the figures."""
     from tausearch.presentation import draw_search  # matplotlib, which no search needs before its end
 
     importances = runs.importances(study_of(spec, trials))

@@ -25,7 +25,7 @@ from tausearch.runs import (
     open_storage,
     protocol_of,
 )
-from tausearch.tracking import checked_uri
+from tausearch.tracking import checked_tracking, checked_uri
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import PRECISIONS, Purpose
 from trainables.data import reference
@@ -204,7 +204,7 @@ def _given(
     """Check the options of every new run; returns the storage root and fields of the specification."""
     share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
     resources = plan_resources(request.cpus_per_trial, share, request.max_concurrent_trials, request.address)
-    uri = checked_uri(request.tracking_uri)
+    uri, trackers = checked_uri(request.tracking_uri), checked_tracking(request.tracking)
     stem = f"{opened.ref.slug}-{file_name(entry.name)}" + ("-final" if purpose == "final" else "")
     if request.resume_if_exists and request.name is None:
         raise InputError("--resume-if-exists goes with --name: without one every run is a new one")
@@ -218,6 +218,7 @@ def _given(
         "resources": resources,
         "steps": _steps(entry, opened),
         "cache_size": request.cache_size,
+        "tracking": trackers,
         "tracking_uri": uri,
         "with_bounds": request.with_bounds,
     }

@@ -19,6 +19,7 @@ from trainables.user_code import allow_typed
 if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to show the options must not
     from search_spaces import Scalar
     from tausearch.studies import BestFile
+    from tausearch.tracking import Callback
 
 DEFAULT_SEEDS = (0, 1, 2)
 Fields = ParamSpec("Fields")
@@ -38,6 +39,7 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "Sequence[int | str]": ((list, tuple, range), "a list of whole numbers or names"),
     "Sequence[int]": ((list, tuple, range), "a list of whole numbers"),
     "Sequence[float]": ((list, tuple), "a list of numbers"),
+    "Sequence[Callback | str]": ((list, tuple), "a list of callbacks"),
     "Mapping[str, Scalar]": (Mapping, "a mapping of names to values"),
 }
 
@@ -105,6 +107,10 @@ class DriveRequest(CheckedRequest):
         data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`, and for
             a continued run the folder of its start.
         storage: The storage root, the folder that holds the run directories.
+        callbacks: Objects that are told what happens, see `tausearch.Callback`; or names: `MODULE:NAME`, or what an
+            installed package brings. A run that is continued needs them again.
+        tracking: Where the run is tracked: "mlflow", "tensorboard", both with a comma between them, or "none"; by
+            default by MLflow, and for a continued run as before.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`, and for a continued run as before.
         address: Address of a running Ray cluster; by default a Ray of our own is started on this machine.
         progress_to: The stream on which progress is shown: "stdout" or "stderr".
@@ -113,6 +119,8 @@ class DriveRequest(CheckedRequest):
     max_concurrent_trials: int | None = within(bounds.CONCURRENT, None)
     data_root: str | Path | None = None
     storage: str | Path = DEFAULT_STORAGE
+    callbacks: Sequence[Callback | str] = ()
+    tracking: str | None = None
     tracking_uri: str | None = None
     address: str | None = None
     progress_to: Literal["stdout", "stderr"] = "stdout"

@@ -27,12 +27,12 @@ from tausearch.runs import (
     Reevaluation,
     ReevaluationSpec,
     RunDirectory,
-    RunIds,
     RunResult,
     SearchSpec,
     Storage,
     TrialSummary,
     TrialTable,
+    Verdict,
     read_spec,
 )
 from tausearch.studies import (
@@ -45,6 +45,7 @@ from tausearch.studies import (
     study_of,
     warm_start_lines,
 )
+from tausearch.tracking import BestFileWritten, Callback, ChoiceChanged, callbacks_of
 from trainables.trial import Trial
 
 
@@ -86,6 +87,8 @@ def search_with(request: SearchRequest) -> SearchResult:
         SpaceError: Before any work, if the search space is wrong.
     """
     allow_named(request)
+    callbacks = callbacks_of(request.callbacks)
+    request = replace(request, callbacks=callbacks)  # the bounds are told to the same objects
     plan = plan_search(request)
     out = sys.stdout if request.progress_to == "stdout" else sys.stderr
     if request.gpus_per_trial == "auto":
@@ -95,7 +98,7 @@ def search_with(request: SearchRequest) -> SearchResult:
     left = Remaining(request.time_budget)
     with plan.entered() as (spec, directory):
         run = SearchRun(spec, plan.storage, directory)
-        result = run_search(run, request.address, request.time_budget, request.progress_to)
+        result = run_search(run, request.address, request.time_budget, request.progress_to, callbacks)
 
     def measure(spec: AnySpec, method: str) -> RunResult:
         return search_with(bound_search(spec, method, request, left()))
@@ -117,6 +120,7 @@ def preview_search_with(request: SearchRequest) -> Preview:
         SpaceError: If the search space is wrong.
     """
     allow_named(request)
+    callbacks_of(request.callbacks)  # refuses wrong ones
     return preview_of(plan_search(request), request.address)
 
 
@@ -138,10 +142,18 @@ def run_search(
     address: str | None = None,
     time_budget: float | None = None,
     progress_to: Stream = "stdout",
+    callbacks: Sequence[Callback] = (),
     trainable: type[Trainable] = Trial,
 ) -> SearchResult:
     """Drive a search until it is over or stopped; returns all trials and the best configuration."""
-    result = drive(run, address=address, time_budget=time_budget, progress_to=progress_to, trainable=trainable)
+    result = drive(
+        run,
+        address=address,
+        time_budget=time_budget,
+        progress_to=progress_to,
+        trainable=trainable,
+        callbacks=callbacks,
+    )
     file = run.directory.best_file if run.directory.best_file.exists() else None
     best = None if file is None else load_best(file)
     reevaluation = run.outcome.reevaluation(result.trials)
@@ -151,7 +163,7 @@ def run_search(
 class SearchRun(Run):
     """A search while its trials run; it continues where the record ends.
 
-    `callbacks` are told of every change after the record, the best file and the study file.
+    `own_listeners` are told of every change after the record, the best file and the study file.
     """
 
     spec: SearchSpec
@@ -162,7 +174,7 @@ class SearchRun(Run):
         storage: Storage,
         directory: RunDirectory,
         *,
-        callbacks: Sequence[Listener] = (),
+        own_listeners: Sequence[Listener] = (),
     ) -> None:
         history = Record(directory.record).trials()
         trials = TrialTable(history)
@@ -174,8 +186,10 @@ class SearchRun(Run):
             )
         self._mirror = StudyMirror(directory.study_file, spec.name, searcher.study.as_optuna, history)
         again = TrialTable(Record(directory.reevaluation.record).trials())
-        callbacks = (BestListener(spec, directory, trials, again), self._mirror, *callbacks)
-        super().__init__(spec, storage, directory, searcher, trials, callbacks=callbacks)
+        best = BestListener(spec, directory, trials, again, self.chose)
+        own: list[Listener] = [best, self._mirror, *own_listeners]
+        super().__init__(spec, storage, directory, searcher, trials, own_listeners=own)
+        self._choice: tuple[int, Verdict | None] | None = None  # that callbacks were told last
         self.outcome = SearchOutcome(spec, directory)
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
@@ -186,10 +200,21 @@ class SearchRun(Run):
         """Return the re-evaluation of the best trials, if the search asks for one."""
         return None if self.spec.reevaluate is None else ReevaluationRun(self)
 
-    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
+    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write study file, figures and best file."""
         self._mirror.conclude()
-        return self.outcome.conclude(trials, run_ids)
+        conclusion = self.outcome.conclude(trials)
+        if conclusion.chosen is not None:
+            again = self.outcome.reevaluation(trials)
+            self.chose(conclusion.chosen, None if again is None else again.verdict)
+        return conclusion
+
+    def chose(self, trial: TrialSummary, verdict: Verdict | None) -> None:
+        """Tell callbacks that the best file was written, and first the choice in it, if it is another than before."""
+        if (trial.number, verdict) != self._choice:
+            self._choice = trial.number, verdict
+            self.announce(ChoiceChanged(self.info, trial, verdict))
+        self.announce(BestFileWritten(self.info, self.directory.best_file))
 
 
 class ReevaluationRun(Run):
@@ -204,7 +229,7 @@ class ReevaluationRun(Run):
             directory,
             ReevaluationSearcher(spec, search.trials, trials),
             trials,
-            callbacks=(BestListener(search.spec, search.directory, search.trials, trials),),
+            own_listeners=(BestListener(search.spec, search.directory, search.trials, trials, search.chose),),
         )
         self._search = search
 

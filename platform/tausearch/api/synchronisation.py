@@ -1,7 +1,8 @@
-"""Write best file, results and figures of a run again from its record, and to MLflow what it lacks."""
+"""Write best file, results and figures of a run again from its record, and to trackers what they lack."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tausearch import runs
@@ -9,40 +10,68 @@ from tausearch.api.composition import register_again
 from tausearch.api.outcome import outcome_of
 from tausearch.models import record_compositions
 from tausearch.presentation import draw_trial, output_to
-from tausearch.runs import AnySpec, Conclusion, Reevaluation, RunDirectory, Storage, TrialSummary
-from tausearch.tracking import MlflowRun, checked_uri, reason
+from tausearch.runs import (
+    AnySpec,
+    Conclusion,
+    Reevaluation,
+    RunDirectory,
+    Storage,
+    TrackerName,
+    TrialSummary,
+)
+from tausearch.tracking import (
+    MlflowRun,
+    RunEnded,
+    RunInfo,
+    TensorBoardCallback,
+    checked_tracking,
+    checked_uri,
+    history,
+    reason,
+    require_installed,
+    tracking_uri_of,
+)
 from trainables.errors import InputError
 
 
 @dataclass(frozen=True)
 class Synced:
-    """The numbers of trials, and of tasks of all trials, in MLflow after `sync`; MLflow lacked `written` tasks."""
+    """The numbers of trials, and of tasks of all trials, of a run after `sync`; MLflow lacked `written` tasks.
+
+    Without `tracking_uri`, MLflow does not have the run.
+    """
 
     name: str
-    tracking_uri: str
+    tracking_uri: str | None
     trials: int
     tasks: int
     written: int
 
 
-def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None = None) -> Synced:
-    """Return the numbers in MLflow, brought up to date with the record of a run that no process drives.
+def sync_run(
+    storage: Storage, directory: RunDirectory, tracking_uri: str | None = None, tracking: str | None = None
+) -> Synced:
+    """Bring files and trackers up to date with the record of a run that no process drives.
 
-    A given `tracking_uri` becomes that of the run.
+    A given `tracking` or `tracking_uri` becomes that of the run; a URI alone adds MLflow to its trackers.
+
+    Returns:
+        The numbers of trials and tasks.
 
     Raises:
         InputError: If there is no such run, a process drives it, or MLflow cannot be written.
     """
-    spec = runs.read_spec(directory)
-    wanted = checked_uri(tracking_uri)
-    uri = wanted or spec.tracking_uri or storage.mlflow_uri
+    then = runs.read_spec(directory)
+    spec = _tracked_as(then, checked_uri(tracking_uri), checked_tracking(tracking))
+    require_installed(spec.trackers)
+    uri = tracking_uri_of(spec, storage)
     with runs.driver_lock(directory):
         trials = runs.read_trials(spec, directory)
         try:
             with output_to(directory.log_file):
-                written = _write(spec, storage, directory, trials, uri)
-            if wanted is not None:
-                spec.model_copy(update={"tracking_uri": wanted}).save(directory)
+                written = _write(spec, storage, directory, trials)
+            if spec != then:
+                spec.save(directory)
         except InputError:
             raise
         except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
@@ -50,19 +79,35 @@ def sync_run(storage: Storage, directory: RunDirectory, tracking_uri: str | None
     return Synced(spec.name, uri, len(trials), sum(trial.tasks_done for trial in trials), written)
 
 
-def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary], uri: str) -> int:
-    """Write to MLflow what it lacks; returns the number of written tasks."""
-    run = MlflowRun(spec, storage, uri, draw_trial)
-    for trial in trials:
-        run.write(trial)
+def _tracked_as(spec: AnySpec, uri: str | None, trackers: tuple[TrackerName, ...] | None) -> AnySpec:
+    """Return a specification with other trackers, or another store of MLflow, where they are given."""
+    if trackers is None:
+        adds_mlflow = uri is not None and "mlflow" not in spec.trackers
+        trackers = ("mlflow", *spec.trackers) if adds_mlflow else spec.tracking
+    return spec.model_copy(update={"tracking": trackers, "tracking_uri": uri or spec.tracking_uri})
+
+
+def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary]) -> int:
+    """Write files, and to trackers what they lack; returns the number of tasks that MLflow lacked."""
     outcome = outcome_of(spec, directory)
-    written = _write_reevaluations(outcome.reevaluation(trials), storage, uri)
-    conclusion = outcome.conclude(trials, lambda: run.run_ids)
-    run.conclude("FINISHED" if outcome.is_over(trials) else "KILLED", conclusion)
-    there = spec.model_copy(update={"tracking_uri": uri})
-    record_compositions(there, directory, storage)
-    register_again(there, directory, storage)
-    return run.written + written
+    reevaluation = outcome.reevaluation(trials)
+    uri, written = tracking_uri_of(spec, storage), 0
+    run = None if uri is None else MlflowRun(spec, storage, uri, draw_trial)
+    if run is not None and uri is not None:
+        for trial in trials:
+            run.write(trial)
+        written = run.written + _write_reevaluations(reevaluation, storage, uri)
+    conclusion, over = outcome.conclude(trials), outcome.is_over(trials)
+    if run is not None:
+        run.conclude("FINISHED" if over else "KILLED", conclusion)
+        record_compositions(spec, directory, storage)
+        register_again(spec, directory, storage)
+    if "tensorboard" in spec.trackers:
+        _write_event_files(RunInfo(spec, directory.path, storage), trials, conclusion)
+        if reevaluation is not None:
+            again = RunInfo(reevaluation.spec, directory.reevaluation.path, storage)
+            _write_event_files(again, reevaluation.runs, Conclusion())
+    return written
 
 
 def _write_reevaluations(reevaluation: Reevaluation | None, storage: Storage, uri: str) -> int:
@@ -73,3 +118,11 @@ def _write_reevaluations(reevaluation: Reevaluation | None, storage: Storage, ur
         nested.write(run)
     nested.conclude("FINISHED", Conclusion())
     return nested.written
+
+
+def _write_event_files(run: RunInfo, trials: Sequence[TrialSummary], conclusion: Conclusion) -> None:
+    """Write TensorBoard's event files anew."""
+    writer = TensorBoardCallback()
+    for event in history(run, trials):
+        writer.on_event(event)
+    writer.on_event(RunEnded(run, stopped=False, metrics=conclusion.metrics))

@@ -32,6 +32,7 @@ from tausearch.runs import (
     remove_empty,
     require_space,
 )
+from tausearch.tracking import callbacks_of
 from trainables.errors import InputError
 from trainables.trial import Trial
 
@@ -72,6 +73,7 @@ def campaign_with(request: CampaignRequest) -> CampaignResult:
         SpaceError: Before any work, if a search space is wrong.
         StorageError: If the storage became full or went away; the same command continues the campaign.
     """
+    request = replace(request, callbacks=callbacks_of(request.callbacks))
     return run_campaign(plan_campaign(request))
 
 
@@ -137,7 +139,8 @@ def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
         display.show(cells)
         for line in _headlines(plan):
             display.say(line)
-        queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow)
+        callbacks = callbacks_of(plan.request.callbacks)
+        queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow, callbacks)
         driver.run(queue, session)
         return _result(plan, cells, queue.results, session.interrupt, driver.resume_command)
 

@@ -18,6 +18,7 @@ from search_spaces import Scalar
 from search_spaces.values import ScalarField
 from tausearch.api import SearchRequest, TrainRequest
 from tausearch.studies import BestFile
+from tausearch.tracking import Callback
 from trainables.data import reference
 from trainables.data.reference import OPTIONS
 from trainables.errors import InputError
@@ -27,7 +28,10 @@ Options = Mapping[str, Any]
 _OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds"}
 # Options that `search` lists and that decide what is measured, not how a search proceeds.
 _OF_THE_PROTOCOL = {*OPTIONS, "backbone", "backbone_weights", "precision", "seed"}
-_OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"}
+_OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"} | {
+    "callbacks",
+    "tracking",
+}
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ def _options(where: str, request: Callable[..., object], given: Mapping[str, Any
 @cache
 def _model_of(request: Callable[..., object]) -> type[BaseModel]:
     """Return the model of a request's options without those that the cell or the command line sets."""
-    hints = get_type_hints(request, localns={"Scalar": Scalar, "BestFile": BestFile})
+    hints = get_type_hints(request, localns={"Scalar": Scalar, "BestFile": BestFile, "Callback": Callback})
     kept = {name: kind for name, kind in hints.items() if name not in _OF_THE_CELL | _OF_THE_COMMAND | {"_"}}
     kept["set"] = Mapping[str, ScalarField] | None
     # "auto" is refused: it needs a pilot before the search, which campaigns do not run.

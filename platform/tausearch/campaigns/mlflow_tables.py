@@ -31,7 +31,7 @@ def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str
     pages: dict[str, str] = {}
     by_benchmark: dict[str, list[CellStanding]] = {}
     for each in standing.cells:
-        if each.final is not None:
+        if each.final is not None and (tracking_uri is not None or "mlflow" in each.final.spec.trackers):
             by_benchmark.setdefault(each.cell.benchmark, []).append(each)
     for benchmark, cells in by_benchmark.items():
         own = tracking_uri or cells[0].final.spec.tracking_uri  # type: ignore[union-attr]  # they have a final run

@@ -251,6 +251,7 @@ def _given(request: CampaignRequest) -> dict[str, Any]:
     return {
         "storage": request.storage,
         "data_root": request.data_root,
+        "tracking": request.tracking,
         "tracking_uri": request.tracking_uri,
         "address": request.address,
         "resume_if_exists": True,

@@ -19,7 +19,7 @@ from trainables.errors import InputError
 
 if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
     from tausearch.presentation import Table
-    from tausearch.runs import ProtocolChoice, RunDirectory, RunStatus
+    from tausearch.runs import ProtocolChoice, RunDirectory, RunSpec, RunStatus
 
 
 @app.command()
@@ -221,8 +221,14 @@ def _tracked_elsewhere(root: Storage) -> str | None:
 
     specs, faults = root.read_each(read_spec)
     say_unreadable(*faults)
-    uris = sorted({spec.tracking_uri for spec in specs if spec.tracking_uri is not None})
-    return f"its runs are tracked at {', '.join(uris)}" if uris else None
+    uris = sorted({spec.tracking_uri for spec in specs if spec.tracking_uri is not None and _is_in_mlflow(spec)})
+    if uris:
+        return f"its runs are tracked at {', '.join(uris)}"
+    return "its runs are not tracked by MLflow" if specs and not any(map(_is_in_mlflow, specs)) else None
+
+
+def _is_in_mlflow(spec: RunSpec) -> bool:
+    return "mlflow" in spec.trackers
 
 
 def _require_free(port: int) -> None:

@@ -77,22 +77,24 @@ def _export_search(root: Storage, what: list[str], output: Path | None, adapters
 def sync(
     name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
     storage: options.Storage = DEFAULT_STORAGE,
+    tracking: options.TrackersAsBefore = None,
     tracking_uri: options.TrackingAsBefore = None,
     allow_code: options.AllowCode = None,
     json: options.Json = False,
 ) -> None:
-    """Bring best files, figures and MLflow up to date with the record. Results are written again, too."""
+    """Bring best files, figures and trackers up to date with the record. Results are written again, too."""
     from tausearch.api import sync_run  # torch takes seconds to import; --help must not
     from tausearch.runs import is_driven
-    from tausearch.tracking import checked_uri
+    from tausearch.tracking import checked_tracking, checked_uri
 
     checked_uri(tracking_uri)
+    checked_tracking(tracking)
     root = open_storage(storage, write=False)
     chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
     done, failed = [], 0
     for directory in chosen:
         try:
-            each = sync_run(root, directory, tracking_uri)
+            each = sync_run(root, directory, tracking_uri, tracking)
         except (InputError, StorageError) as error:
             if name is not None:
                 raise
@@ -102,7 +104,8 @@ def sync(
         done.append(each)
         if not json:
             trials, tasks = counted(each.trials, "trial"), counted(each.tasks, "task")
-            print(f"{each.name}: {trials}, {tasks} in MLflow, {each.written} of them new")
+            there = ", not in MLflow" if each.tracking_uri is None else f" in MLflow, {each.written} of them new"
+            print(f"{each.name}: {trials}, {tasks}{there}")
     if json:
         print_json([asdict(each) for each in done])
     if name is None:

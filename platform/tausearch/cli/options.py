@@ -49,6 +49,17 @@ ResumeIfExists = Annotated[
 WithBounds = Annotated[
     bool, typer.Option("--with-bounds", help="Then run probe and joint, where not done yet: the lower and upper bound.")
 ]
+Trackers = Annotated[
+    str | None,
+    typer.Option("--tracking", help="mlflow, tensorboard, both with a comma, or none [default: mlflow]."),
+]
+TrackersAsBefore = Annotated[
+    str | None, typer.Option("--tracking", help="mlflow, tensorboard, both with a comma, or none [default: as before].")
+]
+Callbacks = Annotated[
+    list[str] | None,
+    typer.Option("--callback", help="Tell your class what happens. Repeatable.", metavar="MODULE:NAME"),
+]
 Tracking = Annotated[
     str | None,
     typer.Option(envvar="MLFLOW_TRACKING_URI", help="MLflow tracking URI [default: SQLite in the storage folder]."),

@@ -31,6 +31,7 @@ from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
 from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, code_words, command_on, counted, output_to
 from tausearch.runs import DrivenDirectory, FinalSpec, Resources, RunResult, RunSpec, SearchSpec, StorageError
+from tausearch.tracking import Callback
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
 from trainables.trial import Trial
@@ -110,7 +111,10 @@ class Driver:
             StorageError: If the storage became full or went away; the runs can be continued.
         """
         session.interrupt.protected = True
-        session.display.enter("writing results, figures, and what MLflow lacks")
+        in_mlflow = queue.deliveries.has("mlflow")
+        session.display.enter(
+            f"writing {'results, figures, and what MLflow lacks' if in_mlflow else 'results and figures'}"
+        )
         queue.close()
         if session.watch.problem is not None:
             raise StorageError(f"{session.watch.problem}; mend that, then: {self.resume_command}")
@@ -165,8 +169,11 @@ def drive(
     time_budget: float | None = None,
     progress_to: Stream = "stdout",
     trainable: type[Trainable] = Trial,
+    callbacks: Sequence[Callback] = (),
 ) -> RunResult:
-    """Run all trials of a single run and conclude it; see `Driver` for the options.
+    """Run all trials of a single run and conclude it; see `Driver` for the other options.
+
+    The `callbacks` are told what happens.
 
     The caller holds the run's `driver_lock`, so that no other process has changed the run since it was read.
 
@@ -201,7 +208,7 @@ def drive(
         for line in () if over else preview(spec, run.storage, address, run.trials).lines():
             display.say(line)
         cells = [SingleRun(run)]
-        queue = RunQueue(cells, session.interrupt, session.watch, display.say, follow, in_background=False)
+        queue = RunQueue(cells, session.interrupt, session.watch, display.say, follow, callbacks, in_background=False)
         queue.open_ahead()  # while Ray starts, the tracker imports MLflow
         if over:
             display.say("all trials have ended: none is run, and the results are written again")

@@ -28,12 +28,13 @@ class Interrupt:
         signal: Number of the first signal that came; None before.
         stopped: Whether Tune must stop for a reason of the driver.
         protected: Whether results are being written, so that a second signal raises nothing.
+        handled: Number of signals so far.
     """
 
     def __init__(self, time_budget: float | None = None) -> None:
         self.deadline = None if time_budget is None else time.monotonic() + time_budget
         self.signal: int | None = None
-        self._handled = 0
+        self.handled = 0
         self.stopped = False
         self.protected = False
         self._leave: threading.Timer | None = None
@@ -99,8 +100,8 @@ class Interrupt:
             KeyboardInterrupt: If this is the second signal and the run is not `protected`.
         """
         self.note(number)
-        self._handled += 1
-        if self._handled > 1 and not self.protected:
+        self.handled += 1
+        if self.handled > 1 and not self.protected:
             raise KeyboardInterrupt
 
     def listen(self) -> None:

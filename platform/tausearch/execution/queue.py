@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,12 +13,19 @@ from typing import Protocol
 
 from tausearch.execution.checkpoints import ready
 from tausearch.execution.interrupt import Interrupt
-from tausearch.execution.recorder import Recorder
+from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS, Recorder
 from tausearch.execution.run import Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
-from tausearch.runs import RunResult
+from tausearch.presentation import draw_trial
+from tausearch.runs import RunResult, TrackerName
+from tausearch.tracking import Callback, Deliveries, MlflowCallback, TensorBoardCallback
 
 _log = logging.getLogger(__name__)
+
+_TRACKERS: dict[TrackerName, Callable[[], Callback]] = {
+    "mlflow": lambda: MlflowCallback(draw_trial),
+    "tensorboard": TensorBoardCallback,
+}
 
 
 class RunSource(Protocol):
@@ -74,6 +82,7 @@ class RunQueue:
         watch: Once it has a problem, no run is opened, and open runs are not concluded.
         say: Prints a line for a person.
         follow: Returns the display's listeners of a run that is opened.
+        callbacks: They are told of all runs.
         in_background: Whether a thread concludes each run as it ends, so that no trial waits for figures or MLflow.
             Otherwise `close` concludes them.
 
@@ -88,6 +97,7 @@ class RunQueue:
         watch: StorageWatch,
         say: Callable[[str], None],
         follow: Callable[[RunSource, Run], Sequence[Listener]],
+        callbacks: Sequence[Callback] = (),
         *,
         in_background: bool = True,
     ) -> None:
@@ -96,6 +106,7 @@ class RunQueue:
         self.say = say
         self.follow = follow
         self.results: list[RunResult] = []
+        self.deliveries = Deliveries(callbacks, _TRACKERS, say, lambda: interrupt.must_stop)
         self._cells = list(cells)
         self._ahead: Run | None = None
         self._open: dict[str, _Entry] = {}  # by names of runs
@@ -140,7 +151,7 @@ class RunQueue:
         self.close()
 
     def close(self) -> None:
-        """Conclude all runs that are not concluded yet, and wait for it."""
+        """Conclude all runs that are not concluded yet, and wait until they are and all callbacks are told."""
         for entry in reversed(self._open.values()):
             self._ended.put(entry)
         self._open = {}
@@ -149,6 +160,15 @@ class RunQueue:
             self._conclude_all()
         else:
             self._thread.join()
+        before = self.interrupt.handled
+        self.deliveries.close(self._longest, lambda: self.interrupt.handled > before)
+
+    @property
+    def _longest(self) -> float:
+        """Seconds that the end may wait for callbacks."""
+        if self.watch.problem is not None:
+            return LOST_SECONDS
+        return URGENT_SECONDS if self.interrupt.urgent else math.inf
 
     def _next_of(self, cell: RunSource) -> Run | None:
         with ExitStack() as locks:
@@ -169,7 +189,7 @@ class RunQueue:
                 return None
             for line in ready(run.directory, run.trials):
                 self.say(line)
-            recorder = Recorder(run, None if parent is None else parent.recorder)
+            recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
             run.listeners = [*recorder.listeners, *self.follow(cell, run)]
         except (ValueError, OSError) as error:  # InputError and SpaceError are ValueErrors
             if not self.watch.failed(error):

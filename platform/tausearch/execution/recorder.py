@@ -1,38 +1,41 @@
-"""Record and MLflow of a run, while it is driven and at its end."""
+"""The record of a run, and what callbacks and trackers are told of it, while it is driven and at its end."""
 
 from __future__ import annotations
 
 import math
 
+from tausearch.execution.announcer import Announcer
 from tausearch.execution.gauges import Gauges
 from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.run import Listener, Run
-from tausearch.presentation import draw_trial
-from tausearch.runs import Conclusion, Record, RunDirectory, RunResult, RunSpec, TrialSummary, at_rest
-from tausearch.tracking import Tracker
+from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, TrialSummary, at_rest
+from tausearch.tracking import Deliveries, MlflowCallback, RunEnded, tracking_uri_of
 from trainables.methods import get_method
 
-URGENT_SECONDS = 8.0  # bound on each wait for MLflow after SIGTERM, at most two; `sync` adds what is missing
+URGENT_SECONDS = 8.0  # bound on each wait for trackers and callbacks after SIGTERM, at most two
+LOST_SECONDS = 5.0  # the same once the storage has failed, on which MLflow's store may be
 
 
 class Recorder:
-    """Writes a run to its record and to MLflow; it is the first listener of the run.
+    """Writes a run to its record, and concludes it; it is the first listener of the run.
 
     Args:
         run: The run.
+        deliveries: The callbacks and trackers of the driver.
         after: The recorder of the search that a re-evaluation belongs to.
     """
 
-    def __init__(self, run: Run, after: Recorder | None = None) -> None:
+    def __init__(self, run: Run, deliveries: Deliveries, after: Recorder | None = None) -> None:
         self.run = run
         self.record = record_of(run.spec, run.directory)
-        before = None if after is None else after.tracker
-        self.tracker: Tracker = Tracker(run.spec, run.trials, run.storage, run.spec.tracking_uri, before, draw_trial)
+        self.deliveries = deliveries
+        before = None if after is None else after.announcer
+        self.announcer: Announcer = Announcer(run, deliveries.of(run.spec), before)
 
     @property
     def listeners(self) -> list[Listener]:
         """The listeners of every change of a trial, in order."""
-        return [self, *self.run.callbacks, self.tracker, Gauges(self.run.spec, self.run.trials)]
+        return [self, self.announcer, *self.run.own_listeners, Gauges(self.run.spec, self.run.trials)]
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Replace the trial's file in the record."""
@@ -40,24 +43,31 @@ class Recorder:
 
     def abandon(self) -> None:
         """End a run whose storage has failed: nothing can be written, and the run can be continued."""
-        self.tracker.close("KILLED", Conclusion(), longest=5.0)  # its store may be on the same disk
+        self.announcer.end(RunEnded(self.run.info, stopped=True))
+        self._finish_mlflow(LOST_SECONDS)
 
     def conclude(self, interrupt: Interrupt) -> RunResult:
-        """Write the results of the run, and wait until MLflow has them.
+        """Write the results of the run, tell callbacks and trackers, and wait until MLflow has them.
 
         Returns:
             All trials as the record has them.
         """
-        tracker = self.tracker
         trials = self.record.trials()
         ended = self.run.is_over(trials)
         interrupted = interrupt.requested and not ended
         out_of_time = interrupt.out_of_time and not ended and not interrupted
-        for trial in trials:
-            tracker.trial_changed(trial)  # an earlier driver may have failed to write some
-        longest = URGENT_SECONDS if interrupt.urgent else math.inf
-        conclusion = self.run.conclude(trials, lambda: tracker.settle(longest))
-        tracker.close("KILLED" if interrupted or out_of_time else "FINISHED", conclusion, longest)
+        self.announcer.begin()
+        conclusion = self.run.conclude(trials)
+        self.announcer.end(
+            RunEnded(
+                self.run.info,
+                stopped=interrupted or out_of_time,
+                trials=tuple(trials),
+                chosen=conclusion.chosen,
+                metrics=conclusion.metrics,
+                files=conclusion.files,
+            )
+        )
         return RunResult(
             name=self.run.directory.name,
             path=self.run.directory.path,
@@ -65,9 +75,18 @@ class Recorder:
             signal=interrupt.signal if interrupted else None,
             out_of_time=out_of_time,
             log_file=self.run.directory.log_file,
-            tracking_uri=tracker.uri,
-            tracking_error=tracker.error,
+            tracking_uri=tracking_uri_of(self.run.spec, self.run.storage),
+            tracking_error=self._finish_mlflow(URGENT_SECONDS if interrupt.urgent else math.inf),
         )
+
+    def _finish_mlflow(self, longest: float) -> str | None:
+        """Wait until MLflow has the run, if it is tracked there; returns why MLflow lacks something."""
+        if "mlflow" not in self.run.spec.trackers:
+            return None
+        delivery = self.deliveries.tracker("mlflow")
+        delivery.flush(longest)
+        assert isinstance(delivery.callback, MlflowCallback)
+        return delivery.error or delivery.callback.finish(self.run.spec, longest)
 
 
 def record_of(spec: RunSpec, directory: RunDirectory) -> Record:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -12,7 +12,6 @@ from tausearch.execution.checkpoints import newest_checkpoint
 from tausearch.runs import (
     Conclusion,
     RunDirectory,
-    RunIds,
     RunSpec,
     Status,
     Storage,
@@ -21,6 +20,7 @@ from tausearch.runs import (
     all_ended,
 )
 from tausearch.studies import Searcher
+from tausearch.tracking import Event, RunInfo
 from trainables.config import TrialConfig
 from trainables.state import read_heartbeat
 
@@ -42,7 +42,8 @@ class Run:
 
     Attributes:
         trials: All trials that have started; none in a new run.
-        callbacks: Told of every change after the record, before MLflow and the display.
+        own_listeners: Told of every change after the record and the callbacks, before the display.
+        announce: Tells callbacks and trackers an event. Set when the run is opened.
         listeners: All listeners, in the order in which they are told; the record comes first. Set when the run is
             opened.
         active: Numbers of the trials that Tune runs now.
@@ -57,14 +58,15 @@ class Run:
         searcher: Searcher,
         trials: TrialTable,
         *,
-        callbacks: Sequence[Listener] = (),
+        own_listeners: Sequence[Listener] = (),
     ) -> None:
         self.spec = spec
         self.storage = storage
         self.directory = directory
         self.searcher = searcher
         self.trials = trials
-        self.callbacks = callbacks
+        self.own_listeners = own_listeners
+        self.announce: Callable[[Event], None] = lambda event: None
         self.listeners: Sequence[Listener] = ()
         self.active: set[int] = set()
         self.exhausted = False
@@ -77,9 +79,14 @@ class Run:
         """Return the run that belongs to this one and follows it; called when all trials have ended."""
         return None
 
-    def conclude(self, trials: list[TrialSummary], run_ids: RunIds = dict) -> Conclusion:
-        """Write the results, also after Ctrl-C; returns metrics and files for MLflow."""
+    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
+        """Write the results, also after Ctrl-C; returns them with metrics for callbacks and trackers."""
         return Conclusion()
+
+    @property
+    def info(self) -> RunInfo:
+        """The run as events name it."""
+        return RunInfo(self.spec, self.directory.path, self.storage)
 
     @property
     def has_ended(self) -> bool:

@@ -24,7 +24,13 @@ def record_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage
 def try_to_record(
     spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult | EditResult
 ) -> str | None:
-    """Write one result to MLflow; return the reason of a failure, which must not stop anything else."""
+    """Write one result to MLflow, if its run is tracked there.
+
+    Returns:
+        The reason of a failure, which must not stop anything else; None without one.
+    """
+    if "mlflow" not in spec.trackers:
+        return None
     try:
         with output_to(directory.log_file):
             _record(spec, storage, result)

@@ -37,7 +37,6 @@ from .reevaluations import (
 from .results import (
     Conclusion,
     MetricSummary,
-    RunIds,
     RunResult,
     Score,
     Summary,
@@ -57,6 +56,7 @@ from .spec import (
     Retraining,
     RunSpec,
     SearchSpec,
+    TrackerName,
     differences,
     read_spec,
 )
@@ -102,7 +102,6 @@ __all__ = [
     "Record",
     "Resources",
     "RunDirectory",
-    "RunIds",
     "RunResult",
     "AnySpec",
     "FinalSpec",
@@ -116,6 +115,7 @@ __all__ = [
     "Storage",
     "StorageError",
     "Summary",
+    "TrackerName",
     "TrialSummary",
     "TrialTable",
     "Verdict",

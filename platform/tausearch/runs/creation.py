@@ -118,7 +118,8 @@ class Plan(Generic[S]):
         assert isinstance(then, type(self.spec)), "purposes would differ"
         changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "cache_size", "with_bounds")}
         uri = self.spec.tracking_uri or then.tracking_uri
-        return then.model_copy(update={**changed, **extended, "tracking_uri": uri})
+        tracking = then.tracking if self.spec.tracking is None else self.spec.tracking
+        return then.model_copy(update={**changed, **extended, "tracking": tracking, "tracking_uri": uri})
 
     @property
     def added(self) -> int:

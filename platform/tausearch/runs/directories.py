@@ -62,6 +62,7 @@ class RunDirectory(DrivenDirectory):
     study_file = _Inside("study.journal")  # the Optuna study, for optuna-dashboard
     results_file = _Inside("results.json")  # the test results of a final run
     figures = _Inside("figures")
+    tensorboard = _Inside("tensorboard")  # event files, with `--tracking tensorboard`
     artifacts = _Inside("task_vectors")  # the task vectors and adapters of a final run
     compositions = _Inside("compositions")  # the compositions of a final run, one file each
     note_file = _Inside("note.txt")  # the user's note

@@ -1,11 +1,11 @@
-"""The results of a run: for the caller, for MLflow, and in the `results.json` of a final run."""
+"""The results of a run: for the caller, for trackers, and in the `results.json` of a final run."""
 
 from __future__ import annotations
 
 import html
 import json
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
@@ -38,8 +38,6 @@ class MetricSummary(TypedDict):
 
 
 Summary = dict[str, MetricSummary]
-RunIds = Callable[[], Mapping[int, str]]
-"""Waits for MLflow; returns the number of each trial to the id of its MLflow run, empty if MLflow is away."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,19 @@ class Score:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The results of a run for MLflow: metrics and files of the parent run, and the trial to tag as chosen."""
+    """The results of a run for callbacks and trackers.
+
+    Attributes:
+        chosen: The chosen trial of a search.
+        metrics: Metrics of the whole run.
+        files: The files that the run has written.
+        summary: The results of a final run of which all seeds have ended.
+    """
 
     chosen: TrialSummary | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
+    summary: Summary | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,8 +86,8 @@ class RunResult:
         signal: The signal that stopped the run, SIGINT (Ctrl-C) or SIGTERM; None if no signal did.
         out_of_time: Whether the time budget stopped the run.
         log_file: The output of Ray, Optuna and MLflow.
-        tracking_uri: MLflow's tracking store.
-        tracking_error: Why MLflow could not be written; None if it was written.
+        tracking_uri: MLflow's tracking store; None for a run that MLflow does not have.
+        tracking_error: Why MLflow could not be written; None if it was written, or need not be.
     """
 
     name: str
@@ -90,7 +96,7 @@ class RunResult:
     signal: int | None
     out_of_time: bool
     log_file: Path
-    tracking_uri: str
+    tracking_uri: str | None
     tracking_error: str | None
     unit: ClassVar[str] = "trial"
 

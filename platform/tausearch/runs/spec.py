@@ -29,6 +29,7 @@ from trainables.user_code import folders_of, is_code
 
 ALGORITHMS = ("tpe", "gp", "random", "grid")  # ours; others are named as `studies.algorithm_named` says
 SCHEDULERS = ("none", "asha", "median")
+TrackerName = Literal["mlflow", "tensorboard"]
 Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
 
 
@@ -85,6 +86,7 @@ class RunSpec(Strict):
         steps: Number of tasks per trial: T, or 1 for a joint method.
         cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 turns the cache off.
         fixed: The hyperparameters that all trials have; all of them in a final run.
+        tracking: The trackers that it is written to; None for MLflow alone. See `trackers`.
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
         data_root: Folder of the published datasets.
         left_out: A line for each image that cannot be read and is left out (`--skip-broken`), and for classes in no
@@ -107,6 +109,7 @@ class RunSpec(Strict):
     steps: Annotated[int, AfterValidator(bounds.TASKS.checked)]
     cache_size: Annotated[float, AfterValidator(bounds.GIGABYTES.checked)] = DEFAULT_CACHE_SIZE
     fixed: dict[str, Scalar] = {}
+    tracking: tuple[TrackerName, ...] | None = None
     tracking_uri: str | None = None
     data_root: str | None = None
     data: DataFacts | None = None
@@ -129,6 +132,11 @@ class RunSpec(Strict):
     def run_name(self) -> str:
         """The name of the run directory; re-evaluations are in that of their search."""
         return self.name
+
+    @property
+    def trackers(self) -> tuple[TrackerName, ...]:
+        """The trackers that the run is written to."""
+        return ("mlflow",) if self.tracking is None else self.tracking
 
     @property
     def resolution(self) -> float:
@@ -390,7 +398,7 @@ def _reader_of_tasks() -> TypeAdapter[tuple[NamedTask, ...]]:
 
 
 # Results do not change with these.
-_HOW = {"id", "version", "resources", "tracking_uri", "data_root", "cache_size", "data", "with_bounds"}
+_HOW = {"id", "version", "resources", "tracking", "tracking_uri", "data_root", "cache_size", "data", "with_bounds"}
 
 
 def differences(then: RunSpec, now: RunSpec) -> list[str]:

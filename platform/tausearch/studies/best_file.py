@@ -9,9 +9,9 @@ from importlib.metadata import version
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, FiniteFloat, ValidationError
+from pydantic import BaseModel, FiniteFloat, ValidationError, model_validator
 
 from checked_input.schema import Strict, first_fault, is_no_mapping, read_model
 from checked_input.text_files import TextFileError, shown
@@ -71,7 +71,6 @@ class Selection(Strict):
         trial: Number of the chosen trial.
         search: Name of the search.
         measured: Constraint to the value of its metric in the chosen trial, the worst over its tasks.
-        mlflow_run_id: The chosen trial's run; None if MLflow was not written.
         reevaluation: None if the highest value was chosen.
     """
 
@@ -82,8 +81,15 @@ class Selection(Strict):
     search: str
     constraints: tuple[Constraint, ...] = ()
     measured: dict[str, FiniteFloat] = {}
-    mlflow_run_id: str | None = None
     reevaluation: Reevaluated | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_former_keys(cls, content: Any) -> Any:
+        """Leave out the key in which earlier versions kept the id of the trial's run in MLflow."""
+        if isinstance(content, dict):
+            return {name: value for name, value in content.items() if name != "mlflow_run_id"}
+        return content
 
 
 class BestFile(Strict):
@@ -124,7 +130,6 @@ def choose(
     spec: SearchSpec,
     best: TrialSummary,
     competitors: int,
-    mlflow_run_id: str | None = None,
     reevaluation: Reevaluation | None = None,
 ) -> BestFile:
     """Return the best file of a search with a chosen trial; it has all hyperparameters, defaults included."""
@@ -149,7 +154,6 @@ def choose(
         search=spec.name,
         constraints=spec.constraints,
         measured=_measured(spec.constraints, [best]),
-        mlflow_run_id=mlflow_run_id,
         reevaluation=reevaluated,
     )
     return _best(spec, best.hyperparameters, selection)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from tausearch.runs import (
     Reevaluation,
@@ -18,13 +18,14 @@ from tausearch.runs import (
 )
 from tausearch.studies.best_file import BestFile, choose
 
+Chosen = Callable[[TrialSummary, Verdict | None], None]
+"""Is told the chosen trial, and what its re-evaluation says, once the best file has them."""
 
-def write_best(
-    spec: SearchSpec, directory: RunDirectory, trials: Iterable[TrialSummary], run_ids: Mapping[int, str] | None = None
-) -> BestFile | None:
-    """Write the best file of a search, with the ids of MLflow runs by trial; returns None if no trial is chosen."""
+
+def write_best(spec: SearchSpec, directory: RunDirectory, trials: Iterable[TrialSummary]) -> BestFile | None:
+    """Write the best file of a search; returns None if no trial is chosen."""
     trials = list(trials)
-    return _write(spec, directory, trials, read_reevaluation(spec, directory.reevaluation, trials), run_ids or {})
+    return _write(spec, directory, trials, read_reevaluation(spec, directory.reevaluation, trials))
 
 
 class BestListener:
@@ -32,15 +33,28 @@ class BestListener:
 
     `selection.trials` of the file counts the trials that had finished by then; the end of the search corrects it. It
     listens to a search, or to its re-evaluations; the two tables are kept up to date by the driver.
+
+    Args:
+        spec: The search.
+        directory: Its run directory.
+        trials: Its trials.
+        reevaluations: Its re-evaluations.
+        told: Called whenever the choice changes.
     """
 
     def __init__(
-        self, spec: SearchSpec, directory: RunDirectory, trials: TrialTable, reevaluations: TrialTable
+        self,
+        spec: SearchSpec,
+        directory: RunDirectory,
+        trials: TrialTable,
+        reevaluations: TrialTable,
+        told: Chosen = lambda trial, verdict: None,
     ) -> None:
         self.spec = spec
         self.directory = directory
         self.trials = trials
         self.reevaluations = reevaluations
+        self.told = told
         self._choice: tuple[int, Verdict | None] | None = None
 
     def trial_changed(self, trial: TrialSummary) -> None:
@@ -55,8 +69,9 @@ class BestListener:
             return
         choice = chosen.number, None if reevaluation is None else reevaluation.verdict
         if choice != self._choice:
-            _write(self.spec, self.directory, trials, reevaluation, {})
+            _write(self.spec, self.directory, trials, reevaluation)
             self._choice = choice
+            self.told(chosen, choice[1])
 
 
 def _write(
@@ -64,12 +79,11 @@ def _write(
     directory: RunDirectory,
     trials: list[TrialSummary],
     reevaluation: Reevaluation | None,
-    run_ids: Mapping[int, str],
 ) -> BestFile | None:
     chosen = chosen_trial(spec, trials, reevaluation)
     if chosen is None:
         return None
     competitors = sum(trial.status == "complete" for trial in trials)
-    best = choose(spec, chosen, competitors, run_ids.get(chosen.number), reevaluation)
+    best = choose(spec, chosen, competitors, reevaluation)
     best.save(directory.best_file)
     return best

@@ -1,21 +1,66 @@
+from .choice import TRACKERS, checked_tracking, require_installed, tracking_text
 from .compositions import BEST_ALIAS, Version, is_registered, register_model, track_composition
+from .delivery import PATIENCE_SECONDS, QUEUE_SIZE, Deliveries, Delivery
+from .events import (
+    BestFileWritten,
+    Callback,
+    ChoiceChanged,
+    Event,
+    ResultsWritten,
+    RunBegan,
+    RunEnded,
+    RunInfo,
+    TaskDone,
+    TrialBegan,
+    TrialEnded,
+    changes,
+    history,
+)
+from .mlflow_callback import MlflowCallback, tracking_uri_of
 from .mlflow_run import MlflowRun
 from .mlflow_store import checked_uri, reason
+from .named import callbacks_of
 from .tables import PAPER_METRIC, TABLE_TAG, TableRow, write_table
+from .tensorboard import TensorBoardCallback
 from .tracker import Tracker
 
 __all__ = [
+    "callbacks_of",
+    "tracking_text",
     "BEST_ALIAS",
+    "BestFileWritten",
+    "Callback",
+    "ChoiceChanged",
+    "Deliveries",
+    "Delivery",
+    "Event",
+    "MlflowCallback",
     "MlflowRun",
     "PAPER_METRIC",
+    "PATIENCE_SECONDS",
+    "QUEUE_SIZE",
+    "RunBegan",
+    "RunEnded",
+    "ResultsWritten",
+    "RunInfo",
     "TABLE_TAG",
+    "TRACKERS",
     "TableRow",
+    "TaskDone",
+    "TensorBoardCallback",
     "Tracker",
+    "TrialBegan",
+    "TrialEnded",
     "Version",
+    "changes",
+    "checked_tracking",
     "checked_uri",
+    "history",
     "is_registered",
     "reason",
     "register_model",
+    "require_installed",
     "track_composition",
+    "tracking_uri_of",
     "write_table",
 ]

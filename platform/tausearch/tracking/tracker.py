@@ -10,8 +10,6 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from importlib import import_module
 
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary, TrialTable
 from tausearch.tracking.mlflow_run import DrawTrial, MlflowRun
@@ -27,12 +25,11 @@ SILENCE_SECONDS = 60.0  # the same for a server that does not answer
 class Tracker:
     """Writes a run to MLflow while it runs. What a failing server missed is written when it is back.
 
-    The driver's thread notes changes; a thread of the tracker is the only writer. Nothing is written before the first
-    trial starts, or `settle` or `close` is called.
+    The caller's thread notes changes; a thread of the tracker is the only writer. Nothing is written before the first
+    trial starts, or `end` is called.
 
     Args:
         spec: The specification of the run.
-        trials: All trials of the run, kept up to date by the caller.
         storage: The storage root that holds the default tracking store.
         uri: Tracking URI; None for the default store, a SQLite file in the storage root.
         after: The tracker that makes the same parent run; this one waits for it.
@@ -46,7 +43,6 @@ class Tracker:
     def __init__(
         self,
         spec: RunSpec,
-        trials: TrialTable,
         storage: Storage,
         uri: str | None = None,
         after: Tracker | None = None,
@@ -54,7 +50,7 @@ class Tracker:
     ) -> None:
         self._draw = draw
         self.spec = spec
-        self.trials = trials
+        self.trials = TrialTable()
         self.storage = storage
         self.uri = uri or storage.mlflow_uri
         self.after = after
@@ -63,8 +59,6 @@ class Tracker:
         self._wake = threading.Condition()
         self._told: set[int] = set()  # trials that have changed since this object was made
         self._changed: set[int] = set()  # those of which MLflow lacks the latest change
-        self._settling = False  # whether the caller waits until there are none
-        self._run_ids: dict[int, str] | None = None  # once there are none
         self._end: tuple[str, Conclusion] | None = None
         self._given_up = False
         self._failed = False  # ever: then all trials are compared with MLflow once more at the end
@@ -72,38 +66,24 @@ class Tracker:
         self._failures: Counter[int] = Counter()  # per trial; a trial that MLflow refuses must not hold up others
         self._last_progress = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
-        # While Ray starts: Tune imports MLflow as well, and no trial starts before that is done.
-        threading.Thread(target=import_module, args=("mlflow",), name="mlflow-import", daemon=True).start()
 
-    def trial_changed(self, trial: TrialSummary) -> None:
+    def note(self, trial: TrialSummary) -> None:
         """Note that a trial started, finished a task, or ended."""
+        self.trials.put(trial)
         with self._wake:
             self._told.add(trial.number)
             self._changed.add(trial.number)
         self._start()
 
-    def settle(self, longest: float = math.inf) -> dict[int, str]:
-        """Wait until MLflow has all trials, as long as there is progress and at most `longest` seconds.
-
-        Returns:
-            Number of each trial to the id of its MLflow run; empty if not all could be written.
-        """
-        self._settling = True
-        self._start()
-        self._wait_for(lambda: self._run_ids is not None, longest)
-        return dict(self._run_ids or {})
-
-    def close(self, status: str, conclusion: Conclusion, longest: float = math.inf) -> None:
-        """Settle, tag the chosen trial, and end the parent run as "FINISHED", "FAILED" or "KILLED"; see `settle`."""
+    def end(self, status: str, conclusion: Conclusion) -> None:
+        """Have the chosen trial tagged and the parent run ended, as "FINISHED", "FAILED" or "KILLED"."""
         self._end = (status, conclusion)
-        self._settling = True
         self._start()
-        self._wait_for(lambda: not self._thread.is_alive(), longest)
 
-    def _wait_for(self, done: Callable[[], bool], longest: float) -> None:
-        """Wait until a condition holds, or give up once there has been no progress for too long."""
+    def wait(self, longest: float = math.inf) -> None:
+        """Wait until MLflow has all of a run that has ended, as long as there is progress and at most `longest` s."""
         start = self._last_progress = time.monotonic()
-        while not self._given_up and not done():
+        while not self._given_up and self._thread.is_alive():
             self._thread.join(0.02)
             silent = time.monotonic() - self._last_progress
             patience = SILENCE_SECONDS if self.error is None else PATIENCE_SECONDS
@@ -128,15 +108,13 @@ class Tracker:
             try:
                 run = run or self._connect()
                 self._write(run)
-                if self._settling and not self._changed and not self._given_up:
+                if self._end is not None and not self._changed and not self._given_up:
                     if self._failed:
                         run, self._failed = self._connect(), False
                         self._write(run)
-                    self._run_ids = run.run_ids
-                    if self._end is not None:
-                        run.conclude(*self._end)
-                        self._has_all()
-                        return
+                    run.conclude(*self._end)
+                    self._has_all()
+                    return
             except Exception as error:  # the search goes on without MLflow
                 run = None
                 self._note(error)
@@ -188,12 +166,8 @@ class Tracker:
         """Wait for a change, or after a failure for the next attempt."""
         with self._wake:
             if self.error is None:
-                self._wake.wait_for(lambda: self._changed or self._is_awaited() or self._given_up)
-            elif self._is_awaited():
+                self._wake.wait_for(lambda: self._changed or self._end is not None or self._given_up)
+            elif self._end is not None:
                 self._wake.wait_for(lambda: self._given_up, 1.0)
             else:
-                self._wake.wait_for(self._is_awaited, RETRY_SECONDS)
-
-    def _is_awaited(self) -> bool:
-        """Whether the caller waits for something that is not written yet."""
-        return self._end is not None or (self._settling and self._run_ids is None)
+                self._wake.wait_for(lambda: self._end is not None, RETRY_SECONDS)

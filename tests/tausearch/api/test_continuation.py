@@ -230,7 +230,12 @@ class TestFinalRun:
             return RunResult("f", directory.path, trials, None, False, directory.log_file, "sqlite://", None)
 
         monkeypatch.setattr(final_runs, "drive", drive)
-        options: dict[str, Any] = {"address": "a:1", "time_budget": 60.0, "progress_to": "stderr"}
+        options: dict[str, Any] = {
+            "address": "a:1",
+            "time_budget": 60.0,
+            "progress_to": "stderr",
+            "callbacks": [object()],
+        }
         result = final_runs.run_training(FinalRun(read_spec(directory), stopped, directory), **options)
         ((run, given),) = driven
         assert given == options
@@ -246,7 +251,7 @@ class TestFinalRun:
         went_on: list[tuple[Any, ...]] = []
         monkeypatch.setattr(continuation, "run_training", lambda run, *how: went_on.append((run.spec.name, *how)))
         resume("f", storage=stopped.root, time_budget=60.0, progress_to="stderr")
-        assert went_on == [("f", None, 60.0, "stderr")]
+        assert went_on == [("f", None, 60.0, "stderr", [])]
 
     @pytest.mark.parametrize(
         ("options", "words"),

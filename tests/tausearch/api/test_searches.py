@@ -39,7 +39,7 @@ def test_a_pilot_says_its_line_before_the_search_starts_where_progress_is_shown(
     searches.search(
         "digits", "finetune", gpus_per_trial="auto", storage=tmp_path, progress_to=progress_to, time_budget=9.0
     )
-    assert went == [(Resources(gpus_per_trial=0.25), None, 9.0, progress_to)]
+    assert went == [(Resources(gpus_per_trial=0.25), None, 9.0, progress_to, [])]
     said = "pilot: 4 trials per GPU\nwarm start: 1 point\n"
     assert tuple(capsys.readouterr()) == ((said, "") if progress_to == "stdout" else ("", said))
 
@@ -61,8 +61,9 @@ def test_the_best_file_is_told_before_the_study_and_both_before_others(spec: Sea
     storage = Storage(tmp_path)
     spec, directory = create(spec, storage)
     other = SimpleNamespace(trial_changed=lambda trial: None)
-    run = SearchRun(spec, storage, directory, callbacks=[other])
-    assert [type(each) for each in run.callbacks[:2]] == [BestListener, StudyMirror] and run.callbacks[2:] == (other,)
+    run = SearchRun(spec, storage, directory, own_listeners=[other])
+    best, study, *others = run.own_listeners
+    assert [type(best), type(study)] == [BestListener, StudyMirror] and others == [other]
     assert run.follow_up() is None
     asked = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})
     again = SearchRun(asked, storage, directory).follow_up()
@@ -101,7 +102,7 @@ def test_sync_writes_where_it_is_asked_to_else_where_the_run_is(
 ) -> None:
     storage = Storage(tmp_path)
     spec, directory = create(spec.model_copy(update={"tracking_uri": own}), storage)
-    written: list[str] = []
+    written: list[str | None] = []
 
     @contextmanager
     def log(file: Path) -> Iterator[None]:
@@ -109,7 +110,7 @@ def test_sync_writes_where_it_is_asked_to_else_where_the_run_is(
 
     monkeypatch.setattr(synchronisation, "output_to", log)
     monkeypatch.setattr(
-        synchronisation, "_write", lambda spec, storage, directory, trials, uri: written.append(uri) or 7
+        synchronisation, "_write", lambda spec, *_: written.append(spec.tracking_uri or storage.mlflow_uri) or 7
     )
     synced = synchronisation.sync_run(storage, directory, asked)
     assert written == [uri or storage.mlflow_uri] == [synced.tracking_uri] and synced.written == 7

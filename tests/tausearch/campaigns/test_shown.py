@@ -142,7 +142,7 @@ def test_sync_tags_the_tables_in_the_given_store(
 ) -> None:
     written: list[tuple[str, str | None]] = []
 
-    def sync_run(_: Storage, directory: RunDirectory, uri: str) -> Synced:
+    def sync_run(_: Storage, directory: RunDirectory, uri: str, tracking: str | None) -> Synced:
         return Synced(directory.name, uri, trials=1, tasks=5, written=5)
 
     def track_tables(_: Storage, standing: CampaignStanding, tracking_uri: str | None = None) -> dict[str, str]:

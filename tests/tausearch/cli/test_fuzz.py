@@ -40,6 +40,8 @@ VALUES: dict[str, list[str]] = {
     "--backbone": TEXTS,
     "--data-root": TEXTS,
     "--storage": [*TEXTS, "a?b", "a#b", "a%b", "s3://a", "file", "file/below", "/proc/nope", "/dev/null", "x" * 300],
+    "--tracking": [*TEXTS, "none,mlflow", ",", "mlflow,"],
+    "--callback": [*TEXTS, "json:dumps", "json:", ":", "os.path:sep"],
     "--tracking-uri": [*TEXTS, "http", "ftp://u:p@h", "://", "file:///x"],
     "--address": [*TEXTS, "a", "a:b", "a:99999999", "127.0.0.1:9", "ray://"],
     "--space": ["nope", "fifo", "folder", "loop", "file", "binary", "bomb", "deep", "large"],

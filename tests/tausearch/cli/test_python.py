@@ -42,6 +42,7 @@ LOOKING = {  # they print what lies in run directories, which Python reads as it
 }  # fmt: skip
 RENAMED = {
     "json": "progress_to",  # a program says where progress is shown
+    "callback": "callbacks",
     "form": "forms",  # given again and again
     "pruner_option": "pruner_options",
     "sampler_option": "sampler_options",

@@ -136,7 +136,7 @@ def test_sync_goes_on_after_a_run_that_fails_and_leaves_driven_ones_alone(
     for name in ("a", "b", "c"):
         create(spec.model_copy(update={"name": name, "id": name}), Storage(tmp_path))
 
-    def sync_run(_: Storage, directory: RunDirectory, uri: str | None) -> Synced:
+    def sync_run(_: Storage, directory: RunDirectory, uri: str | None, tracking: str | None) -> Synced:
         if directory.name == "a":
             raise StorageError("a: its server does not answer")
         return Synced(directory.name, "u", trials=1, tasks=5, written=2)

@@ -65,7 +65,7 @@ def write(run: Run, pace: Semaphore) -> None:
             after = reported(spec, trial)
             run.trials.put(after)
             record.write(after)
-            for listener in run.callbacks:
+            for listener in run.own_listeners:
                 listener.trial_changed(after)
             if after.status == "running":
                 running.append(after)

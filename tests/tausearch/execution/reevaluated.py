@@ -6,15 +6,16 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tausearch.api import SearchRun
-from tausearch.execution import Dispatcher, Run
-from tausearch.execution.recorder import record_of
+from tausearch.execution import Dispatcher, Run, record_of
+from tausearch.execution.announcer import Announcer
 from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, Storage, TrialSummary
 from tausearch.runs.creation import create
+from tausearch.tracking import Delivery, Event
 from tests.support.runs.trials import Runs, search_spec
 
 Outcome = Callable[[SearchSpec, int, dict[str, Any]], float]
@@ -42,22 +43,34 @@ def drive(
     directory: RunDirectory,
     outcome: Outcome = noisy,
     before_task: Callable[[int], object] = lambda ran: None,
+    send: Callable[[Event], None] | None = None,
 ) -> list[tuple[str, int, int]]:
     """Run the rest of a search, two trials at a time, as the driver does but without Tune and MLflow.
 
-    `before_task` is called before every task with the number of tasks that ran. Returns the name of the run, the number
-    of the trial and the task, for every task that ran.
+    `before_task` is called before every task with the number of tasks that ran, `send` with every event.
+    Returns the name of the run, the number of the trial and the task, for every task that ran.
     """
 
-    def opened(run: Run) -> Run:
-        run.listeners = [SimpleNamespace(trial_changed=record_of(run.spec, run.directory).write), *run.callbacks]
-        return run
+    deliveries = [] if send is None else [cast(Delivery, SimpleNamespace(send=send))]
 
-    search = opened(SearchRun(spec, storage, directory))
+    def opened(run: Run, after: Announcer | None = None) -> Announcer:
+        announcer = Announcer(run, deliveries, after)
+        run.listeners = [
+            SimpleNamespace(trial_changed=record_of(run.spec, run.directory).write),
+            announcer,
+            *run.own_listeners,
+        ]
+        return announcer
+
+    search = SearchRun(spec, storage, directory)
+    announcer = opened(search)
 
     class Queue(Runs):
         def ended(self, run: Run) -> Run | None:
-            return None if (follow_up := run.follow_up()) is None else opened(follow_up)
+            follow_up = run.follow_up()
+            if follow_up is not None:
+                opened(follow_up, announcer)
+            return follow_up
 
     dispatcher = Dispatcher(Queue([search]), lambda: (2.0, 0.0))
     ran: list[tuple[str, int, int]] = []

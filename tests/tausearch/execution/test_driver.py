@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +34,7 @@ from tausearch.runs import (
 )
 from tausearch.runs.creation import create
 from tausearch.studies import FixedSearcher
+from tausearch.tracking import Event, RunBegan, RunEnded
 from tests.support.runs.trials import final_spec, make_trial, run_of
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
@@ -128,20 +130,20 @@ class Tracker:
 
     closed: list[tuple[str, float]] = []
     errors: dict[str, str] = {}  # by names of runs
-    uri = "nowhere"
 
     def __init__(self, spec: AnySpec, *args: Any) -> None:
         self.error = self.errors.get(spec.name)
+        self.status = "not ended"
 
-    def trial_changed(self, trial: TrialSummary) -> None:
+    def note(self, trial: TrialSummary) -> None:
         pass
 
-    def settle(self, longest: float) -> dict[int, str]:
-        return {}
+    def end(self, status: str, conclusion: Conclusion) -> None:
+        self.status = status
 
-    def close(self, status: str, conclusion: Conclusion, longest: float = 0.0) -> None:
+    def wait(self, longest: float) -> None:
         assert threading.current_thread() is threading.main_thread()  # a single run has no thread for conclusions
-        self.closed.append((status, longest))
+        self.closed.append((self.status, longest))
 
 
 @pytest.fixture(autouse=True)
@@ -151,7 +153,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         monkeypatch.setattr(driver_module, name, getattr(made, name))
     monkeypatch.setattr(driver_module, "joined", lambda: "joined 3 nodes")
     monkeypatch.setattr(driver_module, "capacity_here", lambda: (2.0, 0.0))
-    monkeypatch.setattr("tausearch.execution.recorder.Tracker", Tracker)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.import_module", lambda name: None)
     monkeypatch.setattr(Tracker, "closed", [])
     return made
 
@@ -182,7 +185,7 @@ def opened(spec: SearchSpec, root: Path, known: Sequence[TrialSummary] = ()) -> 
 def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytest.CaptureFixture[str]) -> None:
     result = drive(run)
     assert [(trial.number, trial.value) for trial in result.trials] == [(n, 60.0 + n) for n in range(4)]
-    assert (result.signal, result.out_of_time, result.tracking_uri) == (None, False, "nowhere")
+    assert (result.signal, result.out_of_time, result.tracking_uri) == (None, False, run.storage.mlflow_uri)
     assert world.did == [
         ("ray", run.spec.resources, None),
         "raylet watched",
@@ -193,6 +196,68 @@ def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytes
     assert out.startswith("search digits-ita-lora-1: ita-lora on digits, 4 trials, ") and err == ""
     assert f"log of Ray, Optuna and MLflow: {run.directory.log_file}" in out
     assert Tracker.closed == [("FINISHED", float("inf"))]
+
+
+class Keeper:
+    """A callback that keeps what it is told, slowly."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.told: list[Event] = []
+        self.seconds = seconds
+
+    def on_event(self, event: Event) -> None:
+        time.sleep(self.seconds)
+        self.told.append(event)
+
+
+def test_callbacks_are_told_all_before_the_driver_returns(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = make_trial(3, value=63.0)
+    written = Conclusion(best, {"x": 1.0}, (run.directory.spec_file,))
+    monkeypatch.setattr(run, "conclude", lambda trials: written)
+    slow, broken = Keeper(0.02), SimpleNamespace(on_event=lambda event: 1 / 0)
+    result = drive(run, callbacks=[broken, slow])
+    names = [type(event).__name__ for event in slow.told]
+    each = ["TrialBegan", "TaskDone", "TaskDone", "TaskDone", "TrialEnded"]
+    assert names == ["RunBegan", *each * 4, "RunEnded"] and len(result.trials) == 4
+    end = slow.told[-1]
+    assert isinstance(end, RunEnded) and (end.stopped, end.chosen, end.metrics) == (False, best, {"x": 1.0})
+    assert end.files == written.files and list(end.trials) == Record(run.directory.record).trials()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "no space left")])
+def test_callbacks_are_told_that_a_run_was_stopped(error: BaseException, run: Run, world: World) -> None:
+    world.tune, keeper = then(finish_one, error), Keeper()
+    with suppress(StorageError):
+        drive(run, callbacks=[keeper])
+    assert isinstance(keeper.told[-1], RunEnded) and keeper.told[-1].stopped
+
+
+def test_a_run_that_has_ended_is_told_once_more(spec: SearchSpec, tmp_path: Path) -> None:
+    known, keeper = [make_trial(number, value=60.0) for number in range(4)], Keeper()
+    drive(opened(spec, tmp_path, known), callbacks=[keeper])
+    begun, *between, end = keeper.told
+    assert isinstance(begun, RunBegan) and begun.trials == tuple(known) and isinstance(end, RunEnded)
+    assert len(between) == 4 * 5 and all(event.repeated for event in between)  # type: ignore[union-attr]
+
+
+def test_a_refused_cluster_tells_callbacks_nothing(run: Run, world: World) -> None:
+    def refuse() -> None:
+        raise InputError("no node has a GPU")
+
+    world.starting, keeper = refuse, Keeper()
+    with pytest.raises(InputError):
+        drive(run, callbacks=[keeper])
+    assert keeper.told == []
+
+
+def test_without_trackers_mlflow_is_left_alone(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tausearch.execution.queue.MlflowCallback", lambda *_: pytest.fail("MLflow is used"))
+    untracked = opened(spec.model_copy(update={"tracking": ()}), tmp_path)
+    result = drive(untracked)
+    assert (result.tracking_uri, result.tracking_error, len(result.trials)) == (None, None, 4)
+    assert "MLflow lacks" not in capfd.readouterr().out
 
 
 def test_a_program_reads_stdout_while_people_see_progress(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
@@ -341,16 +406,18 @@ def test_the_handlers_of_signals_are_ours_again_once_ray_has_started(run: Run, w
 
 
 def test_no_signal_stops_the_writing_of_results(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def settle(self: Tracker, longest: float) -> dict[int, str]:
+    wait = Tracker.wait
+
+    def interrupted(self: Tracker, longest: float) -> None:
         for _ in range(3):
             signal.raise_signal(signal.SIGINT)
-        return {}
+        wait(self, longest)
 
-    def conclude(trials: list[TrialSummary], run_ids: Callable[[], dict[int, str]]) -> Conclusion:
-        run_ids()
+    def conclude(trials: list[TrialSummary]) -> Conclusion:
+        signal.raise_signal(signal.SIGINT)
         return Conclusion()
 
-    monkeypatch.setattr(Tracker, "settle", settle)
+    monkeypatch.setattr(Tracker, "wait", interrupted)
     monkeypatch.setattr(run, "conclude", conclude)
     assert drive(run).signal is None and Tracker.closed == [("FINISHED", float("inf"))]
 

@@ -17,6 +17,7 @@ from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.queue import RunQueue, RunSource, SingleRun
 from tausearch.runs import RunDirectory, RunResult
 from tausearch.studies import FixedSearcher
+from tausearch.tracking import Deliveries
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import run_of, search_spec
 from trainables.errors import InputError
@@ -27,7 +28,7 @@ class Recorder:
 
     happened: list[str] = []
 
-    def __init__(self, run: Run, after: Recorder | None = None) -> None:
+    def __init__(self, run: Run, deliveries: Deliveries, after: Recorder | None = None) -> None:
         self.run, self.after = run, after
         self.listeners = [cast(Listener, f"record of {run.spec.name}")]
 

@@ -7,7 +7,7 @@ import math
 import shutil
 import statistics
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -264,7 +264,6 @@ def test_sync_ends_a_search_only_after_all_its_reevaluations(tmp_path: Path, mon
         """MLflow's view of a run, which notes only how the run ended."""
 
         written = 0
-        run_ids: ClassVar[dict[int, str]] = {}
 
         def __init__(self, spec: RunSpec, *_: object) -> None:
             self.role = spec.role

@@ -8,10 +8,10 @@ import pytest
 from mlflow import MlflowClient
 
 from tausearch.api import sync_run
-from tausearch.runs import Conclusion, Record, ReevaluationSpec, TrialTable, read_status
+from tausearch.runs import Conclusion, Record, ReevaluationSpec, read_status
 from tausearch.tracking import Tracker
 from tausearch.tracking.mlflow_run import PARENT_TAG
-from tests.support.runs.trials import make_trial, tell
+from tests.support.runs.trials import make_trial
 from tests.tausearch.execution.reevaluated import drive, reevaluated_search
 
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
@@ -44,11 +44,12 @@ def test_sync_writes_trials_and_reevaluations_once(tmp_path: Path) -> None:
 
 def test_reevaluations_wait_for_the_run_that_they_are_part_of(tmp_path: Path) -> None:
     spec, storage, _ = reevaluated_search(tmp_path)
-    search = Tracker(spec, TrialTable(), storage)
-    reevaluating = Tracker(ReevaluationSpec.of(spec), TrialTable(), storage, after=search)
-    tell(reevaluating, make_trial(0, value=80.0))  # nobody has told the search's own tracker of anything
-    reevaluating.close("FINISHED", Conclusion())
-    search.close("FINISHED", Conclusion())
+    search = Tracker(spec, storage)
+    reevaluating = Tracker(ReevaluationSpec.of(spec), storage, after=search)
+    reevaluating.note(make_trial(0, value=80.0))  # nobody has told the search's own tracker of anything
+    for tracker in (reevaluating, search):
+        tracker.end("FINISHED", Conclusion())
+        tracker.wait()
     assert reevaluating.error is None and search.error is None
     client = MlflowClient(tracking_uri=storage.mlflow_uri)
     runs = client.search_runs([client.get_experiment_by_name("digits").experiment_id])

@@ -210,15 +210,15 @@ def test_no_best_without_a_finished_trial(storage: Storage, spec: SearchSpec) ->
     assert not directory.best_file.exists() and read_status(directory).best is None
 
 
-def test_a_best_file_counts_the_finished_trials_and_gets_the_mlflow_run_id(storage: Storage, spec: SearchSpec) -> None:
+def test_a_best_file_counts_the_finished_trials(storage: Storage, spec: SearchSpec) -> None:
     stopped = make_trial(3, tasks=2, status="pruned")
     trials = [make_trial(0, value=60.0), make_trial(1, value=70.0), make_trial(2, value=99.0, status="failed"), stopped]
     directory = write_run(storage, spec, trials)
     assert load_best(directory.best_file) == choose(spec, trials[1], 2)
     directory.best_file.unlink()
     assert best_of_run(storage, spec.name) == choose(spec, trials[1], 2)
-    write_best(spec, directory, trials, {0: "run-0", 1: "run-1"})
-    assert load_best(directory.best_file) == choose(spec, trials[1], 2, "run-1")
+    write_best(spec, directory, trials)
+    assert load_best(directory.best_file) == choose(spec, trials[1], 2)
 
 
 def test_a_storage_is_tried_without_a_trace(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from trainables.methods import METHODS, get_method
 
 @pytest.fixture
 def content(spec: SearchSpec, tmp_path: Path) -> dict[str, Any]:
-    choose(spec, make_trial(2, value=81.5), competitors=4, mlflow_run_id="abc").save(tmp_path / "good.yaml")
+    choose(spec, make_trial(2, value=81.5), competitors=4).save(tmp_path / "good.yaml")
     return yaml.safe_load((tmp_path / "good.yaml").read_text())  # type: ignore[no-any-return]
 
 
@@ -66,6 +66,13 @@ def test_it_says_what_the_bounds_have_measured(spec: SearchSpec, tmp_path: Path)
     assert best.selection.reevaluation.measured == {texts[0]: 17.5, texts[1]: 17.5, texts[2]: 2.0}
     best.save(tmp_path / "best.yaml")
     assert load_best(tmp_path / "best.yaml") == best
+
+
+def test_a_best_file_of_an_earlier_version_has_a_key_more(content: dict[str, Any], tmp_path: Path) -> None:
+    plain = tmp_path / "good.yaml"
+    content["selection"]["mlflow_run_id"] = "abc"
+    (tmp_path / "former.yaml").write_text(yaml.safe_dump(content))
+    assert load_best(tmp_path / "former.yaml") == load_best(plain) and "mlflow" not in plain.read_text()
 
 
 @pytest.mark.parametrize("method", METHODS)

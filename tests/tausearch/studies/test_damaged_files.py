@@ -41,7 +41,7 @@ fixed:
 
 def best_text() -> str:
     with tempfile.TemporaryDirectory() as folder:
-        choose(search_spec(), make_trial(2, value=81.5), competitors=4, mlflow_run_id="abc").save(Path(folder) / "b")
+        choose(search_spec(), make_trial(2, value=81.5), competitors=4).save(Path(folder) / "b")
         return (Path(folder) / "b").read_text()
 
 

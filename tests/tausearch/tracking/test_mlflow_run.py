@@ -21,7 +21,6 @@ from tausearch.runs import (
     Status,
     Storage,
     TrialSummary,
-    TrialTable,
     open_storage,
 )
 from tausearch.tracking import MlflowRun, Tracker, mlflow_run, mlflow_store
@@ -258,9 +257,11 @@ def test_artifacts_lie_in_the_storage_unless_a_server_has_a_place_for_them(
 
 class TestTracker:
     @pytest.fixture
-    def tracker(self, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracker:
-        monkeypatch.setattr(tracker_module, "import_module", lambda name: None)
-        return Tracker(spec, TrialTable([make_trial(number, tasks=1) for number in range(4)]), Storage(tmp_path))
+    def tracker(self, spec: SearchSpec, tmp_path: Path) -> Tracker:
+        made = Tracker(spec, Storage(tmp_path))
+        for number in range(4):
+            made.trials.put(make_trial(number, tasks=1))
+        return made
 
     def test_trials_are_written_by_number_and_refused_ones_last(self, tracker: Tracker) -> None:
         written: list[int] = []
@@ -284,10 +285,15 @@ class TestTracker:
         self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 0.01)
-        slow = SimpleNamespace(changes=0, run_ids={0: "a"}, write=lambda trial: time.sleep(0.2))
+        concluded: list[str] = []
+        slow = SimpleNamespace(
+            changes=0, write=lambda trial: time.sleep(0.2), conclude=lambda status, _: concluded.append(status)
+        )
         monkeypatch.setattr(tracker_module, "MlflowRun", lambda *_: slow)
-        tracker.trial_changed(make_trial(0))
-        assert tracker.settle() == {0: "a"}
+        tracker.note(make_trial(0))
+        tracker.end("FINISHED", Conclusion())
+        tracker.wait()
+        assert concluded == ["FINISHED"] and tracker.error is None
 
     def test_the_end_of_a_run_waits_no_longer_than_it_may(
         self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
@@ -301,7 +307,9 @@ class TestTracker:
 
         monkeypatch.setattr(tracker_module, "MlflowRun", hang)
         began = time.monotonic()
-        assert tracker.settle(longest=0.05) == {} and tracker.error == "no answer"
+        tracker.end("FINISHED", Conclusion())
+        tracker.wait(longest=0.05)
+        assert tracker.error == "no answer"
         assert asked.is_set() and time.monotonic() - began < 30
         answer.set()
         tracker._thread.join(60)

@@ -22,7 +22,6 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     TrialSummary,
-    TrialTable,
     open_storage,
 )
 from tausearch.tracking import MlflowRun, Tracker, provenance
@@ -30,7 +29,7 @@ from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
 from tests.support.drivers.services import wait_until
 from tests.support.imports import ROOT
-from tests.support.runs.trials import final_spec, make_trial, tell
+from tests.support.runs.trials import final_spec, make_trial
 
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
 
@@ -44,11 +43,17 @@ def track(
     spec: RunSpec, storage: Storage, *trials: TrialSummary, uri: str | None = None, status: str = "FINISHED"
 ) -> None:
     """Write a run to its end."""
-    tracker = Tracker(spec, TrialTable(), storage, uri)
+    tracker = Tracker(spec, storage, uri)
     for trial in trials:
-        tell(tracker, trial)
-    tracker.close(status, Conclusion())
+        tracker.note(trial)
+    end(tracker, status=status)
     assert tracker.error is None
+
+
+def end(tracker: Tracker, conclusion: Conclusion | None = None, status: str = "FINISHED") -> None:
+    """End a run, and wait until MLflow has it."""
+    tracker.end(status, conclusion or Conclusion())
+    tracker.wait()
 
 
 def runs_of(uri: str, query: str = "", benchmark: str = "digits") -> list[Run]:
@@ -66,20 +71,19 @@ def test_every_task_once_and_the_chosen_trial_tagged(
 ) -> None:
     uri = f"sqlite:///{tmp_path / own}" if own else storage.mlflow_uri
     (tmp_path / "best.yaml").write_text("x")
-    tracker = Tracker(spec, TrialTable(), storage, uri=uri)
+    tracker = Tracker(spec, storage, uri=uri)
     best = make_trial(0, value=70.0)
     for trial in (*(make_trial(0, tasks=tasks) for tasks in (0, 1, 2)), best, best):
-        tell(tracker, trial)
-    tell(tracker, make_trial(1, tasks=1, status="diverged", error="not finite"))
-    tell(tracker, make_trial(2, tasks=1))
-    ids = tracker.settle()
+        tracker.note(trial)
+    tracker.note(make_trial(1, tasks=1, status="diverged", error="not finite"))
+    tracker.note(make_trial(2, tasks=1))
     files = (tmp_path / "best.yaml", tmp_path / "absent")
-    tracker.close("FINISHED", Conclusion(best, {"x": 1.0}, files))
-    assert tracker.error is None and sorted(ids) == [0, 1, 2]
+    end(tracker, Conclusion(best, {"x": 1.0}, files))
+    assert tracker.error is None
     runs = {run.info.run_name: run for run in runs_of(uri)}
-    assert len(runs) == 4
-    assert all(runs[f"{spec.name}/trial-{number}"].info.run_id == found for number, found in ids.items())
-    assert [(m.step, m.value) for m in history(uri, ids[0])] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+    assert runs.keys() == {spec.name, *(f"{spec.name}/trial-{number}" for number in range(3))}
+    first = runs[f"{spec.name}/trial-0"].info.run_id
+    assert [(m.step, m.value) for m in history(uri, first)] == [(1, 90.0), (2, 80.0), (3, 70.0)]
     chosen, diverged, killed = (runs[f"{spec.name}/trial-{number}"] for number in range(3))
     assert chosen.data.tags["chosen"] == "true" and "chosen" not in diverged.data.tags | killed.data.tags
     assert (diverged.info.status, diverged.data.tags["error"]) == ("FAILED", "not finite")
@@ -104,14 +108,13 @@ def test_a_dead_server_is_noted_and_delays_nothing(
     assert tracker_module.PATIENCE_SECONDS <= 10  # that the end of a run waits for it, and no longer
     monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr(tracker_module, "MlflowRun", hang)
-    tracker = Tracker(spec, TrialTable(), storage, uri="http://127.0.0.1:9")
-    tell(tracker, make_trial(0, value=1.0))
+    tracker = Tracker(spec, storage, uri="http://127.0.0.1:9")
+    tracker.note(make_trial(0, value=1.0))
     assert asked.wait(200)
     for number in range(100):  # while the first request hangs
-        tell(tracker, make_trial(number, value=1.0))
+        tracker.note(make_trial(number, value=1.0))
     answered.set()
-    assert tracker.settle() == {}
-    tracker.close("FINISHED", Conclusion())
+    end(tracker)
     assert tracker.error is not None
 
 
@@ -119,11 +122,11 @@ def test_a_dead_server_is_noted_and_delays_nothing(
 def test_two_searches_share_the_store(spec: SearchSpec, storage: Storage, second: str) -> None:
     (storage.root / "mlflow.db.1.tmp").write_bytes(b"SQLite half")  # what a kill leaves behind
     specs = [spec, spec.model_copy(update={"name": "other", "benchmark": second})]
-    trackers = [Tracker(s, TrialTable(), storage) for s in specs]  # both create the schema, at the same time
+    trackers = [Tracker(s, storage) for s in specs]  # both create the schema, at the same time
     for tracker in trackers:
-        tell(tracker, make_trial(0, value=1.0))
+        tracker.note(make_trial(0, value=1.0))
     for tracker in trackers:
-        tracker.close("FINISHED", Conclusion())
+        end(tracker)
         assert tracker.error is None
     experiments = MlflowClient(tracking_uri=storage.mlflow_uri).search_experiments()
     assert {e.name for e in experiments} >= {"digits", second}
@@ -210,14 +213,14 @@ def test_what_a_store_missed_is_written_when_it_is_there(
     monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 120.0)  # a database is made meanwhile
     folder = tmp_path / "later"
     folder.touch()  # in the way of the store's folder
-    tracker = Tracker(spec, TrialTable(), storage, uri=f"sqlite:///{folder / 'm.db'}")
+    tracker = Tracker(spec, storage, uri=f"sqlite:///{folder / 'm.db'}")
     for tasks in (0, 1, 2):
-        tell(tracker, make_trial(0, tasks=tasks))
+        tracker.note(make_trial(0, tasks=tasks))
     wait_until(lambda: tracker.error is not None, 120, "the first failure")
     folder.unlink()
     best = make_trial(0, value=70.0)
-    tell(tracker, best)
-    tracker.close("FINISHED", Conclusion(best))
+    tracker.note(best)
+    end(tracker, Conclusion(best))
     assert tracker.error is None
     (run,) = runs_of(tracker.uri, f"tags.`{PARENT_TAG}` != ''")
     assert [metric.step for metric in history(tracker.uri, run.info.run_id)] == [1, 2, 3]
@@ -257,10 +260,10 @@ def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
     monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 3.0)
     storage.mlflow_artifacts.touch()  # a file where artifacts should lie: no picture can be written
-    tracker = Tracker(spec, TrialTable(), storage, draw=draw_trial)
-    tell(tracker, make_trial(0, value=1.0))
-    tell(tracker, make_trial(1, tasks=2))
-    tracker.close("FINISHED", Conclusion())  # comes back though one write fails for good
+    tracker = Tracker(spec, storage, draw=draw_trial)
+    tracker.note(make_trial(0, value=1.0))
+    tracker.note(make_trial(1, tasks=2))
+    end(tracker)  # comes back though one write fails for good
     assert tracker.error is not None
     tasks = {run.info.run_name: run.data.tags.get("tasks") for run in runs_of(storage.mlflow_uri)}
     assert tasks[f"{spec.name}/trial-0"] == "3" and tasks[f"{spec.name}/trial-1"] == "2"
@@ -278,13 +281,13 @@ def test_a_server_that_is_back_after_it_was_given_up_does_not_pass_for_whole(
 
     MlflowRun(spec, storage, storage.mlflow_uri)  # its database is there already
     monkeypatch.setattr(MlflowRun, "write", hang)
-    tracker = Tracker(spec, TrialTable(), storage)
-    tell(tracker, make_trial(0, value=1.0))
-    assert tracker.settle() == {}
+    tracker = Tracker(spec, storage)
+    tracker.note(make_trial(0, value=1.0))
+    end(tracker)
     busy.set()
     tracker._thread.join(200)
     assert not tracker._thread.is_alive()
-    tracker.close("FINISHED", Conclusion())
+    end(tracker)
     assert tracker.error == "no answer"
 
 

@@ -137,7 +137,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         lines.say("final run", f"{tool()} train {file} --seeds 0 1 2{storage_option}{code}")
     _show_settings(lines, spec)
     _show_front(lines, spec, result.trials, best)
-    lines.say("MLflow", _pages(spec, storage_option))
+    _say_trackers(lines, spec, result, storage_option)
     lines.say("log", result.log_file)
     if (result.path / "figures").exists():
         lines.say("figures", result.path / "figures")
@@ -171,7 +171,7 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
         lines.say("task vectors", result.path / "task_vectors")
         code = code_words(*spec.code)
         lines.say("predict", f"{tool()} predict {result.name} IMAGES{storage_option}{code}")
-    lines.say("MLflow", _pages(spec, storage_option))
+    _say_trackers(lines, spec, result, storage_option)
     if result.tracking_error:
         lines.warn(sync_advice(result.name, result.tracking_error, storage_option))
 
@@ -362,6 +362,13 @@ def _show_trust(
 def _over_seeds(part: MetricSummary) -> str:
     spread = " % (one seed)" if part["std"] is None else f" ± {part['std']:.2f} % over {part['seeds']} seeds"
     return f"{part['mean']:6.2f}{spread}"
+
+
+def _say_trackers(lines: _Lines, spec: RunSpec, result: RunResult, storage_option: str) -> None:
+    if "mlflow" in spec.trackers:
+        lines.say("MLflow", _pages(spec, storage_option))
+    if "tensorboard" in spec.trackers:
+        lines.say("TensorBoard", f"tensorboard --logdir {shlex.quote(str(result.path))}")
 
 
 def _pages(spec: RunSpec, storage_option: str) -> str:

@@ -1,0 +1,54 @@
+"""Tell callbacks and trackers what happens in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tausearch.execution.run import Run
+from tausearch.runs import TrialSummary
+from tausearch.tracking import Delivery, Event, RunEnded, changes, history
+
+
+class Announcer:
+    """A `Listener` that turns the changes of a run's trials into events.
+
+    Args:
+        run: The run; its trials are so far those of earlier drivers.
+        deliveries: Where the events go.
+        after: The announcer of the search that a re-evaluation belongs to, which begins first.
+    """
+
+    def __init__(self, run: Run, deliveries: Sequence[Delivery], after: Announcer | None = None) -> None:
+        self.run = run
+        self.deliveries = deliveries
+        self.after = after
+        self._told = {trial.number: trial for trial in run.trials}
+        self._has_begun = False
+        run.announce = self.send
+
+    def begin(self) -> None:
+        """Tell that the run begins, and the trials of earlier drivers, once."""
+        if self._has_begun:
+            return
+        self._has_begun = True
+        if self.after is not None:
+            self.after.begin()
+        for event in history(self.run.info, list(self._told.values())):
+            self.send(event)
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Tell what has changed in a trial."""
+        self.begin()
+        for event in changes(self.run.info, trial, self._told.get(trial.number)):
+            self.send(event)
+        self._told[trial.number] = trial
+
+    def end(self, event: RunEnded) -> None:
+        """Tell that the run ends."""
+        self.begin()
+        self.send(event)
+
+    def send(self, event: Event) -> None:
+        """Tell an event to all."""
+        for each in self.deliveries:
+            each.send(event)

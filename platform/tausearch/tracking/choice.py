@@ -1,0 +1,48 @@
+"""Which trackers a run has: the option `--tracking`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import get_args
+
+from checked_input.text_files import shown
+from tausearch.runs import TrackerName
+from trainables.errors import InputError
+
+NO_TRACKERS = "none"
+TRACKERS: tuple[TrackerName, ...] = get_args(TrackerName)
+
+
+def checked_tracking(text: str | None) -> tuple[TrackerName, ...] | None:
+    """Return the trackers that `--tracking` names; None where it is not given.
+
+    Raises:
+        InputError: If it names another tracker, or one that is not installed.
+    """
+    if text is None:
+        return None
+    names = [] if text == NO_TRACKERS else [each.strip() for each in text.split(",")]
+    if any(name not in TRACKERS for name in names):
+        raise InputError(
+            f"--tracking must be {NO_TRACKERS}, or one or more of {', '.join(TRACKERS)} with commas between them,"
+            f" got {shown(text)}"
+        )
+    chosen = tuple(name for name in TRACKERS if name in names)
+    require_installed(chosen)
+    return chosen
+
+
+def require_installed(trackers: Sequence[TrackerName]) -> None:
+    """Check that the packages of trackers are installed.
+
+    Raises:
+        InputError: If one is not; it says how to get it.
+    """
+    if "tensorboard" in trackers and find_spec("tensorboard") is None:
+        raise InputError("--tracking tensorboard: needs a package: pip install 'tausearch[tensorboard]'")
+
+
+def tracking_text(trackers: Sequence[TrackerName] | None) -> str | None:
+    """Return the text from which `checked_tracking` reads trackers; None for None."""
+    return None if trackers is None else ",".join(trackers) or NO_TRACKERS

@@ -1,0 +1,67 @@
+"""MLflow as a callback of the driver: it passes events on to a `Tracker` for each run."""
+
+from __future__ import annotations
+
+import math
+import threading
+from importlib import import_module
+
+from tausearch.runs import Conclusion, RunSpec, Storage
+from tausearch.tracking.events import Event, RunBegan, RunEnded, TaskDone, TrialBegan, TrialEnded
+from tausearch.tracking.mlflow_run import DrawTrial
+from tausearch.tracking.tracker import Tracker
+
+
+class MlflowCallback:
+    """Writes runs to MLflow. It never waits for the server: every `Tracker` has a thread for that.
+
+    A trial that an earlier driver has told is compared with MLflow at the end of the run.
+
+    Args:
+        draw: Draws the picture of a trial that has ended; None for no picture.
+    """
+
+    def __init__(self, draw: DrawTrial | None = None) -> None:
+        self._draw = draw
+        self._trackers: dict[str, Tracker] = {}
+        # While Ray starts: Tune imports MLflow as well, and no trial starts before that is done.
+        threading.Thread(target=import_module, args=("mlflow",), name="mlflow-import", daemon=True).start()
+
+    def on_event(self, event: Event) -> None:
+        """Note what MLflow is to be told."""
+        spec = event.run.spec
+        if isinstance(event, RunBegan):
+            self._trackers[spec.name] = self._tracker(spec, event.run.storage)
+        elif isinstance(event, TrialBegan | TaskDone | TrialEnded):
+            if not event.repeated:
+                self._trackers[spec.name].note(event.trial)
+        elif isinstance(event, RunEnded):
+            tracker = self._trackers[spec.name]
+            for trial in event.trials:  # an earlier driver may have failed to write some
+                tracker.note(trial)
+            conclusion = Conclusion(event.chosen, event.metrics or {}, event.files)
+            tracker.end("KILLED" if event.stopped else "FINISHED", conclusion)
+
+    def finish(self, spec: RunSpec, longest: float = math.inf) -> str | None:
+        """Wait until MLflow has all of a run that has ended; see `Tracker.wait`.
+
+        Returns:
+            Why MLflow lacks something; None if it has everything.
+        """
+        tracker = self._trackers.pop(spec.name, None)
+        if tracker is None:
+            return "it was not told of the run"
+        tracker.wait(longest)
+        return tracker.error
+
+    def _tracker(self, spec: RunSpec, storage: Storage) -> Tracker:
+        uri = tracking_uri_of(spec, storage)
+        search = None if spec.name == spec.run_name else self._trackers.get(spec.run_name)
+        return Tracker(spec, storage, uri, search, self._draw)
+
+
+def tracking_uri_of(spec: RunSpec, storage: Storage) -> str | None:
+    """Return the address of the tracking store of a run, without its password; None for a run that MLflow lacks."""
+    if "mlflow" not in spec.trackers:
+        return None
+    return spec.tracking_uri or storage.mlflow_uri

@@ -1,0 +1,80 @@
+"""TensorBoard's event files: every task of every trial once, also after a kill."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.runs import Reevaluate, ReevaluationSpec, RunDirectory, SearchSpec, Storage
+from tausearch.tracking import RunEnded, RunInfo, TensorBoardCallback, changes, history
+from tests.support.runs.trials import make_trial
+
+pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
+
+
+def run_at(root: Path, spec: SearchSpec) -> RunInfo:
+    return RunInfo(spec, root / spec.name, Storage(root))
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(folder))
+    found.Reload()
+    return {tag: [(each.step, each.value) for each in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
+
+
+def told(callback: TensorBoardCallback, run: RunInfo, *trials: Any) -> None:
+    for event in history(run, ()):
+        callback.on_event(event)
+    for trial in trials:
+        for event in changes(run, trial):
+            callback.on_event(event)
+
+
+def test_every_task_of_a_trial_is_a_step_of_its_folder(spec: SearchSpec, tmp_path: Path) -> None:
+    run, callback = run_at(tmp_path, spec), TensorBoardCallback()
+    told(callback, run, make_trial(0, value=70.0), make_trial(1, tasks=1, status="diverged", error="not finite"))
+    told_so_far = scalars(RunDirectory(run.path).tensorboard / "trial-0")
+    assert told_so_far["val/average_accuracy"] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+    assert told_so_far["hparam/val/final_accuracy"] == [(3, 70.0)] and "task" not in told_so_far
+    assert scalars(RunDirectory(run.path).tensorboard / "trial-1")["val/average_accuracy"] == [(1, 90.0)]
+    callback.on_event(RunEnded(run, stopped=False, metrics={"importance/lr": 0.5}))
+    assert scalars(RunDirectory(run.path).tensorboard / "run") == {"importance/lr": [(0, 0.5)]}
+
+
+def test_what_is_told_can_be_read_before_the_trial_ends(spec: SearchSpec, tmp_path: Path) -> None:
+    run, callback = run_at(tmp_path, spec), TensorBoardCallback()
+    told(callback, run, make_trial(0, tasks=2))
+    found = scalars(RunDirectory(run.path).tensorboard / "trial-0")
+    assert found["val/average_accuracy"] == [(1, 90.0), (2, 80.0)]
+
+
+def test_the_next_driver_makes_the_files_anew(spec: SearchSpec, tmp_path: Path) -> None:
+    run, killed = run_at(tmp_path, spec), TensorBoardCallback()
+    told(killed, run, make_trial(0, tasks=2), make_trial(5, tasks=1))
+    again = TensorBoardCallback()
+    known, whole = make_trial(0, tasks=2), make_trial(0, value=70.0)
+    whole.rows[:2] = known.rows
+    for event in [*history(run, [known]), *changes(run, replace(known), known), *changes(run, whole, known)]:
+        again.on_event(event)
+    again.on_event(RunEnded(run, stopped=True))
+    root = RunDirectory(run.path).tensorboard
+    assert [folder.name for folder in root.iterdir()] == ["trial-0"]  # the record has no trial 5
+    assert scalars(root / "trial-0")["val/average_accuracy"] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+
+
+def test_reevaluations_lie_beside_their_search(spec: SearchSpec, tmp_path: Path) -> None:
+    search = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=1)})
+    run, callback = run_at(tmp_path, search), TensorBoardCallback()
+    again = RunInfo(ReevaluationSpec.of(search), RunDirectory(run.path).reevaluation.path, run.storage)
+    told(callback, run, make_trial(0, value=70.0))
+    told(callback, again, make_trial(0, value=71.0))
+    for each in (run, again):
+        callback.on_event(RunEnded(each, stopped=False))
+    found = RunDirectory(run.path).reevaluation.tensorboard / "trial-0-seed-1"
+    assert scalars(found)["val/average_accuracy"][0] == (1, 90.0)
+    assert (RunDirectory(run.path).tensorboard / "trial-0").is_dir()
