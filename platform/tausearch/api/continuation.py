@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tausearch import runs
 from tausearch.api.benchmarks import open_benchmark
-from tausearch.api.bounds import Remaining, bound_search, bound_training, with_bounds_of
-from tausearch.api.final_runs import FinalResult, FinalRun, run_training, train_with
+from tausearch.api.final_runs import FinalResult, FinalRun, run_training
 from tausearch.api.plans import require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
-from tausearch.api.searches import SearchResult, SearchRun, run_search, search_with
+from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import plan_resources
 from tausearch.presentation import counted, say_unreadable
 from tausearch.runs import AnySpec, Record, RunDirectory, SearchSpec
@@ -30,26 +27,16 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
         InputError: If there is no such run, another process drives it, or its protocol has changed.
     """
     callbacks = callbacks_of(request.callbacks)
-    request = replace(request, callbacks=callbacks)  # the bounds are told to the same objects
     root = runs.open_storage(request.storage, write=True)
     runs.require_space(root.root)
-    directory, left = root.run(request.name), Remaining(request.time_budget)
+    directory = root.run(request.name)
     with runs.driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), request)
         spec.save(directory)
         how = (request.address, request.time_budget, request.progress_to, callbacks)
-        result: SearchResult | FinalResult
         if spec.purpose == "search":
-            result = run_search(SearchRun(spec, root, directory), *how)
-        else:
-            result = run_training(FinalRun(spec, root, directory), *how)
-    return with_bounds_of(spec, result, request, lambda spec, method: _bound(spec, method, request, left()))
-
-
-def _bound(spec: AnySpec, method: str, request: ResumeRequest, left: float | None) -> SearchResult | FinalResult:
-    if spec.purpose == "search":
-        return search_with(bound_search(spec, method, request, left))
-    return train_with(bound_training(spec, method, request))
+            return run_search(SearchRun(spec, root, directory), *how)
+        return run_training(FinalRun(spec, root, directory), *how)
 
 
 resume = with_fields_of(ResumeRequest, resume_with)

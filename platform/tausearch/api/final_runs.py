@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from tausearch.api.bounds import bound_training, bounds_of, with_bounds_of
+from tausearch.api.bounds import bound_training, bounds_after, bounds_of
 from tausearch.api.outcome import FinalOutcome
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.execution import Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
 from tausearch.runs import (
-    AnySpec,
     BesideBounds,
     Conclusion,
     FinalSpec,
+    Plan,
     Record,
     RunDirectory,
     RunResult,
@@ -66,17 +67,10 @@ def train_with(request: TrainRequest) -> FinalResult:
     """
     allow_named(request)
     callbacks = callbacks_of(request.callbacks)
-    request = replace(request, callbacks=callbacks)  # the bounds are told to the same objects
     plan = plan_training(request)
     with plan.entered() as (spec, directory):
         run = FinalRun(spec, plan.storage, directory)
-        result = run_training(run, request.address, progress_to=request.progress_to, callbacks=callbacks)
-
-    def measure(spec: AnySpec, method: str) -> RunResult:
-        assert isinstance(spec, FinalSpec), "the run is a final run"
-        return train_with(bound_training(spec, method, request))
-
-    return with_bounds_of(spec, result, request, measure)
+        return run_training(run, request.address, progress_to=request.progress_to, callbacks=callbacks)
 
 
 train = with_fields_of(TrainRequest, train_with)
@@ -106,8 +100,23 @@ def run_training(
     progress_to: Stream = "stdout",
     callbacks: Sequence[Callback] = (),
 ) -> FinalResult:
-    """Drive a final run until it is over or stopped; returns the trial of each seed and their summary."""
-    result = drive(run, address=address, time_budget=time_budget, progress_to=progress_to, callbacks=callbacks)
+    """Drive a final run, and its bounds if it asks for them, until all is over or stopped.
+
+    Returns:
+        The trial of each seed and their summary.
+    """
+
+    def open_bound(method: str, locks: ExitStack) -> FinalRun:
+        return FinalRun.entered(plan_training(bound_training(run.spec, method, run.storage, address)), locks)
+
+    result = drive(
+        run,
+        address=address,
+        time_budget=time_budget,
+        progress_to=progress_to,
+        callbacks=callbacks,
+        after=bounds_after(run, open_bound),
+    )
     results_file = run.directory.results_file if run.directory.results_file.exists() else None
     return FinalResult(**vars(result), summary=summarise(result.trials), results_file=results_file)
 
@@ -122,6 +131,12 @@ class FinalRun(Run):
         ended = {trial.number for trial in trials if trial.status != "running"}
         searcher = FixedSearcher((number, {}) for number in range(spec.trials) if number not in ended)
         super().__init__(spec, storage, directory, searcher, trials)
+
+    @classmethod
+    def entered(cls, plan: Plan[FinalSpec], locks: ExitStack) -> FinalRun:
+        """Make or continue a planned final run; its lock goes into the stack."""
+        spec, directory = locks.enter_context(plan.entered())
+        return cls(spec, plan.storage, directory)
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write results and figures."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
@@ -11,7 +12,7 @@ from typing import TextIO
 import optuna
 from ray.tune import Trainable
 
-from tausearch.api.bounds import Remaining, bound_search, bounds_of, with_bounds_of
+from tausearch.api.bounds import bound_search, bounds_after, bounds_of
 from tausearch.api.outcome import SearchOutcome
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
@@ -19,7 +20,6 @@ from tausearch.cluster import with_measured_share
 from tausearch.execution import Listener, Preview, Run, drive, preview_of
 from tausearch.presentation import Stream, say_unreadable
 from tausearch.runs import (
-    AnySpec,
     BesideBounds,
     Conclusion,
     Plan,
@@ -88,22 +88,15 @@ def search_with(request: SearchRequest) -> SearchResult:
     """
     allow_named(request)
     callbacks = callbacks_of(request.callbacks)
-    request = replace(request, callbacks=callbacks)  # the bounds are told to the same objects
     plan = plan_search(request)
     out = sys.stdout if request.progress_to == "stdout" else sys.stderr
     if request.gpus_per_trial == "auto":
         plan = _measured(request, plan, out)
     for line in warm_start_lines(plan.spec):
         print(line, file=out, flush=True)
-    left = Remaining(request.time_budget)
     with plan.entered() as (spec, directory):
         run = SearchRun(spec, plan.storage, directory)
-        result = run_search(run, request.address, request.time_budget, request.progress_to, callbacks)
-
-    def measure(spec: AnySpec, method: str) -> RunResult:
-        return search_with(bound_search(spec, method, request, left()))
-
-    return with_bounds_of(spec, result, request, measure)
+        return run_search(run, request.address, request.time_budget, request.progress_to, callbacks)
 
 
 search = with_fields_of(SearchRequest, search_with)
@@ -145,7 +138,15 @@ def run_search(
     callbacks: Sequence[Callback] = (),
     trainable: type[Trainable] = Trial,
 ) -> SearchResult:
-    """Drive a search until it is over or stopped; returns all trials and the best configuration."""
+    """Drive a search, and its bounds if it asks for them, until all is over or stopped.
+
+    Returns:
+        All trials and the best configuration.
+    """
+
+    def open_bound(method: str, locks: ExitStack) -> SearchRun:
+        return SearchRun.entered(plan_search(bound_search(run.spec, method, run.storage, address)), locks)
+
     result = drive(
         run,
         address=address,
@@ -153,6 +154,7 @@ def run_search(
         progress_to=progress_to,
         trainable=trainable,
         callbacks=callbacks,
+        after=bounds_after(run, open_bound),
     )
     file = run.directory.best_file if run.directory.best_file.exists() else None
     best = None if file is None else load_best(file)
@@ -191,6 +193,12 @@ class SearchRun(Run):
         super().__init__(spec, storage, directory, searcher, trials, own_listeners=own)
         self._choice: tuple[int, Verdict | None] | None = None  # that callbacks were told last
         self.outcome = SearchOutcome(spec, directory)
+
+    @classmethod
+    def entered(cls, plan: Plan[SearchSpec], locks: ExitStack) -> SearchRun:
+        """Make or continue a planned search; its lock goes into the stack."""
+        spec, directory = locks.enter_context(plan.entered())
+        return cls(spec, plan.storage, directory)
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether all trials and re-evaluations have ended."""

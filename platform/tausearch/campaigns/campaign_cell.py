@@ -16,7 +16,6 @@ from tausearch.runs import (
     Plan,
     RunResult,
     Score,
-    SearchSpec,
     TrialSummary,
     TrialTable,
     all_ended,
@@ -66,7 +65,7 @@ class CampaignCell:
             self._searched = True
             if self.planned.added:
                 self.plan.directory.reopen(self.planned.search.spec.name)
-            return self._entered(self.planned.search, locks)
+            return SearchRun.entered(self.planned.search, locks)
         self._trained = True
         if not self._may_choose_anew and self._is_concluded(self.runs.final):
             return None
@@ -75,7 +74,7 @@ class CampaignCell:
             self.final = self._known
             return None
         self._rename(final.spec.name)
-        return self._entered(final, locks)
+        return FinalRun.entered(final, locks)
 
     def failed(self, error: Exception) -> None:
         """Note the error; the other cells go on."""
@@ -100,13 +99,6 @@ class CampaignCell:
             self.reevaluation = run.trials
         else:
             self.final = run.trials
-
-    def _entered(self, plan: Plan[SearchSpec] | Plan[FinalSpec], locks: ExitStack) -> Run:
-        spec, directory = locks.enter_context(plan.entered())
-        if isinstance(spec, SearchSpec):
-            return SearchRun(spec, plan.storage, directory)
-        assert isinstance(spec, FinalSpec)
-        return FinalRun(spec, plan.storage, directory)
 
     def _rename(self, final: str) -> None:
         """Keep the name of the cell's final run, which is new if the search has chosen another configuration."""

@@ -5,12 +5,13 @@ from .driver import Driver, drive, read_by_trials
 from .durations import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
 from .interrupt import Interrupt
 from .previews import Preview, preview, preview_of
-from .queue import RunQueue, RunSource, SingleRun
+from .queue import After, RunQueue, RunSource, SingleRun
 from .recorder import record_of
 from .run import Listener, Run
 from .storage_watch import StorageWatch
 
 __all__ = [
+    "After",
     "RunSource",
     "Dispatcher",
     "Driver",

@@ -25,7 +25,7 @@ from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.execution.previews import preview
-from tausearch.execution.queue import RunQueue, RunSource, SingleRun
+from tausearch.execution.queue import After, RunQueue, RunSource, SingleRun
 from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
@@ -170,15 +170,17 @@ def drive(
     progress_to: Stream = "stdout",
     trainable: type[Trainable] = Trial,
     callbacks: Sequence[Callback] = (),
+    after: After | None = None,
 ) -> RunResult:
     """Run all trials of a single run and conclude it; see `Driver` for the other options.
 
     The `callbacks` are told what happens.
 
-    The caller holds the run's `driver_lock`, so that no other process has changed the run since it was read.
+    The caller holds the run's `driver_lock`, so that no other process has changed the run since it was read. The runs
+    that follow it (`after`) use the same Ray; meanwhile a thread concludes the run.
 
     Returns:
-        All trials as the record has them.
+        All trials as the record has them. What stopped a run that follows is noted as if it had stopped this one.
 
     Raises:
         InputError: If the cluster cannot run the trials.
@@ -201,23 +203,41 @@ def drive(
         display, over = session.display, run.is_over(list(run.trials))
 
         def follow(cell: RunSource, opened: Run) -> list[Listener]:
+            if opened is not run and opened.spec.role != "reevaluation":
+                display.say(_headline(opened, on_cluster=address is not None))
             display.turn_to(opened.spec, opened.trials, Epochs(opened.directory))
             return [display]
 
         display.say(_headline(run, on_cluster=address is not None))
+        display.say(f"log of Ray, Optuna and MLflow: {run.directory.log_file}")
         for line in () if over else preview(spec, run.storage, address, run.trials).lines():
             display.say(line)
-        cells = [SingleRun(run)]
-        queue = RunQueue(cells, session.interrupt, session.watch, display.say, follow, callbacks, in_background=False)
+        cell, interrupt, told = SingleRun(run, after, display.say), session.interrupt, callbacks
+        background = after is not None
+        queue = RunQueue([cell], interrupt, session.watch, display.say, follow, told, in_background=background)
         queue.open_ahead()  # while Ray starts, the tracker imports MLflow
+        cell.check()
         if over:
             display.say("all trials have ended: none is run, and the results are written again")
-            queue.ended(run)
-            driver.conclude(queue, session)
-        else:
+        if not over or queue.pass_over(run):
             driver.run(queue, session)
-        errors = [each.tracking_error for each in reversed(queue.results) if each.tracking_error]
-        return replace(queue.results[-1], tracking_error=errors[0] if errors else None)
+        else:
+            driver.conclude(queue, session)
+        cell.check()
+        left = background and not cell.exhausted
+        return _result(run, queue.results, interrupt if left else None)
+
+
+def _result(run: Run, results: Sequence[RunResult], interrupt: Interrupt | None) -> RunResult:
+    """Return the result of a run, with what stopped it or a follower; `interrupt` if a follower was not opened."""
+    result = next(each for each in results if each.path == run.directory.path)
+    stopped = next((each for each in results if each.interrupted or each.out_of_time), None)
+    errors = [each.tracking_error for each in (result, *results) if each.tracking_error]
+    if stopped is not None:
+        result = replace(result, signal=stopped.signal, out_of_time=stopped.out_of_time)
+    elif interrupt is not None:
+        result = replace(result, signal=interrupt.signal, out_of_time=interrupt.out_of_time)
+    return replace(result, tracking_error=errors[0] if errors else None)
 
 
 _STUCK = "stopped by SIGTERM; Ray did not answer"
@@ -283,6 +303,5 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
         trials = f"seeds {' '.join(map(str, spec.seeds))}{each}"
     return (
         f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} at a time,"
-        f" {counted(spec.steps, 'task')} each{chosen_by}{continued}\n"
-        f"log of Ray, Optuna and MLflow: {run.directory.log_file}"
+        f" {counted(spec.steps, 'task')} each{chosen_by}{continued}"
     )

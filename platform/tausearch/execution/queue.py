@@ -44,19 +44,44 @@ class RunSource(Protocol):
         ...
 
 
-class SingleRun:
-    """A `RunSource` of one run, whose caller holds the run's lock; every error stops the driver."""
+After = Callable[[ExitStack, Callable[[str], None]], Run | None]
+"""Opens the next run that follows a run, its lock in the stack; None if none is left. It may say lines to a person."""
 
-    def __init__(self, run: Run) -> None:
+
+class SingleRun:
+    """A `RunSource` of one run, whose caller holds the run's lock, and of the runs that follow it.
+
+    An error of a run without followers stops the driver. Otherwise a thread may have met it, so `check` raises it.
+
+    Attributes:
+        exhausted: Whether the run and all that follow it have been opened.
+    """
+
+    def __init__(self, run: Run, after: After | None = None, say: Callable[[str], None] = print) -> None:
         self._left = [run]
+        self._after = after
+        self._say = say
+        self._error: Exception | None = None
+        self.exhausted = False
 
     def open(self, locks: ExitStack) -> Run | None:
-        """Return the run, once."""
-        return self._left.pop() if self._left else None
+        """Return the run, then each run that follows it."""
+        if self._left:
+            return self._left.pop()
+        found = None if self._after is None or self._error is not None else self._after(locks, self._say)
+        self.exhausted = found is None
+        return found
 
     def failed(self, error: Exception) -> None:
-        """Raise the error."""
-        raise error
+        """Raise the error, or keep it for `check`."""
+        if self._after is None:
+            raise error
+        self._error = self._error or error
+
+    def check(self) -> None:
+        """Raise the error that was kept."""
+        if self._error is not None:
+            raise self._error
 
     def concluded(self, result: RunResult) -> None:
         """Do nothing: `RunQueue.results` has the result."""
@@ -142,6 +167,14 @@ class RunQueue:
         for each in filter(None, (entry, entry.parent)):
             self._ended.put(self._open.pop(each.run.spec.name))
         return None if self.watch.problem is not None else self._next_of(entry.cell)
+
+    def pass_over(self, run: Run) -> bool:
+        """Conclude an open run that is over, with all followers that are over; return whether one is left to drive."""
+        follower = self.ended(run)
+        while follower is not None and follower.is_over(list(follower.trials)):
+            follower = self.ended(follower)
+        self._ahead = follower
+        return follower is not None
 
     def release(self) -> None:
         """Release the open runs without concluding them."""

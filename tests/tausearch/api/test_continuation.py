@@ -238,7 +238,7 @@ class TestFinalRun:
         }
         result = final_runs.run_training(FinalRun(read_spec(directory), stopped, directory), **options)
         ((run, given),) = driven
-        assert given == options
+        assert given == {**options, "after": None}
         assert [trial.status for trial in run.trials] == ["complete", "failed", "running"]
         assert [run.searcher.next(), run.searcher.next()] == [(2, {}), None]
         assert run.config(2, {}).seed == 2

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from tausearch.runs import (
     DrivenDirectory,
     Record,
     Resources,
+    RunResult,
     SearchSpec,
     Storage,
     StorageError,
@@ -129,6 +130,7 @@ class Tracker:
     """Stands in for MLflow."""
 
     closed: list[tuple[str, float]] = []
+    in_background = False
     errors: dict[str, str] = {}  # by names of runs
 
     def __init__(self, spec: AnySpec, *args: Any) -> None:
@@ -142,7 +144,8 @@ class Tracker:
         self.status = status
 
     def wait(self, longest: float) -> None:
-        assert threading.current_thread() is threading.main_thread()  # a single run has no thread for conclusions
+        here = threading.current_thread() is threading.main_thread()
+        assert here is not self.in_background  # a run without followers has no thread for conclusions
         self.closed.append((self.status, longest))
 
 
@@ -333,14 +336,118 @@ def test_a_run_that_has_ended_needs_no_ray(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    run = opened(spec, tmp_path, [make_trial(number, value=60.0) for number in range(4)])
-    again = Run(spec.model_copy(update={"name": "again"}), run.storage, run.directory, FixedSearcher([]), TrialTable())
+    known = [make_trial(number, value=60.0) for number in range(4)]
+    run = opened(spec, tmp_path, known)
+    renamed = spec.model_copy(update={"name": "again"})
+    again = Run(renamed, run.storage, run.directory, FixedSearcher([]), TrialTable(known))
     monkeypatch.setattr(run, "follow_up", lambda: again)
     result = drive(run)
     assert len(result.trials) == 4 and world.did == []
     assert len(Tracker.closed) == 2  # MLflow may lack its re-evaluation
     out = capfd.readouterr().out
     assert "all trials have ended: none is run" in out and "(continued: 4 have started)" in out
+
+
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
+    """Drives a run that others follow: a `Run`, or an error in its place."""
+    monkeypatch.setattr(Tracker, "in_background", True)
+
+    def drive_followed(first: Run, *following: Run | Exception) -> RunResult:
+        left = list(following)
+
+        def after(locks: ExitStack, say: Callable[[str], None]) -> Run | None:
+            found = left.pop(0) if left else None
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        return drive(first, after=after)
+
+    return drive_followed
+
+
+def follower(spec: SearchSpec, root: Path, name: str, known: Sequence[TrialSummary] = ()) -> Run:
+    return opened(spec.model_copy(update={"name": name, "trials": 1}), root, known)
+
+
+def test_runs_that_follow_use_the_same_ray(
+    followed: Callable[..., RunResult],
+    run: Run,
+    spec: SearchSpec,
+    world: World,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Tracker, "errors", {"lower": "of the first", "upper": "of the second"})
+    lower, upper = follower(spec, tmp_path, "lower"), follower(spec, tmp_path, "upper")
+    result = followed(run, lower, upper)
+    assert (result.name, len(result.trials), result.tracking_error) == (run.spec.name, 4, "of the first")
+    assert [each[0] for each in world.did if isinstance(each, tuple)] == ["ray", "tune"]
+    assert len(Record(lower.directory.record).trials()) == len(Record(upper.directory.record).trials()) == 1
+    said = [line.split(":")[0] for line in capfd.readouterr().out.splitlines() if line.startswith("search ")]
+    assert said == [f"search {run.spec.name}", "search lower", "search upper"] and len(Tracker.closed) == 3
+
+
+def test_of_a_run_that_has_ended_those_that_follow_are_run(
+    followed: Callable[..., RunResult], spec: SearchSpec, world: World, tmp_path: Path
+) -> None:
+    first = opened(spec, tmp_path, [make_trial(number, value=60.0) for number in range(4)])
+    over, left = follower(spec, tmp_path, "lower", [make_trial(0, value=1.0)]), follower(spec, tmp_path, "upper")
+    result = followed(first, over, left)
+    assert result.name == spec.name and [trial.value for trial in result.trials] == [60.0] * 4
+    assert [each[0] for each in world.did if isinstance(each, tuple)] == ["ray", "tune"]
+    assert [trial.value for trial in Record(over.directory.record).trials()] == [1.0]
+    assert [trial.value for trial in Record(left.directory.record).trials()] == [60.0]
+
+
+def test_where_all_that_follow_have_ended_no_ray_is_needed(
+    followed: Callable[..., RunResult], spec: SearchSpec, world: World, tmp_path: Path
+) -> None:
+    first = opened(spec, tmp_path, [make_trial(number, value=60.0) for number in range(4)])
+    followed(first, follower(spec, tmp_path, "lower", [make_trial(0, value=1.0)]))
+    assert world.did == [] and len(Tracker.closed) == 2
+
+
+@pytest.mark.parametrize("trials", [4, 5], ids=["before a follower begins", "in a follower"])
+def test_a_stop_of_a_follower_is_noted_as_a_stop_of_the_run(
+    trials: int,
+    followed: Callable[..., RunResult],
+    run: Run,
+    spec: SearchSpec,
+    world: World,
+    interrupt: Interrupt,
+    tmp_path: Path,
+) -> None:
+    def tune(dispatcher: Dispatcher) -> None:
+        for number in range(trials):
+            found = dispatcher.next()
+            assert found is not None
+            status = "complete" if number < 4 else "running"
+            tell(found[0], make_trial(found[1], value=70.0 if number < 4 else None, status=status))
+            if number < 4:
+                found[0].finish(found[1], "complete", 70.0)
+        interrupt.note(signal.SIGINT)
+
+    world.tune = tune
+    result = followed(run, follower(spec, tmp_path, "lower"))
+    assert (result.signal, len(result.trials), result.name) == (signal.SIGINT, 4, spec.name)
+
+
+def test_an_error_in_the_thread_that_concludes_a_run_is_raised_at_the_end(
+    followed: Callable[..., RunResult], run: Run, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "conclude", lambda *_: (_ for _ in ()).throw(RuntimeError("no figure")))
+    lower = follower(spec, tmp_path, "lower")
+    with pytest.raises(RuntimeError, match="no figure"):
+        followed(run, lower)
+
+
+def test_a_follower_that_cannot_be_opened_is_an_error_at_the_end(followed: Callable[..., RunResult], run: Run) -> None:
+    with pytest.raises(InputError, match="was started otherwise"):
+        followed(run, InputError("run 'lower' was started otherwise"))
+    assert len(Record(run.directory.record).trials()) == 4 and len(Tracker.closed) == 1
 
 
 @pytest.mark.parametrize(
@@ -602,14 +709,14 @@ def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("changes", "seeds", "said"),
     [
-        ({"trials": 12}, None, "12 trials, 2 at a time, 3 tasks each, chosen by tpe\n"),
+        ({"trials": 12}, None, "12 trials, 2 at a time, 3 tasks each, chosen by tpe"),
         (
             {"trials": 1, "steps": 1, "algorithm": "random"},
             None,
-            "1 trial, 1 at a time, 1 task each, chosen by random\n",
+            "1 trial, 1 at a time, 1 task each, chosen by random",
         ),
-        ({"trials": 2}, (3, 5), "seeds 3 5, 2 at a time, 3 tasks each\n"),
-        ({"trials": 4}, (3, 5), "seeds 3 5 with each of the class orders 1 2, 2 at a time, 3 tasks each\n"),
+        ({"trials": 2}, (3, 5), "seeds 3 5, 2 at a time, 3 tasks each"),
+        ({"trials": 4}, (3, 5), "seeds 3 5 with each of the class orders 1 2, 2 at a time, 3 tasks each"),
     ],
 )
 def test_the_first_line_says_what_will_be_done(
@@ -627,4 +734,4 @@ def test_the_first_line_says_what_will_be_done(
         asked = final_spec(
             spec, seeds=seeds, protocol=spec.protocol.model_copy(update={"class_orders": orders}), **changes
         )
-    assert f"on digits, {said}" in _headline(run_of(asked, FixedSearcher([])), on_cluster=False)
+    assert _headline(run_of(asked, FixedSearcher([])), on_cluster=False).endswith(f"on digits, {said}")
