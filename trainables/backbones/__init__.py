@@ -19,13 +19,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from trainables.backbones import glyph_vit
-from trainables.backbones.inputs import EMBEDDED, AttentionKind, InputSpec, Shape, Tokens
+from trainables.backbones.inputs import EMBEDDED, SMALL, AttentionKind, InputSpec, Shape, Tokens
 from trainables.errors import InputError
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
 
-__all__ = ["EMBEDDED", "AttentionKind", "Backbone", "InputSpec", "Shape", "Tokens", "tuned_layers"]
+__all__ = ["EMBEDDED", "SMALL", "AttentionKind", "Backbone", "InputSpec", "Shape", "Tokens", "tuned_layers"]
 
 
 _TUNED_SUFFIXES = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
@@ -96,6 +96,15 @@ class Backbone:
         from trainables.backbones.loading import shape_of  # imports timm, which takes two seconds
 
         return shape_of(self.name)
+
+    @property
+    def here(self) -> bool:
+        """Whether the weights are on this machine; else they are fetched from Hugging Face's hub."""
+        if self.name == EMBEDDED or self.weights is not None:
+            return True
+        from trainables.backbones.offered import is_here  # imports timm, which takes two seconds
+
+        return is_here(self.name)
 
     @property
     def digest(self) -> str:

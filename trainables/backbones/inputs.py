@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 EMBEDDED = "glyph_vit"
+SMALL = "vit_tiny_patch16_224.augreg_in21k"  # the smallest of timm's that read 224 x 224 colour
 Tokens = Literal["class", "all"]  # the class token alone, or all tokens
 AttentionKind = Literal["fused", "plain"]  # torch's kernel, or products written out
 

@@ -48,12 +48,12 @@ def load(
 
 def shape_of(name: str) -> Shape:
     """Return the shape of a timm ViT; see `Backbone.shape`."""
-    vit = _skeleton(name)
+    vit = skeleton(name)
     parameters = sum(each.numel() for each in vit.parameters())
     return Shape(vit.embed_dim, len(vit.blocks), parameters, reason_closed(vit))
 
 
-def _skeleton(name: str) -> VisionTransformer:
+def skeleton(name: str) -> VisionTransformer:
     """Build a timm ViT on the meta device: without weights, and without memory for them."""
     if not timm.is_model(name):
         raise InputError(f"unknown backbone {name!r}; allowed: {EMBEDDED} or a timm VisionTransformer")
@@ -77,7 +77,7 @@ def _load_weights(model: nn.Module, path: Path) -> None:
 
 
 def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
-    _skeleton(name)  # refuses an unknown or unsuitable name before a download
+    skeleton(name)  # refuses an unknown or unsuitable name before a download
     if weights is not None:
         model = timm.create_model(name, pretrained=False, num_classes=0)
         _load_weights(model, weights)

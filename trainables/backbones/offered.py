@@ -32,8 +32,11 @@ def offers(word: str = "") -> Iterator[Offer]:
         config = timm.get_pretrained_cfg(name)
         if word in name and config is not None:
             channels, size, _ = config.input_size
-            yield Offer(name, channels, size, _is_here(config.hf_hub_id))
+            yield Offer(name, channels, size, is_here(name))
 
 
-def _is_here(repository: str | None) -> bool:
+def is_here(name: str) -> bool:
+    """Whether the weights of a timm model lie in the cache of Hugging Face's hub."""
+    config = timm.get_pretrained_cfg(name)
+    repository = None if config is None else config.hf_hub_id
     return repository is not None and any(isinstance(try_to_load_from_cache(repository, each), str) for each in _FILES)

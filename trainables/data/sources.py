@@ -6,7 +6,7 @@ after so few steps the model keeps only the last task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from trainables.data.benchmark import BenchmarkSource
 from trainables.data.dataset import dataset_of, on_disk, require_options
 from trainables.data.disk.listing import Rows
 from trainables.data.embedded import BENCHMARKS
+from trainables.data.few_images import OwnImages, Unsuited
 from trainables.data.from_module import source_from_module
 from trainables.data.published import PAPER_BACKBONE, PAPER_BATCH, PUBLISHED
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
@@ -44,6 +45,22 @@ def steps_of(images: int, batch_size: int) -> int:
 def epochs_of(steps: int, least: int = EPOCHS, wanted: int = STEPS) -> int:
     """Return the number of epochs for `wanted` steps, from the steps per epoch; at least `least`."""
     return max(least, -(-wanted // steps))
+
+
+def unsuited_pace(ref: BenchmarkRef, images: OwnImages) -> Iterator[Unsuited]:
+    """Say whether the usual batch and epochs suit few images in files; a benchmark in code has its own."""
+    if ref.path is None:
+        return
+    if images.batch_size < PAPER_BATCH:
+        steps = steps_of(images.task, PAPER_BATCH)
+        epoch = f"{steps} step{'s' * (steps > 1)} an epoch"
+        reason = f"{PAPER_BATCH} would make {epoch} of the {images.task} images of a task"
+        yield Unsuited("batch size", reason, f"{images.batch_size} is used")
+    wanted = epochs_of(images.steps)
+    if wanted > EPOCHS:
+        reason = f"{EPOCHS} would make {EPOCHS * images.steps} steps a task, after which little but the last is kept"
+        few = ref.epochs is not None and ref.epochs < wanted
+        yield Unsuited("epochs", reason, f"--epochs {wanted} makes {STEPS}" if few else f"{images.epochs} are used")
 
 
 def reference(text: str) -> BenchmarkRef:

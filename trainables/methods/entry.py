@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkSpec
+from trainables.data.few_images import OwnImages, Unsuited
 from trainables.errors import InputError
 from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method, Scenario
 
@@ -32,6 +33,8 @@ class MethodEntry:
             work and sees the backbone's shape but no weights.
         own_data_defaults: Function of a scenario and the batches per epoch. It returns hyperparameters for the user's
             own images, in files or in code, which replace the fixed defaults of the method's search space.
+        unsuited: Function of a config and the user's own images. It returns the method's usual settings that do not
+            suit so few images, for the dry run.
     """
 
     name: str
@@ -42,6 +45,7 @@ class MethodEntry:
     neutral_values: Mapping[str, str | float] = field(default_factory=dict)
     validate: Callable[[Any, Scenario], None] = lambda config, scenario: None
     own_data_defaults: Callable[[Scenario, int], Mapping[str, float | int]] = lambda scenario, steps: {}
+    unsuited: Callable[[Any, OwnImages], Iterable[Unsuited]] = lambda config, images: ()
     space: Path | None = None
 
     def parse(self, hyperparameters: Mapping[str, Any]) -> Any:

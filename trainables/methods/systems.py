@@ -8,7 +8,7 @@ from typing import Any
 
 from trainables.bounds import LOWER_BOUND, UPPER_BOUND
 from trainables.methods import probe, tmc
-from trainables.methods.composable.config import own_data_probing
+from trainables.methods.composable.config import own_data_probing, unsuited_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
 from trainables.methods.composable.learner import full, ia3, lora
@@ -22,11 +22,12 @@ from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
 
 _COMPOSABLE = Capabilities(composable=True)
 _EULER = euler_factor("strength * max Fisher", "decoupled steps")
+_OWN_DATA: dict[str, Any] = {"own_data_defaults": own_data_probing, "unsuited": unsuited_probing}
 _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated"}
 
 
 def _composable(name: str, config: type, build: Callable[[Context, Any], Method]) -> MethodEntry:
-    return MethodEntry(name, config, _COMPOSABLE, build, (_EULER,), _NEUTRAL, own_data_defaults=own_data_probing)
+    return MethodEntry(name, config, _COMPOSABLE, build, (_EULER,), _NEUTRAL, **_OWN_DATA)
 
 
 register(_composable("ita-fft", ITAConfig, partial(full, rule=ITARule)))
@@ -36,7 +37,7 @@ register(_composable("iel-fft", IELConfig, partial(full, rule=IELRule)))
 register(_composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)))
 register(_composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)))
 
-register(MethodEntry(LOWER_BOUND, probe.ProbeConfig, Capabilities(), probe.Probe, own_data_defaults=own_data_probing))
+register(MethodEntry(LOWER_BOUND, probe.ProbeConfig, Capabilities(), probe.Probe, **_OWN_DATA))
 
 _LOCAL = {"cross_entropy": "local"}
 _TWO_MODELS = Capabilities(tasks_to_peak=2)  # the current model and the last task's
@@ -53,7 +54,11 @@ register(
     )
 )
 register(MethodEntry("lwf-mc", lwf_mc.LwFMCConfig, _TWO_MODELS, lwf_mc.LwFMC))
-register(MethodEntry("derpp", derpp.DERppConfig, Capabilities(rehearsal=True), derpp.DERpp, neutral_values=_LOCAL))
+register(
+    MethodEntry(
+        "derpp", derpp.DERppConfig, Capabilities(rehearsal=True), derpp.DERpp, (), _LOCAL, unsuited=derpp.unsuited
+    )
+)
 
 register(MethodEntry("l2p", l2p.L2PConfig, Capabilities(), l2p.build, validate=l2p.validate))
 register(MethodEntry("coda", coda.CODAConfig, Capabilities(), coda.build, validate=coda.validate))
@@ -62,5 +67,5 @@ register(MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=a
 _SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a copy of the trained one
 _VECTORS = Capabilities(composable=True, whole_classifier=True)
 register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate))
-register(MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate))
+register(MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate, unsuited=seed.unsuited))
 register(MethodEntry("tmc", tmc.TMCConfig, _VECTORS, tmc.TMC))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.filesize import decimal
 
 from search_spaces import Scalar, far_off
+from tausearch.execution.advice import BackboneTime, backbone_line, backbone_times, unsuited_to
 from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, taken_by_others
 from tausearch.presentation import brief, clock, counted, spread
@@ -28,6 +29,7 @@ from tausearch.runs import (
 )
 from tausearch.studies import USUAL_REEVALUATION, grid_size, learns, points_ahead, startup_trials
 from trainables.bounds import BOUNDS
+from trainables.data.few_images import Unsuited
 from trainables.data.sources import steps_of
 from trainables.methods import get_method
 from trainables.task_names import in_full
@@ -49,6 +51,8 @@ class Preview:
         learned: Number of later trials that the algorithm chooses from what it has learned.
         concurrent_trials: Trials at a time; None where it depends on a cluster that is not joined yet.
         taken: Measurements of similar runs.
+        unsuited: Usual settings that do not suit the user's own few images; of a dry run alone.
+        backbones: The time of the run's backbone and of a small one; of a dry run alone, where that helps.
     """
 
     spec: RunSpec
@@ -59,6 +63,8 @@ class Preview:
     learned: int
     concurrent_trials: int | None
     taken: Taken
+    unsuited: tuple[Unsuited, ...] = ()
+    backbones: tuple[BackboneTime, ...] = ()
 
     @property
     def tasks(self) -> int:
@@ -122,7 +128,11 @@ class Preview:
                 yield f"unusual: {brief(self.spec.fixed, [name])}; a search looks at {usual.allowed}"
         if isinstance(self.spec, SearchSpec):
             yield from self._choice(self.spec.reevaluate)
+        for each in self.unsuited:
+            yield f"few images: {each}"
         yield f"estimate: {self._estimate()}"
+        if self.backbones:
+            yield f"backbone: {backbone_line(self.spec, *self.backbones)}"
         if self.spec.with_bounds:
             yield f"bounds: {self._bounds()}"
 
@@ -157,6 +167,8 @@ class Preview:
             "gpu_bytes": self.taken.gpu_bytes,
             "disk": self.taken.disk,
             "known_from": list(self.taken.runs),
+            "unsuited": [asdict(each) for each in self.unsuited],
+            "backbones": [each.as_dict() for each in self.backbones],
         }
 
     def _tasks(self) -> str:
@@ -177,7 +189,7 @@ class Preview:
             tasks = self.reevaluations * self.spec.steps
             runs = f"up to {counted(self.reevaluations, 'run')}, {tasks} tasks more"
             yield f"re-evaluation: the best {asked.best} again, {asked.runs} times each: {runs}"
-        elif self.spec.resolution >= _COARSE and self.spec.trials > 1:
+        elif self.spec.resolution >= _COARSE and self.spec.trials > 1 and not self.unsuited:
             again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
             yield f"choice: by one split this small, so partly luck; {again}"
 
@@ -248,15 +260,16 @@ def _random_trials(spec: SearchSpec, rest: int, points: int, concurrent: int) ->
 
 
 def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) -> Preview:
-    """Return the preview of a planned run; for a continued run, of the trials that are left.
+    """Return the preview of a planned run with advice; for a continued run, of the trials that are left.
 
     Raises:
         InputError: If the plan differs from the run that it continues.
     """
-    if not plan.exists:
-        return preview(plan.spec, plan.storage, address)
-    spec = plan.continued()
-    return preview(spec, plan.storage, address, read_trials(spec, plan.directory))
+    if plan.exists:
+        spec = plan.continued()
+        return preview(spec, plan.storage, address, read_trials(spec, plan.directory))
+    times = backbone_times(plan.spec, address)
+    return replace(preview(plan.spec, plan.storage, address), unsuited=unsuited_to(plan.spec), backbones=times)
 
 
 def _per_task(spec: RunSpec) -> tuple[int, ...]:

@@ -283,7 +283,7 @@ def test_where_no_hub_answers_what_was_fetched_before_is_taken_at_once(
         asked.append(huggingface_hub.constants.HF_HUB_OFFLINE)
         raise OSError("no weights")
 
-    monkeypatch.setattr(loading, "_skeleton", lambda name: None)
+    monkeypatch.setattr(loading, "skeleton", lambda name: None)
     monkeypatch.setattr(loading.timm, "create_model", create_model)
     monkeypatch.setattr(loading, "getproxies", lambda: proxies)
     with socket.create_server(("127.0.0.1", 0)) as server:

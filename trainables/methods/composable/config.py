@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
+from trainables.data.few_images import OwnImages, Unsuited
 from trainables.data.sources import epochs_of
 from trainables.methods.contract import Scenario
 from trainables.methods.hyperparameters import Count, Positive, PositiveCount
@@ -14,6 +16,7 @@ from trainables.preconsolidation import PreconsolidationConfig
 Formulation = Literal["paper", "official"]
 
 _LR_PRE, _WIDTH = 0.01, 768  # of the paper's ViT
+_FEW = 4  # images of a component, below which its variances say little
 _STEPS_PRE = 100  # of probing a task; the paper's have between 40 (CUB-200, MIT-67) and 220 (RESISC45)
 
 
@@ -45,3 +48,28 @@ def own_data_probing(scenario: Scenario, steps: int) -> dict[str, float | int]:
     """
     lr = float(f"{_LR_PRE * math.sqrt(_WIDTH / scenario.backbone.shape.width):.1e}")
     return {"lr_pre": lr, "epochs_pre": epochs_of(steps, ComposableConfig.epochs_pre, _STEPS_PRE)}
+
+
+class Probed(Protocol):
+    """A config with linear probing."""
+
+    epochs_pre: int
+
+    @property
+    def preconsolidation(self) -> PreconsolidationConfig:
+        """The hyperparameters of pre-consolidation."""
+        ...
+
+
+def unsuited_probing(config: Probed, images: OwnImages) -> Iterator[Unsuited]:
+    """Say whether probing as long as in the paper, and mixtures as large as there, suit few images."""
+    usual = ComposableConfig.epochs_pre
+    wanted, now = epochs_of(images.steps, usual, _STEPS_PRE), config.epochs_pre
+    if wanted > usual:
+        instead = f"{now} is used" if now != usual else f"--set epochs_pre={wanted} makes {wanted * images.steps}"
+        yield Unsuited("epochs_pre", f"{usual} would make {usual * images.steps} steps of probing a task", instead)
+    components = config.preconsolidation.components
+    if images.per_class is not None and images.per_class < _FEW * components:
+        each = f"{max(1.0, images.per_class / components):.2g}"
+        reason = f"of {components} Gaussians a class have about {each} images each, so draws repeat these images"
+        yield Unsuited("mixtures", reason, "their number cannot be set: more images help")

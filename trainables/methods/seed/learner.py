@@ -21,6 +21,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -30,6 +31,7 @@ from pydantic import Field
 from torch import Tensor
 
 from trainables.data import Batch, Task
+from trainables.data.few_images import OwnImages, Unsuited
 from trainables.errors import DivergedError, InputError
 from trainables.heads import Heads, new_head
 from trainables.methods.contract import Context, Scenario
@@ -57,6 +59,15 @@ class SEEDConfig:
     flip: bool = True  # Gaussians count every image a second time, mirrored left to right
     clip: Positive = 1.0  # limit of the gradient's norm
     optimizer: Literal["adamw", "sgd"] = "adamw"  # SGD has momentum 0.9; neither has weight decay
+
+
+def unsuited(config: SEEDConfig, images: OwnImages) -> Iterator[Unsuited]:
+    """Say whether a class has too few images for a covariance of the bottleneck's width."""
+    seen = None if images.per_class is None else images.per_class * (2 if config.flip else 1)
+    if seen is not None and seen <= config.features:
+        narrow = 1 << max(seen // 2, 2).bit_length() - 1
+        reason = f"{config.features} is as wide as {seen} images of a class or more, so their covariance is singular"
+        yield Unsuited("features", reason, f"--set features={narrow} suits their number")
 
 
 def validate(config: SEEDConfig, scenario: Scenario) -> None:

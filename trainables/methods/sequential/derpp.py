@@ -17,6 +17,7 @@ of the task's own images; rehearsed images are of all tasks, with the softmax ov
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trainables.data import Batch, Task
+from trainables.data.few_images import OwnImages, Unsuited
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, PositiveCount
 from trainables.methods.sequential.buffer import Rehearsed, ReservoirBuffer
@@ -43,6 +45,18 @@ class DERppConfig(CrossEntropyConfig):
     buffer_size: PositiveCount = 1000  # M
     minibatch_size: PositiveCount | Literal["batch"] = "batch"  # examples in each of the two draws
     rehearsal_classes: Literal["all", "seen"] = "all"  # in the softmax of the stored labels; the authors' code has all
+
+
+_LARGE = 5  # the largest share of the images in the buffer is 1/5: of the paper's datasets it holds 2 to 19 %
+
+
+def unsuited(config: DERppConfig, images: OwnImages) -> Iterator[Unsuited]:
+    """Say whether the buffer holds so many of few images that little is left to forget."""
+    total = sum(images.per_task)
+    if config.buffer_size * _LARGE > total:
+        held = "all" if config.buffer_size >= total else f"{100 * config.buffer_size / total:.0f} % of the"
+        reason = f"{config.buffer_size} holds {held} {total} images, which hardly differs from joint training"
+        yield Unsuited("buffer_size", reason, f"--set buffer_size={max(1, total // (2 * _LARGE))} holds a tenth")
 
 
 class DERpp(Finetune):
