@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -34,7 +35,15 @@ _BEYOND = (
     r"\providecommand{\beyondlatin}[2]{\ifdefined\Umathchar #1\else\texttt{#2}\fi}"
     " % its letters need xelatex or lualatex and a font that has them"
 )
-_SMALL = ((7, r"\scriptsize", "2pt"), (5, r"\footnotesize", "3pt"))  # from so many columns on, to fit a page
+_GAP = r"\setlength{\tabcolsep}{%s}"
+_SMALL = ((7, (r"\scriptsize", _GAP % "2pt")), (5, (r"\footnotesize", _GAP % "3pt")))  # from so many columns on
+# Seven benchmarks of the paper, with its rows and deviations of 10 and more, just fit the 345 points of `article`.
+# \scriptsize and \tiny grow with the size of a document, faster than its pages do.
+_NARROW = 8
+_NARROWEST = (
+    *(r"\fontsize{7}{8.5}\selectfont", _GAP % "1.25pt", r"\renewcommand{\tiny}{\fontsize{5}{6}\selectfont}"),
+    r"\def\rowname{\fontsize{6}{7.5}\selectfont}",
+)
 _STYLES = {"marked": "bold green", "total": "bold", "strong": "bold", "faint": "dim", "good": "green", "bad": "red"}
 _LEAST = 12  # letters: longer words of a column that wraps are broken before a column is left out
 _DEVIATION = re.compile(r" \$\\pm\$ ([\d.]+)")
@@ -161,14 +170,16 @@ def _markdown(table: Table) -> str:
 
 
 def _latex(table: Table) -> str:
-    fits = [(size, gap) for columns, size, gap in _SMALL if len(table.columns) >= columns][:1]
+    narrow = len(table.columns) >= _NARROW
+    small = _NARROWEST if narrow else next((lines for columns, lines in _SMALL if len(table.columns) >= columns), ())
+    name = r"\rowname " if narrow else ""
 
     def shown(text: str) -> str:
         return latex_text(without_folder_paths(text).replace("\n", ", "))
 
     def cell(text: str, look: CellLook, column: Column) -> str:
-        narrow = _DEVIATION.sub(r"{\\tiny$\\pm$\1}", shown(text)) if fits else shown(text)
-        ranked = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}.get(look.rank or "", "%s") % narrow
+        printed = _DEVIATION.sub(partial(_deviation, narrow), shown(text)) if small else shown(text)
+        ranked = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}.get(look.rank or "", "%s") % printed
         mark = rf"\textsuperscript{{{look.marks}}}" if look.notes else ""
         return ranked + (rf"\rlap{{{mark}}}" if mark and column.right else mark)  # digits stay in line
 
@@ -177,11 +188,10 @@ def _latex(table: Table) -> str:
         return start + " & ".join(cells) + r" \\"
 
     sides = "".join("r" if column.right else "l" for column in table.columns)
-    small = [line for size, gap in fits for line in (size, rf"\setlength{{\tabcolsep}}{{{gap}}}")]
-    body = [line(list(map(shown, table.header))), r"\midrule"]
+    body = [line([f"{name}{shown(text)}" for text in table.header]), r"\midrule"]
     for number, row in enumerate(_looked(table, cell)):
         body += [r"\midrule"] * (number in table.blocks)
-        body.append(line(row))
+        body.append(line([f"{name}{row[0]}", *row[1:]]))
     notes = [rf"\textsuperscript{{{note_mark(n)}}}\,{shown(note)}." for n, note in enumerate(table.notes)]
     caption = ". ".join(filter(None, [shown(table.title), shown(table.caption)]))
     below = [r"\par\smallskip", r"{\footnotesize " + r"\quad ".join(notes) + r"\par}"] if notes else []
@@ -192,6 +202,12 @@ def _latex(table: Table) -> str:
             *(*below, r"\end{table}", ""),
         ]
     )
+
+
+def _deviation(narrow: bool, found: re.Match[str]) -> str:
+    """Return a deviation in small letters; where room is scarce, one of 10 and more has one decimal."""
+    text = f"{float(found[1]):.1f}" if narrow and float(found[1]) >= 10 else found[1]
+    return rf"{{\tiny$\pm${text}}}"
 
 
 def _looked(table: Table, cell: Callable[[str, CellLook, Column], str]) -> list[list[str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,24 @@ def test_what_sets_a_cell_apart_is_said_once(storage: Storage) -> None:
     assert cells["tmc"].apart == ("other weights of the backbone",) and cells["ita-lora"].apart == ()
     assert cells["ita-fft"].apart == ("class orders 1 instead of as the benchmark has it",)
     assert [cells[name].notes for name in ("ita-fft", "tmc")] == [("2 seeds",), ()]
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+@pytest.mark.parametrize("size", ["10pt", "11pt", "12pt"])
+def test_it_fits_the_width_of_a_page(size: str, storage: Storage, tmp_path: Path) -> None:
+    """From three benchmarks to seven, with the paper's rows and deviations of 10 and more."""
+    paper = paper_results()
+    for number, benchmark in enumerate(paper.benchmarks):
+        for method in ("ita-lora", "ita-fft"):
+            make_final_run(storage, f"{method}-{number}", [90.0, 70.0, 60.5], method=method, benchmark=benchmark)
+    whole = matrix_sheet(matrix(storage, with_paper=True), paper)
+    assert len(whole.columns) == 8
+    sheets = [whole.without(*[column.name for column in whole.columns[1 : 8 - count]]) for count in range(3, 8)]
+    head = rf"\documentclass[{size}]{{article}}\usepackage{{booktabs}}\begin{{document}}"
+    (tmp_path / "t.tex").write_text(f"{head}\n{as_latex(sheets)}\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0 and "Overfull" not in done.stdout, done.stdout[-2000:]
 
 
 def test_of_two_numbers_of_seeds_that_are_as_frequent_the_larger_is_usual(storage: Storage) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -57,14 +58,27 @@ def test_columns_that_go_take_their_looks_along() -> None:
         (5, r"\footnotesize", r"1.00{\tiny$\pm$0.50}"),
         (6, r"\footnotesize", r"1.00{\tiny$\pm$0.50}"),
         (7, r"\scriptsize", r"1.00{\tiny$\pm$0.50}"),
+        (8, r"\fontsize{7}{8.5}\selectfont", r"1.00{\tiny$\pm$0.50}"),
     ],
 )
 def test_wide_tables_for_papers_are_smaller(columns: int, size: str | None, deviation: str) -> None:
     named = [Column(f"c{n}", score, right=n > 0) for n in range(columns)]
     lines = as_latex([Table("t", named, [("m", *[Score(1.0, 0.5, 2)] * (columns - 1))])]).splitlines()
-    assert [line for line in lines if line in (r"\footnotesize", r"\scriptsize")] == ([size] if size else [])
+    assert [line for line in lines if line in (r"\footnotesize", r"\scriptsize") or line.startswith(r"\fontsize")] == (
+        [size] if size else []
+    )
     assert sum(deviation in line for line in lines) == 1
     assert rf"\begin{{tabular}}{{@{{}}l{'r' * (columns - 1)}@{{}}}}" in lines
+
+
+@pytest.mark.parametrize(("columns", "printed"), [(7, ["9.99", "12.34", "100.00"]), (8, ["9.99", "12.3", "100.0"])])
+def test_of_seven_benchmarks_names_are_smaller_and_large_deviations_shorter(columns: int, printed: list[str]) -> None:
+    named = [Column(f"c{n}", score, right=n > 0) for n in range(columns)]
+    scores = [Score(1.0, deviation, 2) for deviation in (9.99, 12.34, 100.0)]
+    text = as_latex([Table("t", named, [("m", *scores, *[None] * (columns - 4))])])
+    assert re.findall(r"pm\$([\d.]+)", text) == printed
+    names = [r"\rowname c0 & \rowname c1", r"\rowname m & 1.00"]
+    assert all((name in text) == (columns > 7) for name in names)
 
 
 def test_markdown_ranks_and_notes() -> None:
