@@ -1,5 +1,6 @@
 from .choice import TRACKERS, checked_tracking, require_installed, tracking_text
 from .compositions import BEST_ALIAS, Version, is_registered, register_model, track_composition
+from .contract_check import check_callback
 from .delivery import PATIENCE_SECONDS, QUEUE_SIZE, Deliveries, Delivery
 from .events import (
     BestFileWritten,
@@ -53,6 +54,7 @@ __all__ = [
     "TrialEnded",
     "Version",
     "changes",
+    "check_callback",
     "checked_tracking",
     "checked_uri",
     "history",

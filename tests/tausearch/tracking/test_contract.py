@@ -1,0 +1,117 @@
+"""The contract of callbacks, which ours and anybody's own are checked against."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary
+from tausearch.tracking import (
+    ChoiceChanged,
+    Event,
+    MlflowCallback,
+    TaskDone,
+    TensorBoardCallback,
+    TrialEnded,
+    callbacks_of,
+    check_callback,
+)
+from tests.support.packages import install_example
+
+
+class Counting:
+    """Counts what it is told, by class."""
+
+    counts: dict[str, int] = {}
+
+    def on_event(self, event: Event) -> None:
+        name = type(event).__name__
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+
+class Fails:
+    def __init__(self, of: type) -> None:
+        self.of = of
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, self.of):
+            raise ValueError("cannot take it")
+
+
+class Changes:
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, TrialEnded):
+            event.trial.hyperparameters["lr"] = 1.0
+
+
+class Knows:
+    """Fails on an event that it does not know."""
+
+    def on_event(self, event: Event) -> None:
+        assert type(event).__module__ == "tausearch.tracking.events", "what is this?"
+
+
+def test_a_callback_meets_every_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counting, "counts", {})
+    check_callback(Counting, tmp_path)
+    every = {each.__name__ for each in Event.__args__}  # type: ignore[attr-defined]
+    assert Counting.counts.keys() == every | {"_Later"} and min(Counting.counts.values()) > 0
+
+
+def test_the_example_of_a_package_is_found_by_its_name_and_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(install_example(tmp_path / "installed")))
+    check_callback(lambda: callbacks_of(["tally"])[0], tmp_path / "runs")
+    counts = "tally of s: {'complete': 1, 'pruned': 1, 'failed': 1}\n"
+    assert capsys.readouterr().out == f"tally of s: {{'complete': 1}}\n{counts}tally of f: {{'complete': 1}}\n"
+
+
+@pytest.mark.skipif(find_spec("tensorboard") is None, reason="needs the extra `tensorboard`")
+def test_tensorboard_keeps_it(tmp_path: Path) -> None:
+    check_callback(TensorBoardCallback, tmp_path)
+
+
+def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Tracker] = []
+
+    class Tracker:
+        """Keeps the trials that it is to write, and how the run ended."""
+
+        def __init__(self, spec: RunSpec, storage: Storage, uri: str, after: Tracker | None, draw: None) -> None:
+            self.name, self.after, self.noted, self.status = spec.name, after, list[int](), ""
+            made.append(self)
+
+        def note(self, trial: TrialSummary) -> None:
+            self.noted.append(trial.number)
+
+        def end(self, status: str, conclusion: Conclusion) -> None:
+            self.status = status
+
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.import_module", lambda name: None)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
+    check_callback(MlflowCallback, tmp_path)
+    killed, search, again, final = made
+    assert [each.status for each in made] == ["", "KILLED", "FINISHED", "KILLED"]
+    assert (search.after, again.after, final.after) == (None, search, None) and again.name == "s.reevaluation"
+    assert killed.noted == [0, 0, 0, 0, 1, 1] and search.noted == [1, 1, 1, 2, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("callback", "words"),
+    [
+        (Fails(TaskDone), "failed on TaskDone: ValueError: cannot take it in "),
+        (Fails(ChoiceChanged), "failed on ChoiceChanged: ValueError"),
+        (Knows(), "failed on _Later: AssertionError: what is this?"),
+        (Changes(), " was changed; a callback must not change what it is told"),
+    ],
+)
+def test_one_that_breaks_it_is_named(callback: Any, words: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError) as broken:
+        check_callback(lambda: callback, tmp_path)
+    assert words in str(broken.value)
