@@ -30,7 +30,7 @@ from trainables.backbones import (
     pretrain_glyph_vit,
     tuned_layers,
 )
-from trainables.backbones.attention import write_out, written_out
+from trainables.backbones.attention import is_plain, write_out, written_out
 from trainables.backbones.class_token import ClassTokenBlock, read_class_token_only
 from trainables.backbones.few_tokens import FewTokensAttention, attend_among_few
 from trainables.backbones.recording import recorded
@@ -145,6 +145,31 @@ def test_attention_that_normalises_or_has_many_tokens_stays(
     model = make_tiny_vit(**options)  # 5 tokens
     attend_among_few(model)
     assert all(type(block.attn) is kind for block in model.blocks)
+
+
+NORMALISED = {"norm_layer": nn.LayerNorm}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"qk_norm": True, **NORMALISED},
+        {"scale_norm": True, **NORMALISED},
+        {"gated": True},
+        {"attn_drop": 0.1},
+        {"proj_drop": 0.1},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_attention_that_normalises_gates_or_drops_is_not_plain(more: dict[str, Any]) -> None:
+    assert is_plain(Attention(8, num_heads=2)) and not is_plain(Attention(8, num_heads=2, **more))
+
+
+def test_a_gated_last_block_stays_whole() -> None:
+    model = make_tiny_vit()
+    model.blocks[-1].attn = Attention(8, num_heads=2, gated=True)
+    read_class_token_only(model)
+    assert type(model.blocks[-1]) is Block
 
 
 def test_a_network_without_tuned_layers_is_refused() -> None:

@@ -20,15 +20,18 @@ from trainables.randomness import make_generator
 CPU = torch.device("cpu")
 
 
-def test_a_folder_says_all_of_its_images_and_labels_and_is_read_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("keep_ratio", "crop"), [(False, "squash"), (True, "center")])
+def test_a_folder_says_all_of_its_images_and_labels_and_is_read_back(
+    keep_ratio: bool, crop: str, tmp_path: Path
+) -> None:
     network, head = ComposedNetwork(Backbone(), CPU), new_head(2, 64, make_generator(0, "head"))
     network.compose([], [], head)
-    transform = ResizeCenterCrop(40, 32, Normalise((0.3,), (0.2,)), keep_ratio=False, interpolation="bilinear")
+    transform = ResizeCenterCrop(40, 32, Normalise((0.3,), (0.2,)), keep_ratio=keep_ratio, interpolation="bilinear")
     write_timm_folder(tmp_path, Backbone(), network, head, ("wren", "crow"), transform)
     config = timm.create_model(f"local-dir:{tmp_path}", pretrained=True).pretrained_cfg
     assert (config["label_names"], config["crop_mode"], config["interpolation"]) == (
         ["wren", "crow"],
-        "squash",
+        crop,
         "bilinear",
     )
     assert (config["crop_pct"], config["mean"], config["std"]) == (0.8, [0.3], [0.2])
