@@ -52,10 +52,12 @@ class Command:
         return f"{self.page}: tausearch {shlex.join(self.words)}"
 
 
-def _methods_example(language: str) -> str:
-    """The block of a language under "Methods" of the page about the user's own code."""
-    text = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8").partition("## Methods")[2]
-    return next(block for found, block in _BLOCK.findall(text) if found == language)
+def _named_files() -> Iterator[tuple[str, str]]:
+    """Name and text of the blocks about the user's own code that begin with the name of their file."""
+    text = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    for _, block in _BLOCK.findall(text):
+        if named := re.match(r"# (\w+\.(?:py|yaml))\n", block):
+            yield named[1], block
 
 
 def commands() -> list[Command]:
@@ -107,8 +109,8 @@ def prepare(folder: Path) -> None:
     shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "examples" / "embedded.yaml")
     shutil.copy(ROOT / "examples" / "embedded.yaml", folder / "embedded.yaml")
     shutil.copy(ROOT / "examples" / "own_benchmark.py", folder)
-    for language, name in (("python", "my_method.py"), ("yaml", "my_method.yaml")):
-        (folder / name).write_text(_methods_example(language), encoding="utf-8")
+    for name, text in _named_files():
+        (folder / name).write_text(text, encoding="utf-8")
     for name, classes in (("birds", 20), ("shapes", 4)):
         _images(folder / name, [f"class{label}" for label in range(classes)])
     _images(folder / "animals", _ANIMALS)

@@ -158,7 +158,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
     assert (before.seed, before.cache.folder, before.cache.max_bytes) == (4, tmp_path / "cache", 77)
     assert (before.fingerprint, before.purpose) == (sequence.benchmark.fingerprint, "final")
     assert (before.device, before.backbone) == (context.device, sequence.backbone)
-    assert before.config == method.rule.config.preconsolidation and before.spec == sequence.benchmark.spec
+    assert before.preparation == method.rule.config.preconsolidation and before.spec == sequence.benchmark.spec
     assert sequence.artifacts == tmp_path / "vectors"
 
 

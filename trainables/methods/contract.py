@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -15,8 +15,10 @@ from trainables.backbones import Backbone
 from trainables.composition import Origin, SavedVector
 from trainables.config import Precision
 from trainables.data import Task
-from trainables.preconsolidation import Consolidation, PreconsolidationConfig
+from trainables.preconsolidation import Preparation
 from trainables.state import SILENT, Epoch, State
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,15 @@ class Scenario:
         return self.task_classes[-1].stop
 
 
-def _nothing_prepared(config: PreconsolidationConfig) -> Callable[[Task], Consolidation]:
+class Prepare(Protocol):
+    """How a method says what it wants prepared of each task."""
+
+    def __call__(self, preparation: Preparation[R]) -> Callable[[Task], R]:
+        """Return the function that gives the result for a task; all trials share it through the cache."""
+        ...
+
+
+def _nothing_prepared(preparation: Preparation[R]) -> Callable[[Task], R]:
     raise RuntimeError("nothing is prepared outside of a trial")
 
 
@@ -116,8 +126,8 @@ class Context(Scenario):
         device: The device that computes.
         precision: "bf16" runs forward passes of fine-tuning and evaluation under autocast.
         on_epoch: Called after every epoch with the epochs done; must return at once and change nothing.
-        prepare: Returns, for settings, the function that gives the pre-consolidation of a task. The constructor of a
-            method that wants it calls `prepare`; `begin_task` calls the function.
+        prepare: Returns, for a preparation, the function that gives its result for a task. A method calls `prepare` in
+            its constructor, with `PreconsolidationConfig` or a preparation of its own; `begin_task` calls the function.
     """
 
     epochs: int
@@ -126,7 +136,7 @@ class Context(Scenario):
     device: torch.device
     precision: Precision = "fp32"
     on_epoch: Callable[[Epoch], None] = SILENT
-    prepare: Callable[[PreconsolidationConfig], Callable[[Task], Consolidation]] = _nothing_prepared
+    prepare: Prepare = _nothing_prepared
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for forward passes of the backbone: bf16 autocast if `precision` is "bf16"."""

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from trainables.preconsolidation.cache import Cache
 from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig
+from trainables.preconsolidation.preparation import Basis, Preparation
 from trainables.preconsolidation.preparer import Preparer
 from trainables.preconsolidation.provider import Preconsolidator
 
-__all__ = ["Cache", "Consolidation", "PreconsolidationConfig", "Preconsolidator", "Preparer"]
+__all__ = [
+    "Basis",
+    "Cache",
+    "Consolidation",
+    "PreconsolidationConfig",
+    "Preconsolidator",
+    "Preparation",
+    "Preparer",
+]

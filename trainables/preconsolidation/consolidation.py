@@ -18,6 +18,7 @@ from trainables.curvature import Curvature, DiagonalCurvature, layer_fisher
 from trainables.data import Task
 from trainables.heads import Head, new_head
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
+from trainables.preconsolidation.preparation import Basis
 from trainables.preconsolidation.probing import align, linear_probe
 from trainables.randomness import derive_seed, make_generator
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 FORWARD_BATCH = 256
 FISHER_BATCH = 64
+_MIXTURE_PARTS = ("weights", "means", "variances")  # fields of `Mixture`, in order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,32 @@ class PreconsolidationConfig:
     components: int = 5  # K, number of Gaussians per class
     draws: int = 256  # N, number of features drawn per class for alignment and for the head's Fisher
     fisher_passes: int | None = 8  # backward passes per batch of the Fisher; None: the exact one; 0: no Fisher
+
+    def prepare(self, task: Task, previous: Consolidation | None, basis: Basis) -> dict[str, Tensor]:
+        """Return the tensors of a task's pre-consolidation."""
+        result = consolidate(
+            task,
+            previous,
+            backbone=basis.theta_0,
+            config=self,
+            batch_size=basis.batch_size,
+            seed=basis.seed,
+            device=basis.device,
+        )
+        tensors = {f"fisher/{name}": value for name, value in result.curvature.tensors().items()}
+        tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
+        tensors["examples"] = torch.tensor(result.examples)
+        for c, mixture in enumerate(result.mixtures):
+            tensors |= {f"mixture/{c}/{part}": getattr(mixture, part) for part in _MIXTURE_PARTS}
+        return tensors
+
+    def read(self, tensors: dict[str, Tensor], task: Task, previous: Consolidation | None) -> Consolidation:
+        """Return a task's pre-consolidation from its tensors."""
+        head, classes = (tensors["head/weight"], tensors["head/bias"]), range(len(tensors["head/weight"]))
+        mixtures = tuple(Mixture(*(tensors[f"mixture/{c}/{part}"] for part in _MIXTURE_PARTS)) for c in classes)
+        parts = {name.removeprefix("fisher/"): part for name, part in tensors.items() if name.startswith("fisher/")}
+        curvature, examples = DiagonalCurvature.from_tensors(parts), int(tensors["examples"])
+        return Consolidation(task.index, head, mixtures, curvature, examples, Consolidation.shorten(previous))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -12,7 +13,7 @@ from trainables.backbones import Backbone
 from trainables.config import Purpose
 from trainables.data import BenchmarkSpec, Task
 from trainables.preconsolidation.cache import Cache
-from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig
+from trainables.preconsolidation.preparation import Preparation, R
 from trainables.preconsolidation.provider import Preconsolidator
 
 
@@ -35,14 +36,14 @@ class Preparer:
     device: torch.device
     cache: Path | None
     cache_bytes: int | None
-    providers: list[Preconsolidator] = field(default_factory=list)
+    providers: list[Preconsolidator[Any]] = field(default_factory=list)
 
-    def __call__(self, config: PreconsolidationConfig) -> Callable[[Task], Consolidation]:
-        """Return the function that gives the pre-consolidation of a task, on the CPU, when the task begins."""
+    def __call__(self, preparation: Preparation[R]) -> Callable[[Task], R]:
+        """Return the function that gives what is prepared of a task, on the CPU, when the task begins."""
         provider = Preconsolidator(
             self.tasks,
             self.backbone,
-            config,
+            preparation,
             spec=self.spec,
             fingerprint=self.fingerprint,
             purpose=self.purpose,
@@ -52,7 +53,7 @@ class Preparer:
         )
         self.providers.append(provider)
 
-        def prepared(task: Task) -> Consolidation:
+        def prepared(task: Task) -> R:
             # Its tensors have other sizes than those of training, so neither can use memory that the other has
             # reserved.
             torch.cuda.empty_cache()

@@ -1,37 +1,33 @@
-"""Provides a method with the pre-consolidation of a task, from the cache if it has it."""
+"""Provides a method with what is prepared of a task, from the cache if it has it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, is_dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic
 
 import torch
 from torch import Tensor
 
 from trainables.backbones import Backbone
 from trainables.config import Purpose
-from trainables.curvature import DiagonalCurvature
 from trainables.data import BenchmarkSpec, Task
 from trainables.preconsolidation.cache import Cache, digest
-from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig, consolidate
-from trainables.preconsolidation.mixtures import Mixture
+from trainables.preconsolidation.preparation import Basis, Preparation, R, code_of
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
 
-_MIXTURE_PARTS = ("weights", "means", "variances")  # fields of `Mixture`, in order
-
 
 @dataclass
-class Preconsolidator:
-    """Pre-consolidation of the tasks of one benchmark, each a function of the tasks before it."""
+class Preconsolidator(Generic[R]):
+    """What is prepared of the tasks of one benchmark, each result a function of the tasks up to its own."""
 
     tasks: Sequence[Task]
     backbone: Backbone
-    config: PreconsolidationConfig
+    preparation: Preparation[R]
     _: KW_ONLY
     spec: BenchmarkSpec
     fingerprint: str  # of the benchmark; a part of the cache's keys
@@ -40,44 +36,37 @@ class Preconsolidator:
     device: torch.device
     cache: Cache | None  # None computes everything here and keeps only the last result
     hit: bool = False  # whether the cache had the last task
-    _last: Consolidation | None = None
+    _done: int = 0  # number of tasks up to `_last`
+    _last: R | None = None
 
-    def task(self, t: int) -> Consolidation:
-        """Return the pre-consolidation of task t (1-based), after any missing tasks before it."""
-        if self._last is not None and self._last.task > t:
-            self._last = None
-        while self._last is None or self._last.task < t:
-            self._last = self._next(self._last)
+    def task(self, t: int) -> R:
+        """Return the result of task t (1-based), after any missing tasks before it."""
+        if self._done > t:
+            self._done, self._last = 0, None
+        while self._last is None or self._done < t:
+            self._last, self._done = self._next(self.tasks[self._done], self._last), self._done + 1
         return self._last
 
-    def _next(self, previous: Consolidation | None) -> Consolidation:
-        task = self.tasks[0 if previous is None else previous.task]
-
-        def compute() -> Consolidation:
+    def _next(self, task: Task, previous: R | None) -> R:
+        def compute() -> dict[str, Tensor]:
             self.hit = False
-            return consolidate(
-                task,
-                previous,
-                backbone=self._theta_0,
-                config=self.config,
-                batch_size=self.spec.batch_size,
-                seed=self.seed,
-                device=self.device,
-            )
+            basis = Basis(self._theta_0, self.spec.batch_size, self.seed, self.device)
+            return self.preparation.prepare(task, previous, basis)
 
         if self.cache is None:
-            return compute()
+            return self.preparation.read(compute(), task, previous)
         self.hit = True
+        settings, code = _settings(self.preparation), code_of(self.preparation)
         about = {
             "benchmark": self.spec.name,
             "purpose": self.purpose,
             "backbone": self.backbone.name,
             "task": str(task.index),
             "seed": str(self.seed),
-            **{name: str(value) for name, value in asdict(self.config).items()},
+            **{name: str(value) for name, value in settings.items()},
         }
-        entry = self.cache.get(self._key(task.index), lambda: _packed(compute()), about)
-        return _unpack(entry, task.index, previous)
+        entry = self.cache.get(self._key(task.index, settings, code), compute, about)
+        return self.preparation.read(entry, task, previous)
 
     @cached_property
     def _theta_0(self) -> VisionTransformer:
@@ -86,38 +75,27 @@ class Preconsolidator:
 
     def close(self) -> None:
         """Release the cache's entries that were read, so that the cache may remove them."""
-        self._last = None
+        self._done, self._last = 0, None
         if self.cache is not None:
             self.cache.close()
 
-    def _key(self, t: int) -> str:
+    def _key(self, t: int, settings: dict[str, Any], code: dict[str, str]) -> str:
         return digest(
             {
                 "data": self.fingerprint,
                 "batch_size": self.spec.batch_size,
                 "backbone": self.backbone.digest,
-                "config": asdict(self.config),
+                "config": settings,
                 "seed": self.seed,
                 "device": self.device.type,
                 "threads": torch.get_num_threads(),  # the order of float additions depends on it
                 "libraries": {name: version(name) for name in ("torch", "timm", "scikit-learn")},
                 "task": t,
+                **({"code": code} if code else {}),
             }
         )
 
 
-def _packed(result: Consolidation) -> dict[str, Tensor]:
-    tensors = {f"fisher/{name}": value for name, value in result.curvature.tensors().items()}
-    tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
-    tensors["examples"] = torch.tensor(result.examples)
-    for c, mixture in enumerate(result.mixtures):
-        tensors |= {f"mixture/{c}/{part}": getattr(mixture, part) for part in _MIXTURE_PARTS}
-    return tensors
-
-
-def _unpack(entry: dict[str, Tensor], t: int, previous: Consolidation | None) -> Consolidation:
-    head = (entry["head/weight"], entry["head/bias"])
-    mixtures = tuple(Mixture(*(entry[f"mixture/{c}/{part}"] for part in _MIXTURE_PARTS)) for c in range(len(head[0])))
-    parts = {name.removeprefix("fisher/"): value for name, value in entry.items() if name.startswith("fisher/")}
-    curvature = DiagonalCurvature.from_tensors(parts)
-    return Consolidation(t, head, mixtures, curvature, int(entry["examples"]), Consolidation.shorten(previous))
+def _settings(preparation: Preparation[Any]) -> dict[str, Any]:
+    assert is_dataclass(preparation), "so its contract says"
+    return asdict(preparation)

@@ -1,4 +1,4 @@
-"""SLDA: linear discriminant analysis on the frozen backbone's features, one class mean and one covariance for all.
+"""SLDA: linear discriminant analysis on the frozen backbone's features, with one covariance for all classes.
 
 Source: Hayes and Kanan 2020, "Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis",
 https://arxiv.org/abs/1909.01520. Departure: the statistics are taken once per task and not once per image; both give
@@ -18,7 +18,7 @@ from torch import Tensor
 from trainables.data import Task
 from trainables.methods import Context
 from trainables.metrics import TRAIN_LOSS
-from trainables.randomness import make_generator
+from trainables.preconsolidation import Basis
 from trainables.state import State
 
 
@@ -29,63 +29,75 @@ class SLDAConfig:
     shrinkage: Annotated[float, Field(gt=0, le=1)] = 1e-2  # the share of the identity in the covariance
 
 
+@dataclass(frozen=True)
+class ClassStatistics:
+    """What no hyperparameter changes, so all trials share it: the statistics of a task's training images.
+
+    The tensors of a task are `means` (c, d) of its classes, `scatter` (d, d) within classes and `images` (), the last
+    two summed over the tasks so far.
+    """
+
+    @torch.no_grad()
+    def prepare(self, task: Task, previous: dict[str, Tensor] | None, basis: Basis) -> dict[str, Tensor]:
+        """Take the statistics of a task."""
+        batches = task.unaugmented.batches(256, None, shuffle=False, device=basis.device)
+        pairs = [(basis.theta_0(batch.x), batch.y) for batch in batches]
+        features, labels = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+        means = torch.stack([features[labels == label].mean(0) for label in task.classes])
+        centred = features - means[labels - task.classes.start]
+        scatter, images = (centred.T @ centred).cpu(), torch.tensor(len(features))
+        if previous is not None:
+            scatter, images = scatter + previous["scatter"], images + previous["images"]
+        return {"means": means.cpu(), "scatter": scatter, "images": images}
+
+    def read(self, tensors: dict[str, Tensor], task: Task, previous: dict[str, Tensor] | None) -> dict[str, Tensor]:
+        """Return the tensors as they are."""
+        return tensors
+
+
 class SLDA:
-    """Class means (C, d) and the scatter within classes (d, d), summed over the tasks."""
+    """One direction (d,) and one bias per class."""
 
     config = SLDAConfig
 
     def __init__(self, context: Context, config: SLDAConfig) -> None:
         self.context = context
         self.shrinkage = config.shrinkage
+        self.statistics = context.prepare(ClassStatistics())
         self.model = context.backbone.load(context.device).requires_grad_(False)
-        width = self.model.num_features
-        self.means = torch.zeros(0, width, device=context.device)
-        self.scatter = torch.zeros(width, width, device=context.device)
-        self.images = 0
+        self.means = torch.zeros(0, self.model.num_features)
+        self.weight, self.bias = self.means, torch.zeros(0)
 
     def begin_task(self, task: Task) -> None:
-        """Wait for the images."""
+        """Put the task's classes beside the others: w_c = P m_c, b_c = -m_c^T P m_c / 2, P the inverse covariance."""
+        found = self.statistics(task)
+        self.means = torch.cat([self.means, found["means"]])
+        identity = torch.eye(len(found["scatter"]))
+        covariance = (1 - self.shrinkage) * found["scatter"] / found["images"] + self.shrinkage * identity
+        directions = torch.linalg.solve(covariance, self.means.T).T  # [C, d]
+        self.weight = directions.to(self.context.device)
+        self.bias = -(directions * self.means).sum(1).to(self.context.device) / 2
 
     @torch.no_grad()
     def train_task(self, task: Task) -> dict[str, float]:
-        """Add the task's classes; reports the cross-entropy of its training images."""
-        features, labels = self._features(task)
-        for label in task.classes:
-            own = features[labels == label]
-            mean = own.mean(0)
-            self.means = torch.cat([self.means, mean[None]])
-            self.scatter += (own - mean).T @ (own - mean)
-            self.images += len(own)
-        return {TRAIN_LOSS: float(F.cross_entropy(self._logits(features), labels))}
+        """Train nothing; report the cross-entropy on the task's images."""
+        batches = task.unaugmented.batches(256, None, shuffle=False, device=self.context.device)
+        losses = [F.cross_entropy(self.predict(batch.x), batch.y, reduction="sum") for batch in batches]
+        return {TRAIN_LOSS: float(sum(losses)) / len(task.unaugmented)}
 
     def end_task(self, task: Task) -> None:
         """Nothing is left to do."""
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
         """Return logits `(b, C_seen)` of images `(b, c, h, w)`."""
-        return self._logits(self.context.features(self.model, images))
+        return F.linear(self.context.features(self.model, images), self.weight, self.bias)
 
     def state(self) -> State:
-        """Return the means, the scatter, and the number of images."""
-        return State({"means": self.means, "scatter": self.scatter}, values={"images": self.images})
+        """Return the means and the classifier."""
+        return State({"means": self.means, "weight": self.weight, "bias": self.bias})
 
     def load_state(self, state: State) -> None:
         """Continue from a `state`."""
-        self.means = state.tensors["means"].to(self.context.device, copy=True)
-        self.scatter = state.tensors["scatter"].to(self.context.device, copy=True)
-        self.images = int(str(state.values["images"]))
-
-    def _features(self, task: Task) -> tuple[Tensor, Tensor]:
-        generator = make_generator(self.context.seed, "slda", task.index)
-        batches = task.train.batches(256, generator, shuffle=False, device=self.context.device)
-        pairs = [(self.context.features(self.model, batch.x), batch.y) for batch in batches]
-        return torch.cat([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
-
-    def _logits(self, features: Tensor) -> Tensor:
-        """Return x^T P m_c - m_c^T P m_c / 2 for each class c, with P the inverse of the shrunk covariance."""
-        width = len(self.scatter)
-        identity = torch.eye(width, device=self.scatter.device)
-        shrunk = (1 - self.shrinkage) * self.scatter / self.images + self.shrinkage * identity
-        directions = torch.linalg.solve(shrunk, self.means.T)  # [d, C]
-        return features @ directions - (self.means * directions.T).sum(1) / 2
+        self.means = state.tensors["means"].to("cpu", copy=True)
+        self.weight, self.bias = (state.tensors[name].to(self.context.device, copy=True) for name in ("weight", "bias"))

@@ -25,7 +25,7 @@ from trainables.metrics import repeatable
 def tausearch(*arguments: str, cwd: Path) -> str:
     """Run the command line in a process of its own; returns stdout. Stderr is empty, but for progress with --json."""
     done = _finished(arguments, cwd, 0)
-    assert done.stderr == "" or "--json" in arguments
+    assert done.stderr == "" or "--json" in arguments, done.stderr
     return done.stdout
 
 

@@ -13,8 +13,8 @@ import torch
 from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop
 from torchvision.transforms import v2
 
-from tests.support.reachable import reachable
-from tests.support.stored_images import images_of
+from tausearch.testing.reachable_objects import reachable
+from tausearch.testing.stored_images import images_of
 from trainables.backbones import Backbone, InputSpec
 from trainables.data import BENCHMARKS, build_benchmark, get_source
 from trainables.data.benchmark import BenchmarkSource

@@ -19,9 +19,9 @@ import pytest
 import torch
 from PIL import Image
 
+from tausearch.testing.reachable_objects import reachable
+from tausearch.testing.stored_images import images_of
 from tests.support.layouts import encoded, put
-from tests.support.reachable import reachable
-from tests.support.stored_images import images_of
 from tests.trainables.data.own_data import CLASSES, content, dataset, images, require_usable, silent
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
+from tausearch.testing.reachable_objects import reachable
+from tausearch.testing.stored_images import images_of
 from tests.support.layouts import EACH, LAYOUTS, PACKED, TEST, TRAIN, encoded, imagenet_r, put
-from tests.support.reachable import reachable
-from tests.support.stored_images import images_of
 from tests.trainables.data.own_data import silent
 from trainables.backbones import Backbone, InputSpec
 from trainables.data import PUBLISHED, BenchmarkRef, build_benchmark, get_source

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.support.stored_images import images_of
+from tausearch.testing.stored_images import images_of
 from trainables.backbones import InputSpec
 from trainables.data import build_benchmark
 from trainables.data.benchmark import BenchmarkSource

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.methods.recorded import Recorded, record
+from tausearch.testing.recording import Recorded, record
 from tests.support.methods.small_digits import seed_of, small_digits
 from tests.support.tiny_vit import float64 as in_float64
 from trainables.backbones import Backbone

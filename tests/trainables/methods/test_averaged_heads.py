@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.methods.recorded import Recorded, shown
+from tausearch.testing.recording import Recorded, shown
 from tests.support.methods.small_digits import run
 from trainables.composition import read_vector, vector_folders
 from trainables.heads import Head

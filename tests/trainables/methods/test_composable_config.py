@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.methods.recorded import Recorded, shown
+from tausearch.testing.recording import Recorded, shown
 from tests.support.methods.small_digits import COMPOSABLE, IEL, ITA, run
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.composition import Origin, composed, read_vector, vector_folders

@@ -22,18 +22,24 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from search_spaces.reading import read_space_file
 from search_spaces.schema import resolve
 from tausearch.studies.spaces import require_space_fits
+from tausearch.testing.methods import (
+    check_declarations,
+    check_learning,
+    check_predictions,
+    check_resuming,
+    check_secrecy,
+    check_vectors,
+    erase,
+)
+from tausearch.testing.recording import Recorded, shown, watch
 from tests.support.methods.linear_probe import LINEAR_PROBE
-from tests.support.methods.recorded import Recorded, shown, watch
 from tests.support.methods.small_digits import COMPOSABLE, SOURCE, run
-from tests.support.reachable import reachable
-from tests.support.stored_images import images_of
 from trainables.backbones import Backbone
 from trainables.data import Task, build_benchmark
 from trainables.errors import DivergedError, InputError
 from trainables.methods import METHODS, get_method, register
-from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
-from trainables.state import State, check_state, read_state, write_state
+from trainables.state import read_state
 
 
 class Case(NamedTuple):
@@ -93,43 +99,19 @@ def trial(recorded: Callable[[str, dict[str, Any]], Recorded]) -> Trials:
     return lambda method: recorded(method, HYPERPARAMETERS[method])
 
 
-def round_trip(state: State, folder: Path) -> State:
-    """Through a checkpoint and what it shares with others; gone as soon as it is read, as Tune's may be."""
-    blobs = folder / "blobs"
-    checkpoint = folder / "checkpoint"
-    checkpoint.mkdir()
-    write_state(checkpoint, state, blobs)
-    assert check_state(checkpoint, blobs)
-    return read_state(checkpoint, blobs)
-
-
 def test_the_contract_covers_every_method() -> None:
     assert CASES.keys() == ENTRIES.keys() == METHODS.keys()
 
 
 @pytest.mark.parametrize("method", CASES)
 def test_learns(method: str, trial: Trials) -> None:
-    rows = trial(method).rows
-    assert not trial(method).draws
-    last = rows[-1]
-    assert {"task", "train/loss", "test/average_accuracy", "test/final_accuracy", "test/forgetting"} <= set(last)
-    by_task = [last[f"test/accuracy/task_{k}"] for k in (1, 2, 3)]
-    assert last["test/final_accuracy"] == last["test/average_accuracy"] == pytest.approx(sum(by_task) / 3)
-    assert last["test/final_accuracy"] >= CASES[method].floor
-    assert len(rows) == (1 if ENTRIES[method].capabilities.joint else 3)
+    check_learning(trial(method), CASES[method].floor)
+    assert len(trial(method).rows) == (1 if ENTRIES[method].capabilities.joint else 3)
 
 
 @pytest.mark.parametrize("method", CASES)
 def test_repeats_itself_and_resumes_bit_for_bit(method: str, trial: Trials, make: Run, tmp_path: Path) -> None:
-    """A second trial repeats task 1; a third resumes it and repeats task 2. Both end in the state of the first."""
-    expected, state = trial(method), torch.get_rng_state()
-    broken, resumed = (make(method, HYPERPARAMETERS[method]) for _ in range(2))
-    assert repeatable(broken.run_next_task()) == expected.rows[0]
-    resumed.load_state(round_trip(broken.state(), tmp_path))
-    erase(tmp_path / "checkpoint")
-    assert [repeatable(resumed.run_next_task()) for _ in resumed.tasks[1:2]] == expected.rows[1:2]
-    assert_same(resumed.state(), expected.state(resumed.tasks_done))
-    assert torch.equal(state, torch.get_rng_state())
+    check_resuming(trial(method), lambda: make(method, HYPERPARAMETERS[method]), tmp_path)
 
 
 @pytest.mark.parametrize("method", SEQUENTIAL)
@@ -142,19 +124,6 @@ def test_resumes_the_last_task_bit_for_bit(method: str, trial: Trials, make: Run
     erase(checkpoint)
     assert run(resumed) == expected.rows[2:]
     assert torch.equal(resumed.method.predict(x), expected.tasks[2].logits)
-
-
-def erase(checkpoint: Path) -> None:
-    """Overwrite a checkpoint that was loaded: what a method keeps is its own."""
-    for file in checkpoint.iterdir():
-        file.write_bytes(bytes(file.stat().st_size))
-
-
-def assert_same(one: State, other: State) -> None:
-    assert one.values == other.values
-    for found, wanted in ((one.tensors, other.tensors), (one.constant, other.constant)):
-        assert found.keys() == wanted.keys()
-        assert all(torch.equal(tensor, wanted[name]) for name, tensor in found.items())
 
 
 def test_same_numbers_in_a_fresh_process_without_a_cache(trial: Trials) -> None:
@@ -175,17 +144,13 @@ def test_same_numbers_in_a_fresh_process_without_a_cache(trial: Trials) -> None:
 
 @pytest.mark.parametrize("method", CASES)
 def test_predicts_every_class_seen_and_no_other(method: str, trial: Trials) -> None:
-    images = len(trial(method).sequence.benchmark.evaluation[0])
-    for task, done in zip(trial(method).sequence.tasks, trial(method).tasks, strict=True):
-        assert done.logits.shape == (images, task.classes.stop)
-        assert done.logits.isfinite().all() and not done.logits.requires_grad
+    check_predictions(trial(method))
 
 
 @pytest.mark.parametrize("method", CASES)
 def test_leaves_task_vectors_where_it_says_so(method: str, trial: Trials) -> None:
-    written = [0, *(done.artifacts for done in trial(method).tasks)]
-    for before, after in zip(written, written[1:], strict=False):
-        assert (after > before) == ENTRIES[method].capabilities.composable
+    check_vectors(trial(method))
+    assert (trial(method).tasks[0].artifacts > 0) == ENTRIES[method].capabilities.composable
 
 
 @pytest.mark.parametrize("method", CASES)
@@ -231,14 +196,7 @@ def test_a_weight_that_the_last_step_leaves_infinite_is_divergence(
 
 @pytest.mark.parametrize("method", CASES)
 def test_what_it_declares_fits_its_hyperparameters_and_rows(method: str, trial: Trials) -> None:
-    entry = ENTRIES[method]
-    defaults = {field.name: field.default for field in dataclasses.fields(entry.config)}
-    assert all(defaults[name] == value for name, value in entry.neutral_values.items())
-    common = {"task", "train/loss"}
-    for row in trial(method).rows:
-        extra = {name for name in row if name not in common and not name.startswith("test/")}
-        assert extra <= {metric.name for metric in entry.metrics}
-    assert entry.capabilities.tasks_to_peak >= 1
+    check_declarations(trial(method))
 
 
 def test_the_space_of_the_tests_own_method_fits_it() -> None:
@@ -250,7 +208,7 @@ def test_the_space_of_the_tests_own_method_fits_it() -> None:
 
 @pytest.mark.parametrize("method", CASES)
 def test_no_evaluation_image_can_be_reached_from_a_method(method: str, trial: Trials) -> None:
-    require_no_evaluation_image(trial(method).sequence, trial(method).reached)
+    check_secrecy(trial(method).sequence, trial(method).reached)
 
 
 @pytest.mark.parametrize("method", ["finetune", "joint", "ita-lora", "derpp"])
@@ -259,15 +217,7 @@ def test_no_validation_image_can_be_reached_from_a_method(method: str) -> None:
     benchmark = build_benchmark(SOURCE, "search")
     sequence = IncrementalSequence(benchmark, method, HYPERPARAMETERS[method], backbone=Backbone())
     reached, _ = watch(sequence), run(sequence)
-    require_no_evaluation_image(sequence, reached)
-
-
-def require_no_evaluation_image(sequence: IncrementalSequence, reached: list[set[bytes]]) -> None:
-    stored = set(images_of(each.images for each in sequence.benchmark.evaluation))
-    evaluation = stored | set(images_of(map(shown, sequence.benchmark.evaluation)))
-    for task, found in zip(sequence.tasks, reached, strict=True):
-        assert set(images_of([task.train.images])) <= found and not found & evaluation
-    assert stored <= set(images_of(reachable(sequence, limit=2_000_000)))  # the walk would have found them
+    check_secrecy(sequence, reached)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.support.methods.recorded import Recorded, shown
+from tausearch.testing.recording import Recorded, shown
 from tests.support.methods.small_digits import ITA, run
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.data import get_source

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import linecache
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,10 +17,17 @@ import torch
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
 from trainables.curvature import DiagonalCurvature
-from trainables.preconsolidation import Consolidation, PreconsolidationConfig, Preconsolidator, cache, provider
+from trainables.preconsolidation import (
+    Consolidation,
+    PreconsolidationConfig,
+    Preconsolidator,
+    cache,
+    consolidation,
+    provider,
+)
 from trainables.preconsolidation.mixtures import Mixture
 
-Make = Callable[..., Preconsolidator]
+Make = Callable[..., Preconsolidator[Any]]
 CONFIG = PreconsolidationConfig(lr_pre=0.03, epochs_pre=8, components=4, draws=200, fisher_passes=2)
 
 
@@ -40,7 +50,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         found.append({"task": task.index, "previous": previous, **given})
         return small(task, previous)
 
-    monkeypatch.setattr(provider, "consolidate", consolidate)
+    monkeypatch.setattr(consolidation, "consolidate", consolidate)
     monkeypatch.setattr(Backbone, "load", lambda self, device: object())
     return found
 
@@ -51,7 +61,7 @@ def make(tmp_path: Path, computed: list[dict[str, Any]]) -> Make:
     benchmark = small_digits()
     given = {
         "backbone": Backbone(),
-        "config": CONFIG,
+        "preparation": CONFIG,
         "spec": benchmark.spec,
         "fingerprint": benchmark.fingerprint,
         "purpose": "search",
@@ -99,7 +109,7 @@ def test_whatever_changes_the_numbers_is_computed_anew(
 ) -> None:
     make().task(2)
     if what in OTHER_CONFIG:
-        changed = {"config": dataclasses.replace(CONFIG, **{what: OTHER_CONFIG[what]})}
+        changed = {"preparation": dataclasses.replace(CONFIG, **{what: OTHER_CONFIG[what]})}
     elif what in CHANGES:
         changed = CHANGES[what](monkeypatch)
     else:
@@ -145,3 +155,40 @@ def test_an_entry_says_what_it_is_and_is_let_go_of(make: Make, tmp_path: Path) -
     assert {"benchmark": "digits", "purpose": "final", "seed": "3", "epochs_pre": "8"}.items() <= about["2"].items()
     made.close()
     assert not any(entry.in_use for entry in entries)
+
+
+OWN = """\
+from dataclasses import dataclass
+import torch
+@dataclass(frozen=True)
+class Own:
+    scale: float = 1.0
+    def prepare(self, task, previous, basis):
+        calls.append(task.index)
+        before = 0 if previous is None else previous
+        return {"sum": torch.tensor(before + self.scale * len(task.train) + basis.seed)}
+    def read(self, tensors, task, previous):
+        return float(tensors["sum"])
+"""
+
+
+def test_a_preparation_of_the_user_is_shared_until_its_settings_or_its_module_change(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def own(text: str, scale: float = 1.0) -> Any:
+        (tmp_path / "own_prepared.py").write_text(text)
+        monkeypatch.delitem(sys.modules, "own_prepared", raising=False)
+        linecache.clearcache()
+        module: Any = importlib.import_module("own_prepared")
+        module.calls = calls
+        return module.Own(scale)
+
+    calls: list[int] = []
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    first, again = make(preparation=own(OWN)), make(preparation=own(OWN))
+    assert [first.task(t) for t in (1, 2)] == [27, 54] and not first.hit  # 24 images and the seed 3, then their sum
+    assert again.task(2) == 54 and again.hit and calls == [1, 2]
+    assert make(preparation=own(OWN, scale=2.0)).task(1) == 51 and calls == [1, 2, 1]
+    assert make(preparation=own(OWN.replace("len(task.train)", "(1 + len(task.train))"))).task(1) == 28
+    assert make(preparation=own(OWN), cache=None).task(2) == 54 and calls == [1, 2, 1, 1, 1, 2]

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from tests.support.methods.recorded import shown
+from tausearch.testing.recording import shown
 from tests.support.methods.tiny_trials import (
     TinyBackbone,
     Weights,

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from tests.support.methods.recorded import shown
+from tausearch.testing.recording import shown
 from tests.support.methods.tiny_trials import learn, plain_training, tiny_context, tiny_tasks
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones.linearised import CLASSIFIER, Vector

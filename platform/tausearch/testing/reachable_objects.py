@@ -17,7 +17,8 @@ def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
     Modules, classes and functions' global names are not followed: from those everything can be imported. A walk that
     is longer than `limit` objects fails, because what it did not see would pass for unreachable.
     """
-    seen, queue = set(), [root]
+    seen: set[int] = set()
+    queue: list[object] = [root]
     while queue:
         assert len(seen) < limit, f"more than {limit} objects can be reached"
         item = queue.pop()

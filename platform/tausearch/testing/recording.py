@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tests.support.reachable import reachable
-from tests.support.stored_images import images_of
+from tausearch.testing.reachable_objects import reachable
+from tausearch.testing.stored_images import images_of
 from trainables.data import ImageSet, Task
 from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence

@@ -1,0 +1,138 @@
+"""The contract of methods: each check is of a finished trial, which `record` makes, or of trials made for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from tausearch.testing.benchmarks import small_digits
+from tausearch.testing.reachable_objects import reachable
+from tausearch.testing.recording import Recorded, record, shown
+from tausearch.testing.stored_images import images_of
+from trainables.backbones import Backbone
+from trainables.metrics import repeatable
+from trainables.sequence import IncrementalSequence
+from trainables.state import State, check_state, read_state, write_state
+
+
+def check_method(method: str, hyperparameters: Mapping[str, Any], *, least: float = 0.0) -> None:
+    """Check a method against the contract `trainables.methods.Method`, on six digits in three tasks.
+
+    It learns, draws from no global generator, repeats itself, resumes bit for bit, predicts the classes seen and no
+    other, reports and leaves what it declares, and reaches no image of the evaluation.
+
+    Args:
+        method: Its name, as on the command line; `tausearch.allow_code` allows a `MODULE:NAME`.
+        hyperparameters: With which it learns.
+        least: The final accuracy that it must reach, percent; chance is 17.
+
+    Raises:
+        AssertionError: If the method breaks the contract.
+    """
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        (folder / "artifacts").mkdir()
+
+        def make(**options: Any) -> IncrementalSequence:
+            given = {"backbone": Backbone(), "cache": folder / "cache", **options}
+            return IncrementalSequence(small_digits(), method, hyperparameters, **given)
+
+        trial = record(make(artifacts=folder / "artifacts"), folder)
+        check_learning(trial, least)
+        check_declarations(trial)
+        check_predictions(trial)
+        check_vectors(trial)
+        check_secrecy(trial.sequence, trial.reached)
+        check_resuming(trial, make, folder)
+
+
+def check_learning(trial: Recorded, least: float) -> None:
+    """Check the rows of a trial, that it drew nothing global, and that its final accuracy is at least `least`."""
+    assert not trial.draws, "draws from torch's global generator; make one with `trainables.randomness.make_generator`"
+    last, sequence = trial.rows[-1], trial.sequence
+    wanted = {"task", "train/loss", "test/average_accuracy", "test/final_accuracy", "test/forgetting"}
+    assert wanted <= set(last), f"the last row lacks {sorted(wanted - set(last))}"
+    by_task = [last[f"test/accuracy/task_{k}"] for k in range(1, len(sequence.benchmark.tasks) + 1)]
+    assert last["test/final_accuracy"] == last["test/average_accuracy"]
+    assert math.isclose(last["test/final_accuracy"], sum(by_task) / len(by_task))
+    assert last["test/final_accuracy"] >= least, f"final accuracy {last['test/final_accuracy']:.1f} %, not {least:g} %"
+    assert len(trial.rows) == len(sequence.tasks)
+
+
+def check_declarations(trial: Recorded) -> None:
+    """Check that neutral values are defaults, and that rows have no column that the method does not declare."""
+    entry = trial.sequence.entry
+    defaults = {field.name: field.default for field in dataclasses.fields(entry.config)}
+    assert all(defaults[name] == value for name, value in entry.neutral_values.items())
+    known = {"task", "train/loss", *(metric.name for metric in entry.metrics)}
+    for row in trial.rows:
+        extra = {name for name in row if name not in known and not name.startswith("test/")}
+        assert not extra, f"rows have metrics that are not declared: {sorted(extra)}"
+    assert entry.capabilities.tasks_to_peak >= 1
+
+
+def check_predictions(trial: Recorded) -> None:
+    """Check that logits are finite, without a graph, and of exactly the classes seen."""
+    images = len(trial.sequence.benchmark.evaluation[0])
+    for task, done in zip(trial.sequence.tasks, trial.tasks, strict=True):
+        assert done.logits.shape == (images, task.classes.stop), f"logits are {tuple(done.logits.shape)}"
+        assert done.logits.isfinite().all(), "logits are not finite"
+        assert not done.logits.requires_grad, "logits keep a graph; predict under torch.inference_mode"
+
+
+def check_vectors(trial: Recorded) -> None:
+    """Check that a composable method, and no other, leaves files after every task."""
+    written = [0, *(done.artifacts for done in trial.tasks)]
+    for before, after in zip(written, written[1:], strict=False):
+        assert (after > before) == trial.sequence.entry.capabilities.composable
+
+
+def check_secrecy(sequence: IncrementalSequence, reached: list[set[bytes]]) -> None:
+    """Check that each task's training images, and no evaluation image, could be reached; see `Recorded.reached`."""
+    stored = set(images_of(each.images for each in sequence.benchmark.evaluation))
+    evaluation = stored | set(images_of(map(shown, sequence.benchmark.evaluation)))
+    for task, found in zip(sequence.tasks, reached, strict=True):
+        assert set(images_of([task.train.images])) <= found and not found & evaluation
+    assert stored <= set(images_of(reachable(sequence, limit=2_000_000)))  # the walk would have found them
+
+
+def check_resuming(trial: Recorded, make: Callable[[], IncrementalSequence], folder: Path) -> None:
+    """Check that a second trial repeats task 1, and that a third resumes it and repeats task 2, bit for bit."""
+    before, broken, resumed = torch.get_rng_state(), make(), make()
+    assert repeatable(broken.run_next_task()) == trial.rows[0], "the first task of a second trial has another row"
+    resumed.load_state(through_checkpoint(broken.state(), folder))
+    erase(folder / "checkpoint")
+    rows = [repeatable(resumed.run_next_task()) for _ in resumed.tasks[1:2]]
+    assert rows == trial.rows[1:2], "a resumed trial has another row"
+    require_same(resumed.state(), trial.state(resumed.tasks_done))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def through_checkpoint(state: State, folder: Path) -> State:
+    """Return a state from a checkpoint and what it shares with others, as Tune's workers read it."""
+    blobs, checkpoint = folder / "blobs", folder / "checkpoint"
+    checkpoint.mkdir()
+    write_state(checkpoint, state, blobs)
+    assert check_state(checkpoint, blobs)
+    return read_state(checkpoint, blobs)
+
+
+def erase(checkpoint: Path) -> None:
+    """Overwrite a checkpoint that was loaded: what a method keeps must be its own."""
+    for file in checkpoint.iterdir():
+        file.write_bytes(bytes(file.stat().st_size))
+
+
+def require_same(one: State, other: State) -> None:
+    """Check that two states are equal bit for bit."""
+    assert one.values == other.values, "a resumed trial ends in another state: values differ"
+    for found, wanted in ((one.tensors, other.tensors), (one.constant, other.constant)):
+        assert found.keys() == wanted.keys(), "a resumed trial ends in another state: other tensors"
+        differ = [name for name, tensor in found.items() if not torch.equal(tensor, wanted[name])]
+        assert not differ, f"a resumed trial ends in another state: {', '.join(differ)} differ"

@@ -1,0 +1,53 @@
+"""The contract tests that anybody can run: a whole method of a package passes, and each break is noticed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tausearch.testing import check_method
+from tests.support.packages import install_example
+from trainables import user_code
+from trainables.user_code import allow_code
+
+FOUND, LOGITS = "        found = self.statistics(task)\n", "self.weight, self.bias)\n\n    def state"
+NOISE = "        self.bias += 0.001 * torch.randn(1, generator=GENERATOR)\n\n    @torch.no_grad()\n    def train"
+BREAKS = {
+    "learns": ("self.weight = directions", "self.weight = -directions", "final accuracy .* %, not 80 %"),
+    "draws": (FOUND, f"        torch.rand(1)\n{FOUND}", "draws from torch's global generator"),
+    "repeats": ("\n    @torch.no_grad()\n    def train", NOISE, "a resumed trial ends in another state"),
+    "resumes": ('        self.means = state.tensors["means"].to("cpu", copy=True)\n', "", "out of bounds"),
+    "copies": ('.to("cpu", copy=True)', "", "a resumed trial has another row"),
+    "columns": ("{TRAIN_LOSS: float", "{'train/more': 1.0, TRAIN_LOSS: float", r"not declared: \['train/more'\]"),
+    "graph": (LOGITS, LOGITS.replace("bias)", "bias).requires_grad_()"), "logits keep a graph"),
+}
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The module of the example's method, on the path, and forgotten afterwards."""
+    monkeypatch.setattr(user_code, "_allowed", {})
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(install_example(tmp_path))
+    yield tmp_path / "tausearch_example" / "slda.py"
+    for name in [name for name in sys.modules if name.startswith(("tausearch_example", "broken_"))]:
+        del sys.modules[name]
+
+
+def test_a_method_of_an_installed_package_passes(source: Path) -> None:
+    check_method("slda", {"shrinkage": 0.01}, least=80)  # 100 was measured
+
+
+@pytest.mark.parametrize("what", BREAKS)
+def test_each_break_of_the_contract_is_noticed(what: str, source: Path, tmp_path: Path) -> None:
+    old, new, message = BREAKS[what]
+    text = source.read_text(encoding="utf-8")
+    assert text.count(old) >= 1
+    broken = text.replace(old, new, 1).replace("\n\n@dataclass", "\n\nGENERATOR = torch.Generator()\n\n\n@dataclass", 1)
+    (tmp_path / f"broken_{what}.py").write_text(broken, encoding="utf-8")
+    allow_code(f"broken_{what}:SLDA", tmp_path)
+    with pytest.raises((AssertionError, IndexError), match=message):
+        check_method(f"broken_{what}:SLDA", {"shrinkage": 0.01}, least=80)

@@ -1,0 +1,57 @@
+"""The contract of what a method has prepared of each task before its training, and shares with other trials."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+
+from trainables.data import Task
+
+if TYPE_CHECKING:
+    from timm.models.vision_transformer import VisionTransformer
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a preparation may depend on besides the task, the result of the task before, and its own fields."""
+
+    theta_0: VisionTransformer  # on `device`, in eval mode
+    batch_size: int  # of the benchmark
+    seed: int  # of the trial
+    device: torch.device
+
+
+class Preparation(Protocol[R]):
+    """A dataclass whose fields are its settings: plain values, all of which are a part of the cache's key.
+
+    Its results are functions of these, of a `Basis` and of the training images of the tasks so far; of nothing else.
+    """
+
+    def prepare(self, task: Task, previous: R | None, basis: Basis) -> dict[str, Tensor]:
+        """Compute the tensors of a task, on the CPU; `previous` is the result of the task before, if there is one."""
+        ...
+
+    def read(self, tensors: dict[str, Tensor], task: Task, previous: R | None) -> R:
+        """Return the result of a task from its tensors, which may be mapped from a file: change none of them."""
+        ...
+
+
+def code_of(preparation: Preparation[Any]) -> dict[str, str]:
+    """Return what the cache's key says of the code: nothing of ours, whose changes raise the cache's version.
+
+    The key of a user's preparation has the text of its module, so that no entry outlives a change there. What the
+    module imports is not in the key.
+    """
+    kind = type(preparation)
+    if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return {}
+    text = inspect.getsource(sys.modules[kind.__module__])
+    return {"class": f"{kind.__module__}:{kind.__qualname__}", "text": hashlib.sha256(text.encode()).hexdigest()}
