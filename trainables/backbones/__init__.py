@@ -20,15 +20,24 @@ from torch import nn
 
 from trainables.backbones import glyph_vit
 from trainables.backbones.inputs import EMBEDDED, SMALL, AttentionKind, InputSpec, Shape, Tokens
+from trainables.backbones.own import TUNED, TUNED_SUFFIXES, OwnBackbone
 from trainables.errors import InputError
+from trainables.user_code import find, installed, is_code
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
 
-__all__ = ["EMBEDDED", "SMALL", "AttentionKind", "Backbone", "InputSpec", "Shape", "Tokens", "tuned_layers"]
-
-
-_TUNED_SUFFIXES = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc2")
+__all__ = [
+    "EMBEDDED",
+    "SMALL",
+    "AttentionKind",
+    "Backbone",
+    "InputSpec",
+    "OwnBackbone",
+    "Shape",
+    "Tokens",
+    "tuned_layers",
+]
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,9 @@ class Backbone:
     """A pre-trained ViT by name.
 
     Attributes:
-        name: `glyph_vit` (embedded) or any timm VisionTransformer, such as `vit_base_patch16_224.augreg_in21k`.
+        name: `glyph_vit` (embedded); a VisionTransformer or Eva of timm, such as `vit_base_patch16_224.augreg_in21k`,
+            or `vit_small_patch14_dinov2.lvd142m?img_size=224` for another size of images than its own; or an
+            `OwnBackbone` of the user's code, `MODULE:NAME` or the name that an installed package gives to it.
         weights: A local safetensors file to read instead of the embedded file or the hub.
     """
 
@@ -51,7 +62,9 @@ class Backbone:
     def load(
         self, device: torch.device | str = "cpu", *, tokens: Tokens = "class", attention: AttentionKind = "fused"
     ) -> VisionTransformer:
-        """Return the ViT with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to CLS features `(b, d)`.
+        """Return the network with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to features `(b, d)`.
+
+        The features are those of the class token, or what the model itself gives to its classifier.
 
         Args:
             device: The device of the network.
@@ -63,9 +76,22 @@ class Backbone:
         Raises:
             InputError: If timm knows no ViT of that name, or the weights cannot be fetched, read or fitted.
         """
-        from trainables.backbones.loading import load  # imports timm, which takes two seconds
+        from trainables.backbones.loading import load, load_own  # imports timm, which takes two seconds
 
+        if self.own is not None:
+            return load_own(self.own, self.name, self.weights, torch.device(device), attention)
         return load(self.name, self.weights, torch.device(device), tokens, attention)
+
+    @property
+    def own(self) -> OwnBackbone | None:
+        """What the user's code has under the name; None for the embedded backbone and those of timm.
+
+        Raises:
+            InputError: If it is code that is not allowed, cannot be imported or is something else.
+        """
+        if not is_code(self.name) and self.name not in installed("backbone"):
+            return None
+        return find("backbone", self.name, {}, OwnBackbone)
 
     @property
     def input(self) -> InputSpec:
@@ -76,13 +102,11 @@ class Backbone:
         """
         if self.name == EMBEDDED:
             return glyph_vit.INPUT
-        import timm  # takes two seconds to import
+        if self.own is not None:
+            return self.own.input
+        from trainables.backbones.timm_names import input_of  # imports timm, which takes two seconds
 
-        config = timm.get_pretrained_cfg(self.name) if timm.is_model(self.name) else None
-        if config is None:
-            raise InputError(f"unknown backbone {self.name!r}; allowed: {EMBEDDED} or a timm VisionTransformer")
-        channels, size, _ = config.input_size
-        return InputSpec(channels, size, tuple(config.mean), tuple(config.std))
+        return input_of(self.name)
 
     @property
     def shape(self) -> Shape:
@@ -93,6 +117,8 @@ class Backbone:
         """
         if self.name == EMBEDDED:
             return glyph_vit.SHAPE
+        if self.own is not None:
+            return self.own.shape(self.name)
         from trainables.backbones.loading import shape_of  # imports timm, which takes two seconds
 
         return shape_of(self.name)
@@ -100,7 +126,7 @@ class Backbone:
     @property
     def here(self) -> bool:
         """Whether the weights are on this machine; else they are fetched from Hugging Face's hub."""
-        if self.name == EMBEDDED or self.weights is not None:
+        if self.name == EMBEDDED or self.weights is not None or self.own is not None:
             return True
         from trainables.backbones.offered import is_here  # imports timm, which takes two seconds
 
@@ -126,12 +152,17 @@ def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
 
 
 def tuned_layers(model: nn.Module) -> dict[str, nn.Linear]:
-    """Return the linear layers that have a task vector: qkv, proj, fc1, fc2 of every block, in block order."""
+    """Return the linear layers that have a task vector: qkv, proj, fc1, fc2 of every block, in block order.
+
+    A gated MLP has two layers in place of fc1. A network of the user's code says which layers are tuned.
+
+    Raises:
+        InputError: If there is none.
+    """
+    ends = getattr(model, TUNED, TUNED_SUFFIXES)
     layers = {
-        name: layer
-        for name, layer in model.named_modules()
-        if isinstance(layer, nn.Linear) and name.endswith(_TUNED_SUFFIXES)
+        name: layer for name, layer in model.named_modules() if isinstance(layer, nn.Linear) and name.endswith(ends)
     }
     if not layers:
-        raise InputError(f"{type(model).__name__} has no layer named {', '.join(_TUNED_SUFFIXES)}")
+        raise InputError(f"{type(model).__name__} has no layer named {', '.join(ends)}")
     return layers

@@ -50,7 +50,8 @@ def read_class_token_only(model: VisionTransformer) -> None:
     """Replace the last block by a `ClassTokenBlock`, unless the model pools otherwise or has another kind of block."""
     block = model.blocks[-1]
     if (
-        model.global_pool == "token"
+        type(model) is VisionTransformer  # a distilled one reads a second token, too
+        and model.global_pool == "token"
         and type(block) is Block
         and type(block.attn) is Attention
         and block.attn.gate is None

@@ -11,38 +11,52 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import huggingface_hub
-import timm
 import torch
 from safetensors import SafetensorError
+from timm.layers import resample_abs_pos_embed
 from timm.models.vision_transformer import VisionTransformer
-from torch import nn
+from torch import Tensor, nn
 
 from trainables.backbones import glyph_vit
 from trainables.backbones.attention import write_out
 from trainables.backbones.class_token import read_class_token_only
 from trainables.backbones.few_tokens import attend_among_few
 from trainables.backbones.inputs import EMBEDDED, AttentionKind, Shape, Tokens
+from trainables.backbones.own import OwnBackbone
+from trainables.backbones.timm_names import created, skeleton
 from trainables.backbones.token_vit import reason_closed
 from trainables.errors import InputError, NotFetchedError
 from trainables.tensor_files import misfit, read_weights
 
 
-def load(
-    name: str, weights: Path | None, device: torch.device, tokens: Tokens, attention: AttentionKind
-) -> VisionTransformer:
-    """Load a backbone as `Backbone.load` says."""
+def load(name: str, weights: Path | None, device: torch.device, tokens: Tokens, attention: AttentionKind) -> nn.Module:
+    """Load a backbone of timm as `Backbone.load` says."""
     with torch.random.fork_rng(devices=[]):  # timm first fills the weights from the global generator
         if name == EMBEDDED:
-            model = glyph_vit.build()
+            model: nn.Module = glyph_vit.build()
             _load_weights(model, weights or glyph_vit.WEIGHTS)
         else:
             model = _load_timm(name, weights)
-    if tokens == "class":
-        read_class_token_only(model)
+    if isinstance(model, VisionTransformer):
+        if tokens == "class":
+            read_class_token_only(model)
+        if device.type == "cpu":
+            attend_among_few(model)
     if attention == "plain":
         write_out(model)
-    if device.type == "cpu":
-        attend_among_few(model)
+    return model.eval().to(device)
+
+
+def load_own(
+    found: OwnBackbone, name: str, weights: Path | None, device: torch.device, attention: AttentionKind
+) -> nn.Module:
+    """Load a backbone of the user's code as `Backbone.load` says."""
+    with torch.random.fork_rng(devices=[]):
+        model = found.network(name)
+    if weights is not None:
+        _load_weights(model, weights)
+    if attention == "plain":
+        write_out(model)
     return model.eval().to(device)
 
 
@@ -53,39 +67,39 @@ def shape_of(name: str) -> Shape:
     return Shape(vit.embed_dim, len(vit.blocks), parameters, reason_closed(vit))
 
 
-def skeleton(name: str) -> VisionTransformer:
-    """Build a timm ViT on the meta device: without weights, and without memory for them."""
-    if not timm.is_model(name):
-        raise InputError(f"unknown backbone {name!r}; allowed: {EMBEDDED} or a timm VisionTransformer")
-    with torch.device("meta"):
-        model = timm.create_model(name, pretrained=False, num_classes=0)
-    if not isinstance(model, VisionTransformer):
-        raise InputError(f"backbone {name!r} is a {type(model).__name__}, needs a timm VisionTransformer")
-    return model
-
-
 def _load_weights(model: nn.Module, path: Path) -> None:
     """Load a safetensors file without the classifier of the pre-training, which files from the hub have."""
     try:
-        state = {name: value for name, value in read_weights(path)[0].items() if not name.startswith("head.")}
+        state = {n: value for n, value in read_weights(path)[0].items() if not n.startswith(("head.", "head_dist."))}
     except (OSError, SafetensorError, ValueError) as error:
         raise InputError(f"weights {path}: cannot be read as safetensors ({error})") from error
+    _resample_positions(model, state)
     wanted = {name: value.shape for name, value in model.state_dict().items()}
     if problem := misfit(wanted, {name: value.shape for name, value in state.items()}):
         raise InputError(f"weights {path}: do not fit the backbone: {problem}")
     model.load_state_dict(state)
 
 
-def _load_timm(name: str, weights: Path | None) -> VisionTransformer:
+def _resample_positions(model: VisionTransformer, state: dict[str, Tensor]) -> None:
+    """Resample the position embeddings of a file to the model's size of images, as timm does with those of the hub."""
+    wanted, found = getattr(model, "pos_embed", None), state.get("pos_embed")
+    if wanted is None or found is None or found.ndim != 3 or found.shape[1] == wanted.shape[1]:
+        return
+    prefix = 0 if getattr(model, "no_embed_class", False) else model.num_prefix_tokens
+    grid = model.patch_embed.grid_size
+    state["pos_embed"] = resample_abs_pos_embed(found, grid, num_prefix_tokens=prefix)
+
+
+def _load_timm(name: str, weights: Path | None) -> nn.Module:
     skeleton(name)  # refuses an unknown or unsuitable name before a download
     if weights is not None:
-        model = timm.create_model(name, pretrained=False, num_classes=0)
+        model = created(name)
         _load_weights(model, weights)
     else:
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # hides its retries
         try:
             with _not_waiting_for_the_hub():
-                model = timm.create_model(name, pretrained=True, num_classes=0)
+                model = created(name, pretrained=True)
         except Exception as error:  # the hub's client raises many kinds; each means "no weights"
             raise NotFetchedError(
                 f"backbone {name!r}: its weights cannot be fetched ({_why(error)}); give a local file with"

@@ -1,4 +1,4 @@
-"""The available backbones: the embedded one and timm's ViTs, and whether their weights are on this machine."""
+"""The available backbones: the embedded one and those of timm, and whether their weights are on this machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from huggingface_hub import try_to_load_from_cache
 from trainables.backbones import glyph_vit
 from trainables.backbones.inputs import EMBEDDED
 
+# Run for two tasks, composed, exported and predicted by tests, with random weights; others of their kinds work alike.
+TRIED = (
+    "vit_tiny_patch16_224",
+    "deit_small_patch16_224",
+    "deit_small_distilled_patch16_224",
+    "vit_small_patch14_dinov2?img_size=224",
+    "vit_small_patch14_reg4_dinov2?img_size=224",
+    "vit_base_patch16_clip_224",
+    "vit_small_patch16_dinov3",
+    "vit_small_plus_patch16_dinov3",
+    "eva02_tiny_patch14_224",
+)
+_MODULES = ("vision_transformer", "deit", "eva")  # of timm: those whose networks we know
 _FILES = ("model.safetensors", "pytorch_model.bin")
 
 
@@ -22,21 +35,26 @@ class Offer:
     channels: int
     size: int
     here: bool  # whether its weights are on this machine; else they are fetched from Hugging Face's hub
+    tried: str | None = None  # the name, with the size of images, under which tests run its architecture
 
 
 def offers(word: str = "") -> Iterator[Offer]:
     """List the backbones whose names contain a word; the embedded one comes first."""
     if word in EMBEDDED:
         yield Offer(EMBEDDED, glyph_vit.INPUT.channels, glyph_vit.INPUT.size, True)
-    for name in timm.list_models(module="vision_transformer", pretrained=True):
+    for name in sorted({each for module in _MODULES for each in timm.list_models(module=module, pretrained=True)}):
         config = timm.get_pretrained_cfg(name)
         if word in name and config is not None:
             channels, size, _ = config.input_size
-            yield Offer(name, channels, size, is_here(name))
+            yield Offer(name, channels, size, is_here(name), _tried(name))
+
+
+def _tried(name: str) -> str | None:
+    return next((each for each in TRIED if each.partition("?")[0] == name.partition(".")[0]), None)
 
 
 def is_here(name: str) -> bool:
     """Whether the weights of a timm model lie in the cache of Hugging Face's hub."""
-    config = timm.get_pretrained_cfg(name)
+    config = timm.get_pretrained_cfg(name.partition("?")[0])
     repository = None if config is None else config.hf_hub_id
     return repository is not None and any(isinstance(try_to_load_from_cache(repository, each), str) for each in _FILES)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from trainables.backbones import Backbone, glyph_vit
 from trainables.backbones.inputs import EMBEDDED
-from trainables.backbones.loading import skeleton
+from trainables.backbones.timm_names import skeleton
 from trainables.process import threads
 
 _IMAGES = 2  # of a step; ViT-B takes seconds for more

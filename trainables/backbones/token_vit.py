@@ -165,6 +165,8 @@ def reason_closed(vit: nn.Module) -> str | None:
         return f"it is a {type(vit).__name__}, needs a timm VisionTransformer"
     if vit.cls_token is None:
         return "it has no class token"
+    if vit.global_pool != "token" or type(vit) is not VisionTransformer:
+        return "its features are not those of the class token alone"
     for k, block in enumerate(vit.blocks):
         if type(block) is not Block:
             return f"block {k} is a {type(block).__name__}, needs timm's Block (load it with tokens='all')"

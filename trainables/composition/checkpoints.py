@@ -14,6 +14,7 @@ from timm.models import save_for_hf
 from torch import Tensor, nn
 
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
+from trainables.backbones.timm_names import created, skeleton, timm_name
 from trainables.composition.merging import composed
 from trainables.composition.networks import ComposedNetwork
 from trainables.composition.pool import VectorPool
@@ -54,7 +55,14 @@ def write_timm_folder(
     tensors = _tensors(network, network.weights, head)
     model.load_state_dict(tensors, assign=True)
     config = {"label_names": list(labels)}
-    save_for_hf(model, folder, model_config=config, safe_serialization=True, data_config=_data_config(images, backbone))
+    save_for_hf(
+        model,
+        folder,
+        model_config=config,
+        model_args={} if backbone.name == EMBEDDED else timm_name(backbone.name).options,
+        safe_serialization=True,
+        data_config=_data_config(images, backbone),
+    )
     save_tensors(folder / _WEIGHTS, tensors, sealed({"format": "pt"}, tensors))  # timm's own has no digest
 
 
@@ -73,18 +81,20 @@ def read_timm_folder(folder: Path, backbone: str, classes: int, device: torch.de
         tensors, _ = read_weights(path, shapes)
     except (OSError, SafetensorError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as weights of {backbone} ({str(error).splitlines()[0]})") from error
-    model.to_empty(device=device).load_state_dict(tensors)
+    if set(dict(model.named_buffers())) - set(shapes):  # rotary positions, which no file has
+        model = created(backbone, classes).to(device)
+    else:
+        model.to_empty(device=device)
+    model.load_state_dict(tensors)
     return model.requires_grad_(False).eval()
 
 
 def _timm_skeleton(backbone: str, classes: int) -> nn.Module:
     """Build timm's model for a backbone with a classifier on the meta device: without memory for its weights."""
-    _ = Backbone(backbone).shape  # refuses other models than ViTs
-    name = _EMBEDDED_AS if backbone == EMBEDDED else backbone
-    shape: dict[str, Any] = glyph_vit.ARCHITECTURE if backbone == EMBEDDED else {}
+    if backbone != EMBEDDED:
+        return skeleton(backbone, classes)
     with torch.device("meta"):
-        model: nn.Module = timm.create_model(name, pretrained=False, num_classes=classes, **shape)
-    return model
+        return timm.create_model(_EMBEDDED_AS, pretrained=False, num_classes=classes, **glyph_vit.ARCHITECTURE)
 
 
 def _data_config(transform: Transform, backbone: Backbone) -> dict[str, Any]:
@@ -103,7 +113,10 @@ def _data_config(transform: Transform, backbone: Backbone) -> dict[str, Any]:
 
 def _tensors(network: ComposedNetwork, weights: dict[str, Tensor], head: Head) -> dict[str, Tensor]:
     """Return all tensors of a timm model with a classifier, by timm's names, as safetensors writes them."""
-    tensors = {**network.model.state_dict(), **weights, "head.weight": head[0], "head.bias": head[1]}
+    tensors = {**network.model.state_dict(), **weights}
+    for name in ("head", "head_dist"):  # a distilled model averages two classifiers of two tokens
+        if name == "head" or hasattr(network.model, name):
+            tensors |= {f"{name}.weight": head[0].clone(), f"{name}.bias": head[1].clone()}
     return {name: value.to("cpu").contiguous() for name, value in tensors.items()}
 
 

@@ -27,7 +27,8 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
-_MAY_BE_CODE = ("benchmark", "method", "algorithm", "scheduler", "rule")  # fields of requests that take `MODULE:NAME`
+# Fields of requests that take `MODULE:NAME`.
+_MAY_BE_CODE = ("benchmark", "method", "backbone", "algorithm", "scheduler", "rule")
 # The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
 # annotation is a text in this file, so that a check imports neither torch nor pydantic.
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {

@@ -115,7 +115,9 @@ DataRoot = Annotated[
 DataRootAsBefore = Annotated[
     str | None, typer.Option(help="Folder of the published datasets [default: as the search was started with].")
 ]
-Backbone = Annotated[str | None, typer.Option(help="Backbone, see `backbones` [default: the benchmark's].")]
+Backbone = Annotated[
+    str | None, typer.Option(help="Backbone, see `backbones`, or MODULE:NAME [default: the benchmark's].")
+]
 Variant = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
 SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column of a Parquet file with the labels.")]

@@ -13,7 +13,7 @@ from tausearch.models.results import Form
 from tausearch.models.sources import about_source, source_of_run
 from tausearch.presentation import as_markdown, counted
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
-from trainables.backbones import EMBEDDED
+from trainables.backbones import EMBEDDED, Backbone
 from trainables.errors import InputError
 from trainables.task_names import NamedTask
 
@@ -149,14 +149,16 @@ def _usage(about: About) -> Iterator[str]:
 def _backbone(about: About) -> Iterator[str]:
     """Yield the code that builds the backbone which an adapter is for."""
     name, weights = about.protocol.backbone, about.protocol.backbone_weights
-    hub = name != EMBEDDED and weights is None
+    hub = name != EMBEDDED and weights is None and Backbone(name).own is None
     yield from ("import peft", "import safetensors.torch")
     yield from (("import timm",) if hub else ("from trainables.backbones import Backbone",))
     if weights is not None:
         yield "from pathlib import Path"
     yield ""
     if hub:
-        yield f'backbone = timm.create_model("{name}", pretrained=True, num_classes=0).eval()'
+        architecture, _, option = name.partition("?")
+        size = f", {option}" if option else ""
+        yield f'backbone = timm.create_model("{architecture}", pretrained=True, num_classes=0{size}).eval()'
     elif weights is None:
         yield f'backbone = Backbone("{name}").load()'
     else:

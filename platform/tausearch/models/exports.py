@@ -107,6 +107,8 @@ def _problems(pools: Pools, merge: MergeConfig) -> dict[str, str]:
     if not pools.network.displaces_weights:
         linear = "a model linearised at theta_0 is no set of weights that another library could run"
         found |= {"timm": linear, "models": linear}
+    elif pools.backbone.own is not None:
+        found["timm"] = "timm has no backbone of that name"
     return found
 
 

@@ -69,14 +69,17 @@ def show_backbones(offers: Sequence[Offer], word: str) -> None:
             each.name,
             f"{each.size} x {each.size} {'grey' if each.channels == 1 else 'RGB'}",
             "embedded" if each.name == EMBEDDED else "here" if each.here else "on the hub",
+            "yes" if each.name == EMBEDDED or each.tried == each.name.partition(".")[0] else each.tried or "",
         )
         for each in offers
         if word or each.here
     ]
-    out.print(terminal_table(Table("", words("backbone", "reads", "weights"), rows)))
+    out.print(terminal_table(Table("", words("backbone", "reads", "weights", "tried as"), rows)))
     if not word:
         others = sum(not each.here for each in offers)
         out.print(f"timm offers {others} more: {tool()} backbones WORD, such as vit_base", soft_wrap=True)
         out.print(
-            "they are fetched when first used; a local file: --backbone NAME --backbone-weights FILE", soft_wrap=True
+            "they are fetched when first used; a local file: --backbone NAME --backbone-weights FILE; another size of"
+            " images: --backbone NAME?img_size=224",
+            soft_wrap=True,
         )

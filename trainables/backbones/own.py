@@ -1,0 +1,84 @@
+"""A backbone of the user's code, `MODULE:NAME`: a network, the images that it reads, and the layers that are tuned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from trainables.backbones.inputs import InputSpec, Shape
+from trainables.errors import InputError
+from trainables.user_code import called
+
+TUNED_SUFFIXES = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc1_g", "mlp.fc1_x", "mlp.fc2")
+TUNED = "tuned_layer_names"  # attribute of a network of the user: the ends of the names of the layers that are tuned
+_IMAGES = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnBackbone:
+    """What `--backbone MODULE:NAME` names.
+
+    Attributes:
+        build: Returns the network with its pre-trained weights, in eval mode: images `(b, c, h, w)` to features
+            `(b, d)`. It has d as `num_features`. It is called again in every process, and must give the same weights.
+        input: The images that it reads.
+        tuned: The ends of the names of its linear layers that have a task vector. Each is called once per forward pass,
+            with the images in its first dimension. A layer that ends in `qkv` gets three times the rank of LoRA.
+    """
+
+    build: Callable[[], nn.Module]
+    input: InputSpec
+    tuned: tuple[str, ...] = TUNED_SUFFIXES
+
+    def network(self, name: str) -> nn.Module:
+        """Return the network, marked with the layers that are tuned; `name` is for errors.
+
+        Raises:
+            InputError: If `build` fails or returns something else.
+        """
+        model = called(f"backbone {name!r}: build", self.build)
+        if not isinstance(model, nn.Module) or not isinstance(getattr(model, "num_features", None), int):
+            got = type(model).__name__
+            raise InputError(f"backbone {name!r}: build must return a torch Module with num_features, got {got}")
+        setattr(model, TUNED, self.tuned)
+        return model
+
+    def shape(self, name: str) -> Shape:
+        """Return the shape of the network, which is built and tried on two black images.
+
+        Raises:
+            InputError: If its features or its layers are not as they must be.
+        """
+        model = self.network(name).eval()
+        layers = [module for each, module in model.named_modules() if each.endswith(self.tuned)]
+        if not layers or not all(isinstance(layer, nn.Linear) for layer in layers):
+            raise InputError(f"backbone {name!r}: has no linear layer whose name ends in {', '.join(self.tuned)}")
+        features, rows = _tried(f"backbone {name!r}", model, layers, self.input)
+        wanted = (_IMAGES, int(model.num_features))  # type: ignore[arg-type]  # as `network` has checked
+        if not isinstance(features, Tensor) or tuple(features.shape) != wanted:
+            got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+            raise InputError(f"backbone {name!r}: must give features {wanted}, got {got}")
+        if not bool(torch.isfinite(features).all()):
+            raise InputError(f"backbone {name!r}: its features are not finite")
+        if rows != [_IMAGES] * len(layers):
+            raise InputError(
+                f"backbone {name!r}: each tuned layer must be called once, with the images in its first dimension"
+            )
+        parameters = sum(each.numel() for each in model.parameters())
+        return Shape(wanted[1], len(layers), parameters, "it is a network of your own")
+
+
+def _tried(what: str, model: nn.Module, layers: list[nn.Module], reads: InputSpec) -> tuple[object, list[int]]:
+    """Return the features of black images, and the first dimension of the input of each call of a layer."""
+    rows: list[int] = []
+    handles = [layer.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0]))) for layer in layers]
+    images = torch.zeros(_IMAGES, reads.channels, reads.size, reads.size)
+    try:
+        with torch.no_grad():
+            return called(what, lambda: model(images)), rows
+    finally:
+        for handle in handles:
+            handle.remove()
