@@ -17,7 +17,7 @@ from tausearch.api.final_runs import FinalRun, run_training
 from tausearch.cluster import plan_resources
 from tausearch.execution import given_checkpoint, preview_of, record_of
 from tausearch.models import Pools, VectorSource
-from tausearch.presentation import clock, counted, say_unreadable
+from tausearch.presentation import clock, command_on, counted, say_unreadable
 from tausearch.runs import (
     FinalSpec,
     Plan,
@@ -87,16 +87,29 @@ class RetrainingPlan:
 
         Raises:
             StoppedError: If a signal has stopped it.
+            InputError: If a seed has ended without a result.
         """
-        say_unreadable(*self.lines())
         if not self._tasks_left():
+            self._require_complete(self.spec, self.plan.directory)
+            say_unreadable(*self.lines())
             return self.spec.name
+        say_unreadable(*self.lines())
         with self.plan.entered() as (spec, directory):
             self._take_over(spec, directory)
             result = run_training(FinalRun(spec, self.plan.storage, directory), progress_to="stderr")
         if result.signal is not None:
             raise StoppedError(result.name, result.signal)
+        self._require_complete(spec, directory)
         return result.name
+
+    def _require_complete(self, spec: FinalSpec, directory: RunDirectory) -> None:
+        for trial in read_trials(spec, directory):
+            if trial.status != "complete" and trial.seed in self.before.by_seed:
+                raise InputError(
+                    f"--retrain-later: seed {trial.seed} of {spec.name} ended without a result ({trial.status}:"
+                    f" {trial.error}); {command_on('delete', spec.name, self.plan.storage.root)}, then the same call"
+                    " trains it anew, or leave the seed out with --seeds"
+                )
 
     def lines(self) -> Iterator[str]:
         """Return lines about what is trained, how often, and about how long it takes."""
@@ -224,6 +237,7 @@ def plan_retraining(
         "tasks": opened.source.spec.named_tasks,
         "left_out": usable.left_out,
         "with_bounds": False,
+        "measure_removability": spec.removability and entry.removability_fault(len(removal.tasks)) is None,
         "retrained": Retraining(
             run=spec.name,
             run_id=spec.id,

@@ -26,6 +26,7 @@ from tests.support.runs.composable_runs import SMALL, make_composable_run
 from tests.support.runs.letter_images import draw_letters
 from trainables.composition import VECTOR_FILE
 from trainables.data import Removal, get_source
+from trainables.errors import InputError
 from trainables.metrics import repeatable
 from trainables.state import read_state
 from trainables.trial import build_sequence
@@ -152,7 +153,26 @@ def test_tangents_are_all_trained_again_since_each_has_a_row_of_every_class(
     assert result.removal.remains[0].startswith("No part of this model was learned from images of the forgotten")
 
 
+def test_a_single_task_that_is_left_is_not_measured_without_its_vector(trainings: Trainings, tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    directory = make_composable_run(storage, "r", seeds=[0], source=get_source(f"{SMALL}?task=0,1,2&task=3,4,5"))
+    read_spec(directory).model_copy(update={"measure_removability": True}).save(directory)
+    assert retrained(storage, "task:1", name="r").weights == (1.0,) and trainings.done == [(0, 1)]
+    assert not read_spec(storage.run("r-retrained-1")).removability
+
+
 class TestTheNewRun:
+    def test_a_seed_without_a_result_ends_the_call(self, storage: Storage, trainings: Trainings) -> None:
+        retrained(storage, "task:2")
+        spec, directory = spec_of(storage)
+        failed = replace(read_trials(spec, directory)[1], status="failed", error="out of memory")
+        record_of(spec, directory).write(failed)
+        with pytest.raises(
+            InputError, match=r"seed 1 of ita-retrained-1 .* \(failed: out of memory\); .* delete ita-retr"
+        ):
+            retrained(storage, "task:2")
+        assert retrained(storage, "task:2", seeds=[0]).seeds == (0,)
+
     def test_what_is_reported_kept_and_exported(self, storage: Storage, trainings: Trainings, tmp_path: Path) -> None:
         result = retrained(storage, "task:2", export=tmp_path / "out")
         report = result.removal
