@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import arithmetic, fisher, growth, overhead, processors, scale, sharing, stages, vit_b16
+from benchmarks import arithmetic, fisher, growth, overhead, own_pictures, processors, scale, sharing, stages, vit_b16
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc, trials
 from benchmarks.choosing import measuring
@@ -33,6 +33,7 @@ BENCHMARKS = {
     "growth": growth.run,
     "processors": processors.run,
     "choosing": measuring.run,
+    "own-pictures": own_pictures.run,
     "vit-b16": vit_b16.run,
     "gpu-repeats": repeats.run,
     "gpu-systems": systems.run,

@@ -1,4 +1,4 @@
-from .reading import METHODS_WITH_SPACE, far_off, load_space, paper_benchmarks, paper_points
+from .reading import METHODS_WITH_SPACE, far_off, for_own_images, load_space, paper_benchmarks, paper_points
 from .schema import Choices, Dimension, Range, ResolvedSpace, SpaceFile
 from .values import Scalar, SpaceError, parse_assignments
 
@@ -12,6 +12,7 @@ __all__ = [
     "SpaceError",
     "SpaceFile",
     "far_off",
+    "for_own_images",
     "load_space",
     "paper_benchmarks",
     "paper_points",

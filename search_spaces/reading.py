@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from checked_input.schema import is_no_mapping, read_model
 from checked_input.text_files import TextFileError, one_line, shown
-from search_spaces.schema import DEFAULT, Range, ResolvedSpace, Scalar, SpaceFile, resolve
+from search_spaces.schema import DEFAULT, Dimension, Range, ResolvedSpace, Scalar, SpaceFile, resolve
 from search_spaces.values import SpaceError, is_number
 
 _FOLDER = Path(__file__).parent
@@ -52,6 +52,12 @@ def far_off(method: str, values: Mapping[str, Scalar], own: Path | None = None) 
     return {name: each for name, each in ranges.items() if values.get(name) and values[name] not in each}
 
 
+def for_own_images(method: str, own: Path | None = None) -> dict[str, tuple[Dimension, Dimension]]:
+    """Return the usual and the replacing dimension of each hyperparameter that the method's file has for own images."""
+    file = _file_of(method, own)
+    return {name: (file.space[name], each) for name, each in file.own_images.items() if name in file.space}
+
+
 def load_space(
     method: str,
     benchmark: str,
@@ -73,7 +79,8 @@ def load_space(
         overrides: Values fixed by the user (`--set`).
         known: The method's hyperparameters; None for the names in its own file.
         benchmarks: Benchmarks that a file may name, beside the paper's and `benchmark`; None allows any.
-        suited: Values that suit the benchmark better than the defaults that the method's file fixes.
+        suited: For the user's own images, the values that suit them better than those that the method's file fixes;
+            the ranges of `own_images` then count. None for other benchmarks.
 
     Raises:
         SpaceError: If there is no file for the method, or a file or a fixed value is wrong.
@@ -81,9 +88,10 @@ def load_space(
     usual, source = _file_of(method, own), f"{method}.yaml" if own is None else str(own)
     names = tuple(known or dict.fromkeys(name for _, name in usual.places()))
     _require_known(source, usual, names, None)
-    files = [usual.with_fixed(benchmark, suited or {})]
+    files = [usual if suited is None else usual.for_own_images(benchmark, suited)]
     if file is not None:
-        files.append(read_space_file(file))
+        theirs = read_space_file(file)
+        files.append(theirs if suited is None else theirs.for_own_images(benchmark, {}))
         source = str(file)
         allowed = None if benchmarks is None else (*dict.fromkeys([*paper_benchmarks(), *benchmarks, benchmark]),)
         _require_known(source, files[-1], names, allowed)

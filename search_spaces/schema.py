@@ -132,6 +132,7 @@ class SpaceFile(Strict):
     paper: dict[str, Point] = {}  # the paper's values, which are tried first; never for `default`
     start: dict[str, Point] = {}  # our own points, tried first where the paper has none
     fixed: dict[str, Point] = {}  # values that are not searched
+    own_images: dict[str, Dimension] = {}  # in place of those of `space` on the user's own images
 
     def first_values(self, benchmark: str) -> dict[str, Scalar]:
         """Return the first point to try on a benchmark: the paper's values, then our own."""
@@ -142,14 +143,15 @@ class SpaceFile(Strict):
         """Return the values that are not searched on a benchmark."""
         return {**self.fixed.get(DEFAULT, {}), **self.fixed.get(benchmark, {})}
 
-    def with_fixed(self, benchmark: str, values: Mapping[str, Scalar]) -> SpaceFile:
-        """Return the file with more values fixed on a benchmark; the file's own values for the benchmark win."""
-        fixed = {**values, **self.fixed.get(benchmark, {})}
-        return self.model_copy(update={"fixed": {**self.fixed, benchmark: fixed}}) if values else self
+    def for_own_images(self, benchmark: str, values: Mapping[str, Scalar]) -> SpaceFile:
+        """Return the file with the dimensions of `own_images`, and values fixed on a benchmark unless the file does."""
+        fixed = {**self.fixed, benchmark: {**values, **self.fixed.get(benchmark, {})}}
+        return self.model_copy(update={"space": {**self.space, **self.own_images}, "fixed": fixed})
 
     def places(self) -> Iterator[tuple[str, str]]:
         """Yield section and name of each hyperparameter in the file: `("fixed.digits", "lr")`."""
         yield from (("space", name) for name in self.space)
+        yield from (("own_images", name) for name in self.own_images)
         for section in ("paper", "start", "fixed"):
             for benchmark, point in getattr(self, section).items():
                 yield from ((f"{section}.{benchmark}", name) for name in point)

@@ -184,6 +184,19 @@ def test_what_suits_the_images_gives_way_to_whatever_was_said(tmp_path: Path) ->
     assert load_space("ita-lora", "digits", suited=suited).fixed == load_space("ita-lora", "digits").fixed
 
 
+def test_ranges_for_own_images_replace_the_usual_ones_there_alone(tmp_path: Path) -> None:
+    for method in ("ita-lora", "iel-lora"):
+        usual, own = load_space(method, "folder:a"), load_space(method, "folder:a", suited={})
+        assert {name for name in usual.space if usual.space[name] != own.space[name]} == {"lr"}
+        assert (usual.space["lr"].grid, own.space["lr"].grid) == ((0.0003, 0.003, 0.01), (0.0003, 0.001, 0.003))
+    mine = write(tmp_path, "own_images: {lr: {low: 0.1, high: 1, log: true, grid: [0.5]}}")
+    assert load_space("ita-lora", "folder:a", file=mine).space == load_space("ita-lora", "folder:a").space
+    found = load_space("ita-lora", "folder:a", file=mine, suited={})
+    assert found.space["lr"].grid == (0.5,) and found.start["lr"] == 0.1  # the nearest end of the range
+    with pytest.raises(SpaceError, match="own_images: unknown hyperparameter 'speed'"):
+        load_space("ita-lora", "digits", file=write(tmp_path, "own_images: {speed: {choices: [1, 2]}}"))
+
+
 def test_methods_that_do_not_run_yet_are_checked_all_the_same(tmp_path: Path) -> None:
     assert load_space("ewc", "digits", overrides={"lr": 1}).fixed == {"lr": 1}
     for text, message in (

@@ -32,8 +32,8 @@ def seconds_per_image(name: str, cpus: int) -> float:
     else:
         model, reads = skeleton(name).to_empty(device="cpu"), Backbone(name).input
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.fill_(_WEIGHT)
+        for tensor in (*model.parameters(), *model.buffers()):
+            tensor.fill_(_WEIGHT)
     images = torch.full((_IMAGES, reads.channels, reads.size, reads.size), 0.5)
     with threads(cpus):
         times = [_step(model, images)]  # the first allocates memory

@@ -56,7 +56,11 @@ def entry_of(name: str, declared: type) -> MethodEntry:
     )
 
 
-_FUNCTIONS = {"validate": ("config", "scenario"), "own_data_defaults": ("scenario", "steps")}
+_FUNCTIONS = {
+    "validate": ("config", "scenario"),
+    "own_data_defaults": ("scenario", "steps"),
+    "unsuited": ("config", "images"),
+}
 
 
 def _guarded(what: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -35,6 +35,7 @@ from trainables.metrics import VALIDATION
 from trainables.user_code import file_name
 
 DEFAULT_TRIALS = 12
+_FEW = 100  # validation images, one of which is a point or more
 
 
 def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan[SearchSpec]:
@@ -82,13 +83,14 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
     )
     trials = _trial_count(request.trials, request.algorithm, studies.grid_size(space.space, known), bool(space.space))
-    usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, trials)
     reads = backbone.input  # refuses an unknown backbone
     with faults:
         usable = opened.require("search", request.seed, reads)
     with faults:
         protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
     faults.raise_all()
+    few = opened.ref.is_own and usable.data.evaluation <= _FEW
+    usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, few, trials)
     spec = SearchSpec(
         **given,
         protocol=protocol,
@@ -134,7 +136,7 @@ def _backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
 
 def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, scenario: Scenario) -> ResolvedSpace:
     file = None if request.space is None else Path(request.space)
-    suited = entry.own_data_defaults(scenario, opened.steps_per_epoch) if opened.ref.is_own else {}
+    suited = entry.own_data_defaults(scenario, opened.steps_per_epoch) if opened.ref.is_own else None
     return studies.space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
 
 

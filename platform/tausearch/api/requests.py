@@ -172,7 +172,8 @@ class SearchRequest(NewRunRequest):
         constraint: Bounds that a configuration must keep to be chosen, such as "forgetting <= 5": on a metric of a
             trial's rows, in every row that has it, or on "seconds", the time of the whole trial.
         reevaluate: How many of the best complete trials run again before one is chosen, by its fresh runs alone;
-            0 for none. By default 3 on an embedded benchmark with its backbone and 12 trials or more, otherwise none.
+            0 for none. By default 3 of 12 trials or more on an embedded benchmark with its backbone, or on images
+            of the user's own of which at most 100 validate; otherwise none.
         reevaluate_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
         backbone: Name of the backbone; by default the benchmark's.
         backbone_weights: Local weights file of the backbone.

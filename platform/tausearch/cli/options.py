@@ -87,8 +87,8 @@ Constraint = Annotated[
 Reevaluate = Annotated[
     int | None,
     typer.Option(
-        help="Run this many of the best trials again, and choose by that; 0: none [default: 3 on embedded benchmarks"
-        " from 12 trials on, else none]."
+        help="Run this many of the best trials again, and choose by that; 0: none [default: 3 from 12"
+        " trials on, on embedded benchmarks and on few images of your own, else none]."
     ),
 ]
 ReevaluateRuns = Annotated[

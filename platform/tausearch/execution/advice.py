@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from search_spaces import for_own_images
 from tausearch.presentation import clock
 from tausearch.runs import FinalSpec, RunSpec, SearchSpec
 from trainables.backbones import EMBEDDED, SMALL, Backbone
@@ -45,7 +46,8 @@ def unsuited_to(spec: RunSpec) -> tuple[Unsuited, ...]:
     entry = get_method(spec.method)
     start = spec.start if isinstance(spec, SearchSpec) else {}
     config = entry.parse({**spec.fixed, **start})
-    return (*unsuited_pace(ref, images), *entry.unsuited(config, images), *_coarse_split(spec))
+    usual = (*unsuited_pace(ref, images), *entry.unsuited(config, images))
+    return (*usual, *_ranges(spec), *_coarse_split(spec))
 
 
 def backbone_times(spec: RunSpec, address: str | None) -> tuple[BackboneTime, ...]:
@@ -59,6 +61,8 @@ def backbone_times(spec: RunSpec, address: str | None) -> tuple[BackboneTime, ..
     if images is None or isinstance(spec, FinalSpec) or address is not None or spec.resources.gpus_per_trial:
         return ()
     if Backbone(name).own is not None:
+        return ()
+    if Backbone(name).own is not None:  # who brings a network has chosen it
         return ()
     if name != EMBEDDED and Backbone(name).shape.parameters <= Backbone(SMALL).shape.parameters:
         return ()
@@ -96,6 +100,16 @@ def _own_images(spec: RunSpec) -> OwnImages | None:
     if get_method(spec.method).capabilities.joint:
         return OwnImages((sum(data.per_task),), (sum(classes),), protocol.batch_size, protocol.epochs)
     return OwnImages(data.per_task, classes, protocol.batch_size, protocol.epochs)
+
+
+def _ranges(spec: RunSpec) -> Iterator[Unsuited]:
+    """Name the hyperparameters whose usual range the method's search space replaces on the user's own images."""
+    if not isinstance(spec, SearchSpec):
+        return
+    for name, (usual, own) in for_own_images(spec.method, get_method(spec.method).space).items():
+        if spec.space.get(name) == own:
+            reason = f"is usually searched over {usual.allowed}, which goes too far on few images"
+            yield Unsuited(name, reason, f"{own.allowed} is searched")
 
 
 def _coarse_split(spec: RunSpec) -> Iterator[Unsuited]:

@@ -60,10 +60,16 @@ def requested_reevaluation(
     return Reevaluate(best=wanted, runs=runs or (known or USUAL_REEVALUATION).runs)
 
 
-def usual_reevaluation(embedded: bool, trials: int) -> Reevaluate | None:
-    """Return the default: only with an embedded benchmark and backbone, for at most half the tasks of the search."""
+def usual_reevaluation(embedded: bool, few_images: bool, trials: int) -> Reevaluate | None:
+    """Return the default for a search of so many trials, of which it may cost at most half.
+
+    Args:
+        embedded: Whether benchmark and backbone are embedded, so that a trial takes seconds.
+        few_images: Whether so few of the user's own images judge a trial that one split chooses by luck.
+        trials: Number of trials.
+    """
     affordable = 2 * USUAL_REEVALUATION.best * USUAL_REEVALUATION.runs <= trials
-    return USUAL_REEVALUATION if embedded and affordable else None
+    return USUAL_REEVALUATION if (embedded or few_images) and affordable else None
 
 
 def require_scheduler(name: str, algorithm: str, steps: int, options: Mapping[str, Scalar]) -> None:

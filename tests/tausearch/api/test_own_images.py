@@ -13,7 +13,8 @@ import pytest
 import timm
 from PIL import Image
 
-from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, plan_training
+from search_spaces import Range
+from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, plan_training, plans
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import choose
@@ -219,7 +220,23 @@ def test_each_purpose_and_split_has_images_of_its_own_which_are_read_once(
     assert [each.data.train for each in found[:3]] == [12, 12, 16] and found[0].data.digest != found[1].data.digest
 
 
-def test_a_search_on_them_reevaluates_when_it_is_asked_to(folder: Folder, tmp_path: Path) -> None:
+def test_a_search_on_few_of_them_reevaluates_unless_it_is_asked_not_to(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     request = SearchRequest(folder(), "finetune", backbone=EMBEDDED, trials=12, storage=tmp_path / "runs")
+    plan = plan_search(request)
+    assert plan.spec.reevaluate == Reevaluate(best=3, runs=2) and plan.spec.data is not None
+    assert plan_search(replace(request, reevaluate=0)).spec.reevaluate is None
+    assert plan_search(replace(request, trials=11)).spec.reevaluate is None
+    monkeypatch.setattr(plans, "_FEW", plan.spec.data.evaluation - 1)
     assert plan_search(request).spec.reevaluate is None
-    assert plan_search(replace(request, reevaluate=3)).spec.reevaluate == Reevaluate(best=3, runs=2)
+
+
+def test_the_range_of_the_learning_rate_suits_few_of_them(folder: Folder, tmp_path: Path) -> None:
+    request = SearchRequest(folder(), "ita-lora", backbone=EMBEDDED, storage=tmp_path / "runs")
+    usual = plan_search(replace(request, benchmark="digits")).spec.space["lr"]
+    own = plan_search(request).spec.space["lr"]
+    assert isinstance(usual, Range) and isinstance(own, Range) and (usual.high, own.high) == (0.02, 0.003)
+    (tmp_path / "mine.yaml").write_text("space: {lr: {low: 0.001, high: 0.5, log: true, grid: [0.1]}}")
+    theirs = plan_search(replace(request, space=tmp_path / "mine.yaml")).spec.space["lr"]
+    assert isinstance(theirs, Range) and theirs.high == 0.5

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from search_spaces import load_space
 from tausearch.execution import preview_of
 from tausearch.execution.advice import backbone_times, unsuited_to
 from tausearch.runs import DataFacts, Plan, Reevaluate, Resources, SearchSpec, Storage
 from tests.support.runs.trials import final_spec
-from trainables.backbones import SMALL, timing
+from trainables.backbones import SMALL, Backbone, timing
 from trainables.task_names import NamedTask
 
 LARGE = "vit_base_patch16_224.augreg_in21k"
@@ -49,6 +50,16 @@ def test_settings_of_benchmark_method_and_split(own: SearchSpec) -> None:
     joint = own.model_copy(update={"method": "joint", "fixed": {}, "start": {"lr": 0.001}})
     (batch, epochs, _) = unsuited_to(joint)  # it sees the images of all tasks as one
     assert "1 step an epoch of the 36 images of a task" in batch.reason and "make 25 steps" in epochs.reason
+
+
+def test_a_range_that_the_method_replaces_on_own_images_is_named(own: SearchSpec) -> None:
+    few = load_space("ita-lora", own.benchmark, suited={}).space["lr"]
+    for lr, named in ((few, True), (own.space["lr"], False)):
+        found = [each for each in unsuited_to(own.model_copy(update={"space": {"lr": lr}})) if each.setting == "lr"]
+        assert [str(each) for each in found] == [
+            "lr is usually searched over a number from 3e-05 to 0.02, which goes too far on few images; a number from"
+            " 3e-05 to 0.003 is searched"
+        ] * named
 
 
 def test_a_final_run_has_no_validation_split_and_orders_hide_the_classes_of_tasks(own: SearchSpec) -> None:
@@ -94,12 +105,16 @@ def test_a_small_backbone_is_offered_with_the_time_of_both(
     assert (small.name, small.step, small.here) == (SMALL, pytest.approx(0.4), False)
 
 
-def test_no_backbone_is_offered_where_it_does_not_help(own: SearchSpec, timed: list[tuple[str, int]]) -> None:
+def test_no_backbone_is_offered_where_it_does_not_help(
+    own: SearchSpec, timed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     on_gpu = own.model_copy(update={"resources": Resources(gpus_per_trial=0.5)})
     small = own.model_copy(update={"protocol": own.protocol.model_copy(update={"backbone": SMALL})})
     final = final_spec(own, fixed={**own.fixed, **own.start})
     assert [backbone_times(spec, None) for spec in (on_gpu, small, final)] == [(), (), ()]
-    assert backbone_times(own, "10.0.0.1:6379") == () and timed == []
+    assert backbone_times(own, "10.0.0.1:6379") == ()
+    monkeypatch.setattr(Backbone, "own", object())  # a network of the user's code
+    assert backbone_times(own, None) == () and timed == []
 
 
 def test_the_dry_run_says_it_in_plain_lines_and_the_run_itself_does_not(own: SearchSpec, tmp_path: Any) -> None:

@@ -39,11 +39,14 @@ def test_what_is_asked_for_goes_over_what_was_known(
         requested_reevaluation(best, runs, trials, known)
 
 
-@pytest.mark.parametrize(("embedded", "trials", "usual"), [(True, 12, True), (True, 11, False), (False, 99, False)])
+@pytest.mark.parametrize(
+    ("embedded", "few", "trials", "usual"),
+    [(True, False, 12, True), (False, True, 12, True), (True, True, 11, False), (False, False, 99, False)],
+)
 def test_a_search_re_evaluates_by_default_where_that_is_at_most_half_of_it(
-    embedded: bool, trials: int, usual: bool
+    embedded: bool, few: bool, trials: int, usual: bool
 ) -> None:
-    assert usual_reevaluation(embedded, trials) == (Reevaluate(best=3, runs=2) if usual else None)
+    assert usual_reevaluation(embedded, few, trials) == (Reevaluate(best=3, runs=2) if usual else None)
 
 
 @pytest.mark.parametrize(
