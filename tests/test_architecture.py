@@ -42,7 +42,8 @@ FLOORS = [
     {"removability"},
     {"methods"},
     {"preconsolidation", "composition", "evaluation"},
-    {"data", "task_vectors", "curvature"},
+    {"curvature"},
+    {"data", "task_vectors"},
     {"backbones", "bounds", "heads", "config", "metrics", "randomness", "device", "process", "errors", "state"}
     | {"tensor_files", "precision", "task_names", "user_code"},
 ]

@@ -1,4 +1,4 @@
-"""Curvature of the loss in the weights: one contract, and the diagonal Fisher behind it.
+"""Curvature of the loss in the weights: one contract, behind it the diagonal Fisher and Kronecker factors.
 
 Not here: the strengths of the regularisers that use a curvature (`methods`), and when it is estimated
 (`preconsolidation`).
@@ -6,8 +6,29 @@ Not here: the strengths of the regularisers that use a curvature (`methods`), an
 
 from __future__ import annotations
 
+from typing import Literal
+
 from trainables.curvature.contract import Curvature, QuadraticForm
 from trainables.curvature.diagonal import DiagonalCurvature
+from trainables.curvature.factors import layer_factors
 from trainables.curvature.fisher import head_fisher, layer_fisher
+from trainables.curvature.kronecker import Factors, KroneckerCurvature
 
-__all__ = ["Curvature", "DiagonalCurvature", "QuadraticForm", "head_fisher", "layer_fisher"]
+CurvatureKind = Literal["diagonal", "kronecker"]
+KINDS: dict[CurvatureKind, type[DiagonalCurvature] | type[KroneckerCurvature]] = {
+    "diagonal": DiagonalCurvature,
+    "kronecker": KroneckerCurvature,
+}
+
+__all__ = [
+    "KINDS",
+    "Curvature",
+    "CurvatureKind",
+    "DiagonalCurvature",
+    "Factors",
+    "KroneckerCurvature",
+    "QuadraticForm",
+    "head_fisher",
+    "layer_factors",
+    "layer_fisher",
+]

@@ -20,18 +20,21 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor
 
+from trainables.task_vectors.low_rank import Matrices
+
 
 class QuadraticForm(Protocol):
     """A curvature prepared for many displacements of the same weights or stacks.
 
-    Displacements and products are lists, in the order of the stacks that `Curvature.form` was given.
+    Displacements and products are lists, in the order of the stacks that `Curvature.form` was given. A stack of
+    matrices may come as a `LowRank`.
     """
 
-    def product(self, displacements: Sequence[Tensor]) -> list[Tensor]:
-        """Return H delta in new tensors of the shapes of delta."""
+    def product(self, displacements: Sequence[Matrices]) -> Sequence[Matrices]:
+        """Return H delta in new tensors of the shapes of delta; that of a `LowRank` may be one, too."""
         ...
 
-    def value(self, displacements: Sequence[Tensor]) -> Tensor:
+    def value(self, displacements: Sequence[Matrices]) -> Tensor:
         """Return delta^T H delta, a scalar tensor `()`."""
         ...
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from trainables.task_vectors.low_rank import Matrices, dense
+
 
 @dataclass(frozen=True)
 class DiagonalCurvature:
@@ -73,13 +75,13 @@ class DiagonalForm:
 
     values: list[Tensor]
 
-    def product(self, displacements: Sequence[Tensor]) -> list[Tensor]:
+    def product(self, displacements: Sequence[Matrices]) -> list[Tensor]:
         """Return F * delta."""
-        return list(torch._foreach_mul(list(displacements), self.values))
+        return list(torch._foreach_mul([dense(delta) for delta in displacements], self.values))
 
-    def value(self, displacements: Sequence[Tensor]) -> Tensor:
+    def value(self, displacements: Sequence[Matrices]) -> Tensor:
         """Return sum F delta^2."""
-        pairs = zip(self.values, displacements, strict=True)
+        pairs = zip(self.values, map(dense, displacements), strict=True)
         return torch.stack([(value * delta * delta).sum() for value, delta in pairs]).sum()
 
     def largest_eigenvalue(self) -> float:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from trainables.curvature.contract import Curvature, QuadraticForm
+from trainables.task_vectors.low_rank import LowRank, Matrices, dense
 
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-11  # differences that pass for rounding in float64
 
@@ -34,7 +35,7 @@ def check_curvature(
         AssertionError: If a curvature breaks the contract.
     """
     one, two, three, *_ = tasks
-    before = [dense(task, shapes) for task in tasks]
+    before = [dense_matrix(task, shapes) for task in tasks]
     for task, matrix in zip(tasks, before, strict=True):
         _check_matrix(matrix, shapes)
         _check_form(task.form(), matrix, list(shapes.values()))
@@ -43,14 +44,14 @@ def check_curvature(
     _check_arithmetic(one, before[0], shapes)
     _check_sums(one, two, three, shapes)
     if sums_exactly:
-        _assert_equal(dense(one.plus(two, 0.3), shapes), before[0] + 0.3 * before[1], "plus(other, 0.3)")
+        _assert_equal(dense_matrix(one.plus(two, 0.3), shapes), before[0] + 0.3 * before[1], "plus(other, 0.3)")
     if constant_memory:
         assert _numbers(one.plus(two)) == _numbers(one), "the sum of two tasks has other tensors than one of them"
     for task, matrix in zip(tasks, before, strict=True):
-        _assert_equal(dense(task, shapes), matrix, "a curvature after its methods were called")
+        _assert_equal(dense_matrix(task, shapes), matrix, "a curvature after its methods were called")
 
 
-def dense(curvature: Curvature, shapes: Mapping[str, tuple[int, ...]]) -> Tensor:
+def dense_matrix(curvature: Curvature, shapes: Mapping[str, tuple[int, ...]]) -> Tensor:
     """Return H as a matrix `(m, m)` of all m weights, in the order of `shapes`, from products with unit vectors."""
     form, size = curvature.form(), sum(torch.Size(shape).numel() for shape in shapes.values())
     columns = [_flat(form.product(_split(unit, list(shapes.values())))) for unit in torch.eye(size).double()]
@@ -77,7 +78,7 @@ def _check_form(form: QuadraticForm, matrix: Tensor, shapes: Sequence[tuple[int,
     _assert_equal(value.detach(), flat @ matrix @ flat, "`value` and delta^T H delta")
     gradients = torch.autograd.grad(value / 2, parts)
     detached = [part.detach() for part in parts]
-    products = form.product(detached)
+    products = list(map(dense, form.product(detached)))
     assert [each.shape for each in products] == [part.shape for part in parts], "`product` changes shapes"
     for got, want in zip(products, gradients, strict=True):
         _assert_equal(got, want, "`product` and the gradient of `value` / 2")
@@ -98,13 +99,26 @@ def _check_stacks(curvature: Curvature, matrix: Tensor, shapes: Mapping[str, tup
     order = torch.cat([places[name] for names in stacks for name in names])
     stacked = [(len(names), *shape) for shape, names in alike.items()]
     _check_form(curvature.form(stacks), matrix[order][:, order], stacked)
+    _check_low_rank(curvature.form(stacks), stacked)
+
+
+def _check_low_rank(form: QuadraticForm, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Check that stacks of matrices that come as factors of rank 1 are worth their dense form."""
+    generator = torch.Generator().manual_seed(1)
+    narrow: list[Matrices] = []
+    for shape in shapes:
+        draw = torch.randn(shape, generator=generator, dtype=torch.float64)
+        narrow.append(LowRank(draw[..., :1], draw[..., :1, :]) if len(shape) == 3 else draw)
+    whole = list(map(dense, narrow))
+    _assert_equal(_flat(form.product(narrow)), _flat(form.product(whole)), "`product` of a `LowRank` and of its matrix")
+    _assert_equal(form.value(narrow), form.value(whole), "`value` of a `LowRank` and of its matrix")
 
 
 def _check_saving(curvature: Curvature, matrix: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Check that `from_tensors` takes back copies of what `tensors` gives."""
     copies = {name: value.clone().contiguous() for name, value in curvature.tensors().items()}
     again = type(curvature).from_tensors(copies)
-    assert torch.equal(dense(again, shapes), matrix), "`from_tensors` does not take back what `tensors` gives"
+    assert torch.equal(dense_matrix(again, shapes), matrix), "`from_tensors` does not take back what `tensors` gives"
 
 
 def _check_arithmetic(curvature: Curvature, matrix: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -121,7 +135,7 @@ def _check_arithmetic(curvature: Curvature, matrix: Tensor, shapes: Mapping[str,
         ("shifted(0.5).scaled(3)", curvature.shifted(0.5).scaled(3.0), 3 * matrix + 1.5 * identity),
         ("to(cpu)", curvature.to(cpu), matrix),
     ):
-        _assert_equal(dense(got, shapes), want, what)
+        _assert_equal(dense_matrix(got, shapes), want, what)
         if float(want.abs().max()):
             _check_form(got.form(), want, list(shapes.values()))
 
@@ -129,11 +143,11 @@ def _check_arithmetic(curvature: Curvature, matrix: Tensor, shapes: Mapping[str,
 def _check_sums(one: Curvature, two: Curvature, three: Curvature, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Check that sums do not depend on the order of tasks and add equal tasks exactly."""
     left, right = one.plus(two).plus(three), three.plus(two).plus(one)
-    _assert_equal(dense(left, shapes), dense(right, shapes), "sums of tasks in another order")
-    _assert_equal(dense(one.plus(one), shapes), 2 * dense(one, shapes), "the sum of a task with itself")
-    _check_matrix(dense(left, shapes), shapes)
-    _check_form(left.form(), dense(left, shapes), list(shapes.values()))
-    _check_saving(left, dense(left, shapes), shapes)
+    _assert_equal(dense_matrix(left, shapes), dense_matrix(right, shapes), "sums of tasks in another order")
+    _assert_equal(dense_matrix(one.plus(one), shapes), 2 * dense_matrix(one, shapes), "the sum of a task with itself")
+    _check_matrix(dense_matrix(left, shapes), shapes)
+    _check_form(left.form(), dense_matrix(left, shapes), list(shapes.values()))
+    _check_saving(left, dense_matrix(left, shapes), shapes)
 
 
 def _numbers(curvature: Curvature) -> int:
@@ -145,8 +159,8 @@ def _split(flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
     return [part.reshape(shape) for part, shape in zip(flat.split(sizes), shapes, strict=True)]
 
 
-def _flat(parts: Sequence[Tensor]) -> Tensor:
-    return torch.cat([part.flatten() for part in parts])
+def _flat(parts: Sequence[Matrices]) -> Tensor:
+    return torch.cat([dense(part).flatten() for part in parts])
 
 
 def _assert_equal(got: Tensor, want: Tensor, what: str) -> None:

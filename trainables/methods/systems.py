@@ -23,7 +23,7 @@ from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
 _COMPOSABLE = Capabilities(composable=True)
 _EULER = euler_factor("strength * max Fisher", "decoupled steps")
 _OWN_DATA: dict[str, Any] = {"own_data_defaults": own_data_probing, "unsuited": unsuited_probing}
-_NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated"}
+_NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
 
 
 def _composable(name: str, config: type, build: Callable[[Context, Any], Method]) -> MethodEntry:

@@ -7,14 +7,14 @@ data, theta_0 and `PreconsolidationConfig`, and on no hyperparameter of fine-tun
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from trainables.backbones import tuned_layers
-from trainables.curvature import Curvature, DiagonalCurvature, layer_fisher
+from trainables.curvature import KINDS, Curvature, CurvatureKind, layer_factors, layer_fisher
 from trainables.data import Task
 from trainables.heads import Head, new_head
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
@@ -38,7 +38,8 @@ class PreconsolidationConfig:
     epochs_pre: int = 3  # of linear probing
     components: int = 5  # K, number of Gaussians per class
     draws: int = 256  # N, number of features drawn per class for alignment and for the head's Fisher
-    fisher_passes: int | None = 8  # backward passes per batch of the Fisher; None: the exact one; 0: no Fisher
+    fisher_passes: int | None = 8  # backward passes per batch of the curvature; None: the exact one; 0: no curvature
+    curvature: CurvatureKind = field(default="diagonal", metadata={"newer": True})  # of the tuned weights
 
     def prepare(self, task: Task, previous: Consolidation | None, basis: Basis) -> dict[str, Tensor]:
         """Return the tensors of a task's pre-consolidation."""
@@ -63,7 +64,7 @@ class PreconsolidationConfig:
         head, classes = (tensors["head/weight"], tensors["head/bias"]), range(len(tensors["head/weight"]))
         mixtures = tuple(Mixture(*(tensors[f"mixture/{c}/{part}"] for part in _MIXTURE_PARTS)) for c in classes)
         parts = {name.removeprefix("fisher/"): part for name, part in tensors.items() if name.startswith("fisher/")}
-        curvature, examples = DiagonalCurvature.from_tensors(parts), int(tensors["examples"])
+        curvature, examples = KINDS[self.curvature].from_tensors(parts), int(tensors["examples"])
         return Consolidation(task.index, head, mixtures, curvature, examples, Consolidation.shorten(previous))
 
 
@@ -120,7 +121,7 @@ def consolidate(
         mixtures = previous.mixtures + mixtures
         rows = (torch.cat([previous.head[0], rows[0]]), torch.cat([previous.head[1], rows[1]]))
     head = align(rows, list(mixtures), t, config.draws, device, make_generator(seed, "align", t))
-    curvature, examples = _curvature(task, head, backbone, config.fisher_passes, seed, device)
+    curvature, examples = _curvature(task, head, backbone, config, seed, device)
     if previous is not None:
         curvature = curvature.plus(previous.curvature)
         examples += previous.examples
@@ -128,18 +129,19 @@ def consolidate(
 
 
 def _curvature(
-    task: Task, head: Head, backbone: VisionTransformer, passes: int | None, seed: int, device: torch.device
+    task: Task, head: Head, backbone: VisionTransformer, config: PreconsolidationConfig, seed: int, device: torch.device
 ) -> tuple[Curvature, int]:
-    """Return the task's Fisher on the CPU, summed over its examples, and their number; of no weight for 0 passes."""
-    if passes == 0:
-        return DiagonalCurvature({}), 0
+    """Return the task's curvature on the CPU, summed over examples, and their number; of no weight for 0 passes."""
+    if config.fisher_passes == 0:
+        return KINDS[config.curvature]({}), 0
     augmentation = make_generator(seed, "fisher", task.index)
-    total, examples = layer_fisher(
+    estimate = layer_factors if config.curvature == "kronecker" else layer_fisher
+    total, examples = estimate(
         backbone,
         tuned_layers(backbone),
         _on(device, head),
         (batch.x for batch in task.train.batches(FISHER_BATCH, augmentation, shuffle=False, device=device)),
-        passes=passes,
+        passes=config.fisher_passes,
         generator=make_generator(seed, "fisher-signs", task.index),
     )
     return total.to(torch.device("cpu")), examples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, is_dataclass
+from dataclasses import KW_ONLY, MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Generic
@@ -97,5 +97,7 @@ class Preconsolidator(Generic[R]):
 
 
 def _settings(preparation: Preparation[Any]) -> dict[str, Any]:
+    """Return the settings by name; a newer one at its default is left out, so that older entries stay valid."""
     assert is_dataclass(preparation), "so its contract says"
-    return asdict(preparation)
+    newer = {each.name: each.default for each in fields(preparation) if each.metadata.get("newer")}
+    return {name: value for name, value in asdict(preparation).items() if newer.get(name, MISSING) != value}

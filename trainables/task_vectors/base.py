@@ -12,6 +12,8 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from trainables.task_vectors.low_rank import Matrices
+
 Parametrisation = Literal["full", "lora", "ia3", "tangent"]
 
 
@@ -50,11 +52,11 @@ class TaskVectors(Protocol):
         """Return tau of one tuned weight as a matrix `(out, in)`, without scale; differentiable."""
         ...
 
-    def dense_stack(self, k: int) -> Tensor:
-        """Return the dense tau of the L weights of `stacks[k]`, `(L, out, in)`; read only."""
+    def displacement(self, k: int) -> Matrices:
+        """Return tau of the L weights of `stacks[k]`, `(L, out, in)`; read only."""
         ...
 
-    def vjp(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+    def vjp(self, k: int, gradient: Matrices) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the parameters' gradients, in closed form, from d/d tau of `stacks[k]`, `(L, out, in)`."""
         ...
 

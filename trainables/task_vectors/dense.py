@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from trainables.backbones import tuned_layers
 from trainables.task_vectors.base import Parametrisation
+from trainables.task_vectors.low_rank import Matrices, dense
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
@@ -104,16 +105,16 @@ class DenseTaskVectors:
         """Return tau of one tuned weight, `(out, in)`, without scale; differentiable."""
         return self.layers[name].tau()
 
-    def dense_stack(self, k: int) -> Tensor:
+    def displacement(self, k: int) -> Tensor:
         """Return the dense tau of the weights of `stacks[k]`, `(1, out, in)`."""
         (name,) = self.stacks[k]
         return self.dense(name)[None]
 
-    def vjp(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
+    def vjp(self, k: int, gradient: Matrices) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the parameter's gradient from d/d tau of `stacks[k]`, `(1, out, in)`."""
         (name,) = self.stacks[k]
         layer = self.layers[name]
-        return [(layer.learned, self.gradient_of(gradient[0], layer.theta_0))]
+        return [(layer.learned, self.gradient_of(dense(gradient)[0], layer.theta_0))]
 
     def parameters_of(self, name: str) -> dict[str, Tensor]:
         """Return the part of tau on one tuned weight; see `TaskVectors`."""

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from trainables.backbones import tuned_layers
 from trainables.task_vectors.base import Parametrisation
+from trainables.task_vectors.low_rank import LowRank, Matrices
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
@@ -176,13 +177,15 @@ class LoRATaskVectors:
         """Return tau of one tuned weight, `(out, in)`, without scale; differentiable."""
         return lora_tau(*self.factors(name))
 
-    def dense_stack(self, k: int) -> Tensor:
-        """Return the dense tau of the weights of `stacks[k]`, `(L, out, in)`."""
-        return self._stacks[k].b @ self._stacks[k].a
+    def displacement(self, k: int) -> LowRank:
+        """Return the factors of tau of the L weights of `stacks[k]`."""
+        return LowRank(self._stacks[k].b, self._stacks[k].a)
 
-    def vjp(self, k: int, gradient: Tensor) -> list[tuple[nn.Parameter, Tensor]]:
-        """Return gA = B^T g and gB = g A^T from g = d/d tau of `stacks[k]`."""
+    def vjp(self, k: int, gradient: Matrices) -> list[tuple[nn.Parameter, Tensor]]:
+        """Return gA = B^T g and gB = g A^T from g = d/d tau of `stacks[k]`; a `LowRank` is not made dense."""
         a, b = self._stacks[k].a, self._stacks[k].b
+        if isinstance(gradient, LowRank):
+            return [(a, (b.mT @ gradient.left) @ gradient.right), (b, gradient.left @ (gradient.right @ a.mT))]
         return [(a, b.mT @ gradient), (b, gradient @ a.mT)]
 
     def parameters_of(self, name: str) -> dict[str, Tensor]:

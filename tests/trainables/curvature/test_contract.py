@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainables.curvature import DiagonalCurvature
+from trainables.curvature import DiagonalCurvature, Factors, KroneckerCurvature
 from trainables.curvature.diagonal import DiagonalForm
 from trainables.curvature.testing import check_curvature
 
@@ -26,6 +26,28 @@ def diagonals(kind: type[DiagonalCurvature] = DiagonalCurvature) -> list[Diagona
 
 def test_the_diagonal_keeps_the_contract() -> None:
     check_curvature(diagonals(), SHAPES)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_kronecker_factors_keep_the_contract(apart: bool) -> None:
+    generator = torch.Generator().manual_seed(6)
+    shapes = {name: shape for name, shape in SHAPES.items() if len(shape) == 2}
+
+    def factor(size: int) -> Tensor:
+        root = torch.randn(1, size, size - 1, generator=generator, dtype=torch.float64)
+        return root @ root.mT
+
+    tasks = [
+        KroneckerCurvature({name: Factors(factor(i), factor(o)) for name, (o, i) in shapes.items()}, apart=apart)
+        for _ in range(3)
+    ]
+    check_curvature(tasks, shapes, sums_exactly=apart, constant_memory=not apart)
+    if not apart:
+        with pytest.raises(AssertionError, match="plus"):
+            check_curvature(tasks, shapes)  # averages are not exact
+    else:
+        with pytest.raises(AssertionError, match="other tensors"):
+            check_curvature(tasks, shapes)
 
 
 class Replaced(DiagonalCurvature):

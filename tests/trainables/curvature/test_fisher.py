@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import tuned_layers
 from trainables.backbones.class_token import read_class_token_only
-from trainables.curvature import fisher as fisher_module
 from trainables.curvature import layer_fisher
+from trainables.curvature import passes as passes_module
 from trainables.curvature.softmax_hessian import hessian_square_root
 from trainables.heads import Head
 
@@ -139,6 +139,6 @@ def test_error_of_eight_passes_at_100_classes(scale: float, largest: float, gene
 def test_chunks_that_bound_memory_change_nothing(images: Tensor, head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_tiny_vit()
     whole, _ = exact(model, head, [images])
-    monkeypatch.setattr(fisher_module, "CHUNK_BYTES", {"cpu": 1})
+    monkeypatch.setattr(passes_module, "CHUNK_BYTES", {"cpu": 1})
     for name, value in exact(model, head, [images])[0].items():
         torch.testing.assert_close(value, whole[name], rtol=1e-10, atol=1e-12)

@@ -29,9 +29,9 @@ Trials = Callable[[str, dict[str, Any]], Recorded]
 def test_probing_and_fisher_are_as_they_are_asked_for(method: str, given: int | str, passes: int | None) -> None:
     name = "alpha" if method.startswith("ita") else "beta"
     strengths = {each: 1.0 for each in (name, f"{name}_cls", f"{name}_cls_prior")}
-    asked = {"lr": 0.1, "lr_pre": 0.07, "epochs_pre": 5, "fisher_passes": given, **strengths}
+    asked = {"lr": 0.1, "lr_pre": 0.07, "epochs_pre": 5, "fisher_passes": given, "curvature": "kronecker", **strengths}
     config = get_method(method).parse(asked)
-    wanted = PreconsolidationConfig(lr_pre=0.07, epochs_pre=5, fisher_passes=passes)
+    wanted = PreconsolidationConfig(lr_pre=0.07, epochs_pre=5, fisher_passes=passes, curvature="kronecker")
     assert config.preconsolidation == wanted  # type: ignore[attr-defined]
 
 
@@ -54,10 +54,11 @@ def test_probing_of_own_images_is_the_papers_at_the_papers_width_and_takes_large
 def test_official_formulation_and_ablations_differ(method: str, make: Run, recorded: Trials) -> None:
     base = COMPOSABLE[method]
     losses = {recorded(method, base).rows[1]["train/loss"]}
-    for setting in ({"formulation": "official"}, {"regularise": "head"}, {"regularise": "none"}):
+    others = ({"formulation": "official"}, {"regularise": "head"}, {"regularise": "none"}, {"curvature": "kronecker"})
+    for setting in others:
         sequence = make(method, {**base, **setting})
         losses.add([sequence.run_next_task() for _ in range(2)][1]["train/loss"])
-    assert len(losses) == 4
+    assert len(losses) == 5
 
 
 @pytest.mark.parametrize("method", ["ita-lora", "ita-fft", "iel-ia3"])

@@ -10,7 +10,7 @@ from trainables.backbones import Backbone
 from trainables.methods import METHODS, Capabilities, Scenario
 
 VECTORS = Capabilities(composable=True)
-COMPOSABLE = {"regularise": "all", "formulation": "paper", "heads": "concatenated"}
+COMPOSABLE = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
 LOCAL = {"cross_entropy": "local"}
 EULER = ("train/euler_factor",)
 PROBED = ("lr_pre", "epochs_pre")

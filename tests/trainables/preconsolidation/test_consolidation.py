@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
+from trainables.curvature import Factors, KroneckerCurvature
 from trainables.preconsolidation import Consolidation, PreconsolidationConfig, consolidation
 from trainables.preconsolidation.consolidation import consolidate
 from trainables.preconsolidation.mixtures import Mixture
@@ -37,10 +39,14 @@ def test_alignment_draws_every_class_anew_in_every_epoch_and_leaves_the_start(mo
     assert torch.equal(start[0], 0.01 * torch.ones(2, 3)) and not torch.equal(weight, start[0])
 
 
-def consolidated(seed: int, passes: int | None = 1) -> Consolidation:
-    config = PreconsolidationConfig(lr_pre=0.2, epochs_pre=2, components=3, draws=7, fisher_passes=passes)
-    task, backbone = small_digits().tasks[0], Backbone().load()
-    return consolidate(task, None, backbone=backbone, config=config, batch_size=5, seed=seed, device=CPU)
+CONFIG = PreconsolidationConfig(lr_pre=0.2, epochs_pre=2, components=3, draws=7, fisher_passes=1)
+
+
+def consolidated(
+    seed: int, config: PreconsolidationConfig = CONFIG, t: int = 1, previous: Consolidation | None = None
+) -> Consolidation:
+    task, backbone = small_digits().tasks[t - 1], Backbone().load()
+    return consolidate(task, previous, backbone=backbone, config=config, batch_size=5, seed=seed, device=CPU)
 
 
 def test_the_stages_come_in_the_order_of_the_algorithm_and_are_given_their_hyperparameters(
@@ -64,6 +70,26 @@ def test_the_stages_come_in_the_order_of_the_algorithm_and_are_given_their_hyper
     assert (epochs, lr) == (2, 0.2) and [len(labels) for _, labels in draw()] == [5, 5, 5, 5, 4]
 
 
+def test_the_curvature_is_of_the_kind_that_is_asked_for_and_adds_up_over_tasks() -> None:
+    config = replace(CONFIG, curvature="kronecker")
+    one = consolidated(0, config)
+    two, alone = consolidated(0, config, 2, one), consolidated(0, config, 2, replace(one, curvature=nothing_of(one)))
+    assert isinstance(two.curvature, KroneckerCurvature) and (two.examples, two.curvature.tasks) == (48, 2)
+    for name, factors in one.curvature.factors.items():  # type: ignore[attr-defined]
+        sums, new = two.curvature.factors[name], alone.curvature.factors[name]  # type: ignore[attr-defined]
+        torch.testing.assert_close(sums.inputs, factors.inputs + new.inputs)
+        torch.testing.assert_close(sums.outputs, (factors.outputs + 2 * new.outputs) / 2)
+    none = consolidated(0, replace(config, fisher_passes=0))
+    assert none.curvature == KroneckerCurvature({}) and none.examples == 0
+
+
+def nothing_of(one: Consolidation) -> KroneckerCurvature:
+    """A curvature of zeros in the place of the first task's."""
+    factors = one.curvature.factors  # type: ignore[attr-defined]
+    zeros = {n: Factors(torch.zeros_like(f.inputs), torch.zeros_like(f.outputs)) for n, f in factors.items()}
+    return KroneckerCurvature(zeros)
+
+
 def test_another_seed_is_another_pre_consolidation() -> None:
     one, other = consolidated(0), consolidated(1)
     assert not torch.allclose(one.head[0], other.head[0], atol=1e-4)
@@ -72,4 +98,4 @@ def test_another_seed_is_another_pre_consolidation() -> None:
 
 @pytest.mark.parametrize(("passes", "examples"), [(None, 24), (1, 24), (0, 0)])
 def test_an_exact_fisher_is_of_all_examples_and_no_pass_of_none(passes: int | None, examples: int) -> None:
-    assert consolidated(0, passes).examples == examples
+    assert consolidated(0, replace(CONFIG, fisher_passes=passes)).examples == examples

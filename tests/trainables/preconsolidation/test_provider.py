@@ -16,7 +16,7 @@ import torch
 
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
-from trainables.curvature import DiagonalCurvature
+from trainables.curvature import DiagonalCurvature, Factors, KroneckerCurvature
 from trainables.preconsolidation import (
     Consolidation,
     PreconsolidationConfig,
@@ -48,7 +48,9 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
     def consolidate(task: Any, previous: Consolidation | None, **given: Any) -> Consolidation:
         found.append({"task": task.index, "previous": previous, **given})
-        return small(task, previous)
+        result = small(task, previous)
+        other = given["config"].curvature == "kronecker"
+        return dataclasses.replace(result, curvature=KroneckerCurvature({})) if other else result
 
     monkeypatch.setattr(consolidation, "consolidate", consolidate)
     monkeypatch.setattr(Backbone, "load", lambda self, device: object())
@@ -100,7 +102,14 @@ CHANGES: dict[str, Callable[[pytest.MonkeyPatch], dict[str, Any]]] = {
 }
 
 
-OTHER_CONFIG = {"lr_pre": 0.02, "epochs_pre": 4, "components": 6, "draws": 255, "fisher_passes": None}
+OTHER_CONFIG = {
+    "lr_pre": 0.02,
+    "epochs_pre": 4,
+    "components": 6,
+    "draws": 255,
+    "fisher_passes": None,
+    "curvature": "kronecker",
+}
 
 
 @pytest.mark.parametrize("what", [*CHANGES, *OTHER_CONFIG, "torch", "timm", "scikit-learn"])
@@ -117,6 +126,36 @@ def test_whatever_changes_the_numbers_is_computed_anew(
         monkeypatch.setattr(provider, "version", lambda name: "99" if name == what else original(name))
     make(**changed).task(2)
     assert tasks(computed) == [1, 2, 1, 2]
+
+
+def test_kronecker_factors_come_back_from_the_cache(
+    make: Make, computed: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = torch.rand(1, 3, 3)
+    curvature = KroneckerCurvature(
+        {"w": Factors(draw, 2 * draw), "v": Factors(3 * draw, 4 * draw)}, shift=0.5, tasks=2.0
+    )
+    monkeypatch.setattr(
+        consolidation,
+        "consolidate",
+        lambda task, previous, **given: dataclasses.replace(small(task, previous), curvature=curvature),
+    )
+    config = dataclasses.replace(CONFIG, curvature="kronecker")
+    make(preparation=config).task(1)
+    again = make(preparation=config)
+    got = again.task(1).curvature
+    assert again.hit and isinstance(got, KroneckerCurvature) and (got.shift, got.tasks, got.apart) == (0.5, 2.0, False)
+    assert got.tensors().keys() == curvature.tensors().keys()
+    assert all(torch.equal(value, curvature.tensors()[name]) for name, value in got.tensors().items())
+
+
+def test_the_diagonal_keeps_the_keys_from_before_there_was_a_choice(
+    make: Make, computed: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digested: list[dict[str, Any]] = []
+    monkeypatch.setattr(provider, "digest", lambda parts: digested.append(dict(parts)) or "0" * 64)
+    make().task(1)
+    assert digested[0]["config"].keys() == set(OTHER_CONFIG) - {"curvature"}
 
 
 def test_all_fields_of_the_config_are_tried_above() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.support.tiny_vit import make_tiny_vit
-from trainables.curvature import DiagonalCurvature
+from trainables.curvature import Curvature, DiagonalCurvature, Factors, KroneckerCurvature
 from trainables.methods.composable.penalty import Coefficients, LayerPenalty
 from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors, lora
 
@@ -78,12 +78,37 @@ def test_forward_uses_base_plus_scaled_dense_tau(
     torch.testing.assert_close(vectors.model(images), explicit(base, images))
 
 
+def diagonal(vectors: TaskVectors, generator: torch.Generator) -> tuple[Curvature, dict[str, Tensor]]:
+    """Random diagonals, and the dense matrices `(out * in, out * in)` that they are."""
+    fisher = {n: torch.rand(w.shape, generator=generator).double() for n, w in vectors.theta_0.items()}
+    return DiagonalCurvature(fisher), {name: torch.diag(value.flatten()) for name, value in fisher.items()}
+
+
+def kronecker(vectors: TaskVectors, generator: torch.Generator) -> tuple[Curvature, dict[str, Tensor]]:
+    """Two tasks of random factors, kept apart and with a shift, and the dense matrices that they are."""
+    tasks, dense = [], {name: 0.1 * torch.eye(w.numel()).double() for name, w in vectors.theta_0.items()}
+    for _ in range(2):
+        factors = {}
+        for name, weight in vectors.theta_0.items():
+            roots = [torch.randn(size, size, generator=generator).double() / size**0.5 for size in weight.shape]
+            outputs, inputs = (root @ root.T for root in roots)
+            factors[name] = Factors(inputs[None], outputs[None])
+            dense[name] += torch.kron(outputs, inputs)
+        tasks.append(KroneckerCurvature(factors, apart=True))
+    return tasks[0].plus(tasks[1]).shifted(0.1), dense
+
+
 @pytest.mark.parametrize("t", [1, 2, 5])
 @pytest.mark.parametrize("form", ["ita", "iel"])
+@pytest.mark.parametrize("kind", [diagonal, kronecker])
 def test_regulariser_gradients_equal_autograd(
-    vectors: TaskVectors, generator: torch.Generator, t: int, form: str
+    vectors: TaskVectors,
+    generator: torch.Generator,
+    t: int,
+    form: str,
+    kind: Callable[..., tuple[Curvature, dict[str, Tensor]]],
 ) -> None:
-    fisher = {n: torch.rand(w.shape, generator=generator).double() for n, w in vectors.theta_0.items()}
+    curvature, dense = kind(vectors, generator)
     past = {n: (t - 1) * torch.randn(w.shape, generator=generator).double() for n, w in vectors.theta_0.items()}
     c = (
         Coefficients(0.7)
@@ -92,16 +117,13 @@ def test_regulariser_gradients_equal_autograd(
     )
     vectors.begin(1.0, generator)
     shake(vectors, 2)
-    loss = sum(
-        (
-            0.5 * c.current_strength * fisher[n] * vectors.dense(n) ** 2
-            - c.past_strength * fisher[n] * vectors.dense(n) * past[n]
-        ).sum()
-        for n in vectors.theta_0
-    )
-    expected = torch.autograd.grad(loss, vectors.parameters())  # type: ignore[arg-type]
-    penalty = LayerPenalty(DiagonalCurvature(fisher), c, past, vectors.stacks)
-    assert penalty.value(vectors) == pytest.approx(float(loss.detach()), rel=1e-10)  # type: ignore[union-attr]
+    loss = torch.zeros((), dtype=torch.float64)
+    for name, matrix in dense.items():
+        tau = vectors.dense(name).flatten()
+        loss = loss + tau @ matrix @ (0.5 * c.current_strength * tau - c.past_strength * past[name].flatten())
+    expected = torch.autograd.grad(loss, vectors.parameters())
+    penalty = LayerPenalty(curvature, c, past, vectors.stacks)
+    assert penalty.value(vectors) == pytest.approx(float(loss.detach()), rel=1e-10)
     pairs = penalty.gradients(vectors)
     assert [id(p) for p, _ in pairs] == [id(p) for p in vectors.parameters()]
     for (_, got), want in zip(pairs, expected, strict=True):

@@ -49,7 +49,7 @@ class OneMatrix:
     def __init__(self, tau: Tensor) -> None:
         self.tau = tau
 
-    def dense_stack(self, k: int) -> Tensor:
+    def displacement(self, k: int) -> Tensor:
         return self.tau[None]
 
 

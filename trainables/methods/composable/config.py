@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from trainables.curvature import CurvatureKind
 from trainables.data.few_images import OwnImages, Unsuited
 from trainables.data.sources import epochs_of
 from trainables.methods.contract import Scenario
@@ -28,6 +29,7 @@ class ComposableConfig:
     lr_pre: Positive = 0.01  # of linear probing
     epochs_pre: Count = 3  # of linear probing
     fisher_passes: PositiveCount | Literal["all"] = 8  # backward passes per batch of the Fisher; "all" is exact
+    curvature: CurvatureKind = "diagonal"  # of the tuned weights: the Fisher's diagonal, or Kronecker factors
     formulation: Formulation = "paper"  # the equations, or the authors' code where it departs from them
     regularise: Literal["all", "head", "none"] = "all"  # "head" and "none" are ablations
     heads: Literal["concatenated", "averaged"] = "concatenated"  # h_t as trained, or as in `averaged_heads`
@@ -36,7 +38,9 @@ class ComposableConfig:
     def preconsolidation(self) -> PreconsolidationConfig:
         """The hyperparameters of pre-consolidation."""
         passes = None if self.fisher_passes == "all" else self.fisher_passes
-        return PreconsolidationConfig(lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=passes)
+        return PreconsolidationConfig(
+            lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=passes, curvature=self.curvature
+        )
 
 
 def own_data_probing(scenario: Scenario, steps: int) -> dict[str, float | int]:

@@ -9,6 +9,7 @@ and differ in F and the two strengths at task t. The cost is constant in the num
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from trainables.curvature import Curvature
 from trainables.heads import Head
 from trainables.task_vectors import TaskVectors
+from trainables.task_vectors.low_rank import LowRank, Matrices, dense
 
 CLIP = 100.0  # per weight, on the regulariser's gradient; source: the authors' code
 
@@ -42,7 +44,8 @@ class LayerPenalty:
         self.pull: list[Tensor] = []
         if coefficients.past_strength:
             sums = [torch.stack([past[name] for name in names]) for names in stacks]
-            self.pull = curvature.scaled(coefficients.past_strength).form(stacks).product(sums)
+            pull = curvature.scaled(coefficients.past_strength).form(stacks).product(sums)
+            self.pull = [dense(each) for each in pull]
         self.form = curvature.scaled(coefficients.current_strength).form(stacks)
 
     def largest(self) -> float:
@@ -52,22 +55,30 @@ class LayerPenalty:
     @torch.no_grad()
     def value(self, vectors: TaskVectors) -> float:
         """Return Omega(tau_t) - Omega(0) = tau_t^T F (current_strength tau_t / 2 - past_strength sum_{s<t} tau_s)."""
-        taus = self._taus(vectors)
+        taus = [vectors.displacement(k) for k in range(len(vectors.stacks))]
         value = self.form.value(taus) / 2
         if self.pull:
-            value -= torch.stack([(pull * tau).sum() for pull, tau in zip(self.pull, taus, strict=True)]).sum()
+            value -= torch.stack([(pull * dense(tau)).sum() for pull, tau in zip(self.pull, taus, strict=True)]).sum()
         return float(value)
 
     @torch.no_grad()
     def gradients(self, vectors: TaskVectors) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the gradient of every trainable parameter of tau_t, in closed form."""
-        gradients = self.form.product(self._taus(vectors))
+        products = self.form.product([vectors.displacement(k) for k in range(len(vectors.stacks))])
+        if any(isinstance(product, LowRank) for product in products):  # without a dense difference
+            pairs = _pulled_back(vectors, products)
+            if self.pull:
+                torch._foreach_sub_(_unzipped(pairs)[1], _unzipped(_pulled_back(vectors, self.pull))[1])
+            return pairs
+        gradients = [dense(product) for product in products]
         if self.pull:
             torch._foreach_sub_(gradients, self.pull)
-        return [pair for k, gradient in enumerate(gradients) for pair in vectors.vjp(k, gradient)]
+        return _pulled_back(vectors, gradients)
 
-    def _taus(self, vectors: TaskVectors) -> list[Tensor]:
-        return [vectors.dense_stack(k) for k in range(len(vectors.stacks))]
+
+def _pulled_back(vectors: TaskVectors, gradients: Sequence[Matrices]) -> list[tuple[nn.Parameter, Tensor]]:
+    """Return the gradients of all parameters from those of the stacks."""
+    return [pair for k, gradient in enumerate(gradients) for pair in vectors.vjp(k, gradient)]
 
 
 class HeadPenalty:
@@ -85,7 +96,7 @@ class HeadPenalty:
     def gradients(self, head: list[nn.Parameter]) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the gradients of the head's weight and bias."""
         moved = [p - a for p, a in zip(head, self.anchor, strict=True)]
-        return list(zip(head, self.form.product(moved), strict=True))
+        return list(zip(head, map(dense, self.form.product(moved)), strict=True))
 
 
 @torch.no_grad()

@@ -35,6 +35,7 @@ from trainables.methods.sequential.finetune import CrossEntropyConfig, Finetune
 from trainables.methods.sequential.learner import add_to_gradients
 from trainables.randomness import make_generator
 from trainables.state import State
+from trainables.task_vectors.low_rank import dense
 
 Weights = Mapping[str, Tensor]
 Value = Callable[[Weights, Tensor, Tensor], Tensor]  # weights, image (c, h, w), label () to scalar
@@ -93,7 +94,7 @@ class EWC(Finetune):
     def add_penalty_gradients(self) -> None:
         """Add 2 epsilon Fbar (theta - theta*) to every gradient."""
         if self._form is not None:
-            pull = self._form.product(self._moved())
+            pull = [dense(each) for each in self._form.product(self._moved())]
             add_to_gradients(self.weights, dict(zip(self.weights, pull, strict=True)), 2 * self.config.epsilon)
 
     @torch.no_grad()

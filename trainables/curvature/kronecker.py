@@ -1,0 +1,178 @@
+"""The curvature with Kronecker factors: G (x) A for each weight.
+
+Notation: a weight is `(out, in)`, and so is its displacement D; S is 1, or the number of tasks that are kept apart.
+
+    H vec(D) = vec(sum_s G_s D A_s + shift D)
+
+There are two ways to add tasks up. Averages, the default, take constant memory: A is the sum of A_t, and G the mean of
+G_t over tasks. They are exact for equal tasks. Kept apart, each task has its own pair, and sums are exact.
+
+Source: the averages are those of TAK, https://arxiv.org/abs/2602.17385. It sums G_t over tasks instead, so that its
+penalty is larger by their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainables.task_vectors.low_rank import LowRank, Matrices, dense
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The factors of one weight, or of a stack of L weights.
+
+    Attributes:
+        inputs: A `(S, in, in)`; of a stack `(L, S, in, in)`.
+        outputs: G `(S, out, out)`; of a stack `(L, S, out, out)`.
+    """
+
+    inputs: Tensor
+    outputs: Tensor
+
+
+@dataclass(frozen=True)
+class KroneckerCurvature:
+    """H = sum_s G_s (x) A_s + shift I for each weight. See `Curvature`.
+
+    Attributes:
+        factors: Weight name to its factors.
+        shift: The multiple of the identity.
+        tasks: Number of tasks in the averages, each with its weight in a sum.
+        apart: Whether the factors of each task stay apart, so that sums are exact and memory grows with the tasks.
+    """
+
+    factors: dict[str, Factors]
+    shift: float = 0.0
+    tasks: float = 1.0
+    apart: bool = False
+
+    def plus(self, other: KroneckerCurvature, weight: float = 1.0) -> KroneckerCurvature:
+        """Return H + weight * H': exact if kept apart, else with averaged factors."""
+        tasks = self.tasks + weight * other.tasks
+
+        def joined(own: Factors, new: Factors) -> Factors:
+            if self.apart:
+                return Factors(torch.cat([own.inputs, weight * new.inputs]), torch.cat([own.outputs, new.outputs]))
+            outputs = (self.tasks * own.outputs + weight * other.tasks * new.outputs) / tasks
+            return Factors(torch.add(own.inputs, new.inputs, alpha=weight), outputs)
+
+        factors = {name: joined(own, other.factors[name]) for name, own in self.factors.items()}
+        return replace(self, factors=factors, shift=self.shift + weight * other.shift, tasks=tasks)
+
+    def scaled(self, factor: float) -> KroneckerCurvature:
+        """Return factor * H."""
+        return self._each(lambda f: Factors(factor * f.inputs, f.outputs), factor * self.shift)
+
+    def mean_over(self, examples: int) -> KroneckerCurvature:
+        """Return H / examples."""
+        return self._each(lambda f: Factors(f.inputs / examples, f.outputs), self.shift / examples)
+
+    def shifted(self, amount: float) -> KroneckerCurvature:
+        """Return H + amount * I."""
+        return replace(self, shift=self.shift + amount)
+
+    def to(self, device: torch.device) -> KroneckerCurvature:
+        """Return H on a device."""
+        return self._each(lambda f: Factors(f.inputs.to(device), f.outputs.to(device)), self.shift)
+
+    def form(self, stacks: Sequence[tuple[str, ...]] | None = None) -> KroneckerForm:
+        """Return H as a quadratic form; see `Curvature.form`."""
+        if stacks is None:
+            return KroneckerForm(list(self.factors.values()), self.shift)
+        return KroneckerForm([_stacked([self.factors[name] for name in names]) for names in stacks], self.shift)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the factors by `A/<weight>` and `G/<weight>`, and the numbers."""
+        numbers = {"shift": self.shift, "tasks": self.tasks, "apart": float(self.apart)}
+        return {
+            **{name: torch.tensor(value, dtype=torch.float64) for name, value in numbers.items()},
+            **{f"A/{name}": each.inputs for name, each in self.factors.items()},
+            **{f"G/{name}": each.outputs for name, each in self.factors.items()},
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> KroneckerCurvature:
+        """Return the curvature that `tensors` describes."""
+        names = [name.removeprefix("A/") for name in tensors if name.startswith("A/")]
+        factors = {name: Factors(tensors[f"A/{name}"], tensors[f"G/{name}"]) for name in names}
+        return cls(factors, float(tensors["shift"]), float(tensors["tasks"]), bool(tensors["apart"]))
+
+    def _each(self, change: Callable[[Factors], Factors], shift: float) -> KroneckerCurvature:
+        return replace(self, factors={name: change(each) for name, each in self.factors.items()}, shift=shift)
+
+
+def _stacked(factors: list[Factors]) -> Factors:
+    if len(factors) == 1:  # needs no copy
+        return Factors(factors[0].inputs[None], factors[0].outputs[None])
+    return Factors(torch.stack([each.inputs for each in factors]), torch.stack([each.outputs for each in factors]))
+
+
+@dataclass(frozen=True)
+class KroneckerForm:
+    """A curvature with Kronecker factors as a quadratic form; see `QuadraticForm`.
+
+    Attributes:
+        factors: Of each stack.
+        shift: The multiple of the identity.
+    """
+
+    factors: list[Factors]
+    shift: float
+
+    def product(self, displacements: Sequence[Matrices]) -> list[Matrices]:
+        """Return sum_s G_s D A_s + shift D; the product of a `LowRank` is one, of S or S + 1 times its rank."""
+        return [self._product(each, delta) for each, delta in zip(self.factors, displacements, strict=True)]
+
+    def _product(self, factors: Factors, delta: Matrices) -> Matrices:
+        if isinstance(delta, LowRank):
+            return self._narrow_product(factors, delta)
+        found = (factors.outputs @ delta.unsqueeze(-3) @ factors.inputs).sum(-3)
+        return found.add_(delta, alpha=self.shift) if self.shift else found
+
+    def _narrow_product(self, factors: Factors, delta: LowRank) -> LowRank:
+        left = (factors.outputs @ delta.left.unsqueeze(-3)).transpose(-3, -2).flatten(-2)  # [..., out, S r]
+        right = (delta.right.unsqueeze(-3) @ factors.inputs).flatten(-3, -2)  # [..., S r, in]
+        if self.shift:
+            left = torch.cat([left, self.shift * delta.left], dim=-1)
+            right = torch.cat([right, delta.right], dim=-2)
+        return LowRank(left, right)
+
+    def value(self, displacements: Sequence[Matrices]) -> Tensor:
+        """Return sum D * (H D)."""
+        pairs = zip(displacements, self.product(displacements), strict=True)
+        return torch.stack([(dense(delta) * dense(product)).sum() for delta, product in pairs]).sum()
+
+    def largest_eigenvalue(self) -> float:
+        """Return the largest eigenvalue: of one pair the product of both factors' own, plus the shift."""
+        pairs = [
+            pair
+            for each in self.factors
+            for pair in zip(*(part.reshape(-1, *part.shape[-3:]) for part in (each.inputs, each.outputs)), strict=True)
+        ]
+        return max(_largest(inputs, outputs) for inputs, outputs in pairs) + self.shift
+
+
+def _largest(inputs: Tensor, outputs: Tensor) -> float:
+    """Return the largest eigenvalue of sum_s G_s (x) A_s, from A `(S, in, in)` and G `(S, out, out)` of one weight."""
+    if len(inputs) == 1:
+        return float(torch.linalg.eigvalsh(inputs[0])[-1] * torch.linalg.eigvalsh(outputs[0])[-1])
+    from scipy.sparse.linalg import LinearOperator, eigsh  # few need it
+
+    a, g = inputs.double().cpu(), outputs.double().cpu()
+    shape = (g.shape[-1], a.shape[-1])
+    size = shape[0] * shape[1]
+
+    def multiply(flat: Any) -> Any:
+        return (g @ torch.as_tensor(flat).reshape(shape) @ a).sum(0).flatten().numpy()
+
+    start = np.random.default_rng(0).standard_normal(size)
+    return float(
+        eigsh(LinearOperator((size, size), multiply, dtype=np.float64), k=1, v0=start, return_eigenvectors=False)[0]
+    )
