@@ -91,7 +91,10 @@ def test_results_are_told_over_all_and_order_by_order(
     about = ("f", directory.path, trials, None, False, directory.log_file, "sqlite://", None)
     show_final(FinalResult(*about, summary=results["summary"], results_file=directory.results_file), spec, "")
     out = capsys.readouterr().out
-    assert "class order 4          61.00 ± 1.41 % over 2 seeds" in out and "│           5 │    1 │ complete │" in out
+    assert (
+        "class order 4                       61.00 ± 1.41 % over 2 seeds" in out
+        and "│           5 │    1 │ complete │" in out
+    )
 
 
 def test_the_papers_order_is_another_experiment(storage: Storage) -> None:

@@ -22,7 +22,6 @@ from tests.support.command_line import Command
 from tests.support.imports import ROOT
 from trainables import user_code
 from trainables.backbones import EMBEDDED, Backbone
-from trainables.backbones.loading import timm as timm_of_loading
 from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 
@@ -55,7 +54,7 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError("the hub is out of reach")
         return original(*arguments, pretrained=False, **options)
 
-    monkeypatch.setattr(timm_of_loading, "create_model", create)
+    monkeypatch.setattr(timm, "create_model", create)
 
 
 def wanted(text: str, tmp_path: Path, **options: object) -> SearchRequest:

@@ -15,7 +15,7 @@ from tausearch.campaigns.driver import _driver, _headlines, _result
 from tausearch.campaigns.status import CellStanding, CellState
 from tausearch.cluster import resources
 from tausearch.execution import Interrupt
-from tausearch.runs import Resources, RunResult
+from tausearch.runs import Resources, RunResult, RunSpec
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
 from trainables.trial import Trial
@@ -35,10 +35,11 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     request = CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs", **asked)  # type: ignore[arg-type]
     monkeypatch.setattr(driver_module, "read_by_trials", lambda spec: ["/data", f"/{spec.method}"])
     monkeypatch.setattr(driver_module, "code_words", lambda *benchmarks: f" --allow-code {'+'.join(benchmarks)}")
+    monkeypatch.setattr(RunSpec, "code", property(lambda spec: (f"m:{spec.method}",)))
     driver = _driver(plan_campaign(request), Trial)
     assert {name: getattr(driver, name) for name in asked} == asked
     assert driver.read == ["/data", "/finetune", "/ewc"]
-    runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code digits+digits"
+    runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code m:finetune+m:finetune+m:ewc+m:ewc"
     assert driver.resume_command.endswith(f" campaign run {tmp_path / 't.yaml'} {runs} {code}")
 
 

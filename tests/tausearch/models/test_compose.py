@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from tausearch import compose, edit, load_model
 from tausearch.models import UNLEARNING_MODES, CompositionResult, read_compositions, read_edit
-from tausearch.runs import Record, RunDirectory, Storage, read_spec
+from tausearch.runs import FinalSpec, Record, RunDirectory, SearchSpec, Storage, read_spec
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
 from trainables import user_code
@@ -367,7 +367,7 @@ class TestForeignVectors:
         self.refused(copy, "iel and ita cannot be composed: their benchmark is", "ita:1,2", "iel:3")
 
     def test_a_search_leaves_none(self, copy: Storage) -> None:
-        final = ("seeds", "source", "tuned_on", "overrides")
+        final = FinalSpec.model_fields.keys() - SearchSpec.model_fields.keys()
         then = yaml.safe_load(copy.run("ita").spec_file.read_text(encoding="utf-8"))
         spec = {key: value for key, value in then.items() if key not in final} | {"purpose": "search"}
         copy.run("ita").spec_file.write_text(json.dumps(spec), encoding="utf-8")

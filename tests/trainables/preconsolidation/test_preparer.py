@@ -37,7 +37,7 @@ def test_who_wants_nothing_hits_and_misses_nothing(preparer: Preparer) -> None:
 
 def test_each_has_its_own_config_and_all_are_let_go_of(preparer: Preparer, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[float] = []
-    monkeypatch.setattr(Preconsolidator, "close", lambda self: closed.append(self.config.lr_pre))
+    monkeypatch.setattr(Preconsolidator, "close", lambda self: closed.append(self.preparation.lr_pre))
     preparer.close()
     assert closed == [0.01, 0.02]
     for each in preparer.providers:
