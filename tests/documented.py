@@ -54,8 +54,8 @@ class Command:
 
 def _named_files() -> Iterator[tuple[str, str]]:
     """Name and text of the blocks about the user's own code that begin with the name of their file."""
-    text = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
-    for _, block in _BLOCK.findall(text):
+    texts = ((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("extend.md", "which-algorithm.md"))
+    for _, block in _BLOCK.findall("\n".join(texts)):
         if named := re.match(r"# (\w+\.(?:py|yaml))\n", block):
             yield named[1], block
 
