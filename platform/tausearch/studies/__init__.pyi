@@ -12,6 +12,7 @@ from .options import (
     require_scheduler,
     usual_reevaluation,
 )
+from .rebuilt_sampler import RebuiltSampler
 from .recorded_trials import RecordedTrials
 from .replays import DEFAULT_SEEDS, Comparison, Outcome, Replay, replay, replays_of
 from .schedulers import FIRST_STOP, pruner_named
@@ -31,6 +32,7 @@ __all__ = [
     "FixedSearcher",
     "OptunaSearcher",
     "Outcome",
+    "RebuiltSampler",
     "RecordedTrials",
     "Replay",
     "SearchStudy",

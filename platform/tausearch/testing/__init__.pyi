@@ -1,4 +1,17 @@
+from .backbones import check_backbone
 from .benchmarks import small_digits
+from .callbacks import check_callback
+from .curvatures import check_curvature
 from .methods import check_method
+from .rules import check_rule
+from .samplers import check_sampler
 
-__all__ = ["check_method", "small_digits"]
+__all__ = [
+    "check_backbone",
+    "check_callback",
+    "check_curvature",
+    "check_method",
+    "check_rule",
+    "check_sampler",
+    "small_digits",
+]

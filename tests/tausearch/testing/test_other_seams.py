@@ -1,0 +1,187 @@
+"""The contract tests of samplers, rules and backbones: they accept the example package, and notice what breaks."""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tausearch.api import SearchRequest, plan_search
+from tausearch.studies import algorithm_named, pruner_named
+from tausearch.testing import check_backbone, check_rule, check_sampler
+from tests.support.packages import install_example
+from trainables.backbones import Backbone, InputSpec, OwnBackbone
+from trainables.composition import RULES, Merging, Parameter, choose_rule
+from trainables.composition.chosen_rules import rule_called
+
+
+@pytest.fixture(scope="module", autouse=True)
+def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The example package, installed for these tests."""
+    site = install_example(tmp_path_factory.mktemp("site"))
+    sys.path.insert(0, str(site))
+    yield site
+    sys.path.remove(str(site))
+    for name in [each for each in sys.modules if each.startswith("tausearch_example")]:
+        del sys.modules[name]
+
+
+def annealing() -> Any:
+    return algorithm_named("annealing").sampler(5)
+
+
+def test_a_search_is_planned_with_all_that_the_package_brings(tmp_path: Path) -> None:
+    request = SearchRequest(
+        "digits",
+        "finetune",
+        algorithm="annealing",
+        sampler_options={"cooling": 0.5},
+        scheduler="far-behind",
+        pruner_options={"points": 5},
+        backbone="mixer",
+        storage=tmp_path / "runs",
+    )
+    spec = plan_search(request).spec
+    assert (spec.algorithm, spec.scheduler, spec.protocol.backbone) == ("annealing", "far-behind", "mixer")
+    assert spec.code == ()  # the user installed it: no permission is needed
+    assert choose_rule("largest", {}).parameters == {"share": 0.2}
+    sampler: Any = algorithm_named("annealing", {"cooling": 0.5}).sampler(1)
+    pruner: Any = pruner_named("far-behind", {"points": 5})
+    assert (sampler.cooling, pruner.points) == (0.5, 5)
+
+
+def test_the_package_keeps_the_contracts() -> None:
+    check_sampler(annealing)
+    check_rule(lambda: rule_called("largest"))
+    own = Backbone("mixer").own
+    assert own is not None
+    check_backbone(own)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_our_rules_keep_the_contract(name: str) -> None:
+    check_rule(RULES[name])
+
+
+def _unseeded() -> Any:
+    sampler = annealing()
+    sampler.random = random.Random()
+    return sampler
+
+
+_NUMBERS = count()
+
+
+def _forgetful() -> Any:
+    """Its last draws depend on which of this process's samplers it is."""
+    sampler = annealing()
+    told: list[int] = []
+    own = next(_NUMBERS)
+    ask = sampler.sample_independent
+
+    def sample(study: Any, trial: Any, name: str, distribution: Any) -> Any:
+        told.append(trial.number)
+        value = ask(study, trial, name, distribution)
+        return value if len(told) < 2 * 12 else distribution.low + 1e-6 * own
+
+    sampler.sample_independent = sample
+    return sampler
+
+
+def _constant() -> Any:
+    sampler = annealing()
+    sampler.sample_independent = lambda study, trial, name, distribution: distribution.low
+    return sampler
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (_unseeded, "its draws need a seed"),
+        (_forgetful, "proposes other points after a kill"),
+        (_constant, "proposes the same point again and again"),
+    ],
+)
+def test_a_broken_sampler_is_noticed(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_sampler(make)
+
+
+class Sum:
+    """A rule that a test breaks."""
+
+    parameters = {"factor": Parameter(1, low=0, high=2)}
+
+    def __init__(self, merge: Callable[[Merging], Any]) -> None:
+        self.merge = merge
+
+
+def _sum(merging: Merging) -> dict[str, Any]:
+    pairs = list(zip(merging.taus, merging.weights, strict=True))
+    return {name: sum(weight * tau[name] for tau, weight in pairs) for name in merging.names}
+
+
+def _changing(merging: Merging) -> dict[str, Any]:
+    found = _sum(merging)
+    merging.taus[0][merging.names[0]].mul_(1.0).add_(0.0)
+    merging.taus[-1][merging.names[0]].zero_()
+    return {name: torch.zeros_like(value) for name, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("merge", "words"),
+    [
+        (lambda merging: dict(list(_sum(merging).items())[:1]), "must return"),
+        (lambda merging: {n: value.T for n, value in _sum(merging).items()}, "must return"),
+        (
+            lambda merging: {n: value / (merging.parameters["factor"] - 2) for n, value in _sum(merging).items()},
+            "finite",
+        ),
+        (lambda merging: {n: torch.rand_like(value) for n, value in _sum(merging).items()}, "global generator"),
+        (
+            lambda merging: {n: value + id(object()) * random.random() for n, value in _sum(merging).items()},
+            "asked again",
+        ),
+        (_changing, "changes the task vectors"),
+    ],
+)
+def test_a_broken_rule_is_noticed(merge: Callable[[Merging], Any], words: str) -> None:
+    check_rule(lambda: Sum(_sum))
+    with pytest.raises(AssertionError, match=re.escape(words)):
+        check_rule(lambda: Sum(merge))
+
+
+class Normed(nn.Module):
+    """The features of an image depend on those of the others."""
+
+    num_features = 4
+
+    def __init__(self, std: float) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 4)
+        nn.init.normal_(self.first.weight, std=std, generator=torch.Generator().manual_seed(1))
+        nn.init.zeros_(self.first.bias)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.first(images[:, 0]).mean(1)
+        return found - found.mean(0)
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: Normed(1.0), "the features of an image depend on others"),
+        (lambda: Normed(random.random()), "build gives other weights each time, as in 'first.weight'"),
+    ],
+)
+def test_a_broken_backbone_is_noticed(build: Callable[[], nn.Module], words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_backbone(OwnBackbone(build=build, input=InputSpec(1, 8, (0.5,), (0.5,)), tuned=("first",)))
