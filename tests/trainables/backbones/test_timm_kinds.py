@@ -49,6 +49,9 @@ def with_weights(name: str, folder: Path) -> Backbone:
     model = created(name)
     for layer in tuned_layers(model).values():
         torch.nn.init.normal_(layer.weight, std=0.05)
+    for part, value in model.named_parameters():
+        if part.endswith((".gamma", ".gamma_1", ".gamma_2")):
+            torch.nn.init.ones_(value)  # layer scale begins near zero, and would hide what a task vector does
     save_file(model.state_dict(), folder / "weights.safetensors")
     return Backbone(name, folder / "weights.safetensors")
 
