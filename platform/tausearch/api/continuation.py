@@ -33,7 +33,7 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
     with runs.driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), request)
         spec.save(directory)
-        how = (request.address, request.time_budget, request.progress_to, callbacks)
+        how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
         if spec.purpose == "search":
             return run_search(SearchRun(spec, root, directory), *how)
         return run_training(FinalRun(spec, root, directory), *how)

@@ -70,7 +70,7 @@ def train_with(request: TrainRequest) -> FinalResult:
     plan = plan_training(request)
     with plan.entered() as (spec, directory):
         run = FinalRun(spec, plan.storage, directory)
-        return run_training(run, request.address, progress_to=request.progress_to, callbacks=callbacks)
+        return run_training(run, request.address, None, request.progress_to, callbacks, request.resume_options)
 
 
 train = with_fields_of(TrainRequest, train_with)
@@ -99,6 +99,7 @@ def run_training(
     time_budget: float | None = None,
     progress_to: Stream = "stdout",
     callbacks: Sequence[Callback] = (),
+    resume_options: str = "",
 ) -> FinalResult:
     """Drive a final run, and its bounds if it asks for them, until all is over or stopped.
 
@@ -115,6 +116,7 @@ def run_training(
         time_budget=time_budget,
         progress_to=progress_to,
         callbacks=callbacks,
+        resume_options=resume_options,
         after=bounds_after(run, open_bound),
     )
     results_file = run.directory.results_file if run.directory.results_file.exists() else None

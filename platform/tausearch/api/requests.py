@@ -13,6 +13,7 @@ from checked_input import bounds
 from checked_input.bounds import Bounds
 from checked_input.text_files import shown
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
+from tausearch.tracking import tracking_words
 from trainables.errors import InputError
 from trainables.user_code import allow_typed
 
@@ -125,6 +126,11 @@ class DriveRequest(CheckedRequest):
     tracking_uri: str | None = None
     address: str | None = None
     progress_to: Literal["stdout", "stderr"] = "stdout"
+
+    @property
+    def resume_options(self) -> str:
+        """The options of callbacks and trackers for the command that continues the runs."""
+        return tracking_words(self.callbacks, self.tracking, self.tracking_uri)
 
 
 @dataclass(frozen=True, kw_only=True)

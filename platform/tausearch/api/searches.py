@@ -96,7 +96,8 @@ def search_with(request: SearchRequest) -> SearchResult:
         print(line, file=out, flush=True)
     with plan.entered() as (spec, directory):
         run = SearchRun(spec, plan.storage, directory)
-        return run_search(run, request.address, request.time_budget, request.progress_to, callbacks)
+        how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
+        return run_search(run, *how)
 
 
 search = with_fields_of(SearchRequest, search_with)
@@ -136,6 +137,7 @@ def run_search(
     time_budget: float | None = None,
     progress_to: Stream = "stdout",
     callbacks: Sequence[Callback] = (),
+    resume_options: str = "",
     trainable: type[Trainable] = Trial,
 ) -> SearchResult:
     """Drive a search, and its bounds if it asks for them, until all is over or stopped.
@@ -154,6 +156,7 @@ def run_search(
         progress_to=progress_to,
         trainable=trainable,
         callbacks=callbacks,
+        resume_options=resume_options,
         after=bounds_after(run, open_bound),
     )
     file = run.directory.best_file if run.directory.best_file.exists() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -32,7 +33,7 @@ from tausearch.runs import (
     remove_empty,
     require_space,
 )
-from tausearch.tracking import callbacks_of
+from tausearch.tracking import Callback, callbacks_of
 from trainables.errors import InputError
 from trainables.trial import Trial
 
@@ -73,19 +74,22 @@ def campaign_with(request: CampaignRequest) -> CampaignResult:
         SpaceError: Before any work, if a search space is wrong.
         StorageError: If the storage became full or went away; the same command continues the campaign.
     """
-    request = replace(request, callbacks=callbacks_of(request.callbacks))
-    return run_campaign(plan_campaign(request))
+    callbacks = callbacks_of(request.callbacks)
+    return run_campaign(plan_campaign(request), callbacks=callbacks)
 
 
 campaign = with_fields_of(CampaignRequest, campaign_with)
 
 
-def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> CampaignResult:
+def run_campaign(
+    plan: CampaignPlan, trainable: type[Trainable] = Trial, callbacks: Sequence[Callback] = ()
+) -> CampaignResult:
     """Run a planned campaign; it continues where the records of its runs end.
 
     Args:
         plan: The plan of the campaign.
         trainable: The class that runs a trial; benchmarks give one that computes nothing.
+        callbacks: They are told what happens.
 
     Returns:
         The state of its cells, and the files that were written.
@@ -95,7 +99,7 @@ def run_campaign(plan: CampaignPlan, trainable: type[Trainable] = Trial) -> Camp
         StorageError: If the storage became full or went away; the same command continues the campaign.
     """
     with _held(plan), _timed(plan.directory):
-        return _run(plan, trainable)
+        return _run(plan, trainable, callbacks)
 
 
 @contextmanager
@@ -131,7 +135,7 @@ def _timed(directory: CampaignDirectory) -> Iterator[None]:
             file.write(json.dumps({"started": started.isoformat(timespec="seconds"), "seconds": seconds}) + "\n")
 
 
-def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
+def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Callback]) -> CampaignResult:
     driver = _driver(plan, trainable)
     with driver.session(CampaignDisplay) as session:
         display = session.display
@@ -139,7 +143,6 @@ def _run(plan: CampaignPlan, trainable: type[Trainable]) -> CampaignResult:
         display.show(cells)
         for line in _headlines(plan):
             display.say(line)
-        callbacks = callbacks_of(plan.request.callbacks)
         queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow, callbacks)
         driver.run(queue, session)
         return _result(plan, cells, queue.results, session.interrupt, driver.resume_command)
@@ -175,6 +178,7 @@ def _result(
 def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
     request, specs = plan.request, [spec for cell in plan.cells for spec in cell.specs]
     code = code_words(*(name for spec in specs for name in spec.code))
+    command = f"{tool()} campaign run {shlex.quote(str(request.file))}{storage_words(plan.storage.root)}"
     return Driver(
         home=plan.directory,
         resources=Resources(
@@ -182,7 +186,7 @@ def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
             gpus_per_trial=max(spec.resources.gpus_per_trial for spec in specs),
         ),
         read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
-        resume_command=f"{tool()} campaign run {request.file}{storage_words(plan.storage.root)}{code}",
+        resume_command=f"{command}{code}{request.resume_options}",
         address=request.address,
         time_budget=request.time_budget,
         max_concurrent_trials=request.max_concurrent_trials,

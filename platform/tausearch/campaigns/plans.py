@@ -124,7 +124,8 @@ class CampaignPlan:
     def kept(self) -> CampaignCells:
         """The cells to write to the campaign's folder."""
         cells = tuple(each.runs for each in self.cells)
-        return CampaignCells(campaign=self.name, file=str(self.request.file), cells=cells)
+        request = self.request
+        return CampaignCells(campaign=self.name, file=str(request.file), cells=cells, tracking=request.tracking)
 
     def require_all(self) -> None:
         """Raise an `InputError` with a line for each fault of a cell; one of several cells is said once."""
@@ -163,7 +164,10 @@ def preview_campaign(request: CampaignRequest) -> CampaignPlan:
     file = read_campaign(request.file)
     storage = open_storage(request.storage, write=False)
     directory = storage.campaign(file.name)
-    known = {each.title: each for each in read_cells(directory).cells} if directory.exists() else {}
+    kept = read_cells(directory) if directory.exists() else None
+    known = {} if kept is None else {each.title: each for each in kept.cells}
+    if kept is not None and request.tracking is None:  # cells that have not begun are tracked like those that have
+        request = replace(request, tracking=kept.tracking)
     titles = [cell.title for cell in file.cells]
     for title in request.redo:
         if title not in titles:

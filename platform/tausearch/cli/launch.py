@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tausearch.api import ResumeRequest, SearchRequest, TrainRequest
+from tausearch.api import DriveRequest, ResumeRequest, SearchRequest, TrainRequest
 from tausearch.cli import completion, options, output
 from tausearch.cli.ending import leave
 from tausearch.cli.options import app
@@ -141,7 +141,7 @@ def search(
     if dry_run:
         _show_preview(api.preview_search_with(request), json)
     else:
-        _show_result(api.search_with(request), storage, json)
+        _show_result(api.search_with(request), request, json)
 
 
 @app.command()
@@ -175,7 +175,7 @@ def resume(
         with_bounds=with_bounds,
         progress_to=options.progress_to(json),
     )
-    _continue(request, storage, json)
+    _continue(request, json)
 
 
 @app.command()
@@ -215,7 +215,7 @@ def extend(
         with_bounds=with_bounds,
         progress_to=options.progress_to(json),
     )
-    _continue(request, storage, json)
+    _continue(request, json)
 
 
 @app.command()
@@ -279,7 +279,7 @@ def train(
     if dry_run:
         _show_preview(api.preview_train_with(request), json)
     else:
-        _show_result(api.train_with(request), storage, json)
+        _show_result(api.train_with(request), request, json)
 
 
 def _best_of(what: list[str], storage: str) -> BestFile:
@@ -302,11 +302,11 @@ def _best_of(what: list[str], storage: str) -> BestFile:
     return load_best(file)
 
 
-def _continue(request: ResumeRequest, storage: str, json: bool) -> None:
+def _continue(request: ResumeRequest, json: bool) -> None:
     say_loading()
     from tausearch import api  # torch and Ray take seconds to import
 
-    _show_result(api.resume_with(request), storage, json)
+    _show_result(api.resume_with(request), request, json)
 
 
 def _show_preview(found: Preview, json: bool) -> None:
@@ -316,12 +316,13 @@ def _show_preview(found: Preview, json: bool) -> None:
         output.show_preview(found)
 
 
-def _show_result(result: SearchResult | FinalResult, storage: str, json: bool) -> None:
+def _show_result(result: SearchResult | FinalResult, request: DriveRequest, json: bool) -> None:
     """Print the results of a run and end the command, with an error if nothing was chosen or a seed is missing."""
     from tausearch.api import SearchResult
     from tausearch.presentation import code_words, command_on, storage_words
     from tausearch.runs import read_spec
 
+    storage = request.storage
     spec = read_spec(open_storage(storage, write=False).run(result.name))
     complete = [trial.status == "complete" for trial in result.trials]
     if isinstance(result, SearchResult):
@@ -336,5 +337,5 @@ def _show_result(result: SearchResult | FinalResult, storage: str, json: bool) -
         output.show_final(result, cast("FinalSpec", spec), storage_words(storage))
     if result.out_of_time:
         succeeded = any(complete)  # all of them is not to be expected
-    resume_command = f"{command_on('resume', result.name, storage)}{code_words(*spec.code)}"
+    resume_command = f"{command_on('resume', result.name, storage)}{code_words(*spec.code)}{request.resume_options}"
     leave(result.signal, result.out_of_time, resume_command, succeeded)

@@ -170,11 +170,12 @@ def drive(
     progress_to: Stream = "stdout",
     trainable: type[Trainable] = Trial,
     callbacks: Sequence[Callback] = (),
+    resume_options: str = "",
     after: After | None = None,
 ) -> RunResult:
     """Run all trials of a single run and conclude it; see `Driver` for the other options.
 
-    The `callbacks` are told what happens.
+    The `callbacks` are told what happens. The command that continues the run has the `resume_options`.
 
     The caller holds the run's `driver_lock`, so that no other process has changed the run since it was read. The runs
     that follow it (`after`) use the same Ray; meanwhile a thread concludes the run.
@@ -192,7 +193,7 @@ def drive(
         home=run.directory,
         resources=spec.resources,
         read=read_by_trials(spec),
-        resume_command=command_on("resume", spec.name, run.storage.root) + code_words(*spec.code),
+        resume_command=command_on("resume", spec.name, run.storage.root) + code_words(*spec.code) + resume_options,
         address=address,
         time_budget=time_budget,
         max_concurrent_trials=spec.resources.max_concurrent_trials,

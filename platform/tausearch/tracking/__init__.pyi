@@ -1,4 +1,4 @@
-from .choice import TRACKERS, checked_tracking, require_installed, tracking_text
+from .choice import TRACKERS, checked_tracking, require_installed, tracking_text, tracking_words
 from .compositions import BEST_ALIAS, Version, is_registered, register_model, track_composition
 from .contract_check import check_callback
 from .delivery import PATIENCE_SECONDS, QUEUE_SIZE, Deliveries, Delivery
@@ -28,6 +28,7 @@ from .tracker import Tracker
 __all__ = [
     "callbacks_of",
     "tracking_text",
+    "tracking_words",
     "BEST_ALIAS",
     "BestFileWritten",
     "Callback",

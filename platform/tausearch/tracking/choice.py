@@ -1,13 +1,15 @@
-"""Which trackers a run has: the option `--tracking`."""
+"""Which trackers and callbacks a run has: the options `--tracking`, `--tracking-uri` and `--callback`."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import get_args
 
 from checked_input.text_files import shown
 from tausearch.runs import TrackerName
+from tausearch.tracking.secrets import without_secrets
 from trainables.errors import InputError
 
 NO_TRACKERS = "none"
@@ -46,3 +48,17 @@ def require_installed(trackers: Sequence[TrackerName]) -> None:
 def tracking_text(trackers: Sequence[TrackerName] | None) -> str | None:
     """Return the text from which `checked_tracking` reads trackers; None for None."""
     return None if trackers is None else ",".join(trackers) or NO_TRACKERS
+
+
+def tracking_words(callbacks: Sequence[object], tracking: str | None, uri: str | None) -> str:
+    """Return the options of a command for the command that continues its runs, such as ` --tracking none`.
+
+    Args:
+        callbacks: Those that have a name are repeated; an object of a Python session has none.
+        tracking: The option `--tracking`, None if it was not given.
+        uri: The option `--tracking-uri`; it is repeated without its password.
+    """
+    given = [("callback", each) for each in callbacks if isinstance(each, str)]
+    given += [("tracking", tracking)] if tracking is not None else []
+    given += [("tracking-uri", without_secrets(uri))] if uri is not None else []
+    return "".join(f" --{option} {shlex.quote(value)}" for option, value in given)

@@ -235,6 +235,7 @@ class TestFinalRun:
             "time_budget": 60.0,
             "progress_to": "stderr",
             "callbacks": [object()],
+            "resume_options": " --callback m:C",
         }
         result = final_runs.run_training(FinalRun(read_spec(directory), stopped, directory), **options)
         ((run, given),) = driven
@@ -250,8 +251,8 @@ class TestFinalRun:
         monkeypatch.setattr(continuation, "_require_unchanged", lambda spec: None)
         went_on: list[tuple[Any, ...]] = []
         monkeypatch.setattr(continuation, "run_training", lambda run, *how: went_on.append((run.spec.name, *how)))
-        resume("f", storage=stopped.root, time_budget=60.0, progress_to="stderr")
-        assert went_on == [("f", None, 60.0, "stderr", [])]
+        resume("f", storage=stopped.root, time_budget=60.0, progress_to="stderr", tracking="none")
+        assert went_on == [("f", None, 60.0, "stderr", [], " --tracking none")]
 
     @pytest.mark.parametrize(
         ("options", "words"),

@@ -37,9 +37,15 @@ def test_a_pilot_says_its_line_before_the_search_starts_where_progress_is_shown(
     monkeypatch.setattr(searches, "warm_start_lines", lambda spec: ["warm start: 1 point"])
     monkeypatch.setattr(searches, "run_search", lambda run, *how: went.append((run.spec.resources, *how)))
     searches.search(
-        "digits", "finetune", gpus_per_trial="auto", storage=tmp_path, progress_to=progress_to, time_budget=9.0
+        "digits",
+        "finetune",
+        gpus_per_trial="auto",
+        storage=tmp_path,
+        progress_to=progress_to,
+        time_budget=9.0,
+        tracking="none",
     )
-    assert went == [(Resources(gpus_per_trial=0.25), None, 9.0, progress_to, [])]
+    assert went == [(Resources(gpus_per_trial=0.25), None, 9.0, progress_to, [], " --tracking none")]
     said = "pilot: 4 trials per GPU\nwarm start: 1 point\n"
     assert tuple(capsys.readouterr()) == ((said, "") if progress_to == "stdout" else ("", said))
 

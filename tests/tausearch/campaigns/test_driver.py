@@ -32,7 +32,8 @@ def test_a_driver_needs_the_resources_of_its_largest_trials(tmp_path: Path, monk
 def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"address": "auto", "time_budget": 60.0, "max_concurrent_trials": 3, "progress_to": "stderr"}
     (tmp_path / "t.yaml").write_text(TABLE)
-    request = CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs", **asked)  # type: ignore[arg-type]
+    told = {"callbacks": ["m:C"], "tracking": "none"}
+    request = CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs", **asked, **told)  # type: ignore[arg-type]
     monkeypatch.setattr(driver_module, "read_by_trials", lambda spec: ["/data", f"/{spec.method}"])
     monkeypatch.setattr(driver_module, "code_words", lambda *benchmarks: f" --allow-code {'+'.join(benchmarks)}")
     monkeypatch.setattr(RunSpec, "code", property(lambda spec: (f"m:{spec.method}",)))
@@ -40,7 +41,8 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     assert {name: getattr(driver, name) for name in asked} == asked
     assert driver.read == ["/data", "/finetune", "/ewc"]
     runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code m:finetune+m:finetune+m:ewc+m:ewc"
-    assert driver.resume_command.endswith(f" campaign run {tmp_path / 't.yaml'} {runs} {code}")
+    told_again = "--callback m:C --tracking none"
+    assert driver.resume_command.endswith(f" campaign run {tmp_path / 't.yaml'} {runs} {code} {told_again}")
 
 
 def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(

@@ -130,6 +130,14 @@ def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Pa
         planned(tmp_path, TABLE.replace("algorithm: random", "algorithm: random, seed: 1"), trials=6)
 
 
+def test_cells_that_have_not_begun_are_tracked_like_those_that_have(tmp_path: Path) -> None:
+    started(tmp_path)
+    plan = planned(tmp_path, tracking="none")
+    assert [spec.trackers for cell in plan.cells for spec in cell.specs] == [()] * 5
+    plan.kept.save(plan.directory)
+    assert [spec.trackers for cell in planned(tmp_path).cells for spec in cell.specs] == [()] * 5
+
+
 def test_more_trials_extend_a_cell(tmp_path: Path) -> None:
     """And the re-evaluation may be that of so many trials; a cell that has not begun is not extended."""
     started(tmp_path)

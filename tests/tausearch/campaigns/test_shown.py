@@ -11,6 +11,7 @@ import pytest
 
 from tausearch.api.synchronisation import Synced
 from tausearch.campaigns import CampaignCells, CampaignStanding, CellRuns, read_standing, write_campaign_report
+from tausearch.cli.output import show_standing
 from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
@@ -68,6 +69,8 @@ def test_what_stands_in_one_line_and_in_full(
     assert err == "" and row == ["t", "stopped", "3", "0", "0"]
     _, out, _ = shown(storage, capsys, monkeypatch, "status", "t")
     assert f" campaign run {storage.root.parent}/t.yaml --storage {storage.root}\n" in out.partition("go on: ")[2]
+    show_standing(read_standing(storage, storage.campaign("t")), storage, "", "the command of its driver")
+    assert capsys.readouterr().out.endswith("\ngo on: the command of its driver\n")
     assert "t: stopped; 0/3 cells done" in out and "80.00" in out and out.count("waiting") == 2
     assert re.search(r"test % +┃ incremental +┃ forgetting", out)
     content = json.loads(shown(storage, capsys, monkeypatch, "status", "t", "--json")[1])

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from tausearch.api import FinalResult, SearchResult
+from tausearch.api import DriveRequest, FinalResult, SearchResult
 from tausearch.cli import launch
 from tausearch.cli.output import (
     search_as_dict,
@@ -210,13 +210,14 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
         _, directory = create(final_spec(spec, name="final"), Storage(tmp_path))
         result = result_of(directory, trials, summary={}, results_file=None, **stopped)
     try:
-        launch._show_result(result, str(tmp_path), json=True)
+        launch._show_result(result, DriveRequest(storage=tmp_path, callbacks=["m:C"], tracking="none"), json=True)
         ended = 0
     except SystemExit as error:
         ended = int(error.code or 0)
     out, err = capsys.readouterr()
     assert ended == code and json.loads(out)["name"] == result.name
-    assert err.startswith(said) and (not said or err.endswith(f"resume {result.name} --storage {tmp_path}\n"))
+    command = f"resume {result.name} --storage {tmp_path} --callback m:C --tracking none\n"
+    assert err.startswith(said) and (not said or err.endswith(command))
 
 
 def test_the_cache_is_listed_from_the_latest_and_summed_by_benchmark(capsys: pytest.CaptureFixture[str]) -> None:

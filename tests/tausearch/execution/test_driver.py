@@ -620,7 +620,7 @@ def left(
 
     def drive_until_it_leaves() -> tuple[list[object], str]:
         with pytest.raises(Left):
-            drive(run)
+            drive(run, resume_options=" --callback m:C")
         return ended, capfd.readouterr().out
 
     return drive_until_it_leaves
@@ -657,7 +657,7 @@ def test_a_driver_that_ray_blocks_leaves_at_once(
 
     world.tune = blocked
     ended, out = left()
-    assert ended == ["raylet", code] and said in out
+    assert ended == ["raylet", code] and said in out and out.endswith(" --callback m:C\n")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import tausearch
 from tausearch.api import SearchRequest, plan_search
-from tausearch.tracking import callbacks_of, checked_tracking, choice, require_installed, tracking_text
+from tausearch.tracking import callbacks_of, checked_tracking, choice, require_installed, tracking_text, tracking_words
 from tests.support.command_line import run
 from trainables.errors import InputError
 
@@ -66,6 +66,12 @@ def test_trackers_are_named(text: str | None, trackers: Any, monkeypatch: pytest
     monkeypatch.setattr(choice, "find_spec", lambda name: object())
     assert checked_tracking(text) == trackers
     assert checked_tracking(tracking_text(trackers)) == trackers
+
+
+def test_a_command_repeats_trackers_and_callbacks_without_passwords() -> None:
+    assert tracking_words((), None, None) == ""
+    given = tracking_words(["m:A", object(), "my tally"], "none", "postgresql://me:secret@host/db")
+    assert given == " --callback m:A --callback 'my tally' --tracking none --tracking-uri postgresql://me@host/db"
 
 
 @pytest.mark.parametrize("text", ["", "None", "wandb", "none,mlflow", "mlflow,", "mlflow tensorboard"])

@@ -42,8 +42,15 @@ _EMPHASIS: dict[str, Emphasis] = {
 }
 
 
-def show_standing(standing: CampaignStanding, root: Storage, storage_option: str) -> None:
-    """Print a campaign cell by cell; accuracies under another protocol than the others' are marked."""
+def show_standing(standing: CampaignStanding, root: Storage, storage_option: str, command: str | None = None) -> None:
+    """Print a campaign cell by cell; accuracies under another protocol than the others' are marked.
+
+    Args:
+        standing: The state of the campaign.
+        root: The storage root.
+        storage_option: The option `--storage` for a command, or nothing.
+        command: The command that continues it; by default one without callbacks, which no file has.
+    """
     out, apart = console(), set_apart(root, standing)
     done = sum(each.state == "done" for each in standing.cells)
     out.print(f"{standing.name}: {standing.state}; {done}/{len(standing.cells)} cells done")
@@ -63,12 +70,18 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
     for each in standing.failed:
         out.print(f"{each.cell.title}: {each.reason}", style="red", soft_wrap=True)
     if standing.state == "stopped":
-        code = code_words(*(name for each in standing.cells for name in (each.cell.benchmark, each.cell.method)))
-        command = f"{tool()} campaign run {shlex.quote(standing.file)}{storage_option}{code}"
-        out.print(f"go on: {command}", soft_wrap=True)
+        out.print(f"go on: {command or _command(standing, storage_option)}", soft_wrap=True)
     for benchmark, page in read_pages(standing.directory).items():
         started = f" (after: {tool()} ui{storage_option})" if page.startswith(LOCAL) else ""
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
+
+
+def _command(standing: CampaignStanding, storage_option: str) -> str:
+    """Return the command that continues a campaign."""
+    runs = [run for each in standing.cells for run in (each.search, each.final) if run is not None]
+    named = [name for each in standing.cells for name in (each.cell.benchmark, each.cell.method)]
+    code = code_words(*named, *(name for run in runs for name in run.spec.code))
+    return f"{tool()} campaign run {shlex.quote(standing.file)}{storage_option}{code}"
 
 
 def _row(each: CellStanding, *, marked: bool) -> tuple[object, ...]:
@@ -102,7 +115,7 @@ def show_standings(standings: Sequence[CampaignStanding]) -> None:
 
 def show_campaign(result: CampaignResult, root: Storage, storage_option: str) -> None:
     """Print the results of a campaign, and where they lie."""
-    show_standing(result.standing, root, storage_option)
+    show_standing(result.standing, root, storage_option, result.resume_command)
     out = console()
     for title, reason in result.failed.items():
         if title not in {each.cell.title for each in result.standing.failed}:
