@@ -1,48 +1,69 @@
-"""An installed package, which no process has but by its environment: campaign, Python, resume, Ray's workers."""
+"""An installed package, which no process has but by its environment: a campaign, a kill, Python, Ray's workers."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tausearch.runs import Record, Storage, read_spec
-from tests.support.drivers.searches import run
+import tausearch
+from tausearch.runs import Record, SearchSpec, Storage, TrialTable, read_spec
+from tausearch.studies import OptunaSearcher
+from tests.support.drivers.searches import started
 from tests.support.packages import install_example
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
 CAMPAIGN = """\
 campaign: own
-benchmarks: [digits]
+benchmarks: [stripes]
 methods: [slda]
-search: {trials: 2, reevaluate: 0}
+search: {trials: 4, reevaluate: 0, backbone: mixer, algorithm: annealing, scheduler: far-behind}
 train: {seeds: [0]}
 """
-PYTHON = """\
+KILL = """\
+import os
+import signal
+
+import psutil
 import tausearch
-found = tausearch.search("digits", "slda", trials=2, name="s", reevaluate=0, time_budget=0.5, progress_to="stderr")
-print(found.out_of_time, len([trial for trial in found.trials if trial.status == "complete"]))
+
+
+class Kill:
+    def on_event(self, event):
+        if isinstance(event, tausearch.TaskDone) and event.trial.number == 1:
+            for child in psutil.Process().children(recursive=True):
+                child.kill()
+            os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_it_is_used_like_what_comes_with_the_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(install_example(tmp_path / "site")))
+def test_all_that_a_package_brings_works_in_a_campaign_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = install_example(tmp_path / "site")
+    monkeypatch.setenv("PYTHONPATH", str(site))
     (tmp_path / "own.yaml").write_text(CAMPAIGN)
-    run("campaign", "run", "own.yaml", cwd=tmp_path)
+    (tmp_path / "killing.py").write_text(KILL)
     storage = Storage(tmp_path / "tausearch-runs")
-    (trial,) = Record(storage.run("own-digits-slda-final").record).trials()
-    assert trial.status == "complete" and trial.rows[-1]["test/final_accuracy"] > 90  # 96.4 was measured
-    assert (tmp_path / "tausearch-runs" / "campaigns" / "own" / "best" / "digits" / "slda.yaml").is_file()
-    words = [sys.executable, "-c", PYTHON]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=True)
-    assert done.stdout.split() == ["True", "0"]
-    run("resume", "s", cwd=tmp_path)
-    searched = {name: Record(storage.run(name).record).trials() for name in ("s", "own-digits-slda")}
-    for name, trials in searched.items():
-        assert [each.status for each in trials] == ["complete", "complete"], name
-        assert read_spec(storage.run(name)).method == "slda"
-    scores = [[each.rows[-1]["val/final_accuracy"] for each in trials] for trials in searched.values()]
-    assert scores[0] == scores[1]
+    options = ("--callback", "tally", "--tracking", "none", "--max-concurrent-trials", "1")
+    words = ("campaign", "run", "own.yaml", *options, "--callback", "killing:Kill")
+    with started(*words, cwd=tmp_path, out=tmp_path / "out.txt") as process:
+        assert process.wait(600) == -9, (tmp_path / "out.txt").read_text()
+    search, final = storage.run("own-stripes-slda"), storage.run("own-stripes-slda-final")
+    killed = Record(search.record).trials()
+    assert killed[0].rows and len(killed) < 4
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(site)
+    result = tausearch.campaign("own.yaml", callbacks=["tally"], max_concurrent_trials=1)
+    assert result.standing.finished and not result.failed and result.standing.cells[0].state == "done"
+    trials, spec = Record(search.record).trials(), read_spec(search)
+    assert trials[0].rows == killed[0].rows and len(trials) == 4
+    assert isinstance(spec, SearchSpec) and (spec.protocol.backbone, spec.trackers) == ("mixer", ())
+    assert OptunaSearcher(spec, trials, TrialTable(trials)).study.agrees  # what annealing proposes without a kill
+    (trained,) = Record(final.record).trials()
+    assert trained.status == "complete" and trained.rows[-1]["test/final_accuracy"] > 12.5  # a guess
+    said = capsys.readouterr().out
+    assert f"tally of {search.name}: {{'complete': 4}}" in said and f"tally of {final.name}: {{'complete': 1}}" in said
+    assert not storage.mlflow_file.exists()

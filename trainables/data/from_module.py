@@ -1,7 +1,8 @@
-"""A benchmark in a user's module, `MODULE:NAME`; its errors and results are checked before their use."""
+"""A benchmark in the user's code; its errors and results are checked before their use."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,9 +19,18 @@ from trainables.errors import InputError
 from trainables.user_code import called, explained, find
 
 
-def source_from_module(name: str) -> BenchmarkSource:
-    """Return the benchmark `MODULE:NAME`; code that is not allowed and all errors of the code are InputErrors."""
-    found = find("benchmark", name, {}, BenchmarkSource)
+def source_in_code(name: str, ours: Sequence[str] = ()) -> BenchmarkSource:
+    """Return the benchmark `MODULE:NAME`, or the one that an installed package brings under a name.
+
+    Args:
+        name: The name.
+        ours: The names of the tool's own benchmarks, which no package may claim.
+
+    Raises:
+        InputError: If the code is not allowed, two packages claim the name, or the code or its result is wrong.
+    """
+    found = find("benchmark", name, dict.fromkeys(ours), BenchmarkSource)
+    assert isinstance(found, BenchmarkSource), "none of ours is in code"
     _require_protocol(name, found)
     return replace(
         found, load=partial(_checked_load, name, found), transforms=partial(_checked_transforms, name, found)

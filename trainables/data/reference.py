@@ -14,7 +14,7 @@ from typing import Any
 from checked_input.bounds import BATCH, CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, names_of, text_of
-from trainables.user_code import file_name, is_code
+from trainables.user_code import file_name, installed, is_code
 
 FOLDER, PARQUET = "folder:", "parquet:"
 _BOUNDS = {
@@ -31,7 +31,7 @@ _BOUNDS = {
 class BenchmarkRef:
     """A benchmark by its name, with options; None keeps the benchmark's own value."""
 
-    name: str  # known, `folder:PATH`, `parquet:PATH` (absolute paths) or `MODULE:NAME`
+    name: str  # known, `folder:PATH`, `parquet:PATH` (absolute paths), `MODULE:NAME`, or an installed package's
     tasks: int | None = None  # T
     classes_per_task: int | None = None  # at most; instead of `tasks`
     class_order: int | tuple[str, ...] | None = None  # seed of a random order, or all names; None keeps label order
@@ -88,14 +88,14 @@ class BenchmarkRef:
         return self.name.partition(":")[2] if self.name.startswith((FOLDER, PARQUET)) else None
 
     @property
-    def is_module(self) -> bool:
-        """Whether the name has the form `MODULE:NAME`."""
-        return is_code(self.name)
+    def in_code(self) -> bool:
+        """Whether the name is `MODULE:NAME`, or one that an installed package brings."""
+        return is_code(self.name) or self.name in installed("benchmark")
 
     @property
     def is_own(self) -> bool:
         """Whether the benchmark is the user's own, in files or in code: no hyperparameters are published for it."""
-        return self.path is not None or self.is_module
+        return self.path is not None or self.in_code
 
     def __str__(self) -> str:
         values = [(key, getattr(self, key)) for key in OPTIONS if key != "task"]

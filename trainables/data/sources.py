@@ -19,13 +19,14 @@ from trainables.data.dataset import dataset_of, on_disk, require_options
 from trainables.data.disk.listing import Rows
 from trainables.data.embedded import BENCHMARKS
 from trainables.data.few_images import OwnImages, Unsuited
-from trainables.data.from_module import source_from_module
+from trainables.data.from_module import source_in_code
 from trainables.data.published import PAPER_BACKBONE, PAPER_BATCH, PUBLISHED
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
 from trainables.data.splits import Part
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, require_known
+from trainables.user_code import installed
 
 STEPS = 300  # fewest of a task; the paper's benchmarks have between 25 (MIT-67) and 780 (CIFAR-100)
 EPOCHS = 5  # fewest for any number of images
@@ -70,8 +71,8 @@ def reference(text: str) -> BenchmarkRef:
         InputError: If the name is unknown or an option is wrong.
     """
     ref = BenchmarkRef.parse(text)
-    if not (ref.name in BENCHMARKS or on_disk(ref) or ref.is_module):
-        known = ", ".join((*BENCHMARKS, *PUBLISHED))
+    if not (ref.name in BENCHMARKS or on_disk(ref) or ref.in_code):
+        known = ", ".join((*BENCHMARKS, *PUBLISHED, *installed("benchmark")))
         meant = f"; did you mean {FOLDER}{text}?" if Path(ref.name).is_dir() else ""
         raise InputError(
             f"unknown benchmark {ref.name!r}; allowed: {known}, {FOLDER}PATH, {PARQUET}PATH, MODULE:NAME{meant}"
@@ -91,10 +92,10 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
     """
     ref = reference(text)
     require_options(ref)
-    if on_disk(ref):
-        source = _from_disk(ref, data_root)
+    if ref.in_code:
+        source = source_in_code(ref.name, ours=(*BENCHMARKS, *PUBLISHED))
     else:
-        source = BENCHMARKS[ref.name] if ref.name in BENCHMARKS else source_from_module(ref.name)
+        source = _from_disk(ref, data_root) if on_disk(ref) else BENCHMARKS[ref.name]
     source = _with_options(source, ref)
     if ref.path is None:
         return source

@@ -121,7 +121,7 @@ class OpenBenchmark:
                 left_out.append(f"classes {listed(self.source.left_out)}, which are in no task")
             say_unreadable(*(f"left out: {line}" for line in left_out))
             built = build_benchmark(self.source, purpose, split_seed, reads)
-            if self.ref.is_module:
+            if self.ref.in_code:
                 require_fits(built, reads)
             images = tuple(len(task.train) for task in built.tasks)
             seen = sum(map(len, built.evaluation))

@@ -176,7 +176,7 @@ def _transform(about: About, source: VectorSource) -> tuple[Transform, tuple[str
     if about.transform is not None:
         return _described_transform(about), ()
     lacks = f"{source.name}: its transform is code of the benchmark {about.benchmark}"
-    if not BenchmarkRef.parse(about.benchmark).is_module:
+    if not BenchmarkRef.parse(about.benchmark).in_code:
         raise InputError(f"{source.name}: does not say its transform; train the run again")
     try:
         opened = get_source(about.benchmark)

@@ -40,7 +40,7 @@ def annealing() -> Any:
 
 def test_a_search_is_planned_with_all_that_the_package_brings(tmp_path: Path) -> None:
     request = SearchRequest(
-        "digits",
+        "stripes",
         "finetune",
         algorithm="annealing",
         sampler_options={"cooling": 0.5},
@@ -51,6 +51,7 @@ def test_a_search_is_planned_with_all_that_the_package_brings(tmp_path: Path) ->
     )
     spec = plan_search(request).spec
     assert (spec.algorithm, spec.scheduler, spec.protocol.backbone) == ("annealing", "far-behind", "mixer")
+    assert (spec.benchmark, spec.steps) == ("stripes", 4)
     assert spec.code == ()  # the user installed it: no permission is needed
     assert choose_rule("largest", {}).parameters == {"share": 0.2}
     sampler: Any = algorithm_named("annealing", {"cooling": 0.5}).sampler(1)

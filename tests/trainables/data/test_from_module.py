@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import run
+from tests.support.packages import install
 from trainables import user_code
 from trainables.backbones import Backbone
-from trainables.data import BENCHMARKS, BenchmarkSource, Normalise, build_benchmark, from_module, get_source
+from trainables.data import BENCHMARKS, BenchmarkSource, Normalise, build_benchmark, from_module, get_source, reference
 from trainables.errors import InputError
 from trainables.user_code import allow_code
 
@@ -96,6 +97,26 @@ def test_a_whole_one_is_taken(folder: Path) -> None:
     assert plan_search(SearchRequest("own_whole:OWN", "finetune", classes_per_task=4, storage=folder)).spec.steps == 1
 
 
+def test_a_package_brings_a_benchmark_but_not_under_a_name_of_ours(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder)
+    names = ("brought", "broken", "digits", "cifar100")
+    points = {f"benchmarks {name}": "own_brought:OWN" for name in names} | {"benchmarks broken": "own_brought:load"}
+    install(folder, "pack", points, own_brought=GOOD)
+    ref = reference("brought?epochs=3")
+    assert ref.is_own and ref.in_code and get_source("brought?epochs=3").epochs == 3
+    claim = "tausearch itself and package 'pack' (own_brought:OWN) have one of this name; uninstall all but one"
+    for name, fault in {
+        "digits": claim,
+        "cifar100": claim,
+        "broken": "of package 'pack': 'load' must be a BenchmarkSource, got function",
+    }.items():
+        code, out, err = run(["search", name, "finetune"], capsys, monkeypatch)
+        assert (code, out, err.count("\n")) == (2, "", 1) and fault in err, err
+    sys.modules.pop("own_brought", None)
+
+
 def test_both_parts_may_not_be_the_same(folder: Path) -> None:
     from tausearch.api import open_benchmark
 
@@ -116,7 +137,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Read:
 
     def read(**changes: Any) -> BenchmarkSource:
         monkeypatch.setitem(sys.modules, "own_made", SimpleNamespace(OWN=replace(BENCHMARKS["digits"], **changes)))
-        return from_module.source_from_module("own_made:OWN")
+        return from_module.source_in_code("own_made:OWN")
 
     return read
 
