@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    """Set the umask of this process."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def files_against_umask(folder: Path) -> list[str]:

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from tests.support.modes import umask
 from trainables.tensor_files import digest_of, read_weights, replace_file, save_tensors
 
 WANTED = {"a": (2, 3), "b": (2,)}
@@ -63,14 +64,11 @@ def test_a_digest_is_of_names_kinds_shapes_and_values() -> None:
     assert len({digest_of(tensors) for tensors in [{"a": zeros}, *changed]}) == 5
 
 
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
-def test_a_file_has_the_mode_of_the_umask(tmp_path: Path, umask: int, mode: int) -> None:
-    before = os.umask(umask)
-    try:
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_a_file_has_the_mode_of_the_umask(tmp_path: Path, mask: int, mode: int) -> None:
+    with umask(mask):
         replace_file(tmp_path / "x.safetensors", {"a": torch.zeros(2)}, {})
         save_tensors(tmp_path / "y.safetensors", {"a": torch.zeros(2)}, {})
-    finally:
-        os.umask(before)
     assert [path.stat().st_mode & 0o777 for path in sorted(tmp_path.iterdir())] == [mode, mode]
 
 

@@ -119,5 +119,6 @@ def _create_schema(path: Path) -> None:
         return
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     unfinished.unlink(missing_ok=True)
+    unfinished.touch()  # with the mode of the umask; SQLite's own files have 0644 at most
     MlflowClient(tracking_uri=f"sqlite:///{unfinished}").search_experiments(max_results=1)
     os.replace(unfinished, path)

@@ -10,6 +10,7 @@ import pytest
 from tausearch.presentation import brief, clock, code_words, output_to, storage_words, tool
 from tausearch.presentation.terminal import bars, commands
 from tausearch.presentation.terminal.text import number, spread
+from tests.support.modes import umask
 from trainables.user_code import allow_code
 
 
@@ -93,3 +94,9 @@ def test_what_libraries_print_goes_to_the_log_and_ours_to_the_screen(
     printed = capfd.readouterr()
     assert log.read_text() == "before\none\ntwo\n"
     assert (printed.out, printed.err) == (("ours\nafter\n", "") if other == "err" else ("after\n", "ours\n"))
+
+
+def test_a_log_has_the_mode_of_the_umask(tmp_path: Path) -> None:
+    with umask(0o002), output_to(tmp_path / "log"):
+        pass
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o664

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +28,7 @@ from tausearch.runs import (
 from tausearch.tracking import MlflowRun, Tracker, mlflow_run, mlflow_store
 from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import ID_TAG, MATRIX_FILE, PARENT_TAG, RUN_TAG
+from tests.support.modes import umask
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.tracking.memory_store import Page, Store
 from trainables.task_names import NamedTask
@@ -253,6 +256,25 @@ def test_artifacts_lie_in_the_storage_unless_a_server_has_a_place_for_them(
     assert mlflow_store.open_store(storage, uri, "digits")[1] == ("7" if known else "8")
     assert made == ([] if known else [storage.mlflow_artifacts.as_uri() if place else None])
     assert not storage.mlflow_file.exists()  # only the default store is made
+
+
+def test_the_default_store_has_the_mode_of_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def __init__(self, tracking_uri: str) -> None:
+            self.file = tracking_uri.removeprefix("sqlite:///")
+
+        def search_experiments(self, max_results: int) -> None:
+            with closing(sqlite3.connect(self.file)) as store, store:
+                store.execute("CREATE TABLE experiments (artifact_location)")
+
+        def get_experiment_by_name(self, name: str) -> Any:
+            return SimpleNamespace(experiment_id=7)
+
+    monkeypatch.setattr("mlflow.MlflowClient", Client)
+    with umask(0o002):
+        storage = open_storage(tmp_path, write=True)
+        mlflow_store.open_store(storage, storage.mlflow_uri, "digits")
+    assert storage.mlflow_file.stat().st_mode & 0o777 == 0o664
 
 
 class TestTracker:

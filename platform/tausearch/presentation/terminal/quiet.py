@@ -29,7 +29,7 @@ def output_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
     sys.stdout.flush()
     sys.stderr.flush()
     saved = [os.dup(fd) for fd in (1, 2)]
-    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)  # less the umask
     screen = os.fdopen(os.dup(saved[0 if screen_is == "stdout" else 1]), "w", encoding="utf-8", errors="replace")
     try:
         for fd in (1, 2):
