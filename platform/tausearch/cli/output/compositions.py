@@ -29,8 +29,9 @@ from trainables.task_names import titles
 _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its vector has made a difference
 _NAMED = 3  # tasks, and classes of each, that the line about them names
 _UNMOVED = (
-    "What was left out is known as before: at this learning rate the vectors hardly move, and the probed classifier"
-    " does the work alone. To unlearn, train with a larger one (docs/tutorial.md, section 5)."
+    "What was left out is known as before: its vectors carry little of it, and the probed classifier does the work"
+    " alone. With a larger learning rate they carry more (docs/tutorial.md, section 5); --forget takes classes out for"
+    " good."
 )
 
 
