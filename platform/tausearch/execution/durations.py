@@ -43,6 +43,10 @@ class Pace:
         """Return the seconds that `trials` take; `cold` of them find no pre-consolidation in the cache."""
         return self.own * -(-trials // concurrent_trials) + self.shared * -(-cold // concurrent_trials)
 
+    def of_share(self, share: float) -> Pace:
+        """Return the time of trials that have this share of the tasks."""
+        return Pace(self.own * share, self.shared * share)
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -62,16 +66,21 @@ class Taken:
 
 
 def taken_by_others(storage: Storage, spec: RunSpec) -> Taken:
-    """Return the measurements of runs with the same method, benchmark and backbone; same kind of run first."""
+    """Return the measurements of runs with the same method, benchmark and backbone; same kind of run first.
+
+    Those of the run whose tasks are trained again count if no other run has these tasks alone.
+    """
     found = storage.read_each(lambda directory: _if_alike(directory, spec), NEWEST)[0]
-    alike = [each for each in found if each is not None]
-    same = [each for each in alike if each.spec.purpose == spec.purpose and list(_finished([each]))]
-    runs = same or [each for each in alike if list(_finished([each]))]
+    ended = [each for each in found if each is not None and list(_finished([each]))]
+    alike = [each for each in ended if each.spec.benchmark == spec.benchmark] or ended
+    same = [each for each in alike if each.spec.purpose == spec.purpose]
+    runs = same or alike
+    pace = pace_of(runs)
     peaks = [row[PEAK_GPU_BYTES] for each in _finished(runs) for row in each.rows if PEAK_GPU_BYTES in row]
     sizes = [bytes_of(storage.run(each.spec.name).path) for each in same if each.state == "finished"]
     return Taken(
         runs=tuple(each.spec.name for each in runs),
-        pace=pace_of(runs),
+        pace=pace.of_share(spec.steps / runs[0].spec.steps) if pace else None,
         gpu_bytes=max(peaks, default=None),
         disk=max(sizes, default=None),
     )

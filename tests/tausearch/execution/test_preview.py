@@ -12,7 +12,7 @@ from rich.filesize import decimal
 
 import tausearch
 from tausearch.execution import Pace, preview
-from tausearch.runs import DataFacts, Record, Reevaluate, Resources, SearchSpec, Storage, open_storage
+from tausearch.runs import DataFacts, Record, Reevaluate, Resources, Retraining, SearchSpec, Storage, open_storage
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher
 from tests.support.command_line import run
@@ -95,12 +95,12 @@ def test_the_points_are_those_that_the_search_tries(spec: SearchSpec, tmp_path: 
 def remembered(
     spec: SearchSpec, root: Path, seconds: float, prepared: tuple[float, float] | None = None, **changes: Any
 ) -> None:
-    """Leave a run whose trials of three tasks took so long, after pre-consolidation: the first's, and the others'."""
+    """Leave a run whose tasks took a third so long, after pre-consolidation: the first trial's, and the others'."""
     storage = open_storage(root, write=True)
     spec, directory = create(spec.model_copy(update=changes), storage)
     record = Record(directory.record, {}, tasks=3, names=spec.metrics)
     for number in range(spec.trials):
-        trial = make_trial(number, value=50.0)
+        trial = make_trial(number, tasks=spec.steps, value=50.0)
         more = {"seconds/training": seconds / 3, "memory/peak_gpu_bytes": 2e9}
         if prepared is not None:
             more |= {"seconds/preconsolidation": prepared[number > 0] / 3, "cache/hit": float(number > 0)}
@@ -123,6 +123,18 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     )
     assert previewed(spec, tmp_path, name="now", address="a:1").seconds is None  # the cluster alone knows
     assert previewed(spec, tmp_path, name="before").taken.runs == ("final",)  # a run is not its own estimate
+
+
+def test_tasks_that_are_trained_again_take_their_share_of_the_other_run(spec: SearchSpec, tmp_path: Path) -> None:
+    """Two of its three tasks; a run of the same two tasks says more."""
+    other = final_spec(spec, name="other")
+    how = Retraining(run="other", run_id=other.id, forgotten=(5,), kept=0)
+    again = final_spec(spec, benchmark="digits?task=0,1&task=2,3", steps=2, retrained=how)
+    remembered(other, tmp_path, 60.0)
+    for name, runs, seconds in (("again", ("other",), 40.0), ("once-more", ("again",), 30.0)):
+        taken = preview(again.model_copy(update={"name": name}), Storage(tmp_path), None).taken
+        assert taken.runs == runs and taken.pace == Pace(pytest.approx(seconds))
+        remembered(again, tmp_path, 45.0, name=name)
 
 
 def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path: Path) -> None:
