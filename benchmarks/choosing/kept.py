@@ -1,4 +1,4 @@
-"""The file beside a table that keeps what was measured on it. A change of either is measured again."""
+"""The file that keeps what was measured on a table. A change of either is measured again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pydantic import BaseModel
 
 from benchmarks.choosing.measuring import PRICES, RESAMPLES, SEARCHED, SEARCHES, Outcome, outcomes
 from benchmarks.choosing.strategies import CANDIDATES, ROUNDS
-from benchmarks.choosing.tables import ConfigurationTable, read_table
+from tausearch.studies import ConfigurationTable, read_table
+
+MEASURED = Path(__file__).parent / "measured"
 
 
 class Kept(BaseModel):
@@ -25,13 +27,14 @@ class Kept(BaseModel):
     outcomes: list[Outcome]
 
 
-def measured(path: Path) -> tuple[ConfigurationTable, list[Outcome]]:
+def measured(path: Path, folder: Path = MEASURED) -> tuple[ConfigurationTable, list[Outcome]]:
     """Return a table and what every way to choose is worth on it, measured only if that is not known.
 
     Args:
         path: The table's file.
+        folder: Where what was measured is kept.
     """
-    file, table, key = path.with_suffix(".json"), read_table(path), _key(path)
+    file, table, key = folder / f"{path.stem}.json", read_table(path), _key(path)
     if file.exists() and (kept := Kept.model_validate_json(file.read_text())).of == key:
         return table, kept.outcomes
     print(f"measuring on {path.stem}: forty minutes of a core", flush=True)

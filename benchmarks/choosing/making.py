@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.choosing.tables import FOLDER, ConfigurationTable, write_table
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import Record, SearchSpec, TrialSummary, final_value
-from tausearch.studies import OptunaSearcher, points_ahead
+from tausearch.studies import TABLES, ConfigurationTable, OptunaSearcher, points_ahead, write_table
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import DivergedError
 from trainables.metrics import names_of
@@ -89,7 +88,7 @@ def collect(wanted: Wanted) -> Path:
     found = {key: {run.number: run for run in wanted.record(*key).trials()} for key in wanted.runs}
     whole = set.intersection(*(set(runs) for runs in found.values()))
     runs = {key: {number: runs[number] for number in sorted(whole)} for key, runs in found.items()}
-    path = FOLDER / f"{wanted.benchmark}-{wanted.method}.parquet"
+    path = TABLES / f"{wanted.benchmark}-{wanted.method}.parquet"
     write_table(path, ConfigurationTable(spec.model_copy(update={"trials": len(whole)}), runs))
     return path
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.choosing.making import cores
 from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
-from benchmarks.choosing.tables import ConfigurationTable, read_table, table_files
+from tausearch.studies import ConfigurationTable, read_table, table_files
 
 PRICES = (12, 18, 24)  # trials that are not stopped; 18 is that of a search by default with its re-evaluations
 RESAMPLES = 50  # tables drawn with replacement

@@ -1,7 +1,8 @@
-"""Write the table and the figure of docs/what-helps.md: the gain of each way to choose."""
+"""Write table, figure and data of docs/what-helps.md: the gain of each way to choose."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,12 +12,12 @@ from matplotlib.figure import Figure
 from benchmarks.choosing.kept import measured
 from benchmarks.choosing.measuring import PRICES, Estimate, Outcome, best_test
 from benchmarks.choosing.strategies import CANDIDATES, ROUNDS
-from benchmarks.choosing.tables import ConfigurationTable, table_files
 from benchmarks.results.page import as_table, replaced
 from tausearch.presentation import counted
+from tausearch.studies import ConfigurationTable, table_files
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, PICTURE = DOCS / "what-helps.md", DOCS / "images" / "choosing.png"
+PAGE, PICTURE, DATA = DOCS / "what-helps.md", DOCS / "images" / "choosing.png", DOCS / "what-helps.csv"
 _ROW = 0.26  # inches
 _COLOURS = ("#c8ccd2", "#8b929c", "#c2410c")  # of the prices
 
@@ -24,18 +25,39 @@ _COLOURS = ("#c8ccd2", "#8b929c", "#c2410c")  # of the prices
 def write_page() -> None:
     """Replay on the tables that have not been measured, and write what they all say to the page."""
     known = [measured(path) for path in table_files()]
-    texts = [as_summary([found for _, found in known]), *(as_text(table, found) for table, found in known)]
-    text = "\n\n".join(["![what each way to choose gains over random search](images/choosing.png)", *texts])
+    found = [outcomes for _, outcomes in known]
+    texts = ["![what each way to choose gains over random search](images/choosing.png)", as_summary(found)]
+    text = "\n\n".join([*texts, "The tables:\n\n" + "\n".join(f"- {about(*each)}" for each in known)])
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "choosing", text), encoding="utf-8")
+    write_data(DATA, known)
     draw(known).savefig(PICTURE)
-    print(f"written: {PAGE}, {PICTURE}")
+    print(f"written: {PAGE}, {DATA}, {PICTURE}")
+
+
+def write_data(path: Path, known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> None:
+    """Write every way to choose on every table as CSV: accuracy and gain in percentage points, with 95 % intervals."""
+    rows = [_row(table.spec.benchmark, each) for table, found in known for each in found]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _row(benchmark: str, each: Outcome) -> dict[str, str | int | bool]:
+    """Return a row of the data."""
+    search = {"algorithm": each.search.algorithm, "scheduler": each.search.scheduler, "paper_first": each.search.warm}
+    kinds = {"test_accuracy": each.accuracy, "gain_over_random": each.gain}
+    numbers = {name: f"{estimate.mean:.3f}" for name, estimate in kinds.items()}
+    ends = {f"{n}_{end}": f"{getattr(e, end):.3f}" for n, e in kinds.items() for end in ("low", "high")}
+    done = {"reevaluated": each.reevaluate, "price": each.price, "searches": each.searches}
+    return {"benchmark": benchmark, **search, **done, **numbers, **ends}
 
 
 def as_summary(known: Sequence[Sequence[Outcome]]) -> str:
     """Return the mean gain over all tables as Markdown, by way to choose and price."""
     over = _over(known)
-    about = f"Difference to random search in points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
-    return f"{about}\n\n{_table({key: _gain(gain) for key, gain in over.items()}, over)}"
+    unit = f"Difference to random search in points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
+    return f"{unit}\n\n{_table({key: _gain(gain) for key, gain in over.items()}, over)}"
 
 
 def _over(known: Sequence[Sequence[Outcome]]) -> dict[tuple[str, int], Estimate]:
@@ -54,12 +76,6 @@ def _best_first(gains: Mapping[tuple[str, int], Estimate]) -> list[str]:
     return sorted(dict.fromkeys(way for way, _ in gains), key=lambda way: -gains[way, last].mean)
 
 
-def as_text(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
-    """Return what a table says as Markdown: what it is, and a row per way to choose, the best at the top."""
-    cells = {(each.label, each.price): f"{each.accuracy.mean:.2f}, {_gain(each.gain)}" for each in found}
-    return f"{_about(table, found)}\n\n{_table(cells, _gains(found))}"
-
-
 def _table(cells: Mapping[tuple[str, int], str], gains: Mapping[tuple[str, int], Estimate]) -> str:
     """Return a table of ways to choose and prices, the best at the highest price at the top."""
     prices = sorted({price for _, price in cells})
@@ -67,7 +83,8 @@ def _table(cells: Mapping[tuple[str, int], str], gains: Mapping[tuple[str, int],
     return as_table(header, [(way, *(cells[way, price] for price in prices)) for way in _best_first(gains)])
 
 
-def _about(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
+def about(table: ConfigurationTable, found: Sequence[Outcome]) -> str:
+    """Return a sentence about a table: its size, the searches on it, and the best that there is to find."""
     spec, images = table.spec, 0 if table.spec.data is None else table.spec.data.evaluation
     finals = sum(purpose == "final" for purpose, _ in table.runs)
     where = " on a GPU" if spec.resources.gpus_per_trial else ""
@@ -95,8 +112,8 @@ def draw(known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> Figur
         axes.set_title(f"{table.spec.method} on {table.spec.benchmark}", fontsize=10)
     panels[0].set_yticks(range(len(ways)), ways, fontsize=8)
     figure.legend(*panels[0].get_legend_handles_labels(), fontsize=8, loc="outside upper center", ncols=len(PRICES))
-    about = f"95 % intervals; re-evaluated: the {CANDIDATES} best trials {ROUNDS} times each"
-    figure.supxlabel(f"points of test accuracy more than random search\n{about}", fontsize=9)
+    note = f"95 % intervals; re-evaluated: the {CANDIDATES} best trials {ROUNDS} times each"
+    figure.supxlabel(f"points of test accuracy more than random search\n{note}", fontsize=9)
     return figure
 
 

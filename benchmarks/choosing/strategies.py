@@ -8,9 +8,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from benchmarks.choosing.tables import ConfigurationTable
 from tausearch.runs import SearchSpec, race, verdict
-from tausearch.studies import USUAL_REEVALUATION, RecordedTrials, Replay, replay
+from tausearch.studies import USUAL_REEVALUATION, ConfigurationTable, RecordedTrials, Replay, replay
 
 CANDIDATES, ROUNDS = (
     USUAL_REEVALUATION.best,

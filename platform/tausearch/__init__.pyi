@@ -1,3 +1,4 @@
+from . import tables
 from .api import (
     FinalResult,
     SearchResult,
@@ -63,5 +64,6 @@ __all__ = [
     "preview_train",
     "resume",
     "search",
+    "tables",
     "train",
 ]

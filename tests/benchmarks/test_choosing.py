@@ -14,70 +14,12 @@ import pytest
 from benchmarks.choosing.kept import measured
 from benchmarks.choosing.making import Wanted, _left, _run, _spec
 from benchmarks.choosing.measuring import Estimate, Outcome, outcomes
-from benchmarks.choosing.page import PAGE, as_summary, as_text, draw
+from benchmarks.choosing.page import DATA, PAGE, about, as_summary, draw, write_data
 from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
-from benchmarks.choosing.tables import ConfigurationTable, read_table, table_files, write_table
 from benchmarks.results.page import replaced
-from tausearch.runs import KnownPoint, SearchSpec, TrialSummary
-from tests.support.runs.trials import FIXED, make_trial, search_spec
-
-STEPS = 5
-KNOWN = 2  # the start, and one point that the paper chose
-
-
-def spec() -> SearchSpec:
-    base = search_spec()
-    known = (KnownPoint(origin="the paper", point={"alpha": 3.0, "lr": 0.03}),)
-    protocol = base.protocol.model_copy(update={"tasks": STEPS})
-    changes = {"steps": STEPS, "protocol": protocol, "algorithm": "random", "warm_start": known, "trials": 30}
-    return base.model_copy(update=changes)
-
-
-def a_run(number: int, seed: int, value: float, prefix: str = "val") -> TrialSummary:
-    """Average accuracy falls by one with every task."""
-    generator = np.random.default_rng(number)
-    point = {"alpha": 1.0, "lr": 0.01} if number == 0 else {"alpha": 3.0, "lr": 0.03} if number == 1 else None
-    point = point or {"alpha": 10 ** generator.uniform(-1, 1), "lr": 10 ** generator.uniform(-3, -1)}
-    made = make_trial(number, tasks=STEPS, hyperparameters={**point, **FIXED})
-    rows = [
-        {"task": float(t), f"{prefix}/average_accuracy": value + STEPS - t, "seconds/training": 1.0}
-        for t in range(1, STEPS + 1)
-    ]
-    rows[-1][f"{prefix}/final_accuracy"] = value
-    return TrialSummary(number, seed, "complete", made.hyperparameters, rows, value)
-
-
-def quality(number: int) -> float:
-    return 60.0 + number
-
-
-def table(noise: float = 0.0, count: int = 30) -> ConfigurationTable:
-    """Later configurations are better; validation adds noise of its own on each split, the test none."""
-    off = np.random.default_rng(0).normal(0, noise or 1e-9, (3, count))
-    runs = {("search", s): {n: a_run(n, s, quality(n) + off[s, n]) for n in range(count)} for s in range(3)}
-    runs["final", 0] = {n: a_run(n, 0, quality(n), "test") for n in range(count)}
-    return ConfigurationTable(spec(), runs)  # type: ignore[arg-type]
-
-
-class TestTables:
-    def test_a_table_comes_back_as_it_was_written(self, tmp_path: Path) -> None:
-        made = table(noise=1.0)
-        diverged = TrialSummary(4, 1, "diverged", made.runs["search", 1][4].hyperparameters, [], None)
-        made.runs["search", 1][4] = diverged
-        write_table(tmp_path / "t.parquet", made)
-        back = read_table(tmp_path / "t.parquet")
-        assert back.spec == made.spec and back.runs == made.runs and back.splits == [0, 1, 2]
-        assert back.test == {number: quality(number) for number in range(30)}
-
-    def test_a_final_run_that_diverged_is_worth_nothing(self) -> None:
-        made = table()
-        made.runs["final", 1] = {n: a_run(n, 1, 50.0, "test") for n in range(30)}
-        made.runs["final", 1][3].value = None
-        assert made.test[2] == (62 + 50) / 2 and made.test[3] == 63 / 2
-
-    def test_two_hundred_configurations_stay_below_two_megabytes(self, tmp_path: Path) -> None:
-        write_table(tmp_path / "t.parquet", table(noise=1.0, count=210))
-        assert (tmp_path / "t.parquet").stat().st_size < 2e6
+from tausearch.runs import TrialSummary
+from tausearch.studies import ConfigurationTable, table_files, write_table
+from tests.support.runs.tables import KNOWN, STEPS, quality, table
 
 
 class TestMaking:
@@ -206,8 +148,8 @@ def test_all_ways_are_measured_and_written(monkeypatch: pytest.MonkeyPatch) -> N
     assert by_name["random", 12].accuracy.mean > by_name["random", 8].accuracy.mean
     assert by_name["random, re-evaluated", 12].accuracy.mean < by_name["random", 12].accuracy.mean
     monkeypatch.setattr("benchmarks.choosing.page.PRICES", (8, 10, 12))
-    text = as_text(table(), found)
-    assert text.count("\n| random") == 4 and "30 configurations, each on 3 splits" in text
+    text = about(table(), found)
+    assert "30 configurations, each on 3 splits" in text and "24 searches" in text
     assert replaced(PAGE.read_text(), "choosing", text).count(text) == 1
     assert len(draw([(table(), found)]).axes) == 1
     together = as_summary([found, found])
@@ -229,18 +171,20 @@ def test_a_table_is_measured_once_until_it_changes(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr("benchmarks.choosing.kept.outcomes", counting)
     write_table(file, table(count=20))
-    first, again = measured(file), measured(file)
+    first, again = measured(file, tmp_path), measured(file, tmp_path)
     assert first[1] == again[1] == counting(first[0]) and calls == [20, 20]
     write_table(file, table(count=21))
-    measured(file)
+    measured(file, tmp_path)
     monkeypatch.setattr("benchmarks.choosing.kept.PRICES", (1,))
-    measured(file)
+    measured(file, tmp_path)
     assert calls == [20, 20, 21, 21]
 
 
-def test_what_is_kept_was_measured_on_the_tables_as_they_lie_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_was_measured_on_the_tables_as_they_lie_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchmarks.choosing.kept.outcomes", mock.Mock(side_effect=AssertionError))
     known = [measured(file) for file in table_files()]
-    page = PAGE.read_text()
-    assert known and all(as_text(table, found) in page for table, found in known)
-    assert as_summary([found for _, found in known]) in page
+    write_data(tmp_path / "what-helps.csv", known)
+    assert (tmp_path / "what-helps.csv").read_bytes() == DATA.read_bytes()
+    assert as_summary([found for _, found in known]) in PAGE.read_text()

@@ -165,10 +165,13 @@ ROOMS = (
     Room(
         PLATFORM,
         (
-            *(f"platform/tausearch/studies/{name}.py" for name in ("replays", "recorded_trials")),
+            *(
+                f"platform/tausearch/studies/recorded/{name}.py"
+                for name in ("replays", "trials", "configurations", "files")
+            ),
             "platform/tausearch/cli/output/replays.py",
         ),
-        (f"{SEARCH}/test_replay.py",),
+        (f"{SEARCH}/test_replay.py", f"{SEARCH}/test_tables.py"),
     ),
     Room(
         PLATFORM,

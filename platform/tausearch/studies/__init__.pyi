@@ -13,8 +13,10 @@ from .options import (
     usual_reevaluation,
 )
 from .rebuilt_sampler import RebuiltSampler
-from .recorded_trials import RecordedTrials
-from .replays import DEFAULT_SEEDS, Comparison, Outcome, Replay, replay, replays_of
+from .recorded.configurations import ConfigurationTable
+from .recorded.files import TABLES, load_table, read_table, table_files, write_table
+from .recorded.replays import DEFAULT_SEEDS, Comparison, Outcome, Replay, replay, replays_of
+from .recorded.trials import RecordedTrials
 from .schedulers import FIRST_STOP, pruner_named
 from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Searcher, points_ahead
 from .spaces import defaults, require_runs, space_of
@@ -26,6 +28,7 @@ __all__ = [
     "BestFile",
     "BestListener",
     "Comparison",
+    "ConfigurationTable",
     "ReevaluationSearcher",
     "DEFAULT_SEEDS",
     "FIRST_STOP",
@@ -38,6 +41,7 @@ __all__ = [
     "SearchStudy",
     "Selection",
     "StudyMirror",
+    "TABLES",
     "Searcher",
     "USUAL_REEVALUATION",
     "best_of_all",
@@ -51,8 +55,10 @@ __all__ = [
     "known_points",
     "learns",
     "load_best",
+    "load_table",
     "one_of",
     "points_ahead",
+    "read_table",
     "replay",
     "replays_of",
     "require_runs",
@@ -66,5 +72,7 @@ __all__ = [
     "startup_trials",
     "usual_reevaluation",
     "warm_start_lines",
+    "table_files",
     "write_best",
+    "write_table",
 ]

@@ -17,8 +17,8 @@ from tausearch.runs import Constraint, Record, Score, SearchSpec, Storage, Trial
 from tausearch.runs.creation import create
 from tausearch.studies import RecordedTrials, SearchStudy, points_ahead, replay, replays_of
 from tausearch.studies.grid import grid_points
-from tausearch.studies.recorded_trials import distance
-from tausearch.studies.replays import Outcome, Replay
+from tausearch.studies.recorded.replays import Outcome, Replay
+from tausearch.studies.recorded.trials import distance
 from tests.support.command_line import run
 from tests.support.runs.trials import FIXED, final_spec, make_trial
 from trainables.errors import InputError

@@ -1,4 +1,4 @@
-"""A recorded table: configurations of a method, each run on several validation splits and tested; one Parquet file.
+"""The Parquet file of a table of configurations, and the tables that come with the tool.
 
 A row is a task of a run. `purpose` says whether the run was validated ("search") or tested ("final"), `seed` is that of
 the trial and of its validation split. The specification of the search that the configurations are from stands in the
@@ -8,9 +8,7 @@ file's metadata.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,39 +17,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tausearch.runs import SearchSpec, TrialSummary
+from tausearch.studies.recorded.configurations import ConfigurationTable
 from trainables.config import Purpose
+from trainables.errors import InputError
 
-FOLDER = Path(__file__).parent / "tables"
+TABLES = Path(__file__).parent / "tables"
 _SPEC = b"tausearch.spec"
 _ABOUT = ("purpose", "trial", "seed", "status", "hyperparameters")
 
 
-@dataclass(frozen=True)
-class ConfigurationTable:
-    """Configurations and all runs of each.
+def load_table(benchmark: str, method: str = "ita-lora") -> ConfigurationTable:
+    """Return the recorded table of a method on a benchmark.
 
-    Attributes:
-        spec: The search whose trials the configurations are, in order: the start, what the paper chose, random ones.
-        runs: Purpose and seed to the runs by the number of their configuration; all have the same numbers.
+    Raises:
+        InputError: If there is none; names those that there are.
     """
-
-    spec: SearchSpec
-    runs: dict[tuple[Purpose, int], dict[int, TrialSummary]]
-
-    @cached_property
-    def splits(self) -> list[int]:
-        """Seeds of the validation splits."""
-        return sorted(seed for purpose, seed in self.runs if purpose == "search")
-
-    @cached_property
-    def test(self) -> dict[int, float]:
-        """Configuration to its test accuracy, percent, the mean over its final runs; 0 where one diverged."""
-        finals = [runs for (purpose, _), runs in self.runs.items() if purpose == "final"]
-        return {number: sum(runs[number].value or 0.0 for runs in finals) / len(finals) for number in finals[0]}
-
-    def validated(self, split: int, numbers: Iterable[int]) -> list[TrialSummary]:
-        """Return the runs of some configurations on a validation split."""
-        return [self.runs["search", split][number] for number in sorted(numbers)]
+    path = TABLES / f"{benchmark}-{method}.parquet"
+    if path not in table_files():
+        there = ", ".join(each.stem for each in table_files())
+        raise InputError(f"no table {path.stem!r}; there are {there}")
+    return read_table(path)
 
 
 def write_table(path: Path, table: ConfigurationTable) -> None:
@@ -75,7 +60,7 @@ def read_table(path: Path) -> ConfigurationTable:
 
 def table_files() -> list[Path]:
     """Return the files of all tables that there are, ordered by name."""
-    return sorted(FOLDER.glob("*.parquet"))
+    return sorted(TABLES.glob("*.parquet"))
 
 
 def _key(row: dict[str, Any]) -> tuple[Purpose, int, int]:

@@ -25,7 +25,7 @@ from tausearch.runs import (
     read_spec,
 )
 from tausearch.studies.options import different_numbers, one_of, scheduler_fault
-from tausearch.studies.recorded_trials import RecordedTrials
+from tausearch.studies.recorded.trials import RecordedTrials
 from tausearch.studies.searchers import points_ahead
 from tausearch.studies.study import SearchStudy
 from trainables.errors import InputError

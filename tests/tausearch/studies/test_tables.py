@@ -1,0 +1,94 @@
+"""Tables of configurations: files that come back whole, and an objective that answers from a table."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import optuna
+import pytest
+
+import tausearch
+from tausearch.runs import TrialSummary
+from tausearch.studies import read_table, table_files, write_table
+from tests.support.imports import ROOT
+from tests.support.runs.tables import a_run, quality, table
+from trainables.errors import InputError
+
+
+class TestTables:
+    def test_a_table_comes_back_as_it_was_written(self, tmp_path: Path) -> None:
+        made = table(noise=1.0)
+        diverged = TrialSummary(4, 1, "diverged", made.runs["search", 1][4].hyperparameters, [], None)
+        made.runs["search", 1][4] = diverged
+        write_table(tmp_path / "t.parquet", made)
+        back = read_table(tmp_path / "t.parquet")
+        assert back.spec == made.spec and back.runs == made.runs and back.splits == [0, 1, 2]
+        assert back.test == {number: quality(number) for number in range(30)}
+
+    def test_a_final_run_that_diverged_is_worth_nothing(self) -> None:
+        made = table()
+        made.runs["final", 1] = {n: a_run(n, 1, 50.0, "test") for n in range(30)}
+        made.runs["final", 1][3].value = None
+        assert made.test[2] == (62 + 50) / 2 and made.test[3] == 63 / 2
+
+    def test_two_hundred_configurations_stay_below_two_megabytes(self, tmp_path: Path) -> None:
+        write_table(tmp_path / "t.parquet", table(noise=1.0, count=210))
+        assert (tmp_path / "t.parquet").stat().st_size < 2e6
+
+
+def study_on_the_table(split: int = 0, pruner: optuna.pruners.BasePruner | None = None) -> optuna.Study:
+    random, never = optuna.samplers.RandomSampler(seed=0), optuna.pruners.NopPruner()
+    study = optuna.create_study(direction="maximize", sampler=random, pruner=pruner or never)
+    study.optimize(table(noise=2.0).objective(split), n_trials=8)
+    return study
+
+
+class TestObjective:
+    def test_a_point_gets_the_accuracy_of_the_nearest_configuration_on_its_split(self) -> None:
+        made = table(noise=2.0)
+        for split in (0, 2):
+            for trial in study_on_the_table(split).trials:
+                near = trial.user_attrs["configuration"]
+                assert near == made.nearest(trial.params)
+                assert trial.value == made.runs["search", split][near].value == made.validation(near, split)
+        assert made.validation(7, 0) != made.validation(7, 1)
+
+    def test_accuracies_after_each_task_let_pruners_stop(self) -> None:
+        trials = study_on_the_table(pruner=optuna.pruners.ThresholdPruner(lower=80)).trials
+        assert {trial.state.name for trial in trials} == {"PRUNED", "COMPLETE"}
+        for trial in trials:
+            *before, last = trial.intermediate_values.values()
+            assert all(value >= 80 for value in before) and (last < 80) is (trial.state.name == "PRUNED")
+        values = study_on_the_table().trials[0].intermediate_values
+        assert list(values) == [1, 2, 3, 4, 5] and values[1] - values[5] == pytest.approx(4)
+
+    def test_the_nearest_leaves_out_what_was_tried(self) -> None:
+        made = table()
+        point = made.point(5)
+        assert made.nearest(point) == 5 != made.nearest(point, leaving_out=[5])
+        with pytest.raises(InputError, match="all 30 configurations are left out"):
+            made.nearest(point, leaving_out=range(30))
+        with pytest.raises(InputError, match="the point lacks lr"):
+            made.nearest({"alpha": 1.0})
+
+    def test_a_split_that_is_not_there(self) -> None:
+        with pytest.raises(InputError, match="split must be one of 0, 1, 2, got 3"):
+            table().objective(split=3)
+
+    def test_one_that_diverged_is_worth_nothing(self) -> None:
+        made = table()
+        made.runs["search", 0][4] = TrialSummary(4, 0, "diverged", made.runs["search", 0][4].hyperparameters)
+        assert made.validation(4, 0) == 0 and made.validation(4, 1) == pytest.approx(quality(4))
+
+
+def test_the_example_of_the_page_runs_on_a_table_that_comes_with_the_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tables.md").read_text(), re.DOTALL)
+    exec(code, {})
+    assert re.fullmatch(r"\d\d\.\d\d % on test images; the best has 92\.27 %\n", capsys.readouterr().out)
+
+
+def test_a_table_that_is_not_there() -> None:
+    with pytest.raises(InputError, match="no table 'digits-ewc'; there are digits-ita-lora, glyphs-ita-lora, letters"):
+        tausearch.tables.load("digits", "ewc")
+    assert len(table_files()) == 3
