@@ -37,6 +37,10 @@ class Faults:
             raise InputError(*(fault for each in self._found for fault in each.args))
 
 
+class NoTasksError(InputError):
+    """Nobody has said which classes of images form a task."""
+
+
 class NotFetchedError(InputError):
     """Weights could not be fetched."""
 

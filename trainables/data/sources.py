@@ -24,7 +24,7 @@ from trainables.data.published import PAPER_BACKBONE, PAPER_BATCH, PUBLISHED
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
 from trainables.data.splits import Part
 from trainables.data.transforms.recipes import Recipe
-from trainables.errors import InputError
+from trainables.errors import InputError, NoTasksError
 from trainables.task_names import NamedTask, require_known
 from trainables.user_code import installed
 
@@ -108,7 +108,7 @@ def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSourc
 def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSource:
     listing = dataset_of(ref, data_root).listing()  # first: a missing dataset matters more than missing tasks
     if ref.path is not None and ref.tasks is None and ref.classes_per_task is None and ref.task is None:
-        raise InputError(
+        raise NoTasksError(
             f"benchmark {ref.name!r}: needs --tasks, --classes-per-task or --task (in Python tasks=), or ?tasks=2 in"
             " its name"
         )

@@ -29,7 +29,7 @@ from tausearch.tracking import checked_tracking, checked_uri
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import PRECISIONS, Purpose
 from trainables.data import reference
-from trainables.errors import Faults, InputError
+from trainables.errors import Faults, InputError, NoTasksError
 from trainables.methods import MethodEntry, Scenario, get_method
 from trainables.metrics import VALIDATION
 from trainables.user_code import file_name
@@ -42,7 +42,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     """Return the plan of a search whose request is right. Nothing is started.
 
     What is wrong is said at once, as far as one part can be checked without another. Words come before images, and
-    images before the download of weights.
+    images before the download of weights. Missing tasks are said with both.
 
     With `gpus_per_trial="auto"` the share of a GPU is 1 until a pilot trial has been measured.
 
@@ -62,7 +62,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         precision = studies.one_of("precision", request.precision, PRECISIONS)
     with faults:
         opened = opening(_text_of(request), request.data_root)
-    faults.raise_all()
+    _raise_words(faults, request, opening)
     with faults:
         storage, given = _given(request, "search", opened, entry)
     with faults:
@@ -112,6 +112,21 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     )
     studies.require_sampler(spec)
     return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+
+
+def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> None:
+    """Raise what is wrong with the words of a request. If tasks alone are missing, check images and weights, too."""
+    try:
+        faults.raise_all()
+    except NoTasksError:
+        with faults:
+            opened = opening(str(reference(_text_of(request)).with_options(tasks=1)), request.data_root)
+            backbone = _backbone(request, opened)
+            with faults:
+                opened.require("search", request.seed, backbone.input)
+            with faults:
+                _ = backbone.digest
+        faults.raise_all()
 
 
 def space_for(request: SearchRequest) -> ResolvedSpace:

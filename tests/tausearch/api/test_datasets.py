@@ -97,7 +97,10 @@ def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> No
         (["data", "prepare", "mit67", "--form", "zip"], "--form must be auto, array or parquet, got 'zip'"),
         (["data", "prepare", "caltech256", "--variant", "x"], "unknown variant 'x'; allowed: objects, clutter"),
         (["search", "cub200", "ita-lora"], "'cub200': not found in"),
-        (["search", "folder:own", "ita-lora"], "needs --tasks, --classes-per-task or --task"),
+        (
+            ["search", "folder:own", "ita-lora", "--backbone", "glyph_vit"],
+            "needs --tasks, --classes-per-task or --task",
+        ),
         (["search", "folder:nothing", "ita-lora", "--tasks", "2"], "folder:/.*/nothing: no such folder"),
         (["search", "folder:own", "ita-lora", "--tasks", "3"], "--tasks makes 3 tasks of 4 classes"),
         (

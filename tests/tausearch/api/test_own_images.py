@@ -78,6 +78,10 @@ def test_a_broken_image_is_named_before_a_download_is_tried_and_both_at_once(
         plan_search(request)
     image, weights = str(caught.value).splitlines()
     assert "test/c/5.png: cannot be read" in image and "its weights cannot be fetched" in weights
+    with pytest.raises(InputError) as caught:
+        plan_search(replace(request, benchmark=request.benchmark.partition("?")[0]))
+    tasks, *others = str(caught.value).splitlines()
+    assert "needs --tasks" in tasks and others == [image, weights]
 
 
 def test_a_final_run_says_both_at_once(folder: Folder, tmp_path: Path, no_hub: None) -> None:
