@@ -111,11 +111,12 @@ class _Results:
         for benchmark in self.matrix.benchmarks:
             lines = {}
             for row in self.matrix.rows:
-                if (cell := row.cells.get(benchmark)) is not None and cell.run is not None:
-                    apart = f" ({'; '.join(cell.apart)})" if cell.apart else ""
+                cell, seeds = row.cells.get(benchmark), []
+                apart = f" ({'; '.join(cell.apart)})" if cell is not None and cell.apart else ""
+                if cell is not None and cell.run is not None:
                     with suppress(InputError):  # the page says what a damaged record has lost
-                        directory = self.storage.run(cell.run.spec.name)
-                        lines[f"{row.name}{apart}"] = read_trials(cell.run.spec, directory)
+                        seeds = read_trials(cell.run.spec, self.storage.run(cell.run.spec.name))
+                lines[f"{row.name}{apart}"] = seeds
             if (plot := accuracy_plot(shown_benchmark(benchmark), lines)) is not None:
                 plots[benchmark] = plot
         return plots

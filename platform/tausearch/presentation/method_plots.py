@@ -16,38 +16,27 @@ _MARKS: tuple[Mark, ...] = ("circle", "triangle", "cross")
 def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]], note: str = "") -> Plot | None:
     """Return the average accuracy after every task, a line per method; None if no seed finished.
 
+    A method that learns all tasks in one step has a level line: its accuracy is over all tasks.
+
     Args:
         benchmark: The benchmark as people read it.
-        methods: Name of a line to the seeds of its final run; only finished ones count.
+        methods: Name of a line to the seeds of its final run; only finished ones count. The place in this order chooses
+            colour and mark, also of methods without seeds, which have no line.
         note: What sets lines apart, after the caption.
     """
     finished = {
         name: [trial for trial in trials if trial.status == "complete" and trial.rows]
         for name, trials in methods.items()
     }
-    lines = []
-    for number, (name, trials) in enumerate((name, trials) for name, trials in finished.items() if trials):
-        means = mean_rows(trials)
-        tasks, values = [row["task"] for row in means], [row[TEST.average_accuracy] for row in means]
-        over = counted(len(trials), "seed")
-        lines.append(
-            Series(
-                tasks,
-                values,
-                name,
-                kind="line",
-                colour=LINES[number % len(LINES)],
-                mark=_MARKS[number // len(LINES) % len(_MARKS)],
-                hover=[
-                    f"{name}, after task {task:g}: {value:.2f} % ({over})"
-                    for task, value in zip(tasks, values, strict=True)
-                ],
-            )
-        )
+    last = max((len(trial.rows) for trials in finished.values() for trial in trials), default=0)
+    lines = [_line(number, name, trials, last) for number, (name, trials) in enumerate(finished.items()) if trials]
     if not lines:
         return None
     values = [float(value) for line in lines for value in line.y]
-    caption = " ".join(filter(None, ["Test accuracy over the tasks seen so far, mean over seeds.", note]))
+    level = (
+        "Level lines: all tasks, learned at once." if any(_level(trials, last) for trials in finished.values()) else ""
+    )
+    caption = " ".join(filter(None, ["Test accuracy over the tasks seen so far, mean over seeds.", level, note]))
     ends = "; ".join(f"{line.name} {line.y[-1]:.2f} %" for line in lines)
     axis = AccuracyAxis.of(values)
     return Plot(
@@ -57,3 +46,27 @@ def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]],
         [Facet(Axis("after task", whole=True), lines)],
         f"At the end: {ends}.",
     )
+
+
+def _line(number: int, name: str, trials: Sequence[TrialSummary], last: int) -> Series:
+    """Return the line of a method through its last task, or on to task `last` if it learns all tasks in one step."""
+    means = mean_rows(trials)
+    tasks, values = [row["task"] for row in means], [row[TEST.average_accuracy] for row in means]
+    over = counted(len(trials), "seed")
+    hover = [f"{name}, after task {task:g}: {value:.2f} % ({over})" for task, value in zip(tasks, values, strict=True)]
+    if _level(trials, last):
+        tasks, values = [1.0, float(last)], values * 2
+        hover = [f"{name}, all tasks at once: {values[0]:.2f} % ({over})"] * 2
+    return Series(
+        tasks,
+        values,
+        name,
+        kind="line",
+        colour=LINES[number % len(LINES)],
+        mark=_MARKS[number // len(LINES) % len(_MARKS)],
+        hover=hover,
+    )
+
+
+def _level(trials: Sequence[TrialSummary], last: int) -> bool:
+    return bool(trials) and len(trials[0].rows) == 1 < last

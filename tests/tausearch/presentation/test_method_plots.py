@@ -22,7 +22,9 @@ def test_lines_are_means_over_finished_seeds() -> None:
     assert plot is not None and plot.title.startswith("digits: ") and plot.legend
     first, second = plot.facets[0].series
     assert (list(first.x), list(first.y), first.name) == ([1, 2], [91.0, 75.0], "ita-lora")
-    assert (list(second.y), second.name) == ([95.0], "joint (epochs 1 instead of 5)")
+    assert (list(second.x), list(second.y), second.name) == ([1, 2], [95, 95], "joint (epochs 1 instead of 5)")
+    assert second.hover[0] == "joint (epochs 1 instead of 5), all tasks at once: 95.00 % (1 seed)"
+    assert "Level lines: all tasks, learned at once." in plot.caption
     assert first.hover[1] == "ita-lora, after task 2: 75.00 % (2 seeds)" and "ita-lora 75.00 %" in plot.numbers
     assert accuracy_plot("digits", {"ewc": methods["ewc"]}) is None
     assert plot.y.ends is not None and plot.y.ends[0] == 74  # a point below the lowest, though it lies far off
@@ -42,3 +44,9 @@ def test_seventeen_methods_can_be_told_apart_in_both_renderings() -> None:
     assert len(legend.get_texts()) == 17
     assert legend.get_window_extent().y0 >= axes.get_window_extent().y1 - 1  # above the lines, not over them
     assert '"symbol":"triangle-down"' in draw_on_page(plot).figure
+
+
+def test_a_method_has_one_colour_on_all_benchmarks() -> None:
+    plots = [accuracy_plot("digits", {"ewc": seeds, "tmc": [seed(50.0)]}) for seeds in ([], [seed(60.0)])]
+    first, second = (plot.facets[0].series[-1] for plot in plots if plot is not None)
+    assert first.name == "tmc" and first.colour == second.colour == LINES[1]
