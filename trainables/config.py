@@ -24,6 +24,7 @@ class TrialConfig:
     seed: int = 0
     backbone: str
     backbone_weights: str | None = None  # local weights file
+    initial_head: str | None = None  # file of embeddings of the class names
     precision: Precision = "fp32"  # of fine-tuning and evaluation
     gpus_per_trial: float = 0  # 1/k of a GPU, or 0 to compute on the CPU
     data_root: str | None = None  # folder of the published datasets

@@ -26,6 +26,16 @@ def new_head(classes: int, width: int, generator: torch.Generator) -> Head:
     return weight, torch.zeros(classes)
 
 
+def first_head(classes: range, width: int, generator: torch.Generator, initial: Tensor | None) -> Head:
+    """Return the first rows of a head of some classes.
+
+    They are those of `initial`, `(C, width)`, where a backbone offers it, with a zero bias; else they are `new_head`.
+    """
+    if initial is None:
+        return new_head(len(classes), width, generator)
+    return initial[classes.start : classes.stop].clone(), torch.zeros(len(classes))
+
+
 def uniform_head(classes: int, width: int, generator: torch.Generator) -> Head:
     """Return weight `(classes, width)` and bias, uniform within 1/sqrt(width), in one draw for both."""
     start = torch.empty(classes, width + 1).uniform_(-(width**-0.5), width**-0.5, generator=generator)

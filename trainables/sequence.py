@@ -79,6 +79,7 @@ class IncrementalSequence:
         self.device = torch.device(device)
         self.artifacts = artifacts if entry.capabilities.composable else None
         spec = benchmark.spec
+        head = backbone.initial_head(spec.class_names) if entry.capabilities.initial_head else None
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
         self.preparer = Preparer(
             benchmark.tasks,
@@ -88,6 +89,7 @@ class IncrementalSequence:
             purpose=benchmark.purpose,
             seed=seed,
             device=self.device,
+            initial_head=head,
             cache=cache,
             cache_bytes=cache_bytes,
         )
@@ -101,6 +103,7 @@ class IncrementalSequence:
             precision,
             on_epoch,
             self.preparer,
+            head,
         )
         self.method = entry.build(context, config)
         self.accuracies: list[list[float]] = []

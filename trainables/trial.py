@@ -25,7 +25,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
     settle(config.cpus_per_trial)
     for name, folder in config.code.items():
         allow_code(name, folder)
-    backbone = Backbone.of(config.backbone, config.backbone_weights)
+    backbone = Backbone.of(config.backbone, config.backbone_weights, config.initial_head)
     return IncrementalSequence(
         _benchmark(config.benchmark, config.data_root, config.purpose, config.split_seed, backbone.input),
         config.method,

@@ -9,6 +9,7 @@ Not here: classifiers on the features (`heads`), and changes of the weights (`ta
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from trainables.backbones import glyph_vit
+from trainables.backbones.initial_head import embeddings_in, head_rows
 from trainables.backbones.inputs import EMBEDDED, SMALL, AttentionKind, InputSpec, Shape, Tokens
 from trainables.backbones.own import TUNED, TUNED_SUFFIXES, OwnBackbone
 from trainables.errors import InputError
@@ -49,15 +51,17 @@ class Backbone:
             or `vit_small_patch14_dinov2.lvd142m?img_size=224` for another size of images than its own; or an
             `OwnBackbone` of the user's code, `MODULE:NAME` or the name that an installed package gives to it.
         weights: A local safetensors file to read instead of the embedded file or the hub.
+        head: A safetensors file with an embedding of each class name, at which heads start; see `initial_head`.
     """
 
     name: str = EMBEDDED
     weights: Path | None = None
+    head: Path | None = None
 
     @classmethod
-    def of(cls, name: str, weights: str | None) -> Backbone:
-        """Return the backbone that a file names, with the path of its weights as text."""
-        return cls(name, None if weights is None else Path(weights))
+    def of(cls, name: str, weights: str | None, head: str | None = None) -> Backbone:
+        """Return the backbone that a file names, with the paths of its files as text."""
+        return cls(name, None if weights is None else Path(weights), None if head is None else Path(head))
 
     def load(
         self, device: torch.device | str = "cpu", *, tokens: Tokens = "class", attention: AttentionKind = "fused"
@@ -132,6 +136,29 @@ class Backbone:
 
         return is_here(self.name)
 
+    def initial_head(self, class_names: Sequence[str]) -> Tensor | None:
+        """Return the first weights of a head of these classes, `(C, d)`; None where the backbone offers none.
+
+        They are made of embeddings of the names: those of the file `head`, or those that an `OwnBackbone` gives. See
+        `initial_head.head_rows`.
+
+        Raises:
+            InputError: If the embeddings cannot be read, lack a class, or have a size that the backbone does not have.
+        """
+        own = self.own
+        if self.head is not None:
+            embeddings, what = embeddings_in(self.head, class_names), f"initial head {self.head}"
+        elif own is not None and own.initial_head is not None:
+            embeddings, what = own.embeddings(self.name, class_names), f"backbone {self.name!r}: initial_head"
+        else:
+            return None
+        width, projection = self.shape.width, None
+        if embeddings.shape[1] != width and own is None and self.name != EMBEDDED:
+            from trainables.backbones.loading import projection_of  # imports timm, which takes two seconds
+
+            projection = projection_of(self.name, self.weights)
+        return head_rows(what, embeddings, width, projection)
+
     @property
     def digest(self) -> str:
         """sha256 over names and values of all weights, wherever they were read from."""
@@ -144,7 +171,8 @@ def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
     """Digest a backbone's weights, once per process and state of the file."""
     digest = hashlib.sha256()
     # The embedded file has exactly the network's tensors, so no network needs to be built.
-    state = load_file(glyph_vit.WEIGHTS) if backbone == Backbone() else backbone.load().state_dict()
+    embedded = (backbone.name, backbone.weights) == (EMBEDDED, None)
+    state = load_file(glyph_vit.WEIGHTS) if embedded else backbone.load().state_dict()
     for name, value in sorted(state.items()):
         digest.update(name.encode())
         digest.update(memoryview(value.contiguous().numpy()).cast("B"))

@@ -67,12 +67,32 @@ def shape_of(name: str) -> Shape:
     return Shape(vit.embed_dim, len(vit.blocks), parameters, reason_closed(vit))
 
 
-def _load_weights(model: nn.Module, path: Path) -> None:
-    """Load a safetensors file without the classifier of the pre-training, which files from the hub have."""
+def projection_of(name: str, weights: Path | None) -> Tensor | None:
+    """Return the last layer of the pre-training of a timm model, `(p, d)`: CLIP's projection, for example.
+
+    Returns:
+        None if the weights have no such layer.
+
+    Raises:
+        InputError: If the weights cannot be fetched or read.
+    """
+    if weights is not None:
+        return _read_weights(weights).get("head.weight")
+    with torch.random.fork_rng(devices=[]):
+        head = getattr(_fetched(name, classes=None), "head", None)
+    return head.weight.detach() if isinstance(head, nn.Linear) else None
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
-        state = {n: value for n, value in read_weights(path)[0].items() if not n.startswith(("head.", "head_dist."))}
+        return read_weights(path)[0]
     except (OSError, SafetensorError, ValueError) as error:
         raise InputError(f"weights {path}: cannot be read as safetensors ({error})") from error
+
+
+def _load_weights(model: nn.Module, path: Path) -> None:
+    """Load a safetensors file without the classifier of the pre-training, which files from the hub have."""
+    state = {n: value for n, value in _read_weights(path).items() if not n.startswith(("head.", "head_dist."))}
     _resample_positions(model, state)
     wanted = {name: value.shape for name, value in model.state_dict().items()}
     if problem := misfit(wanted, {name: value.shape for name, value in state.items()}):
@@ -92,20 +112,24 @@ def _resample_positions(model: VisionTransformer, state: dict[str, Tensor]) -> N
 
 def _load_timm(name: str, weights: Path | None) -> nn.Module:
     skeleton(name)  # refuses an unknown or unsuitable name before a download
-    if weights is not None:
-        model = created(name)
-        _load_weights(model, weights)
-    else:
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # hides its retries
-        try:
-            with _not_waiting_for_the_hub():
-                model = created(name, pretrained=True)
-        except Exception as error:  # the hub's client raises many kinds; each means "no weights"
-            raise NotFetchedError(
-                f"backbone {name!r}: its weights cannot be fetched ({_why(error)}); give a local file with"
-                f" --backbone-weights, or take the embedded --backbone {EMBEDDED}, which reads small grey images"
-            ) from error
+    if weights is None:
+        return _fetched(name, classes=0)
+    model = created(name)
+    _load_weights(model, weights)
     return model
+
+
+def _fetched(name: str, classes: int | None) -> nn.Module:
+    """Return a model of timm with weights of the hub; its last layer is that of the pre-training for None classes."""
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # hides its retries
+    try:
+        with _not_waiting_for_the_hub():
+            return created(name, classes, pretrained=True)
+    except Exception as error:  # the hub's client raises many kinds; each means "no weights"
+        raise NotFetchedError(
+            f"backbone {name!r}: its weights cannot be fetched ({_why(error)}); give a local file with"
+            f" --backbone-weights, or take the embedded --backbone {EMBEDDED}, which reads small grey images"
+        ) from error
 
 
 def _why(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,11 +27,28 @@ class OwnBackbone:
         input: The images that it reads.
         tuned: The ends of the names of its linear layers that have a task vector. Each is called once per forward pass,
             with the images in its first dimension. A layer that ends in `qkv` gets three times the rank of LoRA.
+        initial_head: Returns an embedding of each class name, `(C, d)`, at which heads start; None starts them at drawn
+            rows.
     """
 
     build: Callable[[], nn.Module]
     input: InputSpec
     tuned: tuple[str, ...] = TUNED_SUFFIXES
+    initial_head: Callable[[Sequence[str]], Tensor] | None = None
+
+    def embeddings(self, name: str, class_names: Sequence[str]) -> Tensor:
+        """Return what `initial_head` gives, which is not None; `name` is for errors.
+
+        Raises:
+            InputError: If it fails or returns something else.
+        """
+        assert self.initial_head is not None
+        what, give = f"backbone {name!r}: initial_head", self.initial_head
+        found = called(what, lambda: give(class_names))
+        if not isinstance(found, Tensor) or found.ndim != 2 or len(found) != len(class_names):
+            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(f"{what} must return a tensor ({len(class_names)}, d), got {got}")
+        return found.detach().float().cpu()
 
     def network(self, name: str) -> nn.Module:
         """Return the network, marked with the layers that are tuned; `name` is for errors.

@@ -65,10 +65,10 @@ def skeleton(name: str, classes: int = 0) -> VisionTransformer:
     return model
 
 
-def created(name: str, classes: int = 0, *, pretrained: bool = False) -> nn.Module:
-    """Return timm's model; see `timm_name`. Errors of a download are timm's own."""
+def created(name: str, classes: int | None = 0, *, pretrained: bool = False) -> nn.Module:
+    """Return timm's model; see `timm_name`. None classes keep its own last layer. Errors of a download are timm's."""
     found = timm_name(name)
-    options = {"num_classes": classes, **found.options}
+    options = found.options if classes is None else {"num_classes": classes, **found.options}
     try:
         model: nn.Module = timm.create_model(found.architecture, pretrained=pretrained, **options)
     except TypeError as error:

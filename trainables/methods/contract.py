@@ -33,6 +33,7 @@ class Capabilities:
         tasks_to_peak: Number of tasks until memory use has peaked; a pilot runs so many.
         whole_classifier: Each task trains a classifier of all classes, those of other tasks included, alone from
             theta_0. So a task depends on the number of classes, and on no image of another task.
+        initial_head: Its heads start at `Context.initial_head` where there is one.
     """
 
     composable: bool = False
@@ -40,6 +41,7 @@ class Capabilities:
     rehearsal: bool = False
     tasks_to_peak: int = 1
     whole_classifier: bool = False
+    initial_head: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ class Context(Scenario):
         on_epoch: Called after every epoch with the epochs done; must return at once and change nothing.
         prepare: Returns, for a preparation, the function that gives its result for a task. A method calls `prepare` in
             its constructor, with `PreconsolidationConfig` or a preparation of its own; `begin_task` calls the function.
+        initial_head: The first weights of a head of all classes, `(C, d)` in class order, of a backbone that offers
+            them; see `heads.first_head`.
     """
 
     epochs: int
@@ -137,6 +141,7 @@ class Context(Scenario):
     precision: Precision = "fp32"
     on_epoch: Callable[[Epoch], None] = SILENT
     prepare: Prepare = _nothing_prepared
+    initial_head: Tensor | None = None
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for forward passes of the backbone: bf16 autocast if `precision` is "bf16"."""

@@ -74,7 +74,14 @@ class MethodEntry:
         return None if tasks > 1 else "leaves out one task of several, and the benchmark has one"
 
     def scenario(self, spec: BenchmarkSpec, backbone: Backbone) -> Scenario:
-        """Return the method's scenario on a benchmark: its tasks, or all of them as one for a joint method."""
+        """Return the method's scenario on a benchmark: its tasks, or all of them as one for a joint method.
+
+        Raises:
+            InputError: If the user gives an initial head, and the method does not start at one.
+        """
+        if backbone.head is not None and not self.capabilities.initial_head:
+            able = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.initial_head)
+            raise InputError(f"--initial-head: the heads of {self.name} do not start at given rows; those of {able} do")
         everything = (range(len(spec.class_names)),)
         return Scenario(backbone, everything if self.capabilities.joint else spec.task_classes)
 

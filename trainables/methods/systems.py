@@ -20,7 +20,7 @@ from trainables.methods.registry import register
 from trainables.methods.seed import learner as seed
 from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
 
-_COMPOSABLE = Capabilities(composable=True)
+_COMPOSABLE = Capabilities(composable=True, initial_head=True)
 _EULER = euler_factor("strength * max Fisher", "decoupled steps")
 _OWN_DATA: dict[str, Any] = {"own_data_defaults": own_data_probing, "unsuited": unsuited_probing}
 _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
@@ -37,15 +37,20 @@ register(_composable("iel-fft", IELConfig, partial(full, rule=IELRule)))
 register(_composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)))
 register(_composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)))
 
-register(MethodEntry(LOWER_BOUND, probe.ProbeConfig, Capabilities(), probe.Probe, **_OWN_DATA))
+_STARTED = Capabilities(initial_head=True)
+register(MethodEntry(LOWER_BOUND, probe.ProbeConfig, _STARTED, probe.Probe, **_OWN_DATA))
 
 _LOCAL = {"cross_entropy": "local"}
-_TWO_MODELS = Capabilities(tasks_to_peak=2)  # the current model and the last task's
+_TWO_MODELS = Capabilities(tasks_to_peak=2, initial_head=True)  # the current model and the last task's
 
-register(MethodEntry("finetune", finetune.FinetuneConfig, Capabilities(), finetune.Finetune, neutral_values=_LOCAL))
+register(MethodEntry("finetune", finetune.FinetuneConfig, _STARTED, finetune.Finetune, neutral_values=_LOCAL))
 register(
     MethodEntry(
-        UPPER_BOUND, finetune.FinetuneConfig, Capabilities(joint=True), finetune.Finetune, neutral_values=_LOCAL
+        UPPER_BOUND,
+        finetune.FinetuneConfig,
+        Capabilities(joint=True, initial_head=True),
+        finetune.Finetune,
+        neutral_values=_LOCAL,
     )
 )
 register(
@@ -56,7 +61,13 @@ register(
 register(MethodEntry("lwf-mc", lwf_mc.LwFMCConfig, _TWO_MODELS, lwf_mc.LwFMC))
 register(
     MethodEntry(
-        "derpp", derpp.DERppConfig, Capabilities(rehearsal=True), derpp.DERpp, (), _LOCAL, unsuited=derpp.unsuited
+        "derpp",
+        derpp.DERppConfig,
+        Capabilities(rehearsal=True, initial_head=True),
+        derpp.DERpp,
+        (),
+        _LOCAL,
+        unsuited=derpp.unsuited,
     )
 )
 

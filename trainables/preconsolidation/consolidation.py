@@ -16,7 +16,7 @@ from torch import Tensor
 from trainables.backbones import tuned_layers
 from trainables.curvature import KINDS, Curvature, CurvatureKind, layer_factors, layer_fisher
 from trainables.data import Task
-from trainables.heads import Head, new_head
+from trainables.heads import Head, first_head
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
 from trainables.preconsolidation.preparation import Basis
 from trainables.preconsolidation.probing import align, linear_probe
@@ -51,6 +51,7 @@ class PreconsolidationConfig:
             batch_size=basis.batch_size,
             seed=basis.seed,
             device=basis.device,
+            initial_head=basis.initial_head,
         )
         tensors = {f"fisher/{name}": value for name, value in result.curvature.tensors().items()}
         tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
@@ -94,11 +95,12 @@ def consolidate(
     batch_size: int,
     seed: int,
     device: torch.device,
+    initial_head: Tensor | None = None,
 ) -> Consolidation:
     """Return the pre-consolidation of task t, on the CPU; every stage draws from a generator of its own.
 
     `previous` is the result for task t - 1, None for t = 1. `backbone` is theta_0 on `device`, in eval mode.
-    `batch_size` is that of linear probing.
+    `batch_size` is that of linear probing. It starts at the rows `(C, d)` of `initial_head`, or at drawn ones.
     """
     t = task.index
     features, labels = _features(task, backbone, make_generator(seed, "mixtures", t), device)
@@ -106,7 +108,7 @@ def consolidate(
     mixtures = tuple(
         fit_mixture(features[labels == c], config.components, derive_seed(seed, "mixture", c)) for c in task.classes
     )
-    rows = new_head(len(task.classes), backbone.num_features, make_generator(seed, "h0", t))
+    rows = first_head(task.classes, backbone.num_features, make_generator(seed, "h0", t), initial_head)
     generator = make_generator(seed, "probe", t)
 
     def draw_features() -> Iterator[tuple[Tensor, Tensor]]:

@@ -27,6 +27,7 @@ class Basis:
     batch_size: int  # of the benchmark
     seed: int  # of the trial
     device: torch.device
+    initial_head: Tensor | None = None  # (C, d), where heads start, of a backbone that offers it
 
 
 class Preparation(Protocol[R]):

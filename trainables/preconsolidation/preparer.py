@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from trainables.backbones import Backbone
 from trainables.config import Purpose
@@ -34,6 +35,7 @@ class Preparer:
     purpose: Purpose
     seed: int
     device: torch.device
+    initial_head: Tensor | None = None
     cache: Path | None
     cache_bytes: int | None
     providers: list[Preconsolidator[Any]] = field(default_factory=list)
@@ -49,6 +51,7 @@ class Preparer:
             purpose=self.purpose,
             seed=self.seed,
             device=self.device,
+            initial_head=self.initial_head,
             cache=None if self.cache is None else Cache(self.cache, self.cache_bytes),
         )
         self.providers.append(provider)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import Backbone
+from trainables.backbones.initial_head import rows_digest
 from trainables.config import Purpose
 from trainables.data import BenchmarkSpec, Task
 from trainables.preconsolidation.cache import Cache, digest
@@ -34,6 +35,7 @@ class Preconsolidator(Generic[R]):
     purpose: Purpose  # of the benchmark; written to the cache's entries
     seed: int
     device: torch.device
+    initial_head: Tensor | None = None  # see `Basis`
     cache: Cache | None  # None computes everything here and keeps only the last result
     hit: bool = False  # whether the cache had the last task
     _done: int = 0  # number of tasks up to `_last`
@@ -50,7 +52,7 @@ class Preconsolidator(Generic[R]):
     def _next(self, task: Task, previous: R | None) -> R:
         def compute() -> dict[str, Tensor]:
             self.hit = False
-            basis = Basis(self._theta_0, self.spec.batch_size, self.seed, self.device)
+            basis = Basis(self._theta_0, self.spec.batch_size, self.seed, self.device, self.initial_head)
             return self.preparation.prepare(task, previous, basis)
 
         if self.cache is None:
@@ -92,6 +94,7 @@ class Preconsolidator(Generic[R]):
                 "libraries": {name: version(name) for name in ("torch", "timm", "scikit-learn")},
                 "task": t,
                 **({"code": code} if code else {}),
+                **({} if self.initial_head is None else {"initial_head": rows_digest(self.initial_head)}),
             }
         )
 

@@ -78,6 +78,7 @@ def bound_search(spec: AnySpec, method: str, storage: Storage, address: str | No
         reevaluate=0,
         backbone=protocol.backbone,
         backbone_weights=protocol.backbone_weights,
+        initial_head=protocol.initial_head,
         precision=protocol.precision,
         **_shared(spec, method, storage, address),
     )

@@ -115,7 +115,7 @@ def _reevaluating(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
 def _require_unchanged(spec: AnySpec) -> None:
     """Refuse to continue a run whose protocol has changed, since its accuracies could not be compared."""
     then = spec.protocol
-    backbone = Backbone.of(then.backbone, then.backbone_weights)
+    backbone = Backbone.of(then.backbone, then.backbone_weights, then.initial_head)
     source = open_benchmark(spec.benchmark, spec.data_root).source
     now = runs.protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
     for key, value in then:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -146,7 +146,8 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
 
 def _backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
     file = None if request.backbone_weights is None else Path(request.backbone_weights).absolute()
-    return Backbone(request.backbone, file) if request.backbone else opened.backbone(file)
+    head = None if request.initial_head is None else Path(request.initial_head).absolute()
+    return replace(Backbone(request.backbone, file) if request.backbone else opened.backbone(file), head=head)
 
 
 def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, scenario: Scenario) -> ResolvedSpace:
@@ -171,7 +172,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     overrides = dict(request.set or {})
     config = entry.parse({**best.hyperparameters, **overrides})
     then = best.protocol
-    backbone = Backbone.of(then.backbone, then.backbone_weights)
+    backbone = Backbone.of(then.backbone, then.backbone_weights, then.initial_head)
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
     faults, reads = Faults(), backbone.input
     with faults:
@@ -278,7 +279,11 @@ def require_enough(trials: int | None, algorithm: str, points: int, anything_to_
 
 def _require_same_protocol(then: ExperimentProtocol, now: ExperimentProtocol, *, same_benchmark: bool) -> None:
     """Refuse a best file whose accuracies depend on another protocol than that of the final run."""
-    keys = ("tasks", "epochs", "batch_size", "weights_digest") if same_benchmark else ("weights_digest",)
+    keys = (
+        ("tasks", "epochs", "batch_size", "weights_digest", "initial_head_digest")
+        if same_benchmark
+        else ("weights_digest",)
+    )
     for key in keys:
         was, is_ = getattr(then, key), getattr(now, key)
         if was != is_:

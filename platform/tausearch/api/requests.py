@@ -183,6 +183,7 @@ class SearchRequest(NewRunRequest):
         reevaluate_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
         backbone: Name of the backbone; by default the benchmark's.
         backbone_weights: Local weights file of the backbone.
+        initial_head: A safetensors file with an embedding of each class, under its name, at which heads start.
         precision: The precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
         tasks: Number of tasks; by default the benchmark's.
         classes_per_task: Number of classes of a task, in place of `tasks`.
@@ -216,6 +217,7 @@ class SearchRequest(NewRunRequest):
     reevaluate_runs: int | None = within(bounds.ROUNDS, None)
     backbone: str | None = None
     backbone_weights: str | Path | None = None
+    initial_head: str | Path | None = None
     precision: str = "fp32"
     tasks: int | None = within(bounds.TASKS, None)
     classes_per_task: int | None = within(bounds.CLASSES_PER_TASK, None)

@@ -27,7 +27,7 @@ from trainables.user_code import file_name
 Options = Mapping[str, Any]
 _OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds"}
 # Options that `search` lists and that decide what is measured, not how a search proceeds.
-_OF_THE_PROTOCOL = {*OPTIONS, "backbone", "backbone_weights", "precision", "seed"}
+_OF_THE_PROTOCOL = {*OPTIONS, "backbone", "backbone_weights", "initial_head", "precision", "seed"}
 _OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"} | {
     "callbacks",
     "tracking",

@@ -63,6 +63,9 @@ def search(
     reevaluate_runs: options.ReevaluateRuns = None,
     backbone: options.Backbone = None,
     backbone_weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
+    initial_head: Annotated[
+        Path | None, typer.Option(help="Start heads at embeddings of the class names: a safetensors file.")
+    ] = None,
     precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,
     classes_per_task: Annotated[int | None, typer.Option(help="Classes of a task, in place of --tasks.")] = None,
@@ -115,6 +118,7 @@ def search(
         reevaluate_runs=reevaluate_runs,
         backbone=backbone,
         backbone_weights=backbone_weights,
+        initial_head=initial_head,
         precision=precision,
         tasks=tasks,
         classes_per_task=classes_per_task,

@@ -136,9 +136,11 @@ def _cell(run: FinalRun, usual: FinalRun, seeds: int) -> MatrixCell:
     apart = [
         f"{name.replace('_', ' ')} {_value(getattr(mine, name))} instead of {_value(getattr(theirs, name))}"
         for name in ExperimentProtocol.model_fields
-        if name not in (*FREE_FIELDS, "weights_digest") and getattr(mine, name) != getattr(theirs, name)
+        if name not in (*FREE_FIELDS, "weights_digest", "initial_head_digest")
+        and getattr(mine, name) != getattr(theirs, name)
     ]
     apart += ["other weights of the backbone"] * (mine.weights_digest != theirs.weights_digest and not apart)
+    apart += ["another initial head"] * (mine.initial_head_digest != theirs.initial_head_digest)
     apart += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
     had = run.accuracy.seeds
     return MatrixCell(run.accuracy, run, tuple(apart), () if had == seeds else (counted(had, "seed"),))

@@ -17,7 +17,7 @@ from tausearch.runs import ExperimentProtocol
 
 _COMPARED = ("tasks", "epochs", "batch_size", "backbone")
 # A final run has no validation split; the paper does not state the others.
-_NOT_COMPARED = ("split_seed", "backbone_weights", "weights_digest", "precision")
+_NOT_COMPARED = ("split_seed", "backbone_weights", "weights_digest", "initial_head_digest", "precision")
 
 
 @dataclass(frozen=True)

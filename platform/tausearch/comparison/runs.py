@@ -14,7 +14,7 @@ from trainables.methods import known_method
 from trainables.metrics import TEST
 
 # Fields of a protocol on which a final run's accuracies do not depend; they depend on the digest of the weights.
-FREE_FIELDS = ("split_seed", "backbone_weights")
+FREE_FIELDS = ("split_seed", "backbone_weights", "initial_head")
 
 
 @dataclass(frozen=True)

@@ -288,7 +288,12 @@ def _why_stopping(interrupt: Interrupt) -> str | None:
 
 def read_by_trials(spec: RunSpec) -> list[str]:
     """Return the files and folders outside the storage root that trials read."""
-    paths = (spec.protocol.backbone_weights, spec.data_root, BenchmarkRef.parse(spec.benchmark).path)
+    paths = (
+        spec.protocol.backbone_weights,
+        spec.protocol.initial_head,
+        spec.data_root,
+        BenchmarkRef.parse(spec.benchmark).path,
+    )
     return [path for path in paths if path is not None]
 
 

@@ -135,7 +135,8 @@ def backbone_of(name: str, protocol: ExperimentProtocol, backbone_weights: str |
         InputError: If the backbone does not exist, is too large to be built on a file's word, or has other weights.
     """
     path = backbone_weights or protocol.backbone_weights
-    backbone = Backbone(protocol.backbone, None if path is None else Path(path).absolute())
+    head = None if protocol.initial_head is None else Path(protocol.initial_head)
+    backbone = Backbone(protocol.backbone, None if path is None else Path(path).absolute(), head)
     if backbone_weights is None and backbone.shape.parameters > MAX_PARAMETERS:
         raise InputError(
             f"{name}: asks for the backbone {backbone.name} of {backbone.shape.parameters:,} parameters; more than"

@@ -29,6 +29,8 @@ class ExperimentProtocol(Strict):
     backbone: str
     backbone_weights: str | None = None  # path of a local file; None for the weights that timm offers
     weights_digest: str  # sha256 of the pre-trained weights, theta_0
+    initial_head: str | None = None  # path of a file of embeddings of the class names
+    initial_head_digest: str | None = None  # sha256 of the rows at which heads start; None for drawn ones
     precision: Precision = "fp32"
     class_orders: tuple[int, ...] | None = None  # seeds, in a final run; None for the benchmark's own order
 
@@ -60,7 +62,14 @@ def protocol_of(
     precision: Precision = "fp32",
     class_orders: tuple[int, ...] | None = None,
 ) -> ExperimentProtocol:
-    """Return the protocol of a benchmark, with the digest of the backbone's weights."""
+    """Return the protocol of a benchmark, with the digests of the backbone's weights and of its initial head.
+
+    Raises:
+        InputError: If the weights or the initial head cannot be read, or do not fit.
+    """
+    from trainables.backbones.initial_head import rows_digest  # torch takes seconds to import
+
+    rows = backbone.initial_head(sorted(spec.class_names))  # sorted: the same in all class orders
     return ExperimentProtocol(
         tasks=spec.num_tasks,
         epochs=spec.epochs,
@@ -69,6 +78,8 @@ def protocol_of(
         backbone=backbone.name,
         backbone_weights=None if backbone.weights is None else str(backbone.weights),
         weights_digest=backbone.digest,
+        initial_head=None if backbone.head is None else str(backbone.head),
+        initial_head_digest=None if rows is None else rows_digest(rows),
         precision=precision,
         class_orders=class_orders,
     )

@@ -239,6 +239,7 @@ class RunSpec(Strict):
             seed=seed,
             backbone=self.protocol.backbone,
             backbone_weights=self.protocol.backbone_weights,
+            initial_head=self.protocol.initial_head,
             precision=self.protocol.precision,
             gpus_per_trial=self.resources.gpus_per_trial,
             data_root=self.data_root,

@@ -48,13 +48,16 @@ def test_a_run_on_the_cpu_stays_there_and_vectors_without_a_run_go_to_a_gpu(
 def test_the_users_weights_go_before_those_of_the_protocol(
     source: VectorSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def backbone(name: str, weights: Path | None) -> SimpleNamespace:
+    def backbone(name: str, weights: Path | None, head: Path | None) -> SimpleNamespace:
         shape = SimpleNamespace(parameters=pools.MAX_PARAMETERS + (weights == Path("/large")))
-        return SimpleNamespace(name=name, weights=weights, shape=shape, digest=source.protocol.weights_digest)
+        return SimpleNamespace(
+            name=name, weights=weights, head=head, shape=shape, digest=source.protocol.weights_digest
+        )
 
     monkeypatch.setattr(pools, "Backbone", backbone)
-    protocol = source.protocol.model_copy(update={"backbone_weights": "/large"})
-    assert pools.backbone_of("r", protocol, "/mine").weights == Path("/mine")
+    protocol = source.protocol.model_copy(update={"backbone_weights": "/large", "initial_head": "/head"})
+    mine = pools.backbone_of("r", protocol, "/mine")
+    assert (mine.weights, mine.head) == (Path("/mine"), Path("/head"))
     assert pools.backbone_of("r", protocol, "/large").weights == Path("/large")  # named by the user
     with pytest.raises(InputError, match="more than 400,000,000 are not built for a file"):
         pools.backbone_of("r", protocol)

@@ -40,6 +40,7 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: SearchSpec, tmp_path: Path
         "seed": 9,
         "backbone": "glyph_vit",
         "backbone_weights": "/w/theta_0",
+        "initial_head": None,
         "precision": "bf16",
         "gpus_per_trial": 0.25,
         "data_root": "/data",

@@ -306,7 +306,7 @@ def test_where_no_hub_answers_what_was_fetched_before_is_taken_at_once(
 ) -> None:
     asked: list[bool] = []
 
-    def create_model(name: str, pretrained: bool, **options: Any) -> Any:
+    def create_model(name: str, classes: int, pretrained: bool) -> Any:
         asked.append(huggingface_hub.constants.HF_HUB_OFFLINE)
         raise OSError("no weights")
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from trainables.composition import Composition, Origin, SavedVector, composed, saved_vector
 from trainables.curvature import head_fisher
 from trainables.data import Batch, Task
-from trainables.heads import Head, Heads, new_head
+from trainables.heads import Head, Heads, first_head
 from trainables.methods.composable.averaged_heads import AveragedHeads
 from trainables.methods.composable.config import ComposableConfig
 from trainables.methods.composable.iel import IELLoRAConfig
@@ -69,7 +69,8 @@ class ComposableLearner:
         t, consolidation = task.index, self.prepared(task)
         anchor = (consolidation.head[0][task.rows], consolidation.head[1][task.rows])
         if self.rule.official:  # departure: the head starts at random, not at h0_t
-            self.heads.begin(new_head(len(task.classes), self.width, make_generator(self.context.seed, "head", t)))
+            generator = make_generator(self.context.seed, "head", t)
+            self.heads.begin(first_head(task.classes, self.width, generator, self.context.initial_head))
         else:
             self.heads.begin(anchor)
         composed = self.rule.trains_composed_model

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.data import Batch, Task
-from trainables.heads import WideHead, new_head
+from trainables.heads import WideHead, first_head
 from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import Positive
 from trainables.methods.training import chance_cross_entropy, fit, gradient_steps
@@ -46,7 +46,8 @@ class SequentialLearner:
         width = self.model.num_features
         self.head = WideHead(width, context.device)
         for index, classes in enumerate(context.task_classes, start=1):
-            self.head.grow(new_head(len(classes), width, make_generator(context.seed, "head", index)))
+            generator = make_generator(context.seed, "head", index)
+            self.head.grow(first_head(classes, width, generator, context.initial_head))
         model = {f"model/{name}": parameter for name, parameter in self.model.named_parameters()}
         # Every weight, by its name in the state; all of them are trained.
         self.weights = model | {"heads/weight": self.head.weight, "heads/bias": self.head.bias}
