@@ -23,11 +23,17 @@ def main() -> None:
     table.add_argument("--gpu", action="store_true", help="all processes share one GPU")
     table.add_argument("--collect", action="store_true", help="run nothing more, write what there is")
     commands.add_parser("page", help="replay on all tables, and write table and figure of the page")
+    commands.add_parser("patience", help="replay with `--patience`, and write the table of docs/choosing.md")
     given = parser.parse_args()
     if given.command == "page":
         from benchmarks.choosing.page import write_page
 
         write_page()
+        return
+    if given.command == "patience":
+        from benchmarks.choosing import patience
+
+        patience.write_page()
         return
     seeds = tuple(given.splits), tuple(given.test_seeds)
     share = 1 / given.cores if given.gpu else 0

@@ -53,6 +53,7 @@ REEVALUATE = Bounds(0, 1000)  # as users give it: 0 re-evaluates nothing
 ROUNDS = Bounds(1, 100)
 TASKS = Bounds(1, 100_000)
 CLASSES_PER_TASK = Bounds(2, 100_000)
+VALUE = Bounds(-1e15, 1e15, whole=False)  # of a metric: percent, seconds or bytes
 EPOCHS = Bounds(1, 100_000)
 BATCH = Bounds(1, 1_000_000)
 SHARE = Bounds(0, 1, whole=False)

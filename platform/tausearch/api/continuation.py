@@ -31,7 +31,7 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
     runs.require_space(root.root)
     directory = root.run(request.name)
     with runs.driver_lock(directory):
-        spec = _continued(_read(directory, request.without_damaged), request)
+        spec = _continued(_read(directory, request.without_damaged), directory, request)
         spec.save(directory)
         how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
         if spec.purpose == "search":
@@ -75,13 +75,15 @@ def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
     return spec
 
 
-def _continued(spec: AnySpec, request: ResumeRequest) -> AnySpec:
+def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -> AnySpec:
     """Check that a run can be continued; returns its specification with the changes of the request."""
     if request.data_root is not None:
         spec = spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, request.data_root).data_root})
     _require_unchanged(spec)
     if request.trials is not None:
-        spec = _extended(spec, request.trials)
+        spec = _extended(spec, directory, request.trials)
+    if request.patience is not None or request.target is not None:
+        spec = _ending(spec, request)
     if request.reevaluate is not None or request.reevaluate_runs is not None:
         spec = _reevaluating(spec, request)
     wanted = request.max_concurrent_trials or spec.resources.max_concurrent_trials
@@ -94,15 +96,23 @@ def _continued(spec: AnySpec, request: ResumeRequest) -> AnySpec:
     return spec.model_copy(update=how)
 
 
-def _extended(spec: AnySpec, trials: int) -> SearchSpec:
+def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec:
     if spec.purpose == "final":
         raise InputError(f"run {spec.name!r} is a final run, whose seeds are fixed; only searches can be extended")
-    if trials < spec.trials:
-        raise InputError(f"--trials {trials}: the search has {counted(spec.trials, 'trial')} already")
+    if trials < (fewest := runs.fewest_trials(spec, directory)):
+        raise InputError(f"--trials {trials}: the search has {counted(fewest, 'trial')} already")
     if trials > spec.trials:
         points = grid_size(spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))
-    return spec.model_copy(update={"trials": trials})
+    return spec.model_copy(update={"trials": trials, "stop": runs.extended_rule(spec, directory)})
+
+
+def _ending(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
+    if spec.purpose == "final":
+        raise InputError(f"run {spec.name!r} is a final run, which runs all seeds; only searches end early")
+    given = {"patience": request.patience, "target": request.target}
+    changed = {name: value for name, value in given.items() if value is not None}
+    return spec.model_copy(update={"stop": spec.stop.model_copy(update=changed)})
 
 
 def _reevaluating(spec: AnySpec, request: ResumeRequest) -> SearchSpec:

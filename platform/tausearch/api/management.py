@@ -99,6 +99,6 @@ def _renew(spec: AnySpec, directory: RunDirectory) -> None:
         best.model_copy(update={"selection": selection}).save(directory.best_file)
     if spec.purpose == "final" and directory.results_file.exists():
         trials = Record(directory.record).trials()
-        if all_ended(trials, spec.trials):
+        if all_ended(spec, trials):
             write_results(spec, directory, trials)
         describe_run(directory)

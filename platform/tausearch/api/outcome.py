@@ -40,7 +40,7 @@ class SearchOutcome:
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether all trials and re-evaluations have ended. `trials` are those that have started."""
-        if not runs.all_ended(trials, self.spec.trials):
+        if not runs.all_ended(self.spec, trials):
             return False
         reevaluation = self.reevaluation(trials)
         return reevaluation is None or reevaluation.race.over
@@ -48,16 +48,19 @@ class SearchOutcome:
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write figures and best file; returns them with metrics for callbacks and trackers."""
         spec, directory = self.spec, self.directory
+        ended = runs.ending_of(spec, directory, trials)
+        notes = {} if ended is None else {"ended": str(ended)}
         if runs.best_trial(trials) is None:
-            return Conclusion(files=(directory.spec_file,))
+            return Conclusion(files=(directory.spec_file,), notes=notes)
         metrics, figures = _insight(spec, directory, trials)
         best = write_best(spec, directory, trials)
         files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
         if best is None or best.selection is None:
-            return Conclusion(metrics=metrics, files=files)
+            return Conclusion(metrics=metrics, files=files, notes=notes)
         chosen = best.selection.trial
-        metrics |= _reevaluated(spec, best.selection)
-        return Conclusion(next(each for each in trials if each.number == chosen), metrics=metrics, files=files)
+        metrics |= _reevaluated(spec, best.selection) | _gained(best.selection)
+        trial = next(each for each in trials if each.number == chosen)
+        return Conclusion(trial, metrics=metrics, files=files, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class FinalOutcome:
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether all seeds have ended. `trials` are those that have started."""
-        return runs.all_ended(trials, self.spec.trials)
+        return runs.all_ended(self.spec, trials)
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write results and figures; returns them with metrics for callbacks and trackers."""
@@ -95,6 +98,13 @@ def _reevaluated(spec: SearchSpec, selection: Selection) -> dict[str, float]:
         return {}
     values = {"": found.value, "_error": found.error, "_ahead": found.ahead, "_ahead_error": found.ahead_error}
     return {f"reevaluated/{metric}{name}": value for name, value in values.items() if value is not None}
+
+
+def _gained(selection: Selection) -> dict[str, float]:
+    """Return what the search gained over its start as metrics."""
+    found = selection.gain
+    values = {} if found is None else {"gain": found.points, "gain_error": found.error}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _insight(

@@ -20,6 +20,7 @@ from tausearch.runs import (
     FinalSpec,
     Plan,
     SearchSpec,
+    StopRule,
     Storage,
     new_run,
     open_storage,
@@ -107,6 +108,7 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         warm_start=known,
         constraints=constraints,
         reevaluate=studies.requested_reevaluation(request.reevaluate, request.reevaluate_runs, trials, usual),
+        stop=StopRule(patience=request.patience, target=request.target),
         fixed=space.fixed,
         left_out=usable.left_out,
     )

@@ -181,6 +181,9 @@ class SearchRequest(NewRunRequest):
             0 for none. By default 3 of 12 trials or more on an embedded benchmark with its backbone, or on images
             of the user's own of which at most 100 validate; otherwise none.
         reevaluate_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
+        patience: Number of trials in a row without a gain after which the search ends; by default it does not. A gain
+            exceeds the best by more than one validation image.
+        target: The final accuracy, percent, at which the search ends; by default it does not.
         backbone: Name of the backbone; by default the benchmark's.
         backbone_weights: Local weights file of the backbone.
         initial_head: A safetensors file with an embedding of each class, under its name, at which heads start.
@@ -215,6 +218,8 @@ class SearchRequest(NewRunRequest):
     constraint: Sequence[str] | None = None
     reevaluate: int | None = within(bounds.REEVALUATE, None)
     reevaluate_runs: int | None = within(bounds.ROUNDS, None)
+    patience: int | None = within(bounds.TRIALS, None)
+    target: float | None = within(bounds.VALUE, None)
     backbone: str | None = None
     backbone_weights: str | Path | None = None
     initial_head: str | Path | None = None
@@ -240,6 +245,8 @@ class ResumeRequest(DriveRequest):
         trials: The new total of a search that is extended; the algorithm knows all earlier trials.
         reevaluate: As in `SearchRequest`; by default unchanged. A search that was made without can have it.
         reevaluate_runs: As in `SearchRequest`; re-evaluations that have ended count.
+        patience: As in `SearchRequest`; by default unchanged. With `trials`, only later trials count.
+        target: As in `SearchRequest`; by default unchanged. With `trials`, only later trials count.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
         without_damaged: Whether to move damaged files of the record aside and run their trials again.
         with_bounds: As in `NewRunRequest`; a run that was made without can have them.
@@ -250,6 +257,8 @@ class ResumeRequest(DriveRequest):
     trials: int | None = within(bounds.TRIALS, None)
     reevaluate: int | None = within(bounds.REEVALUATED, None)
     reevaluate_runs: int | None = within(bounds.ROUNDS, None)
+    patience: int | None = within(bounds.TRIALS, None)
+    target: float | None = within(bounds.VALUE, None)
     time_budget: float | None = within(bounds.TIME, None)
     without_damaged: bool = False
     with_bounds: bool = False

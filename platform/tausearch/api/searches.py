@@ -22,6 +22,7 @@ from tausearch.presentation import Stream, say_unreadable
 from tausearch.runs import (
     BesideBounds,
     Conclusion,
+    Ending,
     Plan,
     Record,
     Reevaluation,
@@ -33,11 +34,13 @@ from tausearch.runs import (
     TrialSummary,
     TrialTable,
     Verdict,
+    ending_of,
     read_spec,
 )
 from tausearch.studies import (
     BestFile,
     BestListener,
+    Gained,
     OptunaSearcher,
     ReevaluationSearcher,
     StudyMirror,
@@ -57,11 +60,19 @@ class SearchResult(RunResult):
         best: The chosen configuration; None if no trial finished.
         best_file: The file with the chosen configuration.
         reevaluation: The result of the fresh runs of the best trials; None if none were asked for.
+        ending: Why the trials have ended, or what stopped the driver; None if a failure of the storage did.
     """
 
     best: BestFile | None
     best_file: Path | None
     reevaluation: Reevaluation | None
+    ending: Ending | None = None
+
+    @property
+    def gain(self) -> Gained | None:
+        """What the chosen configuration is more accurate than the start; None if the start did not finish."""
+        selection = None if self.best is None else self.best.selection
+        return None if selection is None else selection.gain
 
     @property
     def bounds(self) -> BesideBounds | None:
@@ -162,7 +173,8 @@ def run_search(
     file = run.directory.best_file if run.directory.best_file.exists() else None
     best = None if file is None else load_best(file)
     reevaluation = run.outcome.reevaluation(result.trials)
-    return SearchResult(**vars(result), best=best, best_file=file, reevaluation=reevaluation)
+    ending = ending_of(run.spec, run.directory, result.trials)
+    return SearchResult(**vars(result), best=best, best_file=file, reevaluation=reevaluation, ending=ending)
 
 
 class SearchRun(Run):

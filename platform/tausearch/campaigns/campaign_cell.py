@@ -15,11 +15,13 @@ from tausearch.runs import (
     FinalSpec,
     Plan,
     RunResult,
+    RunSpec,
     Score,
     TrialSummary,
     TrialTable,
     all_ended,
     best_trial,
+    planned_trials,
     read_status,
 )
 from trainables.errors import InputError
@@ -53,6 +55,7 @@ class CampaignCell:
         known = None if search is None else search.reevaluation
         self.search = TrialTable(() if search is None else search.trials)
         self.reevaluation = TrialTable(() if known is None else known.runs)
+        self._search_spec: RunSpec = planned.search.spec if search is None else search.spec
         self._known = TrialTable(() if final is None else final.trials)
         unfinished = search is not None and (planned.added > 0 or search.state != "finished")
         self.final = TrialTable() if unfinished else self._known
@@ -94,7 +97,7 @@ class CampaignCell:
     def follow(self, run: Run) -> None:
         """Count the trials of a run that was opened."""
         if run.spec.role == "trial":
-            self.search = run.trials
+            self.search, self._search_spec = run.trials, run.spec
         elif run.spec.role == "reevaluation":
             self.reevaluation = run.trials
         else:
@@ -119,7 +122,7 @@ class CampaignCell:
     @property
     def has_failed(self) -> bool:
         """Whether the cell had failed before this process began, could not go on, or has lost a seed."""
-        lost = all_ended(list(self.final), self.runs.seeds) and any(each.status != "complete" for each in self.final)
+        lost = self._has_trained and any(each.status != "complete" for each in self.final)
         return self.planned.standing.state == "failed" or self.error is not None or lost
 
     @property
@@ -127,11 +130,22 @@ class CampaignCell:
         """What the cell does now, in one word."""
         if self.has_failed:
             return "failed"
-        if all_ended(list(self.final), self.runs.seeds):
+        if self._has_trained:
             return "done"
         if list(self.final):
             return "training"
         return "reevaluating" if list(self.reevaluation) else "searching" if list(self.search) else "waiting"
+
+    @property
+    def _has_trained(self) -> bool:
+        return all_ended(self.planned.training.spec, list(self.final))
+
+    @property
+    def _trials_left_out(self) -> int:
+        """Number of trials that its search does not run because it ended early."""
+        if self.runs.search is None:
+            return 0
+        return self.runs.trials - planned_trials(self._search_spec, list(self.search))
 
     @property
     def running(self) -> list[TrialSummary]:
@@ -146,13 +160,14 @@ class CampaignCell:
         if self.has_failed:
             return done, done
         eliminated = self.runs.reevaluations - len(list(self.reevaluation)) if list(self.final) else 0
-        return done, self.runs.tasks - max(0, eliminated) * steps
+        return done, self.runs.tasks - (max(0, eliminated) + self._trials_left_out) * steps
 
     @property
     def columns(self) -> tuple[str, str, str]:
         """Progress of the search, its best accuracy, and progress of the final run, in words."""
         best = best_trial(self.search, self.planned.search.spec.constraints)
-        searched = "not searched" if self.runs.search is None else f"{self.search.ended}/{self.runs.trials}"
+        trials = self.runs.trials - self._trials_left_out
+        searched = "not searched" if self.runs.search is None else f"{self.search.ended}/{trials}"
         if list(self.reevaluation):
             searched += f" and {self.reevaluation.ended}/{self.runs.reevaluations} again"
         values = [trial.value for trial in self.final if trial.value is not None]

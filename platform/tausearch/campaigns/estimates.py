@@ -120,7 +120,8 @@ def _of(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: M
     if searching is None or training is None:
         return Estimate(None, memory=memory)
     trials_ended, seeds_ended = cell.standing.ended
-    trials = cell.runs.trials - trials_ended + cell.standing.reevaluations_left
+    asked = cell.runs.trials if cell.added else cell.standing.trials
+    trials = asked - trials_ended + cell.standing.reevaluations_left
     cold = cold_trials(cell.search.spec, trials_ended) + cold_reevaluations(cell.search.spec)
     seeds = cell.runs.seeds - seeds_ended
     seconds = searching.seconds(trials, min(cold, trials)) + training.seconds(seeds, seeds)

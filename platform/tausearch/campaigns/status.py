@@ -48,6 +48,11 @@ class CellStanding:
         return (0 if self.search is None else self.search.ended, 0 if self.final is None else self.final.ended)
 
     @property
+    def trials(self) -> int:
+        """Number of trials that its search has in the end, if it has one."""
+        return self.cell.trials if self.search is None else self.search.planned
+
+    @property
     def reevaluations_left(self) -> int:
         """Number of re-evaluations that its search may still run."""
         if self.search is None:
@@ -77,6 +82,7 @@ class CellStanding:
             "trials_ended": self.ended[0],
             "seeds_ended": self.ended[1],
             "best": best,
+            **({} if self.search is None or self.search.ending is None else {"ended": self.search.ending.model_dump()}),
             **({} if reevaluation is None else {"reevaluation": reevaluation.as_dict()}),
             "test": {name: vars(score) for name, score in (self.scores or {}).items()},
             "reason": self.reason,
@@ -180,7 +186,7 @@ def _state(search: RunStatus | None, final: RunStatus | None) -> tuple[CellState
     if search is None:
         return "waiting", None
     if search.state != "finished":
-        under_way: CellState = "reevaluating" if search.ended == search.spec.trials else "searching"
+        under_way: CellState = "reevaluating" if search.ended == search.planned else "searching"
         return (under_way if search.state == "running" else "stopped"), None
     if search.best is None:
         return "failed", why_nothing_chosen(search)

@@ -61,6 +61,8 @@ def search(
     constraint: options.Constraint = None,
     reevaluate: options.Reevaluate = None,
     reevaluate_runs: options.ReevaluateRuns = None,
+    patience: options.Patience = None,
+    target: options.Target = None,
     backbone: options.Backbone = None,
     backbone_weights: Annotated[Path | None, typer.Option(help="Local weights file of the backbone.")] = None,
     initial_head: Annotated[
@@ -116,6 +118,8 @@ def search(
         constraint=constraint,
         reevaluate=reevaluate,
         reevaluate_runs=reevaluate_runs,
+        patience=patience,
+        target=target,
         backbone=backbone,
         backbone_weights=backbone_weights,
         initial_head=initial_head,
@@ -151,6 +155,8 @@ def search(
 @app.command()
 def resume(
     name: Annotated[str, typer.Argument(help="Search or final run to continue.", autocompletion=completion.runs)],
+    patience: options.PatienceAsBefore = None,
+    target: options.TargetAsBefore = None,
     max_concurrent_trials: options.ConcurrentAsBefore = None,
     time_budget: options.TimeBudget = None,
     data_root: options.DataRootAsBefore = None,
@@ -167,6 +173,8 @@ def resume(
     """Continue a run that was stopped or killed. Nothing that was finished is run again."""
     request = ResumeRequest(
         name=name,
+        patience=patience,
+        target=target,
         max_concurrent_trials=max_concurrent_trials,
         time_budget=options.seconds(time_budget),
         data_root=data_root,
@@ -188,6 +196,8 @@ def extend(
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
     reevaluate: options.ReevaluateAsBefore = None,
     reevaluate_runs: options.ReevaluateRunsAsBefore = None,
+    patience: options.PatienceAsBefore = None,
+    target: options.TargetAsBefore = None,
     max_concurrent_trials: options.ConcurrentAsBefore = None,
     time_budget: options.TimeBudget = None,
     data_root: options.DataRootAsBefore = None,
@@ -207,6 +217,8 @@ def extend(
         trials=trials,
         reevaluate=reevaluate,
         reevaluate_runs=reevaluate_runs,
+        patience=patience,
+        target=target,
         max_concurrent_trials=max_concurrent_trials,
         time_budget=options.seconds(time_budget),
         data_root=data_root,

@@ -8,7 +8,7 @@ from functools import cache
 
 from ray.util.metrics import Gauge
 
-from tausearch.runs import STATUSES, RunSpec, SearchSpec, TrialSummary, TrialTable, best_trial
+from tausearch.runs import STATUSES, RunSpec, SearchSpec, TrialSummary, TrialTable, best_trial, planned_trials
 from trainables.metrics import CACHE_HIT
 
 _RUN = ("run", "benchmark", "method")
@@ -57,7 +57,7 @@ class Gauges:
 
     def _set(self) -> None:
         states = Counter(each.status for each in self.trials)
-        states["pending"] += self.spec.trials - sum(states.values())
+        states["pending"] += planned_trials(self.spec, list(self.trials)) - sum(states.values())
         gauge = _gauge("trials", "Number of trials by state.", "state")
         for state in STATUSES:
             gauge.set(states[state], {**self.tags, "state": state})

@@ -120,6 +120,7 @@ class Preview:
             yield f"images: {self._images(self.spec.data)}"
         if isinstance(self.spec, SearchSpec):
             yield f"trials: {self._origin(self.spec)}"
+            yield from self._end(self.spec)
         if self.spec.fixed:
             label = "fixed" if isinstance(self.spec, SearchSpec) else "hyperparameters"
             yield f"{label}: {brief(self.spec.fixed, list(self.spec.fixed))}"
@@ -153,6 +154,7 @@ class Preview:
             "batch_size": spec.protocol.batch_size,
             "epochs": spec.protocol.epochs,
             "trials": spec.trials,
+            **({"ends": spec.stop.model_dump()} if isinstance(spec, SearchSpec) and not spec.stop.never else {}),
             "ended": self.ended,
             "tasks": self.tasks,
             "fixed": spec.fixed,
@@ -192,6 +194,17 @@ class Preview:
         elif self.spec.resolution >= _COARSE and self.spec.trials > 1 and not self.unsuited:
             again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
             yield f"choice: by one split this small, so partly luck; {again}"
+
+    def _end(self, spec: SearchSpec) -> Iterator[str]:
+        """Return a line about the rule by which the search may end before its last trial."""
+        rule, ends = spec.stop, []
+        if rule.patience is not None:
+            row = f"{counted(rule.patience, 'trial')} in a row" if rule.patience > 1 else "a trial"
+            ends.append(f"after {row} without a gain of more than {spec.noise:.2f} points")
+        if rule.target is not None:
+            ends.append(f"once a trial comes to {rule.target:g} %")
+        if ends:
+            yield f"ends: {', or '.join(ends)}"
 
     def _origin(self, spec: SearchSpec) -> str:
         known = len(self.points)

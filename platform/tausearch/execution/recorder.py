@@ -8,7 +8,7 @@ from tausearch.execution.announcer import Announcer
 from tausearch.execution.gauges import Gauges
 from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.run import Listener, Run
-from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, TrialSummary, at_rest
+from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, TrialSummary, at_rest, note_stopped
 from tausearch.tracking import Deliveries, MlflowCallback, RunEnded, tracking_uri_of
 from trainables.methods import get_method
 
@@ -30,6 +30,7 @@ class Recorder:
         self.record = record_of(run.spec, run.directory)
         self.deliveries = deliveries
         before = None if after is None else after.announcer
+        note_stopped(run.directory, None)
         self.announcer: Announcer = Announcer(run, deliveries.of(run.spec), before)
 
     @property
@@ -56,6 +57,7 @@ class Recorder:
         ended = self.run.is_over(trials)
         interrupted = interrupt.requested and not ended
         out_of_time = interrupt.out_of_time and not ended and not interrupted
+        note_stopped(self.run.directory, "time budget" if out_of_time else "interrupted" if interrupted else None)
         self.announcer.begin()
         conclusion = self.run.conclude(trials)
         self.announcer.end(
@@ -66,6 +68,7 @@ class Recorder:
                 chosen=conclusion.chosen,
                 metrics=conclusion.metrics,
                 files=conclusion.files,
+                notes=conclusion.notes,
             )
         )
         return RunResult(

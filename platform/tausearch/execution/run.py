@@ -73,7 +73,7 @@ class Run:
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether nothing is left to run, given all trials that have started."""
-        return all_ended(trials, self.spec.trials)
+        return all_ended(self.spec, trials)
 
     def follow_up(self) -> Run | None:
         """Return the run that belongs to this one and follows it; called when all trials have ended."""

@@ -179,6 +179,10 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
     if spec.purpose == "search":
         stopping = "" if spec.scheduler == "none" else f", stopped early by {spec.scheduler}"
         facts["algorithm"] = f"{spec.algorithm}, seed {spec.seed}{stopping}"
+        if status.gain is not None:
+            facts["gain"] = str(status.gain)
+        if status.ending is not None:
+            facts["ended"] = str(status.ending)
         if status.reevaluation is not None:
             facts["reevaluated"] = _reevaluated(status.reevaluation)
         if spec.constraints:

@@ -2,6 +2,16 @@ from .bounds import BesideBounds, Bound, beside_bounds, chance, little_left
 from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
 from .creation import Plan, created, new_run
 from .directories import CampaignDirectory, DrivenDirectory, RunDirectory
+from .ending import (
+    Ending,
+    all_ended,
+    cut_short,
+    ending_of,
+    extended_rule,
+    fewest_trials,
+    note_stopped,
+    planned_trials,
+)
 from .guards import (
     driver_lock,
     is_driven,
@@ -27,8 +37,10 @@ from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmar
 from .racing import LEVEL, Race, Verdict, race, verdict
 from .record import Record, row_metrics
 from .reevaluations import (
+    Gain,
     Reevaluation,
     ReevaluationSpec,
+    gain_of,
     read_reevaluation,
     reevaluation_of,
     reevaluations_of,
@@ -56,6 +68,7 @@ from .spec import (
     Retraining,
     RunSpec,
     SearchSpec,
+    StopRule,
     TrackerName,
     differences,
     read_spec,
@@ -70,7 +83,7 @@ from .storage import (
     open_storage,
     replace_text,
 )
-from .trials import STATUSES, Status, TrialSummary, TrialTable, all_ended, at_rest, final_value, metrics_of, ranked
+from .trials import STATUSES, Status, TrialSummary, TrialTable, at_rest, final_value, metrics_of, ranked
 
 __all__ = [
     "BesideBounds",
@@ -86,6 +99,16 @@ __all__ = [
     "Reevaluation",
     "ReevaluationSpec",
     "Constraint",
+    "Ending",
+    "Gain",
+    "gain_of",
+    "extended_rule",
+    "fewest_trials",
+    "StopRule",
+    "cut_short",
+    "ending_of",
+    "note_stopped",
+    "planned_trials",
     "DEFAULT_STORAGE",
     "DEFAULT_CACHE_SIZE",
     "DataFacts",

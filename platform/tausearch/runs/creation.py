@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tausearch.runs.directories import RunDirectory
+from tausearch.runs.ending import extended_rule
 from tausearch.runs.guards import driver_lock, remove_empty, require_space
 from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec, differences, read_spec
 from tausearch.runs.storage import Storage, nearest_folder, open_storage
@@ -113,7 +114,8 @@ class Plan(Generic[S]):
         """
         then = read_spec(self.directory)
         extended = self._extended(then)
-        if found := differences(then.model_copy(update=extended), self.spec):
+        now = _counting_as(self.spec, then.model_copy(update=extended))
+        if found := differences(then.model_copy(update=extended), now):
             raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}")
         assert isinstance(then, type(self.spec)), "purposes would differ"
         changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "cache_size", "with_bounds")}
@@ -134,7 +136,9 @@ class Plan(Generic[S]):
         spec: RunSpec = self.spec
         if not self.may_extend or not isinstance(spec, SearchSpec) or spec.trials <= then.trials:
             return {}
-        return {"trials": spec.trials, "reevaluate": spec.reevaluate}
+        assert isinstance(then, SearchSpec), "purposes would differ"
+        rule = extended_rule(then, self.directory)
+        return {"trials": spec.trials, "reevaluate": spec.reevaluate, "stop": rule}
 
     @contextmanager
     def entered(self) -> Iterator[tuple[S, RunDirectory]]:
@@ -154,6 +158,21 @@ class Plan(Generic[S]):
                 spec = self.continued()
                 spec.save(self.directory)
                 yield spec, self.directory
+
+
+def _counting_as(spec: RunSpec, then: RunSpec) -> RunSpec:
+    """Return a new specification that counts trials and candidates as an existing search does.
+
+    The rule for ending counts from the trial at which the search was extended, and the searches of earlier versions
+    re-evaluate their start only if it is among the best.
+    """
+    if not isinstance(spec, SearchSpec) or not isinstance(then, SearchSpec):
+        return spec
+    kept = {name: getattr(then.stop, name) for name in ("since", "least_gain")}
+    again = spec.reevaluate
+    if again is not None and then.reevaluate is not None:
+        again = again.model_copy(update={"start": then.reevaluate.start})
+    return spec.model_copy(update={"stop": spec.stop.model_copy(update=kept), "reevaluate": again})
 
 
 def _make(spec: RunSpec, directory: RunDirectory) -> None:

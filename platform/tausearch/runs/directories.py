@@ -66,6 +66,7 @@ class RunDirectory(DrivenDirectory):
     artifacts = _Inside("task_vectors")  # the task vectors and adapters of a final run
     compositions = _Inside("compositions")  # the compositions of a final run, one file each
     note_file = _Inside("note.txt")  # the user's note
+    stopped_file = _Inside("stopped.txt")  # what stopped the last driver, if a signal or the time budget did
 
     @property
     def run(self) -> RunDirectory:

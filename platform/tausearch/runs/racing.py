@@ -115,10 +115,23 @@ def verdict(race: Race, resolution: float = 0.0) -> Verdict | None:
     if not ahead:
         return won
     second = min(ahead, key=lambda each: (ahead[each], race.candidates.index(each)))
-    shared = len(race.values[second])
+    points, spread = lead(race, chosen, second, resolution)
+    return replace(won, second=second, ahead=points, ahead_error=spread)
+
+
+def lead(race: Race, one: int, other: int, resolution: float = 0.0) -> tuple[float, float | None]:
+    """Return the mean difference of two candidates over the rounds that both have run, and its standard error.
+
+    The error is None after one round, and 0 for a candidate and itself.
+    """
+    own, others = race.values[one], race.values[other]
+    shared = min(len(own), len(others))
+    points = statistics.fmean(map(operator.sub, own[:shared], others[:shared]))
+    if one == other:
+        return points, 0.0
     block = [values[:shared] for values in race.values.values() if len(values) >= shared]
     spread = None if shared < 2 else math.sqrt(2 * _at_least(residual_variance(block), resolution) / shared)
-    return replace(won, second=second, ahead=ahead[second], ahead_error=spread)
+    return points, spread
 
 
 def residual_variance(block: Sequence[Sequence[float]]) -> float:

@@ -12,15 +12,16 @@ from typing import Any, ClassVar, Literal
 
 from checked_input.bounds import ROUNDS, SEED
 from search_spaces.schema import Dimension
-from tausearch.runs.constraints import eligible
+from tausearch.runs.constraints import best_trial, eligible
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, reevaluation_name, trial_name
-from tausearch.runs.racing import Race, Verdict, race, verdict
+from tausearch.runs.racing import Race, Verdict, lead, race, verdict
 from tausearch.runs.record import Record
 from tausearch.runs.spec import Reevaluate, Role, RunSpec, SearchSpec
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 
 _MOST = int(ROUNDS.high)  # a re-evaluation's number is that of its trial times this, and its round
+_ROUNDING = 1e-9  # a lead of exactly one image is none
 
 
 class ReevaluationSpec(RunSpec):
@@ -91,10 +92,11 @@ class ReevaluationSpec(RunSpec):
 
 
 def reevaluations_of(search: RunSpec) -> int:
-    """Return the number of re-evaluations of a run if no candidate is eliminated."""
+    """Return the largest number of re-evaluations of a run, if none is eliminated and the start is a further one."""
     if not isinstance(search, SearchSpec) or search.reevaluate is None:
         return 0
-    return min(search.reevaluate.best, search.trials) * search.reevaluate.runs
+    asked = search.reevaluate
+    return min(asked.best + asked.start, search.trials) * asked.runs
 
 
 @dataclass(frozen=True)
@@ -150,9 +152,13 @@ def reevaluation_of(
 ) -> Reevaluation:
     """Return the state of a re-evaluation from the trials of its search and the re-evaluations that have started.
 
-    The candidates are the best complete trials so far that keep all constraints.
+    The candidates are the best complete trials so far that keep all constraints, and the start if it is such a trial.
     """
-    candidates = [trial.number for trial in eligible(trials, spec.search.constraints)[: spec.reevaluate.best]]
+    fit = eligible(trials, spec.search.constraints)
+    candidates = [trial.number for trial in fit[: spec.reevaluate.best]]
+    start = start_trial(spec.search, fit) if spec.reevaluate.start else None
+    if start is not None and start.number not in candidates:
+        candidates.append(start.number)
     known = {
         (spec.candidate(run.number), spec.round(run.number)): run.value if run.status == "complete" else None
         for run in runs
@@ -160,6 +166,58 @@ def reevaluation_of(
     }
     state = race(candidates, spec.reevaluate.runs, known, spec.resolution)
     return Reevaluation(spec, state, verdict(state, spec.resolution), tuple(runs))
+
+
+def start_trial(search: SearchSpec, trials: Iterable[TrialSummary]) -> TrialSummary | None:
+    """Return the best finished trial at the start of a search; None without one, as in a grid without the start."""
+    values = search.start.items()
+    starts = [each for each in trials if all(each.hyperparameters.get(name) == value for name, value in values)]
+    return best_trial(starts) if search.start else None
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a search gained over its start, points of validation accuracy.
+
+    Attributes:
+        start: Number of the start's trial.
+        chosen: Number of the chosen trial.
+        points: Accuracy of the chosen trial less that of the start: over the fresh runs of both if `fresh`, else in
+            the search.
+        error: Standard error of the difference; None if a single run of each was compared.
+        fresh: Whether both were re-evaluated.
+        better: Whether the chosen trial is another one and its lead exceeds the error, or one image without an error.
+    """
+
+    start: int
+    chosen: int
+    points: float
+    error: float | None
+    fresh: bool
+    better: bool
+
+    def __str__(self) -> str:
+        if self.chosen == self.start:
+            return "no better than the start, which is chosen"
+        points = f"{self.points:+.2f}{'' if self.error is None else f' ± {self.error:.2f}'} points"
+        over = f"{points} over the start's fresh runs" if self.fresh else points
+        return over if self.better else f"{over}: no better than the start"
+
+
+def gain_of(
+    search: SearchSpec, trials: Iterable[TrialSummary], chosen: TrialSummary | None, found: Reevaluation | None
+) -> Gain | None:
+    """Return what a search gained over its start; None if nothing is chosen or the start has no value."""
+    start = start_trial(search, trials)
+    if chosen is None or start is None:
+        return None
+    noise, race = search.resolution, None if found is None or found.verdict is None else found.race
+    if race is not None and {start.number, chosen.number} <= set(race.values):
+        points, error = lead(race, chosen.number, start.number, noise)
+    else:
+        points, error, race = (chosen.value or 0.0) - (start.value or 0.0), None, None
+    better = chosen.number != start.number and points > (noise if error is None else error) + _ROUNDING
+    return Gain(start.number, chosen.number, points, error, race is not None, better)
 
 
 def read_reevaluation(

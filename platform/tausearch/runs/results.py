@@ -67,12 +67,14 @@ class Conclusion:
         metrics: Metrics of the whole run.
         files: The files that the run has written.
         summary: The results of a final run of which all seeds have ended.
+        notes: What is said of the whole run, for MLflow's tags: why a search `ended`.
     """
 
     chosen: TrialSummary | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     summary: Summary | None = None
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
 
 from checked_input import bounds
 from checked_input.schema import Strict, read_model
@@ -50,10 +50,35 @@ class KnownPoint(Strict):
 
 
 class Reevaluate(Strict):
-    """Re-evaluation before a search chooses: the `best` trials run `runs` times more, on fresh seeds and splits."""
+    """Re-evaluation before a search chooses: the `best` trials run `runs` times more, on fresh seeds and splits.
+
+    With `start`, the start of the search runs with them, also where it is not among the best.
+    """
 
     best: Annotated[int, AfterValidator(bounds.REEVALUATED.checked)]
     runs: Annotated[int, AfterValidator(bounds.ROUNDS.checked)]
+    start: bool = False  # as in searches of earlier versions
+
+
+class StopRule(Strict):
+    """The rule by which a search ends before all of its trials were run; without numbers it never does.
+
+    Attributes:
+        patience: Number of trials in a row without a gain after which it ends.
+        target: The value at which it ends, percent.
+        since: Number of the first trial that counts: extending a search begins the count anew.
+        least_gain: Points by which a value must exceed the best to be a gain; None for one image.
+    """
+
+    patience: Annotated[int, AfterValidator(bounds.TRIALS.checked)] | None = None
+    target: FiniteFloat | None = None
+    since: NonNegativeInt = 0
+    least_gain: Annotated[FiniteFloat, Field(ge=0)] | None = None
+
+    @property
+    def never(self) -> bool:
+        """Whether it never ends a search early."""
+        return self.patience is None and self.target is None
 
 
 class Retraining(Strict):
@@ -266,6 +291,7 @@ class SearchSpec(RunSpec):
         warm_start: The points to try next, before the algorithm proposes any.
         constraints: Bounds that a configuration must keep to be chosen.
         reevaluate: None if the search does not re-evaluate.
+        stop: The rule that may end it before all trials were run.
     """
 
     role: ClassVar[Role] = "trial"
@@ -280,6 +306,7 @@ class SearchSpec(RunSpec):
     warm_start: tuple[KnownPoint, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     reevaluate: Reevaluate | None = None
+    stop: StopRule = StopRule()
 
     @model_validator(mode="after")
     def _starts_in_its_space(self) -> SearchSpec:
@@ -302,6 +329,11 @@ class SearchSpec(RunSpec):
     def removability(self) -> bool:
         """Whether its trials measure what each task loses without its vector: if a bound asks for it."""
         return any(each.metric in self.metrics.removability for each in self.constraints)
+
+    @property
+    def noise(self) -> float:
+        """The gain, points, that a value must exceed to count: one image, or the error of the best when extended."""
+        return self.resolution if self.stop.least_gain is None else self.stop.least_gain
 
     def seed_of(self, number: int) -> int:
         """Return the seed of the search, which all trials have."""

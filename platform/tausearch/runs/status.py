@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from tausearch.runs.constraints import best_trial, why_nothing_chosen
 from tausearch.runs.directories import RunDirectory
+from tausearch.runs.ending import Ending, ending_of, planned_trials
 from tausearch.runs.guards import is_driven
 from tausearch.runs.insight import pareto_front, rank_correlations
 from tausearch.runs.record import Record
-from tausearch.runs.reevaluations import Reevaluation, read_reevaluation
+from tausearch.runs.reevaluations import Gain, Reevaluation, gain_of, read_reevaluation
 from tausearch.runs.results import Score
 from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec, read_spec
 from tausearch.runs.storage import Storage
@@ -32,6 +33,8 @@ class RunStatus:
         best: The chosen trial; see `chosen_trial`.
         rank_correlations: See `insight.rank_correlations`; empty for a final run.
         reevaluation: None for a search without one.
+        planned: Number of trials that it has in the end; a search that ends early has those that have started.
+        ending: Why the trials of a search have ended or its driver stopped; None if that is not known.
     """
 
     spec: AnySpec
@@ -42,12 +45,21 @@ class RunStatus:
     rank_correlations: dict[int, float] = field(default_factory=dict)
     note: str = ""
     reevaluation: Reevaluation | None = None
+    planned: int = 0
+    ending: Ending | None = None
 
     @property
     def accuracy(self) -> float | None:
         """Final accuracy of the chosen trial, percent; the mean over its fresh runs once it is re-evaluated."""
         verdict = None if self.reevaluation is None else self.reevaluation.verdict
         return verdict.mean if verdict is not None else None if self.best is None else self.best.value
+
+    @property
+    def gain(self) -> Gain | None:
+        """See `Gain`; None for a final run, or before the start and another trial have finished."""
+        if self.spec.purpose == "final":
+            return None
+        return gain_of(self.spec, self.trials, self.best, self.reevaluation)
 
     @property
     def score(self) -> Score | None:
@@ -68,7 +80,7 @@ class RunStatus:
     @property
     def ended(self) -> int:
         """Number of trials that have ended, with or without a value."""
-        return self.spec.trials - self.counts["running"] - self.counts["pending"]
+        return self.planned - self.counts["running"] - self.counts["pending"]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the form that `tausearch status NAME --json` prints, without absent parts."""
@@ -83,6 +95,8 @@ class RunStatus:
             "state": self.state,
             "trials": self.counts,
             "best": best,
+            **({"ended": self.ending.model_dump()} if self.ending is not None else {}),
+            **({"gain": asdict(self.gain)} if self.gain is not None else {}),
             **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),
             **({"score": vars(self.score)} if self.score is not None else {}),
             **({"constraints": [str(each) for each in constraints]} if constraints else {}),
@@ -102,7 +116,8 @@ def read_status(directory: RunDirectory) -> RunStatus:
     if not driven:
         trials = at_rest(trials)
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
-    counts["pending"] += spec.trials - sum(counts.values())
+    planned = planned_trials(spec, trials)
+    counts["pending"] += planned - sum(counts.values())
     reevaluation, correlations, chosen = None, {}, best_trial(trials)
     if spec.purpose == "search":
         reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
@@ -110,7 +125,8 @@ def read_status(directory: RunDirectory) -> RunStatus:
         chosen = chosen_trial(spec, trials, reevaluation)
     ended = counts["pending"] == 0 and (reevaluation is None or reevaluation.race.over)
     state: RunState = "running" if driven else "finished" if ended else "stopped"
-    return RunStatus(spec, state, counts, trials, chosen, correlations, directory.note, reevaluation)
+    ending = None if driven and counts["running"] + counts["pending"] else ending_of(spec, directory, trials)
+    return RunStatus(spec, state, counts, trials, chosen, correlations, directory.note, reevaluation, planned, ending)
 
 
 def chosen_trial(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -117,11 +117,6 @@ def final_value(row: Mapping[str, float]) -> float | None:
 def at_rest(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
     """Return the trials of a run without a driver: running ones become pending."""
     return [replace(trial, status="pending") if trial.status == "running" else trial for trial in trials]
-
-
-def all_ended(trials: Collection[TrialSummary], count: int) -> bool:
-    """Whether all `count` trials of a run have started and ended."""
-    return len(trials) == count and all(trial.status != "running" for trial in trials)
 
 
 def ranked(trials: Iterable[TrialSummary]) -> list[TrialSummary]:

@@ -21,7 +21,9 @@ from search_spaces.values import ScalarField
 from tausearch.runs import (
     AnySpec,
     Constraint,
+    Ending,
     ExperimentProtocol,
+    Gain,
     Reevaluation,
     RunStatus,
     SearchSpec,
@@ -62,6 +64,17 @@ class Reevaluated(Strict):
     measured: dict[str, FiniteFloat] = {}
 
 
+class Gained(Strict):
+    """What the search gained over its start, points of validation accuracy; see `runs.Gain`."""
+
+    start: int
+    chosen: int
+    points: FiniteFloat
+    error: FiniteFloat | None
+    fresh: bool
+    better: bool
+
+
 class Selection(Strict):
     """How the configuration was chosen.
 
@@ -72,6 +85,8 @@ class Selection(Strict):
         search: Name of the search.
         measured: Constraint to the value of its metric in the chosen trial, the worst over its tasks.
         reevaluation: None if the highest value was chosen.
+        gain: What the chosen trial is more accurate than the start; None if the start did not finish.
+        ended: Why the trials of the search ended, or what stopped its driver; None while it goes on.
     """
 
     metric: str
@@ -82,6 +97,8 @@ class Selection(Strict):
     constraints: tuple[Constraint, ...] = ()
     measured: dict[str, FiniteFloat] = {}
     reevaluation: Reevaluated | None = None
+    gain: Gained | None = None
+    ended: Ending | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -131,6 +148,8 @@ def choose(
     best: TrialSummary,
     competitors: int,
     reevaluation: Reevaluation | None = None,
+    ended: Ending | None = None,
+    gain: Gain | None = None,
 ) -> BestFile:
     """Return the best file of a search with a chosen trial; it has all hyperparameters, defaults included."""
     assert best.value is not None
@@ -155,6 +174,8 @@ def choose(
         constraints=spec.constraints,
         measured=_measured(spec.constraints, [best]),
         reevaluation=reevaluated,
+        gain=None if gain is None else Gained(**asdict(gain)),
+        ended=ended,
     )
     return _best(spec, best.hyperparameters, selection)
 
@@ -245,7 +266,7 @@ def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError]
     The record is written first, so a kill may leave the file of an earlier choice.
     """
     assert found.best is not None and isinstance(found.spec, SearchSpec)
-    made = choose(found.spec, found.best, found.counts["complete"], reevaluation=found.reevaluation)
+    made = choose(found.spec, found.best, found.counts["complete"], found.reevaluation, found.ending, found.gain)
     file = storage.run(found.spec.name).best_file
     if file.exists():
         try:
@@ -302,6 +323,8 @@ def _explain(error: ValidationError) -> str:
         ("protocol",): ExperimentProtocol,
         ("selection",): Selection,
         ("selection", "reevaluation"): Reevaluated,
+        ("selection", "gain"): Gained,
+        ("selection", "ended"): Ending,
     }
     model = sections[first["loc"][:-1]]
     return f"{first_fault(error)}; allowed: {', '.join(model.model_fields)}"

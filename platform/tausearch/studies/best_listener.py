@@ -13,6 +13,8 @@ from tausearch.runs import (
     TrialTable,
     Verdict,
     chosen_trial,
+    ending_of,
+    gain_of,
     read_reevaluation,
     reevaluation_of,
 )
@@ -84,6 +86,7 @@ def _write(
     if chosen is None:
         return None
     competitors = sum(trial.status == "complete" for trial in trials)
-    best = choose(spec, chosen, competitors, reevaluation)
+    ending, gain = ending_of(spec, directory, trials), gain_of(spec, trials, chosen, reevaluation)
+    best = choose(spec, chosen, competitors, reevaluation, ending, gain)
     best.save(directory.best_file)
     return best

@@ -17,7 +17,7 @@ from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.methods import MethodEntry
 
-USUAL_REEVALUATION = Reevaluate(best=3, runs=2)  # measured in docs/what-helps.md
+USUAL_REEVALUATION = Reevaluate(best=3, runs=2, start=True)  # measured in docs/what-helps.md
 _Name = TypeVar("_Name", bound=str)
 
 
@@ -57,11 +57,11 @@ def requested_reevaluation(
         return None
     if wanted > trials:
         raise InputError(f"--reevaluate {wanted}: the search has {trials} trial{'s' * (trials > 1)}")
-    return Reevaluate(best=wanted, runs=runs or (known or USUAL_REEVALUATION).runs)
+    return Reevaluate(best=wanted, runs=runs or (known or USUAL_REEVALUATION).runs, start=True)
 
 
 def usual_reevaluation(embedded: bool, few_images: bool, trials: int) -> Reevaluate | None:
-    """Return the default for a search of so many trials, of which it may cost at most half.
+    """Return the default for a search of so many trials, of which re-evaluating the best may cost at most half.
 
     Args:
         embedded: Whether benchmark and backbone are embedded, so that a trial takes seconds.

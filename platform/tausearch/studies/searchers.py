@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from search_spaces import Scalar
-from tausearch.runs import ReevaluationSpec, SearchSpec, Status, TrialSummary, TrialTable, reevaluation_of
+from tausearch.runs import (
+    ReevaluationSpec,
+    SearchSpec,
+    Status,
+    TrialSummary,
+    TrialTable,
+    cut_short,
+    reevaluation_of,
+)
 from tausearch.studies.grid import grid_points, spread
 from tausearch.studies.study import SearchStudy
 from tausearch.studies.warm_start import without_repeats
@@ -37,12 +45,13 @@ class OptunaSearcher:
     Args:
         spec: The search.
         history: The trials so far, when a search is continued.
-        trials: The driver's table of all trials; constraints are judged by its metrics.
+        trials: The driver's table of all trials; constraints and the end of the search are judged by it.
     """
 
     def __init__(
         self, spec: SearchSpec, history: Sequence[TrialSummary] = (), trials: TrialTable | None = None
     ) -> None:
+        self.spec = spec
         self.trials = TrialTable() if trials is None else trials
         ahead = points_ahead(spec)
         self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"], ahead)
@@ -58,7 +67,7 @@ class OptunaSearcher:
             hyperparameters = self.study.ask_again(trial.number, self.study.point(trial))
             self.study.replay_rows(trial)
             return trial.number, hyperparameters
-        number = next(self.unused, None)
+        number = None if cut_short(self.spec, self.trials) else next(self.unused, None)
         if number is None:
             return None
         if self.ahead:

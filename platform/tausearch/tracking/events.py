@@ -8,7 +8,7 @@ told at least once, if a driver ends in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -172,6 +172,7 @@ class RunEnded:
         chosen: The chosen trial of a search; None if nothing was chosen.
         metrics: Metrics of the whole run: importances, rank correlations, means over seeds.
         files: The files that the run has written: specification, best file or results, figures.
+        notes: What is said of the whole run, as MLflow has it in tags: why a search `ended`.
     """
 
     run: RunInfo
@@ -180,6 +181,7 @@ class RunEnded:
     chosen: TrialSummary | None = None
     metrics: dict[str, float] | None = None
     files: tuple[Path, ...] = ()
+    notes: Mapping[str, str] | None = None
 
 
 Event = RunBegan | TrialBegan | TaskDone | TrialEnded | ChoiceChanged | BestFileWritten | ResultsWritten | RunEnded

@@ -39,7 +39,7 @@ class MlflowCallback:
             tracker = self._trackers[spec.name]
             for trial in event.trials:  # an earlier driver may have failed to write some
                 tracker.note(trial)
-            conclusion = Conclusion(event.chosen, event.metrics or {}, event.files)
+            conclusion = Conclusion(event.chosen, event.metrics or {}, event.files, notes=dict(event.notes or {}))
             tracker.end("KILLED" if event.stopped else "FINISHED", conclusion)
 
     def finish(self, spec: RunSpec, longest: float = math.inf) -> str | None:

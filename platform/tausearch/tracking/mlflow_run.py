@@ -114,6 +114,8 @@ class MlflowRun:
             metrics[f"best/{self.spec.metrics.final_accuracy}"] = chosen.value or 0.0
             # Tags, because parameters can never be changed and a continued search may choose another trial.
             self._log(self._parent_id, tags={f"best/{k}": str(v) for k, v in chosen.hyperparameters.items()})
+        if conclusion.notes:
+            self._log(self._parent_id, tags={name: text[:_LONGEST_TAG] for name, text in conclusion.notes.items()})
         now, known = int(time.time() * 1000), self._parent.data.metrics
         self._log(self._parent_id, [(k, v, now, 0) for k, v in metrics.items() if known.get(k) != v])
         for file in conclusion.files:

@@ -119,6 +119,19 @@ class TestProtocol:
         with pytest.raises(InputError, match="extend: needs trials"):
             extend("s", storage=storage.root)
 
+    def test_a_search_gets_another_end(self, spec: SearchSpec, storage: Storage, ran: list[SearchSpec]) -> None:
+        resume("s", storage=storage.root, patience=3)
+        resume("s", storage=storage.root, target=90)
+        resume("s", storage=storage.root, trials=spec.trials + 1, patience=5)
+        rules = [(each.stop.patience, each.stop.target) for each in ran]
+        assert rules == [(3, None), (3, 90), (5, 90)] and read_spec(storage.run("s")) == ran[-1]
+        final = plan_training(TrainRequest(self.best_of(spec), storage=storage.root, name="f")).spec
+        create(final, storage)
+        with pytest.raises(InputError, match="run 'f' is a final run, which runs all seeds; only searches end early"):
+            resume("f", storage=storage.root, patience=3)
+        with pytest.raises(InputError, match="--patience must be a whole number from 1 to 100000, got 0"):
+            resume("s", storage=storage.root, patience=0)
+
     @pytest.mark.parametrize("key", CHANGES)
     def test_a_best_file_whose_protocol_has_changed_is_not_trained(
         self, key: str, spec: SearchSpec, storage: Storage

@@ -53,7 +53,8 @@ def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
     """A re-evaluation may choose another trial than the one with the highest value."""
     drawn["figures"] = figures
     again = SimpleNamespace(value=71.0, error=None, ahead=0.5, ahead_error=0.25)
-    chosen(monkeypatch, SimpleNamespace(trial=1, reevaluation=again))
+    about = {"metric": "val/final_accuracy", "objectives": {}, "gain": None}
+    chosen(monkeypatch, SimpleNamespace(trial=1, reevaluation=again, **about))
     trials = [make_trial(0, value=90.0), make_trial(1, value=80.0)]
     found = outcome_of(spec, directory).conclude(trials)
     assert found.chosen is trials[1]

@@ -161,10 +161,10 @@ def test_a_share_that_is_to_be_measured_is_a_whole_gpu_until_then(
 @pytest.mark.parametrize(
     ("asked", "reevaluate"),
     [
-        ({}, Reevaluate(best=3, runs=2)),
+        ({}, Reevaluate(best=3, runs=2, start=True)),
         ({"trials": 11}, None),
-        ({"trials": 12, "reevaluate_runs": 3}, Reevaluate(best=3, runs=3)),
-        ({"trials": 11, "reevaluate": 2}, Reevaluate(best=2, runs=2)),
+        ({"trials": 12, "reevaluate_runs": 3}, Reevaluate(best=3, runs=3, start=True)),
+        ({"trials": 11, "reevaluate": 2}, Reevaluate(best=2, runs=2, start=True)),
         ({"reevaluate": 0}, None),
     ],
 )
@@ -175,8 +175,8 @@ def test_a_search_reevaluates_by_itself_where_trials_take_seconds(
 
 
 def test_another_number_of_trials_is_reevaluated_with_as_many_runs_as_before() -> None:
-    assert requested_reevaluation(4, None, 12, Reevaluate(best=3, runs=5)) == Reevaluate(best=4, runs=5)
-    assert requested_reevaluation(4, 3, 12, Reevaluate(best=3, runs=5)) == Reevaluate(best=4, runs=3)
+    assert requested_reevaluation(4, None, 12, Reevaluate(best=3, runs=5)) == Reevaluate(best=4, runs=5, start=True)
+    assert requested_reevaluation(4, 3, 12, Reevaluate(best=3, runs=5)) == Reevaluate(best=4, runs=3, start=True)
 
 
 def test_a_search_with_another_backbone_reevaluates_when_it_is_asked_to(tmp_path: Path) -> None:

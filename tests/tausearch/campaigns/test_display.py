@@ -47,13 +47,13 @@ def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:
 
     search, final = plan.cells[0].search.spec, plan.cells[0].training.spec
     tell(display, first, search, make_trial(0, 5, 70.0), make_trial(1, 2))
-    assert (first.state, first.columns, first.tasks) == ("searching", ("1/2", "70.00", ""), (7, 35))
+    assert (first.state, first.columns, first.tasks) == ("searching", ("1/2", "70.00", ""), (7, 45))
     tell(display, first, ReevaluationSpec.of(search), make_trial(0, 5, 1.0))
-    assert (first.state, first.columns[0], first.tasks) == ("reevaluating", "1/2 and 1/2 again", (12, 35))
+    assert (first.state, first.columns[0], first.tasks) == ("reevaluating", "1/2 and 1/4 again", (12, 45))
     tell(display, first, final, make_trial(0, 5, 60.0), make_trial(1, 5, 62.0))
     assert (first.state, first.columns[2]) == ("training", "2/3  61.00 ± 1.41") and second.state == "waiting"
-    assert first.tasks == (22, 30)  # one re-evaluation was eliminated
-    assert_left(display, (65 - 22) / 22)
+    assert first.tasks == (22, 30)  # three re-evaluations were not needed
+    assert_left(display, (75 - 22) / 22)
     line = "digits/finetune trial 0 complete: 70.00 % | search 1/2, best 70.00 | 0/2 cells done, 0 trials running"
     assert line in screen.getvalue() and "digits/finetune searching" not in screen.getvalue()
     tell(display, first, final, *(make_trial(number, 5, 60.0) for number in range(3)))

@@ -217,11 +217,11 @@ def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -
     remember(plan.cells[0].search.directory, 0, 2.0)
     remember(plan.cells[0].search.directory, 1, 2.0, complete=False)
     left = estimate(planned(tmp_path, REEVALUATED))
-    assert left[0].seconds == pytest.approx((4 - 2 + 4) * 10 + 2 * 10)  # no final run yet: as long as the search's
+    assert left[0].seconds == pytest.approx((4 - 2 + 6) * 10 + 2 * 10)  # no final run yet: as long as the search's
     assert left[0].source == (plan.cells[0].runs.search,) and left[1].seconds is None
     remember(create(plan.cells[0].training.spec, plan.storage)[1], 0, 7.0)
     anew = planned(tmp_path, REEVALUATED, redo=["digits/ita-lora"])  # it has no run yet
-    assert estimate(anew)[0].seconds == pytest.approx((4 + 4) * 10 + 2 * 35)
+    assert estimate(anew)[0].seconds == pytest.approx((4 + 6) * 10 + 2 * 35)
 
 
 def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_what_the_cache_will_have_is_computed_once_for_each_seed(tmp_path: Path)
     """One trial of the search, a re-evaluation in each of two rounds, and both seeds of the final run."""
     plan = started(tmp_path, REEVALUATED)
     plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": PILOT}))
-    assert estimate(planned(tmp_path, REEVALUATED))[0].seconds == pytest.approx(4 + 4 + 2 + 100 * (1 + 2 + 2))
+    assert estimate(planned(tmp_path, REEVALUATED))[0].seconds == pytest.approx(4 + 6 + 2 + 100 * (1 + 2 + 2))
     plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": {"seconds": 1.0, "memory": 2**30}}))
     assert estimate(planned(tmp_path, REEVALUATED))[0].seconds is None  # a damaged file is only no help
 

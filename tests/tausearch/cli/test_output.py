@@ -62,8 +62,8 @@ def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("values", "searched", "said"),
     [
-        ((88.1, 93.2, 90.0), True, ["start 88.10 % (trial 0), chosen +5.10 points"]),
-        ((88.1, 80.0), True, ["start 88.10 % (trial 0), chosen +0.00 points"]),
+        ((88.1, 93.2, 90.0), True, ["start 88.10 % (trial 0), chosen 93.20 %, +5.10 points"]),
+        ((88.1, 80.0), True, ["start 88.10 % (trial 0), chosen 88.10 %, no better than the start, which is chosen"]),
         ((None, 80.0), True, []),
         ((50.0,), False, []),
     ],

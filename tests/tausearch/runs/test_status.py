@@ -24,6 +24,7 @@ from tausearch.runs import (
     TrialTable,
     all_statuses,
     driver_lock,
+    ending_of,
     open_storage,
     read_status,
 )
@@ -62,6 +63,8 @@ def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
         "state": "finished",
         "trials": {"complete": 2, "pruned": 1, "diverged": 0, "failed": 1, "running": 0, "pending": 0},
         "best": {"trial": 1, "value": 72.0, "hyperparameters": {"alpha": 2.0, "lr": 0.01, **FIXED}},
+        "gain": {"start": 0, "chosen": 1, "points": 2.0, "error": None, "fresh": False, "better": True},
+        "ended": {"reason": "trials", "why": "all 4 trials have ended"},
     }
 
 
@@ -214,11 +217,12 @@ def test_a_best_file_counts_the_finished_trials(storage: Storage, spec: SearchSp
     stopped = make_trial(3, tasks=2, status="pruned")
     trials = [make_trial(0, value=60.0), make_trial(1, value=70.0), make_trial(2, value=99.0, status="failed"), stopped]
     directory = write_run(storage, spec, trials)
-    assert load_best(directory.best_file) == choose(spec, trials[1], 2)
+    chosen = choose(spec, trials[1], 2, ended=ending_of(spec, directory, trials), gain=read_status(directory).gain)
+    assert load_best(directory.best_file) == chosen
     directory.best_file.unlink()
-    assert best_of_run(storage, spec.name) == choose(spec, trials[1], 2)
+    assert best_of_run(storage, spec.name) == chosen
     write_best(spec, directory, trials)
-    assert load_best(directory.best_file) == choose(spec, trials[1], 2)
+    assert load_best(directory.best_file) == chosen
 
 
 def test_a_storage_is_tried_without_a_trace(tmp_path: Path) -> None:

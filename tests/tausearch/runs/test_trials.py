@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from tausearch.runs import Status, TrialTable, all_ended, at_rest, best_trial, ranked
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import make_trial, search_spec
 
 STATUSES = get_args(Status)
 
@@ -30,7 +30,8 @@ def test_at_rest_a_trial_that_ran_waits_and_the_others_are_as_they_were() -> Non
     ("statuses", "over"), [(("complete", "failed"), True), (("complete",), False), (("complete", "running"), False)]
 )
 def test_a_run_is_over_when_as_many_trials_as_it_has_are(statuses: tuple[str, ...], over: bool) -> None:
-    assert all_ended([make_trial(n, status=status) for n, status in enumerate(statuses)], 2) is over
+    trials = [make_trial(n, status=status) for n, status in enumerate(statuses)]
+    assert all_ended(search_spec().model_copy(update={"trials": 2}), trials) is over
 
 
 def test_only_a_complete_trial_with_a_value_competes() -> None:

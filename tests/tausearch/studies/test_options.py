@@ -11,7 +11,7 @@ from tausearch.studies import different_numbers, requested_reevaluation, usual_r
 from tausearch.studies.options import scheduler_fault
 from trainables.errors import InputError
 
-KNOWN = Reevaluate(best=3, runs=5)
+KNOWN = Reevaluate(best=3, runs=5, start=True)
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ KNOWN = Reevaluate(best=3, runs=5)
     [
         (None, None, 12, None, None),
         (None, None, 12, KNOWN, KNOWN),
-        (None, 4, 12, KNOWN, Reevaluate(best=3, runs=4)),
-        (2, None, 12, KNOWN, Reevaluate(best=2, runs=5)),
+        (None, 4, 12, KNOWN, Reevaluate(best=3, runs=4, start=True)),
+        (2, None, 12, KNOWN, Reevaluate(best=2, runs=5, start=True)),
         (0, None, 12, KNOWN, None),  # it is turned off, which is not the same as not said
-        (4, None, 4, None, Reevaluate(best=4, runs=2)),
+        (4, None, 4, None, Reevaluate(best=4, runs=2, start=True)),
         (5, None, 4, None, "--reevaluate 5: the search has 4 trials"),
         (None, None, 2, KNOWN, "--reevaluate 3: the search has 2 trials"),
         (None, 4, 12, None, "--reevaluate-runs 4: goes with --reevaluate"),
@@ -46,7 +46,7 @@ def test_what_is_asked_for_goes_over_what_was_known(
 def test_a_search_re_evaluates_by_default_where_that_is_at_most_half_of_it(
     embedded: bool, few: bool, trials: int, usual: bool
 ) -> None:
-    assert usual_reevaluation(embedded, few, trials) == (Reevaluate(best=3, runs=2) if usual else None)
+    assert usual_reevaluation(embedded, few, trials) == (Reevaluate(best=3, runs=2, start=True) if usual else None)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,18 @@ from search_spaces.schema import Choices, Range
 from tausearch.execution import concurrent_trials
 from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
-from tausearch.runs import ALGORITHMS, Reevaluate, ReevaluationSpec, Resources, SearchSpec, reevaluation_of
+from tausearch.runs import (
+    ALGORITHMS,
+    Constraint,
+    DataFacts,
+    Reevaluate,
+    ReevaluationSpec,
+    Resources,
+    SearchSpec,
+    chosen_trial,
+    gain_of,
+    reevaluation_of,
+)
 from tausearch.studies import FixedSearcher, OptunaSearcher, ReevaluationSearcher, SearchStudy
 from tausearch.studies.algorithms import SEARCH_ALGORITHMS
 from tausearch.studies.grid import grid_points
@@ -307,3 +318,48 @@ def test_a_trial_that_was_to_stop_is_told_so_again(spec: SearchSpec) -> None:
         stopped.append(any([study.report(number, step, 90.0 - 10 * number) for step in (1, 2, 3)]))
     number = stopped.index(True)
     assert study.report(number, 3, 90.0 - 10 * number)  # its process died before Tune could stop it
+
+
+class TestStart:
+    """The start of a search among the candidates, and what was gained over it; the start is alpha 1, lr 0.01."""
+
+    TRIALS = [make_trial(number, value=value) for number, value in enumerate((80.0, 95.0, 90.0))]
+
+    def search(self, spec: SearchSpec, *, start: bool = True) -> SearchSpec:
+        facts = DataFacts(digest="0", train=1000, evaluation=200)  # one image is 0.5 points
+        return with_(spec, data=facts, reevaluate=Reevaluate(best=1, runs=2, start=start))
+
+    def test_it_is_a_candidate_although_others_are_better(self, spec: SearchSpec) -> None:
+        for start, candidates in ((True, (1, 0)), (False, (1,))):
+            again = ReevaluationSpec.of(self.search(spec, start=start))
+            assert reevaluation_of(again, self.TRIALS, []).race.candidates == candidates
+            assert again.trials == 2 * len(candidates)
+        bound = Constraint.parse("final_accuracy >= 85", [FINAL])  # a start that breaks a bound cannot be chosen
+        again = ReevaluationSpec.of(with_(self.search(spec), constraints=(bound,)))
+        assert reevaluation_of(again, self.TRIALS, []).race.candidates == (1,)
+
+    @pytest.mark.parametrize(
+        ("fresh", "said"),
+        [
+            ((92.0, 93.0, 88.0, 88.0), "+4.50 ± 0.50 points over the start's fresh runs"),
+            ((90.0, 94.0, 90.0, 92.0), "+1.00 ± 1.00 points over the start's fresh runs: no better than the start"),
+            ((80.0, 80.0, 90.0, 90.0), "no better than the start, which is chosen"),
+        ],
+    )
+    def test_the_gain_has_the_error_of_its_fresh_runs(
+        self, spec: SearchSpec, fresh: tuple[float, ...], said: str
+    ) -> None:
+        search = self.search(spec)
+        again = ReevaluationSpec.of(search)
+        numbers = [again.number(candidate, round_) for candidate in (1, 0) for round_ in (0, 1)]
+        runs = [make_trial(number, value=value) for number, value in zip(numbers, fresh, strict=True)]
+        found = reevaluation_of(again, self.TRIALS, runs)
+        assert str(gain_of(search, self.TRIALS, chosen_trial(search, self.TRIALS, found), found)) == said
+
+    @pytest.mark.parametrize(
+        ("value", "said"), [(80.5, "+0.50 points: no better than the start"), (81.0, "+1.00 points")]
+    )
+    def test_without_fresh_runs_it_must_exceed_one_image(self, spec: SearchSpec, value: float, said: str) -> None:
+        trials = [make_trial(0, value=80.0), make_trial(1, value=value)]
+        assert str(gain_of(self.search(spec), trials, trials[1], None)) == said
+        assert gain_of(self.search(spec), trials[1:], trials[1], None) is None

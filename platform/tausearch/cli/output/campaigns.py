@@ -89,7 +89,7 @@ def _row(each: CellStanding, *, marked: bool) -> tuple[object, ...]:
     return (
         f"{each.cell.title} *" if marked else each.cell.title,
         each.state,
-        "not searched" if each.cell.search is None else f"{values['trials_ended']}/{each.cell.trials}",
+        "not searched" if each.cell.search is None else f"{values['trials_ended']}/{each.trials}",
         None if each.search is None else each.search.accuracy,
         None if each.final is None else f"{values['seeds_ended']}/{each.cell.seeds}",
         each.accuracy,

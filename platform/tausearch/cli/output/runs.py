@@ -32,6 +32,7 @@ from tausearch.runs import (
     ENOUGH,
     AnySpec,
     BesideBounds,
+    Ending,
     FinalSpec,
     MetricSummary,
     ProtocolChoice,
@@ -41,9 +42,9 @@ from tausearch.runs import (
     RunStatus,
     SearchSpec,
     TrialSummary,
-    best_trial,
     chosen_trial,
     correlation_interval,
+    gain_of,
     little_left,
     pareto_front,
     rank_correlations,
@@ -97,7 +98,8 @@ def search_as_dict(result: SearchResult) -> dict[str, Any]:
     best = None if result.best is None else result.best.model_dump(mode="json")
     reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
     trials = _trials_as_dicts(result.trials)
-    more = {**reevaluated, **_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
+    ended = {} if result.ending is None else {"ended": result.ending.model_dump()}
+    more = {**ended, **reevaluated, **_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
     return {"name": result.name, "best": best, "trials": trials, **more}
 
 
@@ -122,6 +124,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     selection = None if result.best is None else result.best.selection
     best = None if selection is None else selection.trial
     _show_trials(lines, spec, result.trials, best)
+    _show_ending(lines, result.ending)
     if result.best is None or selection is None:
         lines.warn(_nothing_chosen(spec, result.trials))
     else:
@@ -193,7 +196,7 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
             found.spec.benchmark,
             found.spec.method,
             found.state,
-            f"{found.ended}/{found.spec.trials}",
+            f"{found.ended}/{found.planned}",
             found.accuracy if found.score is None else found.score,
             None if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.dimensions)),
             found.note,
@@ -220,6 +223,7 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None) -> None:
     _show_settings(lines, found.spec)
     _show_bounds(lines, beside)
     if found.spec.purpose == "search":
+        _show_ending(lines, found.ending)
         _show_gain(lines, found.spec, found.trials, found.reevaluation)
         if found.best is None and found.counts["complete"]:
             lines.warn(_nothing_chosen(found.spec, found.trials))
@@ -289,13 +293,12 @@ def _show_gain(
 ) -> None:
     """Print the gain over the start if that finished, then how sure the choice is."""
     best = chosen_trial(spec, trials, reevaluation)
-    starts = [each for each in trials if all(each.hyperparameters.get(k) == v for k, v in spec.start.items())]
-    start = best_trial(starts) if spec.start else None
-    if best is not None and start is not None:
-        gain = (best.value or 0.0) - (start.value or 0.0)
+    gain = gain_of(spec, trials, best, reevaluation)
+    if best is not None and gain is not None:
+        start = next(trial for trial in trials if trial.number == gain.start)
         reevaluated = reevaluated_words(reevaluation)
-        chosen = f"chosen {percent(best.value)} %{reevaluated}" if reevaluated else f"chosen {gain:+.2f} points"
-        lines.say("start", f"{percent(start.value)} % (trial {start.number}), {chosen}")
+        chosen = f"chosen {percent(best.value)} %{reevaluated}"
+        lines.say("start", f"{percent(start.value)} % (trial {start.number}), {chosen}, {gain}")
     if reevaluation is not None:
         lines.say("reevaluated", standing_words(reevaluation))
         if reevaluation.runs:
@@ -305,6 +308,12 @@ def _show_gain(
         how = how if reevaluation is None else "fresh runs choose among the best"
         finished = sum(trial.value is not None for trial in trials)
         lines.say("equal", f"{equal} of {finished} trials came to {percent(best.value)} %: {how}")
+
+
+def _show_ending(lines: _Lines, ending: Ending | None) -> None:
+    """Print why the trials of a search have ended, or what stopped it."""
+    if ending is not None:
+        lines.say("ended", ending)
 
 
 def _show_left(lines: _Lines, spec: RunSpec, who: str, trials: Sequence[TrialSummary], points: float) -> None:

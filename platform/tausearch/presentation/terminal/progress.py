@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tausearch.presentation.terminal.live import LiveDisplay
 from tausearch.presentation.terminal.text import brief
-from tausearch.runs import RunSpec, SearchSpec, TrialSummary, TrialTable, best_trial
+from tausearch.runs import RunSpec, SearchSpec, TrialSummary, TrialTable, best_trial, planned_trials
 
 
 class ProgressDisplay(LiveDisplay):
@@ -45,20 +45,24 @@ class ProgressDisplay(LiveDisplay):
         self.spec = spec
         self.trials = trials
         self._tasks_known, self._turned = self._tasks_done(), self.elapsed
-        self._bar.update(self._bar_task, description=f"{spec.role}s", total=spec.trials, completed=trials.ended)
+        self._bar.update(self._bar_task, description=f"{spec.role}s", total=self._planned, completed=trials.ended)
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Show that a trial started, finished a task, or ended."""
         self._begun, self.stage = True, None
-        self._bar.update(self._bar_task, completed=self.trials.ended)
+        self._bar.update(self._bar_task, total=self._planned, completed=self.trials.ended)
         if trial.status != "running":
             self.say_plainly(self._ended_line(trial))
 
     def seconds_left(self) -> float | None:
         """Estimate the time left from the tasks that this process has done so far; None before the first."""
         done = self._tasks_done()
-        here, left = done - self._tasks_known, self.spec.trials * self.spec.steps - done
+        here, left = done - self._tasks_known, self._planned * self.spec.steps - done
         return None if here <= 0 else (self.elapsed - self._turned) * left / here
+
+    @property
+    def _planned(self) -> int:
+        return planned_trials(self.spec, list(self.trials))
 
     def _tasks_done(self) -> int:
         return sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials)
@@ -86,7 +90,7 @@ class ProgressDisplay(LiveDisplay):
 
     def _line(self, *about: str) -> str:
         parts = [*about, self._standing(), self.times()]
-        return f"[{self.trials.ended}/{self.spec.trials}] {' | '.join(part for part in parts if part)}"
+        return f"[{self.trials.ended}/{self._planned}] {' | '.join(part for part in parts if part)}"
 
     def _way(self, trial: TrialSummary) -> str:
         epochs = self._now(trial)

@@ -1,0 +1,141 @@
+"""Why a search ends: its rule for ending early (`--patience`, `--target`), its trials, or what stopped its driver."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import Literal
+
+from checked_input.schema import Strict
+from checked_input.text_files import TextFileError, read_text
+from tausearch.runs.constraints import eligible
+from tausearch.runs.directories import RunDirectory
+from tausearch.runs.record import Record
+from tausearch.runs.reevaluations import read_reevaluation
+from tausearch.runs.spec import RunSpec, SearchSpec, StopRule
+from tausearch.runs.storage import replace_text
+from tausearch.runs.trials import TrialSummary
+
+Reason = Literal["trials", "patience", "target", "time budget", "interrupted"]
+_ROUNDING = 1e-9  # gains of exactly one image must not count, whatever the last bits
+_STOPPED: dict[str, Reason] = {"time budget": "time budget", "interrupted": "interrupted"}
+
+
+class Ending(Strict):
+    """Why a search has ended, or why its driver stopped.
+
+    Attributes:
+        reason: "patience" and "target" by its own rule, "trials" if all were run, else what stopped the driver.
+        why: The same in words, with the numbers.
+    """
+
+    reason: Reason
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.why}"
+
+
+def cut_short(spec: RunSpec, trials: Iterable[TrialSummary]) -> Ending | None:
+    """Return why a search starts no more trials although some are left; None while it goes on.
+
+    It depends on the trials alone, so a killed search that is resumed ends at the same trial. Trials in a row are
+    consecutive by number. A trial counts once all trials before it have ended. Trials that run then end first, and take
+    part in the choice. A failed trial says nothing about its configuration and is passed over. Nothing counts before
+    the first value.
+    """
+    if not isinstance(spec, SearchSpec) or spec.stop.never:
+        return None
+    trials = list(trials)
+    return _target_reached(spec, trials) or _patience_lost(spec, trials)
+
+
+def all_ended(spec: RunSpec, trials: Collection[TrialSummary]) -> bool:
+    """Whether all trials that a run will have are among these and have ended."""
+    if any(trial.status in ("running", "pending") for trial in trials):
+        return False
+    return len(trials) == spec.trials or cut_short(spec, trials) is not None
+
+
+def planned_trials(spec: RunSpec, trials: Collection[TrialSummary]) -> int:
+    """Return the number of trials that a run has in the end: those that have started, if it is cut short."""
+    return spec.trials if cut_short(spec, trials) is None else len(trials)
+
+
+def ending_of(spec: RunSpec, directory: RunDirectory, trials: Collection[TrialSummary]) -> Ending | None:
+    """Return why the trials of a search have ended, or why its last driver stopped; None if neither is known."""
+    if spec.purpose != "search":
+        return None
+    if all_ended(spec, trials):
+        done = Ending(reason="trials", why=f"all {len(trials)} trials have ended")
+        return cut_short(spec, trials) or done
+    stopped = None
+    with suppress(FileNotFoundError, TextFileError):
+        stopped = _STOPPED.get(read_text(directory.stopped_file).strip())
+    if stopped is None:
+        return None
+    what = "the time budget is used up" if stopped == "time budget" else "Ctrl-C or SIGTERM stopped it"
+    return Ending(reason=stopped, why=f"{what} after {len(trials)} of {spec.trials} trials")
+
+
+def note_stopped(directory: RunDirectory, why: Literal["time budget", "interrupted"] | None) -> None:
+    """Keep in a run directory what stopped its driver; None once a driver runs. A full disk costs the note alone."""
+    with suppress(OSError):
+        if why is None:
+            directory.stopped_file.unlink(missing_ok=True)
+        else:
+            replace_text(directory.stopped_file, f"{why}\n")
+
+
+def fewest_trials(spec: SearchSpec, directory: RunDirectory) -> int:
+    """Return the smallest total that a search can be extended to: its trials, or those of a search that ended early."""
+    return planned_trials(spec, Record(directory.record).trials())
+
+
+def extended_rule(spec: SearchSpec, directory: RunDirectory) -> StopRule:
+    """Return the rule by which a search ends that gets more trials: the count begins anew, with these.
+
+    If the best trial was re-evaluated, a gain must exceed the standard error of its fresh runs, too.
+    """
+    trials = Record(directory.record).trials()
+    found = read_reevaluation(spec, directory.reevaluation, trials)
+    error = None if found is None or found.verdict is None else found.verdict.error
+    since = max((trial.number + 1 for trial in trials), default=0)
+    least_gain = error if error is not None and error > spec.resolution else None
+    return spec.stop.model_copy(update={"since": since, "least_gain": least_gain})
+
+
+def _target_reached(spec: SearchSpec, trials: Iterable[TrialSummary]) -> Ending | None:
+    target = spec.stop.target
+    reached = [] if target is None else [each for each in eligible(trials, spec.constraints) if each.value is not None]
+    there = [each for each in reached if each.number >= spec.stop.since and (each.value or 0.0) >= (target or 0.0)]
+    if not there:
+        return None
+    first = min(there, key=lambda trial: trial.number)
+    return Ending(reason="target", why=f"trial {first.number} came to {first.value:.2f} %, at least {target:g} %")
+
+
+def _patience_lost(spec: SearchSpec, trials: Iterable[TrialSummary]) -> Ending | None:
+    """Return the end of a search whose trials, by number, brought no gain for too long; None if it goes on."""
+    best, row, noise = None, 0, spec.noise
+    fit = {trial.number for trial in eligible(trials, spec.constraints)}
+    for trial in _first_ended(trials):
+        value = trial.value if trial.number in fit else None
+        if value is not None and (best is None or value > best + noise + _ROUNDING):
+            best, row = value, 0
+        elif best is not None and trial.status != "failed" and trial.number >= spec.stop.since:
+            row += 1
+        if row == spec.stop.patience:
+            gain = f"did not move the best by more than {noise:.2f} points"
+            return Ending(reason="patience", why=f"{row} trials in a row, up to trial {trial.number}, {gain}")
+    return None
+
+
+def _first_ended(trials: Iterable[TrialSummary]) -> Iterator[TrialSummary]:
+    """Yield the trials by number, up to the first number whose trial has not ended."""
+    by_number = {trial.number: trial for trial in trials}
+    for number in range(len(by_number)):
+        trial = by_number.get(number)
+        if trial is None or trial.status in ("running", "pending"):
+            return
+        yield trial
