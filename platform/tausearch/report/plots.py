@@ -138,7 +138,8 @@ def _trace(series: Series, plot: Plot) -> go.Bar | go.Scatter:
             marker |= {"colorscale": COLOURS, "cmin": plot.scale[1], "cmax": plot.scale[2]}
         counts = {"mode": "markers+text", "textposition": "middle right"} if any(series.counts) else {"mode": "markers"}
         text = [f"\u2002{count}" if count else "" for count in series.counts] if any(series.counts) else None
-        return go.Scatter(x=series.x, y=series.y, text=text, marker=marker, **counts, **hover)
+        # A text may reach beyond the axes, but not one of a point that lies there.
+        return go.Scatter(x=series.x, y=series.y, text=text, marker=marker, cliponaxis=False, **counts, **hover)
     line: dict[str, Any] = {"color": series.colour, "width": 1.2 if series.thin else 2.5}
     if series.kind == "steps":
         return go.Scatter(x=series.x, y=series.y, mode="lines", line=line | {"shape": "hv"}, **hover)

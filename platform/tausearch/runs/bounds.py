@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -37,20 +38,30 @@ class BesideBounds:
 
     Attributes:
         run: The name of the run.
+        root: Its storage root.
         found: The bounds that were measured, the lower one first; of several runs the most accurate.
         missing: The bounds without a finished run.
     """
 
     run: str
+    root: Path
     accuracy: float
     chance: float | None
     found: tuple[Bound, ...]
     missing: tuple[str, ...]
 
     def __str__(self) -> str:
+        return self.line(f"tausearch resume {self.run}")
+
+    def line(self, resume: str) -> str:
+        """Return the accuracy and its bounds in a line, with the command that measures the missing ones.
+
+        Args:
+            resume: The command that continues the run.
+        """
         known = [] if self.chance is None else [f"chance {self.chance:.2f} %"]
         known += [f"{each.method} {each.accuracy:.2f} % ({each.run})" for each in self.found]
-        advice = f"(`tausearch resume {self.run} --with-bounds` runs {'it' if len(self.missing) == 1 else 'them'})"
+        advice = f"(`{resume} --with-bounds` runs {'it' if len(self.missing) == 1 else 'them'})"
         missing = f"missing here: {', '.join(self.missing)} {advice}" if self.missing else ""
         return "; ".join(filter(None, [f"{self.accuracy:.2f} % beside {', '.join(known)}" if known else "", missing]))
 
@@ -79,7 +90,7 @@ def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
             best[bound.method] = max(bound, best.get(bound.method, bound), key=lambda each: each.accuracy)
     found = tuple(best[method] for method in wanted if method in best)
     missing = tuple(method for method in wanted if method not in best)
-    return BesideBounds(spec.name, accuracy, chance(spec), found, missing)
+    return BesideBounds(spec.name, storage.root, accuracy, chance(spec), found, missing)
 
 
 def chance(spec: RunSpec) -> float | None:

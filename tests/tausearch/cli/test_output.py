@@ -23,7 +23,7 @@ from tausearch.cli.output import (
     show_statuses,
 )
 from tausearch.models import Prediction
-from tausearch.presentation import reevaluation_table, trials_table
+from tausearch.presentation import command_on, reevaluation_table, trials_table
 from tausearch.runs import (
     Record,
     Reevaluate,
@@ -166,7 +166,8 @@ def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is
     trial = make_trial(0, value=44.0)
     trial.rows[-1]["val/accuracy/task_1"] = 40.0  # 90 when it was learned
     result = searched(spec, [trial], tmp_path, choose(spec, trial, 1))
-    missing = "missing here: probe, joint (`tausearch resume digits-ita-lora-1 --with-bounds` runs them)"
+    resume = command_on("resume", "digits-ita-lora-1", result.path.parent)
+    missing = f"missing here: probe, joint (`{resume} --with-bounds` runs them)"
     show_search(result, spec, "")
     show_status(read_status(RunDirectory(result.path)), result.bounds)
     lines = lines_of(capsys)

@@ -139,7 +139,10 @@ def test_trials_at_one_place_are_counted(plots: SearchPlots) -> None:
     drawn = series(front)
     assert drawn["trial"].counts == ["", "×3", *[""] * (FINISHED + 2 - 2)]
     assert not any(drawn["Pareto front"].counts)
-    texts = [text.get_text() for text in draw_plot(front, "").axes[0].texts]
+    beside = draw_plot(front, "").axes[0].texts
+    assert beside[0].get_clip_box() is None  # a text at the edge is not cut off
+    assert '"cliponaxis":false' in draw_page_plot(front).figure
+    texts = [text.get_text() for text in beside]
     assert texts == ["×3"] == [text.strip() for text in _page_texts(front) if text][:1]
     alone = plots.front()
     assert alone is not None and "×2" not in alone.caption and set(_page_texts(alone)) == set()

@@ -15,6 +15,7 @@ from tausearch.presentation import (
     Table,
     brief,
     code_words,
+    command_on,
     console,
     counted,
     front_table,
@@ -328,7 +329,7 @@ def _show_left(lines: _Lines, spec: RunSpec, who: str, trials: Sequence[TrialSum
 def _show_bounds(lines: _Lines, beside: BesideBounds | None) -> None:
     """Print an accuracy beside chance and the bounds."""
     if beside is not None:
-        lines.say("bounds", beside)
+        lines.say("bounds", beside.line(command_on("resume", beside.run, beside.root)))
 
 
 def _show_metric_warnings(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:

@@ -113,7 +113,8 @@ def _draw(axes: Axes, series: Series, x: np.ndarray, y: np.ndarray, colour: Any)
         axes.scatter(x, y, s=28, c=colour, marker=_MARKS[series.mark], label=series.name)
         for place, count in zip(zip(x, y, strict=True), series.counts, strict=True):
             if count:
-                axes.annotate(count, place, _BESIDE, textcoords="offset points", va="center", fontsize=8, clip_on=True)
+                beside = {"xytext": _BESIDE, "textcoords": "offset points", "va": "center"}
+                axes.annotate(count, place, **beside, fontsize=8, annotation_clip=True)  # goes with its point alone
 
 
 def _beyond(values: np.ndarray, series: Series) -> np.ndarray | None:
