@@ -45,9 +45,9 @@ def require_equal(state: State, other: State) -> None:
     assert all(torch.equal(value, other.tensors[name]) for name, value in state.tensors.items())
 
 
-@pytest.mark.parametrize("method", [*CASES, "tmc"])
+@pytest.mark.parametrize("method", [*CASES, "tmc", "tak"])
 def test_two_tasks_of_three_are_taken_from_their_vectors(method: str, tmp_path: Path) -> None:
-    values = CASES.get(method, {})
+    values = {"strength": 0.1, "alpha": 0.7} if method == "tak" else CASES.get(method, {})
     whole, then = made(method, values, folder=tmp_path), made(method, values)
     first = [whole.run_next_task() for _ in range(2)]
     then.continue_after(vectors(tmp_path), whole.accuracies)

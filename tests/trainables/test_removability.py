@@ -18,14 +18,15 @@ from trainables.metrics import TEST, removability
 from trainables.sequence import IncrementalSequence
 from trainables.state import read_state, write_state
 
-FAR = {"ita-lora": 0.02, "iel-fft": 0.004, "ita-ia3": 0.3, "tmc": 0.002}  # at which a vector carries its task
+FAR = {"ita-lora": 0.02, "iel-fft": 0.004, "ita-ia3": 0.3, "tmc": 0.002, "tak": 0.004}  # a vector carries its task
+OWN = {"tak": {"strength": 0.1}}
 NAMES = ("test/removability", "test/removability/target", "test/removability/rest")
 
 
 def made(
     method: str, artifacts: Path | None = None, *, measured: bool = True, heads: str = "concatenated"
 ) -> IncrementalSequence:
-    values = {**COMPOSABLE.get(method, {}), "lr": FAR.get(method, 0.001)}
+    values = {**COMPOSABLE.get(method, {}), **OWN.get(method, {}), "lr": FAR.get(method, 0.001)}
     if heads != "concatenated":
         values["heads"] = heads
     return IncrementalSequence(
@@ -85,14 +86,14 @@ def test_a_checkpoint_keeps_the_vectors(method: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_only_methods_with_task_vectors_and_other_tasks_have_it(method: str) -> None:
     entry = METHODS[method]
-    able = method.startswith(("ita-", "iel-", "tmc"))
+    able = method.startswith(("ita-", "iel-", "tmc", "tak"))
     assert (entry.removability_fault(2) is None) == able
     assert entry.removability_fault(1)
 
 
 def test_a_sequence_without_task_vectors_is_refused() -> None:
     with pytest.raises(
-        InputError, match=r"^removability: finetune has no task vectors to leave out; .* ita-fft, .*tmc$"
+        InputError, match=r"^removability: finetune has no task vectors to leave out; .* ita-fft, .*tmc, tak$"
     ):
         made("finetune")
 

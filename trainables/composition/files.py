@@ -218,7 +218,8 @@ def _parameters(tensors: dict[str, Tensor], parametrisation: Parametrisation) ->
     found = {weight: {part: tensors.pop(_name(weight, part)) for part in parts} for weight in weights}
     if not found or tensors:
         raise ValueError(f"{next(iter(tensors))!r} is no part of one" if tensors else "no tuned weight in it")
-    dimensions = {"tau": (1, 2) if parametrisation == "tangent" else (2,), "A": (2,), "B": (2,), "l": (1,)}
+    taus = {"tangent": (1, 2), "feature-tangent": (1, 2, 3)}.get(parametrisation, (2,))  # a class token has three
+    dimensions = {"tau": taus, "A": (2,), "B": (2,), "l": (1,)}
     for weight, values in found.items():
         fits = all(value.ndim in dimensions[part] for part, value in values.items())
         if not fits or ("A" in values and len(values["A"]) != values["B"].shape[1]):

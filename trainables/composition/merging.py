@@ -47,6 +47,18 @@ def weighted_sum(
     return {name: total.mul_(largest) for name, total in sums.items()}
 
 
+def shared_sum(
+    theta_0: dict[str, Tensor], vectors: Iterable[SavedVector], weights: Sequence[float]
+) -> dict[str, Tensor]:
+    """Return the sum of task vectors that add up, whose weights say how they share it.
+
+    With n weights other than 0 it is n sum_t w_t tau_t: equal weights that sum to 1 give tau_1 + ... + tau_n, where
+    `weighted_sum` gives the mean.
+    """
+    count = sum(1 for weight in weights if weight)
+    return weighted_sum(theta_0, vectors, [count * weight for weight in weights])
+
+
 def _add(sums: dict[str, Tensor], theta_0: dict[str, Tensor], vector: SavedVector | None, weight: float) -> bool:
     """Add a vector to the sums if there is one; returns whether there is."""
     if vector is not None and weight:

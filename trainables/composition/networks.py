@@ -1,4 +1,4 @@
-"""The networks that evaluate compositions: one of composed weights, and one linearised network for tangents (TMC)."""
+"""The networks that evaluate compositions: one of composed weights, and two linearised ones, for TMC and TAK."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trainables.backbones import AttentionKind, Backbone, tuned_layers
-from trainables.backbones.linearised import CLASSIFIER, LinearisedViT
+from trainables.backbones.linearised import CLASSIFIER, LinearisedFeatures, LinearisedViT
 from trainables.composition.chosen_rules import ChosenRule
-from trainables.composition.merging import composed, merged, weighted_sum
+from trainables.composition.merging import composed, merged, shared_sum, weighted_sum
 from trainables.composition.saved import SavedVector
 from trainables.config import Precision
 from trainables.errors import InputError
@@ -107,8 +107,7 @@ class TangentNetwork(ComposedNetwork):
         Raises:
             InputError: If there is a rule: a model that is linear in tau has weighted sums alone.
         """
-        if rule is not None:
-            raise InputError(f"--rule {rule.name}: of tangents only weighted sums have a meaning; allowed: linear")
+        _require_no_rule(rule)
         rows = zip(*(vector.anchor for vector in vectors), strict=True)
         weight, bias = (torch.cat(part).to(self.device) for part in rows)
         self.linearised.head = (weight, bias)
@@ -121,9 +120,56 @@ class TangentNetwork(ComposedNetwork):
         return self.linearised.logits(images, self.weights)
 
 
+class FeatureTangentNetwork(ComposedNetwork):
+    """phi_lin(x; n sum_t w_t tau_t), read by the heads of all tasks: the features alone are linearised.
+
+    The task vectors add up, so that equal weights 1/n of n vectors stand for their sum; see `shared_sum`. `weights` has
+    the sum of the tau of each weight.
+    """
+
+    displaces_weights = False
+
+    def __init__(self, backbone: Backbone, device: torch.device, precision: Precision) -> None:
+        vit = backbone.load(device, attention="plain")  # with forward-mode derivatives
+        self.device = device
+        self.linearised = LinearisedFeatures(vit, precision, device, class_token=True)
+        self.theta_0 = {name: weight.detach() for name, weight in self.linearised.theta_0.items()}
+        self.weights = {}
+        self.width = vit.num_features
+        self._head = None
+
+    def compose(
+        self,
+        vectors: Iterable[SavedVector],
+        weights: Sequence[float],
+        head: Head,
+        rule: ChosenRule | None = None,
+    ) -> None:
+        """Set tau to a sum of task vectors, and the classifier to the rows of all classes, `(C, d)` and `(C,)`.
+
+        Raises:
+            InputError: If there is a rule: a model that is linear in tau has weighted sums alone.
+        """
+        _require_no_rule(rule)
+        self._head = (head[0].to(self.device), head[1].to(self.device))
+        self.weights = {}  # frees the last composition before the next is made
+        self.weights = shared_sum(self.theta_0, vectors, weights)
+
+    def predict(self, images: Tensor) -> Tensor:
+        """Return logits of all classes, `(b, c, h, w)` to `(b, C)`."""
+        assert self._head is not None, "compose before predict"
+        return F.linear(self.linearised.features(images, self.weights), *self._head)
+
+
+def _require_no_rule(rule: ChosenRule | None) -> None:
+    if rule is not None:
+        raise InputError(f"--rule {rule.name}: of tangents only weighted sums have a meaning; allowed: linear")
+
+
 NETWORKS: dict[Parametrisation, type[ComposedNetwork]] = {
     **dict.fromkeys(("full", "lora", "ia3"), ComposedNetwork),  # all displace weights
     "tangent": TangentNetwork,
+    "feature-tangent": FeatureTangentNetwork,
 }
 
 

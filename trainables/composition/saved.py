@@ -17,6 +17,7 @@ PARTS: dict[Parametrisation, tuple[str, ...]] = {
     "lora": ("A", "B"),
     "ia3": ("l",),
     "tangent": ("tau",),
+    "feature-tangent": ("tau",),
 }
 
 
@@ -42,7 +43,8 @@ class SavedVector:
         parameters: Tuned weight name to the parts of its tau. "full": `tau` `(out, in)`; "lora": `A` `(r, in)` and
             `B` `(out, r)`; "ia3": `l` `(out,)`; "tangent": `tau` in the shape of the weight. Tangents also have biases,
             norms and all rows of the classifier (`classifier.weight`, `classifier.bias`), and their model is not
-            theta_0 + tau but linearised at theta_0, f + J tau.
+            theta_0 + tau but linearised at theta_0, f + J tau. "feature-tangent": the same for the features alone, with
+            the class token and without the classifier.
         scale: tau divided by the dense form of the parameters.
         head: h_t, rows `(c, d)` and `(c,)`.
         anchor: h0_t, the same rows of the pre-training classifier at task t; theta_0 with h0 is the pre-trained model.

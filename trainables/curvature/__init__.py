@@ -11,6 +11,7 @@ from typing import Literal
 from trainables.curvature.contract import Curvature, QuadraticForm
 from trainables.curvature.diagonal import DiagonalCurvature
 from trainables.curvature.factors import layer_factors
+from trainables.curvature.features import FeatureCurvature, feature_curvature
 from trainables.curvature.fisher import head_fisher, layer_fisher
 from trainables.curvature.kronecker import Factors, KroneckerCurvature
 
@@ -26,8 +27,10 @@ __all__ = [
     "CurvatureKind",
     "DiagonalCurvature",
     "Factors",
+    "FeatureCurvature",
     "KroneckerCurvature",
     "QuadraticForm",
+    "feature_curvature",
     "head_fisher",
     "layer_factors",
     "layer_fisher",

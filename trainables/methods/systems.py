@@ -19,6 +19,8 @@ from trainables.methods.prompts import apt, coda, l2p
 from trainables.methods.registry import register
 from trainables.methods.seed import learner as seed
 from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
+from trainables.methods.tak import config as tak
+from trainables.methods.tak.learner import TAK
 
 _COMPOSABLE = Capabilities(composable=True, initial_head=True)
 _EULER = euler_factor("strength * max Fisher", "decoupled steps")
@@ -80,3 +82,8 @@ _VECTORS = Capabilities(composable=True, whole_classifier=True)
 register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate))
 register(MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate, unsuited=seed.unsuited))
 register(MethodEntry("tmc", tmc.TMCConfig, _VECTORS, tmc.TMC))
+
+_TAK_NEUTRAL = {"regularise": "all", "references": "past", "head": "frozen"}
+register(
+    MethodEntry("tak", tak.TAKConfig, _COMPOSABLE, TAK, neutral_values=_TAK_NEUTRAL, validate=tak.validate, **_OWN_DATA)
+)

@@ -51,6 +51,17 @@ def late_cosine(epoch: int, epochs: int) -> float:
     return cosine(max(epoch - 1, 0), epochs)
 
 
+def warm_cosine(step: int, steps: int, warm_up: float) -> float:
+    """Return the factor of the learning rate at a step (0-based) of a task: a linear rise, then half a cosine to 0.
+
+    The rise takes the share `warm_up` of all steps, rounded. Source: mammoth, models/tak_utils/utils.py (`cosine_lr`).
+    """
+    rise = round(warm_up * steps)
+    if step < rise:
+        return (step + 1) / rise
+    return (1 + math.cos(math.pi * (step - rise) / (steps - rise))) / 2
+
+
 SCHEDULES: dict[Schedule, Callable[[int, int], float]] = {
     "cosine": cosine,
     "late": late_cosine,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from trainables.task_vectors.low_rank import Matrices
 
-Parametrisation = Literal["full", "lora", "ia3", "tangent"]
+Parametrisation = Literal["full", "lora", "ia3", "tangent", "feature-tangent"]
 
 
 class TaskVectors(Protocol):

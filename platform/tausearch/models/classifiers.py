@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from tausearch.models.exports import HEAD_FILE
 from trainables.backbones import Backbone, tuned_layers
-from trainables.backbones.linearised import LinearisedViT, Vector
+from trainables.backbones.linearised import LinearisedFeatures, LinearisedViT, Vector
 from trainables.composition import ComposedNetwork
 from trainables.composition.adapter import read_adapter
-from trainables.composition.networks import TangentNetwork
+from trainables.composition.networks import FeatureTangentNetwork, TangentNetwork
 from trainables.config import Precision
 from trainables.errors import InputError
 from trainables.heads import Head
@@ -57,6 +57,24 @@ class TangentClassifier(nn.Module):
         return self._linearised.logits(images, self._tau)[:, self._rows]
 
 
+class FeatureTangentClassifier(nn.Module):
+    """A ViT whose features are linearised at theta_0, with a task vector and a linear classifier; stays on its device.
+
+    `head` holds the classifier's rows, `(C, d)` and `(C,)`.
+    """
+
+    def __init__(self, linearised: LinearisedFeatures, tau: Vector, head: Head) -> None:
+        super().__init__()
+        self.vit = linearised.vit
+        self._linearised = linearised
+        self._tau = tau
+        self._head = head
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return logits, `(b, C)`."""
+        return nn.functional.linear(self._linearised.features(images, self._tau), *self._head)
+
+
 def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Module:
     """Return a network's composition as a module, which takes over the network's memory.
 
@@ -64,8 +82,10 @@ def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Mod
     """
     if isinstance(network, TangentNetwork):
         return TangentClassifier(network.linearised, network.weights, rows)
-    network.model.load_state_dict({**network.model.state_dict(), **network.weights})
     chosen = (head[0][rows].to(network.device), head[1][rows].to(network.device))
+    if isinstance(network, FeatureTangentNetwork):
+        return FeatureTangentClassifier(network.linearised, network.weights, chosen)
+    network.model.load_state_dict({**network.model.state_dict(), **network.weights})
     return Classifier(network.model, chosen, network.precision)
 
 

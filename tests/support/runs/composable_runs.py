@@ -24,6 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "iel-fft": {"beta": 0.01, "beta_cls": 0.1, "beta_cls_prior": 0.01, "lr": 0.005},
     "ita-ia3": {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.1},
     "tmc": {"lr": 0.003},
+    "tak": {"lr": 0.003, "strength": 0.1},
     "finetune": {"lr": 0.001},
 }
 

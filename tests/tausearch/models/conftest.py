@@ -19,7 +19,7 @@ def _no_mlflow(request: pytest.FixtureRequest) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
     """Final runs of three tasks: one of each kind of task vector, one without vectors, one whose second seed failed."""
     storage = open_storage(tmp_path_factory.mktemp("runs"), write=True)
-    methods = {"ita": "ita-lora", "iel": "iel-lora", "full": "iel-fft", "ia3": "ita-ia3", "tmc": "tmc"}
+    methods = {"ita": "ita-lora", "iel": "iel-lora", "full": "iel-fft", "ia3": "ita-ia3", "tmc": "tmc", "tak": "tak"}
     for name, method in {**methods, "plain": "finetune"}.items():
         make_composable_run(storage, name, method)
     make_composable_run(storage, "half", failed=[1])

@@ -32,7 +32,7 @@ def accuracies_of(directory: RunDirectory) -> list[list[float]]:
     return [[row[f"test/accuracy/task_{task}"] for task in (1, 2, 3)] for row in rows]
 
 
-@pytest.mark.parametrize("name", ["ita", "iel", "full", "ia3", "tmc"])
+@pytest.mark.parametrize("name", ["ita", "iel", "full", "ia3", "tmc", "tak"])
 def test_the_uniform_composition_is_what_the_run_evaluated_at_its_end(name: str, made: Storage) -> None:
     done = compose([name], storage=made.root)
     assert [list(row) for row in done.result.accuracies] == accuracies_of(made.run(name))

@@ -49,7 +49,7 @@ def drawn(made: Storage, titles: dict[str, str]) -> Rows:
         found = draw(["ita", "full", "plain"], storage=made.root)
     assert found.left_out == (
         "run 'plain': its method 'finetune' leaves no task vectors; ita-fft, ita-lora, ita-ia3, iel-fft, iel-lora,"
-        " iel-ia3, tmc do",
+        " iel-ia3, tmc, tak do",
     )
     for name, path in found.pictures.items():
         assert path == made.run("ita").figures / f"{name}.png"

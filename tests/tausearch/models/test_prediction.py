@@ -65,7 +65,7 @@ def test_it_predicts_the_test_images_of_a_folder_as_the_final_run_was_tested(
     assert len({each.label for each in found}) > 3
 
 
-@pytest.mark.parametrize("name", ["full", "ia3", "tmc"])
+@pytest.mark.parametrize("name", ["full", "ia3", "tmc", "tak"])
 def test_every_kind_of_task_vector_predicts_what_was_tested(name: str, storage: Storage) -> None:
     model = tausearch.load_model(name, storage=storage.root)
     assert isinstance(model.module, nn.Module) and not model.module.training

@@ -1,4 +1,4 @@
-"""TMC's task vectors in compose, edit, export and figures: what they can do, and what they are refused."""
+"""Task vectors of TMC and TAK in compose, edit, export and figures: what they can do, and what they are refused."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def test_the_protocol_runs(made: Storage) -> None:
     assert edited.result.specialisation()["target_gain"].mean >= 0
 
 
-def test_only_the_vectors_are_exported_and_they_compose_again(made: Storage, tmp_path: Path) -> None:
-    done = compose(["tmc"], export=tmp_path / "out", storage=made.root)
+@pytest.mark.parametrize("name", ["tmc", "tak"])
+def test_only_the_vectors_are_exported_and_they_compose_again(name: str, made: Storage, tmp_path: Path) -> None:
+    done = compose([name], export=tmp_path / "out", storage=made.root)
     assert done.exported.keys() == {"vectors"}
     again = compose([str(tmp_path / "out" / "vectors")], storage=tmp_path / "elsewhere")
     assert again.result.accuracies == done.result.accuracies
@@ -53,6 +54,9 @@ def test_its_vectors_are_registered(made: Storage, monkeypatch: pytest.MonkeyPat
         (["tmc"], {"forms": ["timm"], "export": "out"}, "--form timm: a model linearised at theta_0 is no set of"),
         (["tmc"], {"forms": ["models"], "export": "out"}, "--form models: a model linearised"),
         (["tmc"], {"forms": ["adapter"], "export": "out"}, "--form adapter: needs task vectors of LoRA"),
+        (["tak"], {"rule": "ties"}, "--rule ties: of tangents only weighted sums have a meaning; allowed: linear"),
+        (["tak"], {"forms": ["timm"], "export": "out"}, "--form timm: a model linearised at theta_0 is no set of"),
+        (["tmc:1,2", "tak:3"], {}, "of the kinds tangent, feature-tangent cannot be composed with each other"),
         (["tmc:1,2", "full:3"], {}, "of the kinds tangent, full cannot be composed with each other"),
     ],
 )

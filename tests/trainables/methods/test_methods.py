@@ -75,6 +75,7 @@ CASES = {
     "inflora": Case({"lr": 0.01}, 58, ABSURD),
     "seed": Case({"lr": 0.001, "experts": 2}, 62, ABSURD),  # so that the third task chooses one
     "tmc": Case({"lr": 0.003}, 70, ABSURD, bf16=0.1),  # of 9.8
+    "tak": Case({"lr": 0.001, "strength": 0.1, "draws": 2}, 50, ABSURD),
     "probe": Case({"lr_pre": 0.1, "epochs_pre": 8}, 62, {"lr_pre": 1e30, "epochs_pre": 1}),
     "linear-probe": Case({"lr": 0.1}, 62, ABSURD),
 }

@@ -28,6 +28,7 @@ DECLARED: dict[str, tuple[Capabilities, dict[str, Any], tuple[str, ...], tuple[s
     **dict.fromkeys(("l2p", "coda", "apt", "inflora"), (Capabilities(), {}, (), ())),
     "seed": (Capabilities(tasks_to_peak=6), {}, (), ()),  # five experts, then a copy of the trained one
     "tmc": (Capabilities(composable=True, whole_classifier=True), {}, (), ()),
+    "tak": (VECTORS, {"regularise": "all", "references": "past", "head": "frozen"}, (), PROBED),
 }
 
 

@@ -46,13 +46,19 @@ def remaining_lines(removal: Removal, methods: Sequence[str], regularised: Seque
             " aligned against all classes up to it, so images of forgotten classes have pushed them away."
         )
     later = [task for task in removal.tasks if task > removal.touched[0] and task not in removal.touched]
-    composable = [task for task in later if methods[task - 1].startswith(("ita", "iel"))]
+    composable = [task for task in later if methods[task - 1].startswith(("ita", "iel", "tak"))]
     if composable:
         yield (
             f"{_tasks(composable)}: h0, to which its rows of the classifier are tied, was aligned with draws from the"
             " mixtures of all classes up to it, forgotten ones among them."
         )
-    tied = [task for task in composable if regularised[task - 1] != "none"]
+    summed = [task for task in composable if methods[task - 1] == "tak" and regularised[task - 1] != "none"]
+    if summed:
+        yield (
+            f"{_tasks(summed)}: how firmly its task vector was held is the curvature of the features on all tasks"
+            " before it, forgotten images among them, unless its references were generic."
+        )
+    tied = [task for task in composable if task not in summed and regularised[task - 1] != "none"]
     if tied:
         what = "its task vector and rows were" if {regularised[t - 1] for t in tied} == {"all"} else "its rows were"
         yield (

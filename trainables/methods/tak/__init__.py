@@ -1,0 +1,1 @@
+"""TAK, task arithmetic with Kronecker-factored curvature."""
