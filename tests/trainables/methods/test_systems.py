@@ -9,7 +9,8 @@ import pytest
 from trainables.backbones import Backbone
 from trainables.methods import METHODS, Capabilities, Scenario
 
-VECTORS = Capabilities(composable=True)
+VECTORS = Capabilities(composable=True, initial_head=True)
+STARTED = Capabilities(initial_head=True)
 COMPOSABLE = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
 LOCAL = {"cross_entropy": "local"}
 EULER = ("train/euler_factor",)
@@ -19,12 +20,12 @@ PROBED = ("lr_pre", "epochs_pre")
 DECLARED: dict[str, tuple[Capabilities, dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(("ita-fft", "ita-lora", "ita-ia3"), (VECTORS, COMPOSABLE, EULER, PROBED)),
     **dict.fromkeys(("iel-fft", "iel-lora", "iel-ia3"), (VECTORS, COMPOSABLE, EULER, PROBED)),
-    "probe": (Capabilities(), {}, (), PROBED),
-    "finetune": (Capabilities(), LOCAL, (), ()),
-    "joint": (Capabilities(joint=True), LOCAL, (), ()),
-    "ewc": (Capabilities(tasks_to_peak=2), LOCAL, EULER, ()),
-    "lwf-mc": (Capabilities(tasks_to_peak=2), {}, (), ()),
-    "derpp": (Capabilities(rehearsal=True), LOCAL, (), ()),
+    "probe": (STARTED, {}, (), PROBED),
+    "finetune": (STARTED, LOCAL, (), ()),
+    "joint": (Capabilities(joint=True, initial_head=True), LOCAL, (), ()),
+    "ewc": (Capabilities(tasks_to_peak=2, initial_head=True), LOCAL, EULER, ()),
+    "lwf-mc": (Capabilities(tasks_to_peak=2, initial_head=True), {}, (), ()),
+    "derpp": (Capabilities(rehearsal=True, initial_head=True), LOCAL, (), ()),
     **dict.fromkeys(("l2p", "coda", "apt", "inflora"), (Capabilities(), {}, (), ())),
     "seed": (Capabilities(tasks_to_peak=6), {}, (), ()),  # five experts, then a copy of the trained one
     "tmc": (Capabilities(composable=True, whole_classifier=True), {}, (), ()),
