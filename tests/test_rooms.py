@@ -21,7 +21,10 @@ FLOORS = [
 ]
 OUTPUT = ("cli", "cli.output")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-INNER = {"cli.output", "presentation.figures", "presentation.terminal", "models.removal", "studies.recorded"}
+INNER = {  # folders in a room
+    *("cli.output", "presentation.figures", "presentation.terminal"),
+    *("models.removal", "models.rule_search", "studies.recorded"),
+}
 MOST_MODULES = 16  # in one folder
 PLATFORM = SOURCES["tausearch"]
 TOP = {

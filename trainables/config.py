@@ -33,6 +33,7 @@ class TrialConfig:
     cache: str | None = None  # directory of the pre-consolidation cache
     cache_bytes: int | None = None  # bound on the cache's size
     artifacts: str | None = None  # folder for task vectors
+    save_curvature: bool = False  # write the curvature of each task beside its vector
     blobs: str | None = None  # folder for constants that checkpoints share; None writes all into each checkpoint
     removability: bool = False  # measure after the last task what each task loses without its vector
     resume_from: str | None = None  # checkpoint folder of an earlier attempt

@@ -14,8 +14,9 @@ from trainables.backbones import Backbone
 from trainables.composition import Origin, SavedVector, write_vector
 from trainables.config import Precision
 from trainables.data import Benchmark, Task, described
+from trainables.errors import InputError
 from trainables.evaluation import accuracies
-from trainables.methods import Composable, Context, get_method
+from trainables.methods import Composable, Context, Curved, get_method
 from trainables.metrics import (
     CACHE_HIT,
     PRECONSOLIDATION,
@@ -44,12 +45,13 @@ class IncrementalSequence:
         cache: Directory of the pre-consolidation cache; None computes everything here.
         cache_bytes: Maximal size of the cache, bytes; None for no limit.
         artifacts: Folder for the task vectors of a composable method, and their adapters; None writes none.
+        save_curvature: Whether the curvature of each task is written beside its vector.
         removability: Whether the last row says what each task loses without its vector; keeps all vectors on the CPU.
         on_epoch: Called after every epoch of fine-tuning.
 
     Raises:
         InputError: If the method is unknown, or a hyperparameter is unknown, missing, out of range, or does not suit
-            the tasks or the backbone, or `removability` does not suit the method or the tasks.
+            the tasks or the backbone, or `save_curvature` or `removability` does not suit the method or the tasks.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class IncrementalSequence:
         cache: Path | None = None,
         cache_bytes: int | None = None,
         artifacts: Path | None = None,
+        save_curvature: bool = False,
         removability: bool = False,
         on_epoch: Callable[[Epoch], None] = SILENT,
     ) -> None:
@@ -78,6 +81,9 @@ class IncrementalSequence:
         self.benchmark = benchmark
         self.device = torch.device(device)
         self.artifacts = artifacts if entry.capabilities.composable else None
+        if save_curvature and (fault := entry.curvature_fault()):
+            raise InputError(fault)
+        self.save_curvature = save_curvature
         spec = benchmark.spec
         head = backbone.initial_head(spec.class_names) if entry.capabilities.initial_head else None
         self.tasks = (benchmark.merged(),) if entry.capabilities.joint else benchmark.tasks
@@ -147,8 +153,7 @@ class IncrementalSequence:
             self.accuracies.append(accuracies(self.method.predict, seen, self.device))
             row |= self._removability(task)
         if self.artifacts is not None:
-            assert isinstance(self.method, Composable), "so its capabilities say"
-            write_vector(self.artifacts, self.method.vector(self._origin(task)))
+            self._write(self.artifacts, task)
         return row | self._accuracy_metrics()
 
     def _removability(self, task: Task) -> dict[str, float]:
@@ -160,6 +165,15 @@ class IncrementalSequence:
         if not self.finished:
             return {}
         return self.left_out.metrics(self.method, self.benchmark, self.accuracies[-1], self.device)
+
+    def _write(self, folder: Path, task: Task) -> None:
+        """Write the vector of the task that was learned last, and its curvature if that is saved."""
+        assert isinstance(self.method, Composable), "so its capabilities say"
+        curvature = None
+        if self.save_curvature:
+            assert isinstance(self.method, Curved), "so its capabilities say"
+            curvature = self.method.curvature(task)
+        write_vector(folder, self.method.vector(self._origin(task)), curvature=curvature)
 
     def _origin(self, task: Task) -> Origin:
         return Origin(

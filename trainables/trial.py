@@ -37,6 +37,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         cache=None if config.cache is None else Path(config.cache),
         cache_bytes=config.cache_bytes,
         artifacts=None if config.artifacts is None else Path(config.artifacts),
+        save_curvature=config.save_curvature,
         removability=config.removability,
         on_epoch=Heartbeat(None if config.blobs is None else Path(config.blobs)),
     )

@@ -12,9 +12,9 @@ import tausearch
 from benchmarks.results.page import as_table
 from tausearch.campaigns import CampaignStanding
 from tausearch.comparison import paper_results
-from tausearch.models import LINEAR, UNLEARNING_MODES, read_edit
+from tausearch.models import UNLEARNING_MODES, read_edit
 from tausearch.runs import Storage
-from trainables.composition import RULES
+from trainables.composition import RULES, curvatures_of
 
 MEASURED = "digits"  # rules, risks and alignment are shown of one benchmark
 COMPOSED = ("ita-lora", "iel-lora")
@@ -63,7 +63,8 @@ def paper_gains(method: str) -> tuple[float, float]:
 
 
 def _rules() -> tuple[str, ...]:
-    return (LINEAR, *RULES)
+    """Return the rules that need nothing but the task vectors: these runs have saved no curvature."""
+    return tuple(name for name, rule in RULES.items() if not curvatures_of(rule()))
 
 
 def _merged(storage: Storage, runs: dict[str, str]) -> Iterator[tuple[str, ...]]:

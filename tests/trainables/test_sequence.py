@@ -111,7 +111,7 @@ def test_rows_and_artifacts_of_a_sequence(writes: bool, tmp_path: Path, monkeypa
     monkeypatch.setattr(module, "get_method", lambda name: entry)
     monkeypatch.setattr(module, "accuracies", measured)
     saved: list[tuple[Path, Origin]] = []
-    monkeypatch.setattr(module, "write_vector", lambda folder, vector: saved.append((folder, vector)))
+    monkeypatch.setattr(module, "write_vector", lambda folder, vector, **_: saved.append((folder, vector)))
     benchmark, told = small_digits(), Heartbeat(None)
     sequence = IncrementalSequence(
         benchmark, "finetune", {"lr": 0.1}, backbone=Backbone(), artifacts=tmp_path, on_epoch=told

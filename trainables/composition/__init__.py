@@ -6,7 +6,8 @@ Not here: how one task vector is parametrised (`task_vectors`), and the commands
 from __future__ import annotations
 
 from trainables.composition.builtin_rules import RULES
-from trainables.composition.chosen_rules import ChosenRule, choose_rule
+from trainables.composition.chosen_rules import ChosenRule, choose_rule, curvatures_of
+from trainables.composition.curvatures import CURVATURE_FILE, read_curvature, require_curvature
 from trainables.composition.files import (
     VECTOR_FILE,
     copy_vector,
@@ -25,6 +26,7 @@ from trainables.composition.running_sum import Composition
 from trainables.composition.saved import Origin, SavedVector, saved_vector
 
 __all__ = [
+    "CURVATURE_FILE",
     "RULES",
     "VECTOR_FILE",
     "ChosenRule",
@@ -40,10 +42,13 @@ __all__ = [
     "choose_rule",
     "composed",
     "copy_vector",
+    "curvatures_of",
     "merged",
     "network_for",
     "packed",
+    "read_curvature",
     "read_vector",
+    "require_curvature",
     "saved_vector",
     "unpacked",
     "vector_folders",

@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from trainables.composition.curvature_rules import Fisher, RegMean
 from trainables.composition.rules import Merging, MergingRule, Parameter
 
 
@@ -88,4 +89,6 @@ RULES: dict[str, type[MergingRule]] = {
     "magnitude": Magnitude,
     "dare": Dare,
     "dare-ties": DareTies,
+    "fisher": Fisher,
+    "regmean": RegMean,
 }

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from checked_input.text_files import shown
 from trainables.composition.builtin_rules import RULES
+from trainables.composition.curvatures import SavedCurvatures, require_curvature
 from trainables.composition.rules import Merging, MergingRule, Parameter
 from trainables.composition.saved import SavedVector
+from trainables.curvature import KINDS, CurvatureKind
 from trainables.errors import InputError
 from trainables.user_code import called, find, require_members
 
@@ -51,15 +54,40 @@ class ChosenRule:
         """Return the merged tau by tuned weight name, on the CPU; vectors and weights are one or more.
 
         Raises:
-            InputError: If the rule fails, or returns other names or shapes, or numbers that are not finite.
+            InputError: If the rule fails, or returns other names or shapes, or numbers that are not finite; or if it
+                reads curvatures, and a vector lacks one.
         """
         rule, what = rule_called(self.name), f"rule {self.name!r}"
-        taus = [DenseVector(vector, theta_0) for vector in vectors]
-        merging = Merging(taus=taus, weights=weights, parameters=self.parameters, seed=self.seed)
+        self.require_curvatures(vectors)
+        merging = Merging(
+            taus=[DenseVector(vector, theta_0) for vector in vectors],
+            weights=weights,
+            curvatures=SavedCurvatures(vectors, theta_0, curvatures_of(rule)),
+            parameters=self.parameters,
+            seed=self.seed,
+        )
         found = called(what, lambda: rule.merge(merging))
         if fault := _fault(found, theta_0):
             raise InputError(f"{what}: {fault}")
         return dict(found)
+
+    @property
+    def reads_curvatures(self) -> bool:
+        """Whether the rule reads the curvature of each task."""
+        return bool(curvatures_of(rule_called(self.name)))
+
+    def require_curvatures(self, vectors: Iterable[SavedVector]) -> None:
+        """Check that each vector has a curvature that the rule can read, if it reads any; no curvature is read.
+
+        Raises:
+            InputError: If one has none.
+        """
+        kinds = curvatures_of(rule_called(self.name))
+        for vector in vectors if kinds else ():
+            try:
+                require_curvature(vector, kinds)
+            except InputError as error:
+                raise InputError(f"rule {self.name!r} reads curvatures: {error}") from error
 
 
 def rule_called(name: str) -> MergingRule:
@@ -71,13 +99,28 @@ def rule_called(name: str) -> MergingRule:
     what, found = f"rule {name!r}", find("rule", name, RULES, type)
     require_members(what, found, MergingRule)
     rule: MergingRule = called(what, found)
-    declared = getattr(rule, "parameters", None)
+    if fault := declaration_fault(rule):
+        raise InputError(f"{what}: {fault}")
+    return rule
+
+
+def declaration_fault(rule: MergingRule) -> str | None:
+    """Return the first fault of what a rule declares; None without a fault."""
+    declared, kinds = getattr(rule, "parameters", None), curvatures_of(rule)
     if not isinstance(declared, Mapping) or not all(isinstance(each, Parameter) for each in declared.values()):
-        raise InputError(f"{what}: parameters must map each name to a Parameter")
+        return "parameters must map each name to a Parameter"
     for key, each in declared.items():
         if fault := each.fault(each.default):
-            raise InputError(f"{what}: the default of {key} {fault}")
-    return rule
+            return f"the default of {key} {fault}"
+    if not isinstance(kinds, tuple) or not all(kind in tuple(KINDS) for kind in kinds):
+        return f"curvatures must be a tuple of {' or '.join(map(repr, KINDS))}, got {shown(kinds, 40)}"
+    return None
+
+
+def curvatures_of(rule: MergingRule) -> tuple[CurvatureKind, ...]:
+    """Return the kinds of curvature that a rule can read; empty for one that reads none."""
+    kinds: tuple[CurvatureKind, ...] = getattr(rule, "curvatures", ())
+    return kinds
 
 
 def choose_rule(name: str, given: Mapping[str, Any], seed: int = 0) -> ChosenRule:

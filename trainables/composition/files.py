@@ -1,5 +1,7 @@
 """Task vectors on disk: `task_<t>/task_vector.safetensors`, and for LoRA `task_<t>/adapter/` in PEFT's format.
 
+The curvature of the task can lie beside them; see `curvatures`.
+
 The file holds one tensor for each part of tau on each tuned weight (`<weight>.A`, `<weight>.B`, `<weight>.l`, or
 `<weight>` alone where tau is dense or a tangent), `head.weight`, `head.bias`, `anchor.weight` and `anchor.bias`. Its
 header has all other fields as text.
@@ -13,6 +15,7 @@ import shutil
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -20,7 +23,9 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from trainables.composition.adapter import write_adapter
+from trainables.composition.curvatures import CURVATURE_FILE, read_curvature_file, write_curvature
 from trainables.composition.saved import PARTS, Origin, SavedVector
+from trainables.curvature import TaskCurvature
 from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.heads import Head
@@ -48,11 +53,13 @@ def vector_folders(folder: Path) -> list[Path]:
     return [found[number] for number in sorted(found, key=int)]
 
 
-def write_vector(folder: Path, vector: SavedVector, *, with_adapter: bool = True) -> Path:
+def write_vector(
+    folder: Path, vector: SavedVector, *, with_adapter: bool = True, curvature: TaskCurvature | None = None
+) -> Path:
     """Return the folder `task_<t>` of the seed's folder, where a task vector is written whole or not at all.
 
     It replaces the folder of an earlier attempt. Missing folders are made. Of LoRA an adapter of PEFT is written, too,
-    unless `with_adapter` is False.
+    unless `with_adapter` is False. The curvature of the task is written beside the vector if it is given.
     """
     target = folder / f"task_{vector.origin.task}"
     for left in folder.glob(f".{target.name}.*.tmp"):  # by a crash
@@ -64,6 +71,8 @@ def write_vector(folder: Path, vector: SavedVector, *, with_adapter: bool = True
         save_tensors(unfinished / VECTOR_FILE, tensors, sealed(header, tensors))
         if with_adapter and vector.parametrisation == "lora":
             write_adapter(unfinished / _ADAPTER, vector.parameters, _usage(vector.origin))
+        if curvature is not None:
+            write_curvature(unfinished, curvature, vector.origin)
         with suppress(FileNotFoundError):
             target.rename(old)  # for a moment there may be no folder, but never half of one
         unfinished.rename(target)
@@ -76,34 +85,42 @@ def write_vector(folder: Path, vector: SavedVector, *, with_adapter: bool = True
 def read_vector(folder: Path) -> SavedVector:
     """Return the task vector in a folder `task_<t>`; its tensors are mapped from the file, and its digest is checked.
 
+    A curvature beside it is not read; see `read_curvature`.
+
     Raises:
         InputError: If there is no vector, or it cannot be read; one line that names the file.
     """
     path = folder / VECTOR_FILE
     try:
         tensors, header = read_weights(path)
-        return unpacked(header, tensors)
+        vector = unpacked(header, tensors)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path}: cannot be read as a task vector ({str(error).splitlines()[0]})") from error
     except KeyError as error:
         raise InputError(f"{path}: is not a task vector ({error} is missing)") from error
     except (ValueError, OverflowError, RecursionError) as error:
         raise InputError(f"{path}: is not a task vector ({error})") from error
+    curvature = folder / CURVATURE_FILE
+    return replace(vector, curvature_file=curvature) if curvature.exists() else vector
 
 
 def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> None:
-    """Check a task vector's folder `task_<t>` and copy it, with its adapter if there is one and `with_adapter`.
+    """Check a task vector's folder `task_<t>` and copy it, with the curvature and, if `with_adapter`, the adapter.
 
     Raises:
-        InputError: If the vector is damaged, or a path to it is a link, which may lead to anybody's files.
+        InputError: If the vector or its curvature is damaged, or a path to them is a link, which may lead to anybody's
+            files.
     """
     files = [folder / VECTOR_FILE]
+    if (folder / CURVATURE_FILE).exists():
+        files.append(folder / CURVATURE_FILE)
     if with_adapter and (folder / _ADAPTER).is_dir():
         files += sorted((folder / _ADAPTER).iterdir())
     for path in (folder.parent, folder, folder / _ADAPTER, *files):
         if path.is_symlink():
             raise InputError(f"{path}: is a link, which is not followed; replace it by a copy of its target")
-    read_vector(folder)
+    if (curvature := read_vector(folder).curvature_file) is not None:
+        read_curvature_file(curvature)
     for path in files:
         copied = target / path.relative_to(folder)
         copied.parent.mkdir(parents=True, exist_ok=True)

@@ -71,6 +71,7 @@ class ReducedPool(VectorPool):
                 classes=removal.renumbered(origin.task),
                 class_names=tuple(origin.class_names[place] for place in places) if origin.class_names else (),
             ),
+            curvature_file=None,  # it was estimated with the rows of all classes
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -49,6 +50,7 @@ class SavedVector:
         head: h_t, rows `(c, d)` and `(c,)`.
         anchor: h0_t, the same rows of the pre-training classifier at task t; theta_0 with h0 is the pre-trained model.
         origin: The method, task and backbone of the vector.
+        curvature_file: The file with the curvature of the task, if there is one beside the vector.
     """
 
     parametrisation: Parametrisation
@@ -57,6 +59,7 @@ class SavedVector:
     head: Head
     anchor: Head
     origin: Origin
+    curvature_file: Path | None = None
 
     @torch.no_grad()
     def dense(self, name: str, theta_0: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainables.curvature.contract import Curvature, QuadraticForm
+from trainables.curvature.contract import Curvature, QuadraticForm, TaskCurvature
 from trainables.curvature.diagonal import DiagonalCurvature
 from trainables.curvature.factors import layer_factors
 from trainables.curvature.features import FeatureCurvature, feature_curvature
@@ -30,6 +30,7 @@ __all__ = [
     "FeatureCurvature",
     "KroneckerCurvature",
     "QuadraticForm",
+    "TaskCurvature",
     "feature_curvature",
     "head_fisher",
     "layer_factors",

@@ -15,6 +15,7 @@ of the logits by the weights. A regulariser uses its mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 import torch
@@ -94,3 +95,16 @@ class Curvature(Protocol):
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
         """Return the curvature that `tensors` describes, in the same memory and in their order."""
         ...
+
+
+@dataclass(frozen=True)
+class TaskCurvature:
+    """The curvature of one task, over its own training images.
+
+    Attributes:
+        mean: H of the tuned weights by name, the mean over these images.
+        examples: The number of these images.
+    """
+
+    mean: Curvature
+    examples: int

@@ -14,6 +14,7 @@ from trainables import precision
 from trainables.backbones import Backbone
 from trainables.composition import Origin, SavedVector
 from trainables.config import Precision
+from trainables.curvature import TaskCurvature
 from trainables.data import Task
 from trainables.preconsolidation import Preparation
 from trainables.state import SILENT, Epoch, State
@@ -34,6 +35,8 @@ class Capabilities:
         whole_classifier: Each task trains a classifier of all classes, those of other tasks included, alone from
             theta_0. So a task depends on the number of classes, and on no image of another task.
         initial_head: Its heads start at `Context.initial_head` where there is one.
+        curvature: The method, which is composable, has a curvature of each task; see `Curved`. A final run can save it
+            with the vectors.
     """
 
     composable: bool = False
@@ -42,6 +45,7 @@ class Capabilities:
     tasks_to_peak: int = 1
     whole_classifier: bool = False
     initial_head: bool = False
+    curvature: bool = False
 
 
 @dataclass(frozen=True)
@@ -215,5 +219,17 @@ class Composable(Method, Protocol):
         """Continue after finished tasks, in order, from their task vectors; the method has learned no task yet.
 
         The state is that of the method that has learned them, bit for bit on its device.
+        """
+        ...
+
+
+@runtime_checkable
+class Curved(Composable, Protocol):
+    """A composable method that has a curvature of each task, for merging rules."""
+
+    def curvature(self, task: Task) -> TaskCurvature:
+        """Return the curvature over the training images of the task that was learned last, on the CPU.
+
+        It is a `DiagonalCurvature` or a `KroneckerCurvature` of the tuned weights, by the names of the task vector.
         """
         ...

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from trainables.errors import InputError
-from trainables.methods.contract import Capabilities, Composable, ExtraMetric, Method
+from trainables.methods.contract import Capabilities, Composable, Curved, ExtraMetric, Method
 from trainables.methods.entry import MethodEntry, validator_of
 from trainables.user_code import called, require_members
 
@@ -37,7 +37,10 @@ def entry_of(name: str, declared: type) -> MethodEntry:
     capabilities = getattr(declared, "capabilities", Capabilities())
     if not isinstance(capabilities, Capabilities):
         raise InputError(f"{what}: capabilities must be a Capabilities, got {_shown(capabilities)}")
-    require_members(what, declared, Composable if capabilities.composable else Method)
+    if capabilities.curvature and not capabilities.composable:
+        raise InputError(f"{what}: capabilities: curvature goes with composable, because it is saved with task vectors")
+    contract = Curved if capabilities.curvature else Composable if capabilities.composable else Method
+    require_members(what, declared, contract)
     _require_call(what, declared, "context", "config")
     optional: dict[str, Any] = {}
     for field, arguments in _FUNCTIONS.items():

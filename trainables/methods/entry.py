@@ -73,6 +73,13 @@ class MethodEntry:
             return f"{self.name} has no task vectors to leave out; allowed with it: {able}"
         return None if tasks > 1 else "leaves out one task of several, and the benchmark has one"
 
+    def curvature_fault(self) -> str | None:
+        """Return why no final run can save a curvature with its task vectors; None if it can."""
+        if self.capabilities.curvature:
+            return None
+        able = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.curvature)
+        return f"{self.name} has no curvature of its tasks; allowed with it: {able}"
+
     def scenario(self, spec: BenchmarkSpec, backbone: Backbone) -> Scenario:
         """Return the method's scenario on a benchmark: its tasks, or all of them as one for a joint method.
 

@@ -23,13 +23,14 @@ from trainables.methods.tak import config as tak
 from trainables.methods.tak.learner import TAK
 
 _COMPOSABLE = Capabilities(composable=True, initial_head=True)
+_CURVED = Capabilities(composable=True, initial_head=True, curvature=True)
 _EULER = euler_factor("strength * max Fisher", "decoupled steps")
 _OWN_DATA: dict[str, Any] = {"own_data_defaults": own_data_probing, "unsuited": unsuited_probing}
 _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
 
 
 def _composable(name: str, config: type, build: Callable[[Context, Any], Method]) -> MethodEntry:
-    return MethodEntry(name, config, _COMPOSABLE, build, (_EULER,), _NEUTRAL, **_OWN_DATA)
+    return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **_OWN_DATA)
 
 
 register(_composable("ita-fft", ITAConfig, partial(full, rule=ITARule)))

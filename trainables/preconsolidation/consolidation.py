@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import tuned_layers
-from trainables.curvature import KINDS, Curvature, CurvatureKind, layer_factors, layer_fisher
+from trainables.curvature import KINDS, Curvature, CurvatureKind, TaskCurvature, layer_factors, layer_fisher
 from trainables.data import Task
 from trainables.heads import Head, first_head
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
@@ -79,6 +79,18 @@ class Consolidation:
     curvature: Curvature  # of the tuned weights by name, summed over the examples of tasks 1 to t
     examples: int  # in that sum
     previous: Consolidation | None  # for task t - 1, without its own previous; None for t = 1
+
+    def own_curvature(self) -> TaskCurvature:
+        """Return the curvature over the images of task t alone, on the CPU: the sum without that of earlier tasks.
+
+        It is exact to the rounding of the sums. That of a diagonal has no negative entry: a rounded sum is not smaller
+        than its parts.
+        """
+        curvature, examples = self.curvature, self.examples
+        if self.previous is not None:
+            curvature = curvature.plus(self.previous.curvature, -1.0)
+            examples -= self.previous.examples
+        return TaskCurvature(curvature.mean_over(examples), examples)
 
     @staticmethod
     def shorten(previous: Consolidation | None) -> Consolidation | None:

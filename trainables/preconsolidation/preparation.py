@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -45,13 +45,13 @@ class Preparation(Protocol[R]):
         ...
 
 
-def code_of(preparation: Preparation[Any]) -> dict[str, str]:
-    """Return what the cache's key says of the code: nothing of ours, whose changes raise the cache's version.
+def code_of(user: object) -> dict[str, str]:
+    """Return what a key says of the code of an object: nothing of ours, whose changes raise versions.
 
-    The key of a user's preparation has the text of its module, so that no entry outlives a change there. What the
+    The key of a user's object has the text of its module, so that no entry outlives a change there. What the
     module imports is not in the key.
     """
-    kind = type(preparation)
+    kind = type(user)
     if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
         return {}
     text = inspect.getsource(sys.modules[kind.__module__])

@@ -7,17 +7,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tausearch import models
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.requests import ComposeRequest, EditRequest, allow_named, with_fields_of
 from tausearch.api.retraining import RetrainingPlan, plan_retraining
-from tausearch.models import CompositionResult, EditResult, MergeConfig, Pools
+from tausearch.models import CompositionResult, EditResult, MergeConfig, Pools, VectorSource
 from tausearch.presentation import LongWork, say_unreadable, tool
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
 from tausearch.tracking import Version, is_registered, register_model
+from trainables.backbones import Backbone
 from trainables.composition import choose_rule
-from trainables.data import Removal, build_benchmark
+from trainables.config import Purpose
+from trainables.data import Benchmark, Removal, build_benchmark
 from trainables.errors import InputError
 from trainables.metrics import TEST
 
@@ -67,6 +70,7 @@ def compose_with(request: ComposeRequest) -> Composed:
         StoppedError: If a signal has stopped the training of `retrain_later`; the same call continues it.
     """
     parameters, storage = _rule_parameters(request), open_storage(request.storage, write=False)
+    space = _rule_space(request)
     folder = None if request.export is None else Path(request.export)
     if folder is not None:
         require_new_folder(storage, folder, "--export")
@@ -80,15 +84,19 @@ def compose_with(request: ComposeRequest) -> Composed:
     else:
         merge = models.forgetting(removal, retrained=again is not None)
         left = pools if again is not None else models.reduced(pools, removal)
-    merge = merge.merged_by(request.rule, parameters)
+    weights, merge = merge, merge.merged_by(request.rule, parameters)
+    models.require_curvatures(pools, merge, removal, retrained=again is not None)
     forms = models.chosen_forms(request.forms, left, merge)
     if request.register and _run_of(pools) is None:
         raise InputError("--register: needs a final run of this storage; exported vectors have none")
     if again is not None:
         left = _trained_again(again, request, storage)
+    search = None
     with nothing_left(folder), LongWork() as work:
+        if space is not None:
+            merge, search = _searched(request, pools, weights, space, work)
         if removal is None:
-            result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)))
+            result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)), search)
         else:
             tick = work.start(merge.label, models.removal_steps(pools, removal))
             result = models.evaluate_removal(pools, removal, left, merge, tick, None if again is None else again.how)
@@ -145,11 +153,15 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> P
             )
     models.require_alike(sources)
     first = sources[0]
-    own = None if first.spec is None else first.spec.data_root
-    opened = open_benchmark(first.benchmark, request.data_root or own)
     backbone = models.backbone_of(first.name, first.protocol, request.backbone_weights)
-    benchmark = build_benchmark(opened.source, "final", first.protocol.split_seed, backbone.input)
-    return models.make_pools(sources, benchmark, backbone, request.seeds)
+    return models.make_pools(sources, _benchmark(first, request, "final", backbone), backbone, request.seeds)
+
+
+def _benchmark(source: VectorSource, request: EditRequest, purpose: Purpose, backbone: Backbone) -> Benchmark:
+    """Return the benchmark of some vectors, with the test images ("final") or the validation images ("search")."""
+    own = None if source.spec is None else source.spec.data_root
+    opened = open_benchmark(source.benchmark, request.data_root or own)
+    return build_benchmark(opened.source, purpose, source.protocol.split_seed, backbone.input)
 
 
 def register_again(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
@@ -207,17 +219,44 @@ def _trained_again(plan: RetrainingPlan, request: ComposeRequest, storage: Stora
     return replace(open_pools(storage, [name], options), network=plan.before.network)  # one network is in memory
 
 
+def _rule_space(request: ComposeRequest) -> models.RuleSpace | None:
+    """Return what `--search` searches; None without it."""
+    if request.search is None:
+        if request.search_seed is not None:
+            raise InputError("--search-seed: goes with --search N alone")
+        return None
+    if request.forget is not None:
+        raise InputError("--search and --forget: choose one of them")
+    return models.rule_space(request.rule, _given(request), request.search, request.search_seed or 0)
+
+
+def _searched(
+    request: ComposeRequest, pools: Pools, weights: MergeConfig, space: models.RuleSpace, work: LongWork
+) -> tuple[MergeConfig, models.RuleSearch]:
+    """Choose the parameters of the rule; the test images are not among what the search is given."""
+    if not any(weight > 0 for weight in weights.weights):
+        raise InputError("--search: needs a task of positive weight, whose accuracy it can raise")
+    images = replace(pools, benchmark=_benchmark(pools.sources[0], request, "search", pools.backbone))
+    evaluations = (space.trials + 1) * pools.tasks * len(pools.by_seed)
+    return models.search_rule(images, weights, space, work.start(f"search of {space.rule}", evaluations))
+
+
 def _rule_parameters(request: ComposeRequest) -> Mapping[str, float]:
     """Check a rule and its parameters; returns the value of each."""
     allow_named(request)
-    given = dict(request.set or {})
+    return choose_rule(request.rule, _given(request)).parameters
+
+
+def _given(request: ComposeRequest) -> dict[str, Any]:
+    """Return the values of the rule's parameters that the request gives."""
+    given: dict[str, Any] = dict(request.set or {})
     if request.density is not None:
         if request.rule == models.LINEAR:
             raise InputError("--density: says what a merging rule keeps, so it does not go with --rule linear")
         if "density" in given:
             raise InputError("--density and --set density: choose one of them")
         given["density"] = request.density
-    return choose_rule(request.rule, given).parameters
+    return given
 
 
 def _edit(storage: Storage, pools: Pools) -> Edited:

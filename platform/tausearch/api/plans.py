@@ -178,6 +178,8 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
     faults, reads = Faults(), backbone.input
     with faults:
+        _require_curvature(request, entry)
+    with faults:
         usable = opened.require("final", then.split_seed, reads)
     with faults:
         protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
@@ -199,8 +201,17 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         overrides=overrides,
         left_out=usable.left_out,
         measure_removability=_removability_bounded(best) and entry.removability_fault(opened.source.num_tasks) is None,
+        save_curvature=request.save_curvature,
     )
     return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+
+
+def _require_curvature(request: TrainRequest, entry: MethodEntry) -> None:
+    """Refuse `--save-curvature` where no curvature could be saved."""
+    if request.save_curvature and request.class_orders is not None:
+        raise InputError("--save-curvature: with --class-orders no task vectors are saved, so no curvature either")
+    if request.save_curvature and (fault := entry.curvature_fault()):
+        raise InputError(f"--save-curvature: {fault}")
 
 
 def _removability_bounded(best: studies.BestFile) -> bool:

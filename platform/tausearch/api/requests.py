@@ -275,6 +275,7 @@ class TrainRequest(NewRunRequest):
             order. Such a run leaves no task vectors.
         benchmark: Another benchmark to train and test on; by default that of the search.
         gpus_per_trial: Share of a GPU that a trial gets; 0 trains on the CPU.
+        save_curvature: Whether the curvature of each task is saved with its vector, for merging rules that read it.
     """
 
     best: BestFile
@@ -283,6 +284,7 @@ class TrainRequest(NewRunRequest):
     class_orders: Sequence[int] | None = within(bounds.SEED, None)
     benchmark: str | None = None
     gpus_per_trial: float = 0
+    save_curvature: bool = False
 
 
 @dataclass(frozen=True)
@@ -322,9 +324,12 @@ class ComposeRequest(EditRequest):
             run of its own, which is composed and evaluated. A call that was stopped is continued by the same call.
         weights: A weight for each task, or for each task of `keep`; any numbers.
         rule: "linear", or a merging rule: "ties", "magnitude", "dare", "dare-ties", `MODULE:NAME`, or the name of one
-            that an installed package brings.
+            that an installed package brings. "fisher" and "regmean" need runs that were trained with `save_curvature`.
         density: Share of entries that a merging rule keeps; by default 0.2.
         set: Values of the rule's parameters.
+        search: The number of values of the rule's other parameters to try on validation images. The best are composed,
+            and tested once.
+        search_seed: The seed of that search; by default 0.
         export: An empty or new folder for the composed models.
         forms: The forms to write: "adapter", "timm", "models", "vectors"; by default all possible ones. Only "timm" is
             registered by default, or "vectors" of a method without whole models.
@@ -340,6 +345,8 @@ class ComposeRequest(EditRequest):
     rule: str = "linear"
     density: float | None = within(bounds.SHARE, None)
     set: Mapping[str, Scalar] | None = None
+    search: int | None = within(bounds.TRIALS, None)
+    search_seed: int | None = within(bounds.SEED, None)
     export: str | Path | None = None
     forms: Sequence[str] | None = None
     register: bool = False

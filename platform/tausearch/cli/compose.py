@@ -56,7 +56,7 @@ def compose(
     ] = False,
     weights: Annotated[str | None, typer.Option(help="A weight for each task, such as 0.3,0.3,-0.4.")] = None,
     rule: Annotated[
-        str, typer.Option(help="linear, ties, magnitude, dare, dare-ties or MODULE:NAME.")
+        str, typer.Option(help="linear, ties, magnitude, dare, dare-ties, fisher, regmean or MODULE:NAME.")
     ] = ComposeRequest.rule,
     density: Annotated[
         float | None, typer.Option(help="Share of entries that a rule keeps [default: 0.2].")
@@ -64,6 +64,10 @@ def compose(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the rule, such as density=0.3; repeatable.")
     ] = None,
+    search: Annotated[
+        int | None, typer.Option(help="Try this many values of the rule's parameters on validation images.")
+    ] = None,
+    search_seed: Annotated[int | None, typer.Option(help="Seed of --search [default: 0].")] = None,
     seeds: Seeds = None,
     export: Annotated[Path | None, typer.Option(help="Empty folder for what was composed.")] = None,
     form: Annotated[
@@ -90,6 +94,8 @@ def compose(
         rule=rule,
         density=density,
         set=options.assignments(set_),
+        search=search,
+        search_seed=search_seed,
         export=export,
         forms=form,
         register=register,

@@ -249,6 +249,9 @@ def train(
         str | None, typer.Option(help="Judge over these random class orders, too [default: the own].", metavar="0 1 2")
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
+    save_curvature: Annotated[
+        bool, typer.Option("--save-curvature", help="Save each task's curvature with its vector, for merging rules.")
+    ] = False,
     set_: options.Set = None,
     max_concurrent_trials: options.ConcurrentSeeds = None,
     cpus_per_trial: options.Cpus = TrainRequest.cpus_per_trial,
@@ -273,6 +276,7 @@ def train(
         seeds=options.whole_numbers("--seeds", seeds),
         class_orders=None if class_orders is None else options.whole_numbers("--class-orders", class_orders),
         benchmark=benchmark,
+        save_curvature=save_curvature,
         set=options.assignments(set_),
         max_concurrent_trials=max_concurrent_trials,
         cpus_per_trial=cpus_per_trial,

@@ -3,7 +3,7 @@ from .cards import describe_run, write_card
 from .descriptions import About, read_about
 from .edit_results import EditedSeed, EditResult, read_edit
 from .edits import edit_pools, evaluations
-from .evaluation import evaluate
+from .evaluation import evaluate, require_curvatures
 from .exports import FORMS, chosen_forms, export
 from .images import image_paths, list_images
 from .loading import ModelOptions, load_model, open_model
@@ -26,6 +26,8 @@ from .removal.names import removal_of
 from .removal.report import RemovalReport
 from .removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
 from .results import CompositionResult, Form, read_compositions
+from .rule_search.results import RuleSearch, RuleTrial
+from .rule_search.search import RuleSpace, rule_space, search_rule
 from .sources import VectorSource, about_source, find_source
 
 __all__ = [
@@ -78,7 +80,13 @@ __all__ = [
     "MEMBERSHIP_NOTE",
     "few_images",
     "RemovalReport",
+    "RuleSearch",
+    "RuleSpace",
+    "RuleTrial",
+    "rule_space",
+    "search_rule",
     "require_alike",
+    "require_curvatures",
     "risk_rows",
     "theorem_rows",
     "try_to_record",

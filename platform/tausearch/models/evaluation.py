@@ -10,7 +10,9 @@ from torch import Tensor
 from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult
+from tausearch.models.rule_search.results import RuleSearch
 from trainables.composition import ChosenRule, VectorPool, choose_rule
+from trainables.data import Removal
 from trainables.errors import InputError
 from trainables.evaluation import accuracy
 from trainables.heads import Head
@@ -19,8 +21,11 @@ from trainables.process import threads
 Tick = Callable[[int], None]
 
 
-def evaluate(pools: Pools, merge: MergeConfig, tick: Tick) -> CompositionResult:
-    """Return the accuracies of a composition of every seed on each task; `tick` counts the evaluated tasks."""
+def evaluate(pools: Pools, merge: MergeConfig, tick: Tick, search: RuleSearch | None = None) -> CompositionResult:
+    """Return the accuracies of a composition of every seed on each task; `tick` counts the evaluated tasks.
+
+    `search` says how the parameters of the rule were chosen.
+    """
     with threads(pools.threads):
         rows = [
             accuracies_of(pools, pool, pool.head(), merge.weights, merging_rule(merge, seed), tick)
@@ -36,6 +41,7 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick) -> CompositionResult:
         rule=merge.rule,
         rule_parameters=dict(merge.rule_parameters),
         weights=merge.weights,
+        search=search,
         seeds=tuple(pools.by_seed),
         accuracies=tuple(rows),
         task_classes=tuple(task.classes for task in tasks),
@@ -46,6 +52,26 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick) -> CompositionResult:
 def merging_rule(merge: MergeConfig | CompositionResult, seed: int) -> ChosenRule | None:
     """Return the rule that merges a seed's task vectors; None for the weighted sum."""
     return None if merge.rule == LINEAR else choose_rule(merge.rule, merge.rule_parameters, seed)
+
+
+def require_curvatures(pools: Pools, merge: MergeConfig, removal: Removal | None, retrained: bool) -> None:
+    """Check that the rule finds the curvature of each task vector that takes part, if it reads any; none is read.
+
+    Raises:
+        InputError: If one is missing, of another kind, or does not belong to its vector; or if classes are taken out
+            and the tasks that depend on them are not trained again.
+    """
+    rule = merging_rule(merge, 0)
+    if rule is None or not rule.reads_curvatures or not pools.network.displaces_weights:  # tangents have no rules
+        return
+    if removal is not None and not retrained:
+        raise InputError(
+            f"--forget: rule {merge.rule!r} reads curvatures, which were estimated with the rows of forgotten classes;"
+            " add --retrain-later, or take another rule"
+        )
+    for pool in pools.by_seed.values():
+        weights = (1.0,) * len(pool) if removal is not None else merge.weights
+        rule.require_curvatures(vector for vector, weight in zip(pool, weights, strict=True) if weight)
 
 
 def accuracies_of(

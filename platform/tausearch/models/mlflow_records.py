@@ -10,6 +10,7 @@ from tausearch.presentation import output_to
 from tausearch.runs import RunDirectory, RunSpec, Score, Storage
 from tausearch.tracking import Version, reason, register_model, track_composition
 from trainables.errors import InputError
+from trainables.metrics import VALIDATION
 
 
 def record_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
@@ -63,7 +64,11 @@ def _record(spec: RunSpec, storage: Storage, result: CompositionResult | EditRes
     else:
         weights = ",".join(f"{weight:.6g}" for weight in result.weights)
         tags = {"rule": result.rule, "weights": weights, "composition.sources": ",".join(result.runs)}
-        track_composition(spec, storage, result.label, _points(result.summary()), tags)
+        scores = result.summary()
+        if result.search is not None:
+            tags["search"] = f"{len(result.search.trials)} trials, seed {result.search.seed}"
+            scores |= {f"{VALIDATION.final_accuracy}/{name}": each for name, each in result.search.scores().items()}
+        track_composition(spec, storage, result.label, _points(scores), tags)
 
 
 def _points(scores: dict[str, Score]) -> dict[str, float]:

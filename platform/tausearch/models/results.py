@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 from checked_input.schema import Strict
 from checked_input.text_files import one_line, read_json
 from tausearch.models.removal.report import RemovalReport
+from tausearch.models.rule_search.results import RuleSearch
 from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
@@ -20,7 +21,7 @@ from trainables.metrics import TEST, average_accuracy
 Form = Literal["adapter", "timm", "models", "vectors"]
 EDIT = "edit"  # the label of the editing protocol's file
 _MAX_NAME = 80  # characters
-_COMPUTED = ("summary", "still_answered")  # in a file for its readers; not read back
+_COMPUTED = ("summary", "still_answered", "validation")  # in a file for its readers; not read back
 _Kind = TypeVar("_Kind", bound=Strict)
 
 
@@ -71,6 +72,7 @@ class CompositionResult(Strict):
         accuracies: For each seed the accuracy on each task, percent, over the logits of all classes.
         task_classes: The names of each task's classes; empty in files of earlier versions.
         task_names: The labels of the tasks: their own names, or their classes; empty in files of earlier versions.
+        search: How the rule's parameters were chosen; None if they were not searched.
         removal: What was taken out by `--forget`. Weights, accuracies and classes are then of the tasks left.
         registered: The forms of the registered version in MLflow; None for a composition that is not registered.
     """
@@ -85,6 +87,7 @@ class CompositionResult(Strict):
     accuracies: tuple[tuple[float, ...], ...]
     task_classes: tuple[tuple[str, ...], ...] = ()
     task_names: tuple[str, ...] = ()
+    search: RuleSearch | None = None
     removal: RemovalReport | None = None
     registered: tuple[Form, ...] | None = None
 
@@ -110,7 +113,10 @@ class CompositionResult(Strict):
         """Return the plain form, which `tausearch compose --json` prints and the file holds."""
         summary = {name: vars(each) for name, each in self.summary().items()}
         answered = [each.model_dump(mode="json") for each in self.still_answered]
-        return {**self.model_dump(mode="json"), "summary": summary, "still_answered": answered}
+        found = {**self.model_dump(mode="json"), "summary": summary, "still_answered": answered}
+        if self.search is not None:
+            found["validation"] = {name: vars(each) for name, each in self.search.scores().items()}
+        return found
 
     def save(self, directory: RunDirectory) -> Path:
         """Save the composition with its run. Keep the registration of an earlier one with the same label."""

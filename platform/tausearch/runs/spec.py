@@ -194,6 +194,11 @@ class RunSpec(Strict):
         """Whether its trials measure what each task loses without its vector."""
         return False
 
+    @property
+    def saves_curvature(self) -> bool:
+        """Whether its trials write the curvature of each task beside its vector."""
+        return False
+
     def task_title(self, task: int) -> str:
         """Return the title of a task (counted from 1): `2: animals`, or `2` if the tasks have no names."""
         return titles([each.label for each in self.tasks], task)[-1]
@@ -273,6 +278,7 @@ class RunSpec(Strict):
             cache=str(cache) if cache is not None and self.cache_size else None,
             cache_bytes=int(self.cache_size * 1e9),
             artifacts=artifacts,
+            save_curvature=self.saves_curvature,
             removability=self.removability,
             blobs=None if directory is None else str(directory.blobs(number)),
         )
@@ -351,6 +357,7 @@ class FinalSpec(RunSpec):
         retrained: None unless it trains tasks of another run again.
         measure_removability: Whether its trials measure what each task loses without its vector, because a bound of the
             search asked for it.
+        save_curvature: Whether its trials write the curvature of each task beside its vector, for merging rules.
     """
 
     role: ClassVar[Role] = "seed"
@@ -361,6 +368,7 @@ class FinalSpec(RunSpec):
     overrides: dict[str, Scalar] = {}
     retrained: Retraining | None = None
     measure_removability: bool = False
+    save_curvature: bool = False
 
     @model_validator(mode="after")
     def _has_a_seed_for_each_trial(self) -> FinalSpec:
@@ -373,6 +381,11 @@ class FinalSpec(RunSpec):
     def removability(self) -> bool:
         """Whether its trials measure what each task loses without its vector."""
         return self.measure_removability
+
+    @property
+    def saves_curvature(self) -> bool:
+        """Whether its trials write the curvature of each task beside its vector."""
+        return self.save_curvature
 
     def label(self, number: int) -> str:
         """Return the name of a trial for people."""

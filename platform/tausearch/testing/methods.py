@@ -15,7 +15,10 @@ from tausearch.testing.benchmarks import small_digits
 from tausearch.testing.reachable_objects import reachable
 from tausearch.testing.recording import Recorded, record, shown
 from tausearch.testing.stored_images import images_of
-from trainables.backbones import Backbone
+from trainables.backbones import Backbone, tuned_layers
+from trainables.composition import VectorPool, network_for, read_curvature, read_vector, vector_folders
+from trainables.errors import InputError
+from trainables.methods import Composable, get_method
 from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
 from trainables.state import State, check_state, read_state, write_state
@@ -25,7 +28,8 @@ def check_method(method: str, hyperparameters: Mapping[str, Any], *, least: floa
     """Check a method against the contract `trainables.methods.Method`, on six digits in three tasks.
 
     It learns, draws from no global generator, repeats itself, resumes bit for bit, predicts the classes seen and no
-    other, reports and leaves what it declares, and reaches no image of the evaluation.
+    other, reports and leaves what it declares, and reaches no image of the evaluation. The task vectors of a composable
+    method compose to its own predictions.
 
     Args:
         method: Its name, as on the command line; `tausearch.allow_code` allows a `MODULE:NAME`.
@@ -43,11 +47,14 @@ def check_method(method: str, hyperparameters: Mapping[str, Any], *, least: floa
             given = {"backbone": Backbone(), "cache": folder / "cache", **options}
             return IncrementalSequence(small_digits(), method, hyperparameters, **given)
 
-        trial = record(make(artifacts=folder / "artifacts"), folder)
+        saves = get_method(method).capabilities.curvature
+        trial = record(make(artifacts=folder / "artifacts", save_curvature=saves), folder)
         check_learning(trial, least)
         check_declarations(trial)
         check_predictions(trial)
         check_vectors(trial)
+        check_curvatures(trial)
+        check_composition(trial, make)
         check_secrecy(trial.sequence, trial.reached)
         check_resuming(trial, make, folder)
 
@@ -91,6 +98,48 @@ def check_vectors(trial: Recorded) -> None:
     written = [0, *(done.artifacts for done in trial.tasks)]
     for before, after in zip(written, written[1:], strict=False):
         assert (after > before) == trial.sequence.entry.capabilities.composable
+
+
+def check_curvatures(trial: Recorded) -> None:
+    """Check that a method that declares a curvature leaves one for each task, of its own images and weights."""
+    if not trial.sequence.entry.capabilities.curvature:
+        return
+    theta_0 = {f"{name}.weight": layer.weight for name, layer in tuned_layers(trial.sequence.backbone.load()).items()}
+    for task, folder in zip(trial.sequence.tasks, vector_folders(trial.folder / "artifacts"), strict=True):
+        try:
+            found = read_curvature(read_vector(folder), theta_0)
+        except InputError as error:
+            raise AssertionError(f"the curvature of task {task.index} cannot be used: {error}") from error
+        assert found.examples == len(task.train), (
+            f"the curvature of task {task.index} is over {found.examples} images, and the task has {len(task.train)}"
+        )
+
+
+def check_composition(trial: Recorded, make: Callable[[], IncrementalSequence]) -> None:
+    """Check that the vectors of a composable method are what it predicts by, and what it can continue from."""
+    sequence, method = trial.sequence, trial.sequence.method
+    if not sequence.entry.capabilities.composable:
+        return
+    assert isinstance(method, Composable), "so its capabilities say"
+    pool = VectorPool(tuple(vector_folders(trial.folder / "artifacts")))
+    images, vectors = shown(sequence.benchmark.evaluation[0]), list(pool)
+    uniform, first = [1 / len(pool)] * len(pool), [1.0] + [0.0] * (len(pool) - 1)
+    network = network_for(vectors, sequence.backbone, sequence.device)
+    classes = [task.classes for task in sequence.tasks]
+    pool.require_fit(classes, network.theta_0, network.width, sequence.backbone.digest)
+    before = method.predict(images)
+    network.compose(pool, uniform, pool.head())
+    close = torch.allclose(network.predict(images), before, rtol=1e-3, atol=1e-3)
+    assert close, "the uniform composition of the saved vectors predicts something else than the method"
+    with method.composed(vectors, first):
+        network.compose(pool, first, pool.head())
+        close = torch.allclose(network.predict(images), method.predict(images), rtol=1e-3, atol=1e-3)
+        assert close, "`composed` predicts by another composition than the one that was asked for"
+    assert torch.equal(method.predict(images), before), "after `composed` the method predicts something else"
+    again = make().method
+    assert isinstance(again, Composable), "so its capabilities say"
+    again.continue_after(vectors)
+    require_same(again.state(), method.state())
 
 
 def check_secrecy(sequence: IncrementalSequence, reached: list[set[bytes]]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from trainables.composition import Merging, MergingRule
+from trainables.composition import Merging, MergingRule, curvatures_of
+from trainables.composition.chosen_rules import declaration_fault
+from trainables.composition.curvatures import SavedCurvatures
+from trainables.curvature import CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature, TaskCurvature
 
 _SHAPES = {"blocks.0.attn.qkv.weight": (12, 4), "blocks.0.mlp.fc1.weight": (8, 4), "blocks.1.mlp.fc1.weight": (8, 4)}
 _WEIGHTS = ((0.5, 0.25, 0.25), (1.0, -0.5, 2.0), (1.0,))
@@ -16,44 +19,78 @@ _WEIGHTS = ((0.5, 0.25, 0.25), (1.0, -0.5, 2.0), (1.0,))
 def check_rule(make: Callable[[], MergingRule]) -> None:
     """Check a merging rule on small task vectors, at the default and at both ends of each of its parameters.
 
+    A rule that reads curvatures gets each kind that it declares. One row of the first weight has none in any task.
+
     Args:
         make: Makes the rule, as its class does.
 
     Raises:
         AssertionError: If it returns other names, shapes or numbers that are not finite, returns something else when it
-            is asked again, draws from torch's global generator, or changes the task vectors.
+            is asked again, draws from torch's global generator, or changes the task vectors or the curvatures.
     """
     rule = make()
+    fault = declaration_fault(rule)
+    assert fault is None, fault
     defaults = {name: each.default for name, each in rule.parameters.items()}
-    for name, each in rule.parameters.items():
-        assert each.fault(each.default) is None, f"the default of {name} {each.fault(each.default)}"
     for parameters in _settings(rule, defaults):
         for weights in _WEIGHTS:
-            taus = [_tau(seed) for seed in range(len(weights))]
-            merging = Merging(taus=taus, weights=weights, parameters=parameters, seed=3)
-            state = torch.get_rng_state()
-            first, again = dict(rule.merge(merging)), dict(make().merge(merging))
-            assert torch.equal(torch.get_rng_state(), state), "draws from torch's global generator"
-            shapes = {name: tuple(value.shape) for name, value in first.items()}
-            assert shapes == _SHAPES, f"must return {_SHAPES}, got {shapes}"
-            assert all(bool(torch.isfinite(value).all()) for value in first.values()), (
-                "returns numbers that are not finite"
-            )
-            assert all(torch.equal(first[name], again[name]) for name in first), (
-                "returns something else when asked again"
-            )
-            same = all(torch.equal(tau[name], _tau(seed)[name]) for seed, tau in enumerate(taus) for name in tau)
-            assert same, "changes the task vectors"
+            for kind in curvatures_of(rule) or (None,):
+                _check(make, weights, parameters, kind)
+
+
+def _check(
+    make: Callable[[], MergingRule],
+    weights: tuple[float, ...],
+    parameters: dict[str, float],
+    kind: CurvatureKind | None,
+) -> None:
+    taus = [_tau(seed) for seed in range(len(weights))]
+    curvatures: Sequence[TaskCurvature] = SavedCurvatures([], {}, ())  # says what a rule must declare
+    if kind is not None:
+        curvatures = [_curvature(kind, seed) for seed in range(len(weights))]
+    merging = Merging(taus=taus, weights=weights, curvatures=curvatures, parameters=parameters, seed=3)
+    state = torch.get_rng_state()
+    first, again = dict(make().merge(merging)), dict(make().merge(merging))
+    assert torch.equal(torch.get_rng_state(), state), "draws from torch's global generator"
+    shapes = {name: tuple(value.shape) for name, value in first.items()}
+    assert shapes == _SHAPES, f"must return {_SHAPES}, got {shapes}"
+    assert all(bool(torch.isfinite(value).all()) for value in first.values()), "returns numbers that are not finite"
+    assert all(torch.equal(first[name], again[name]) for name in first), "returns something else when asked again"
+    assert all(_equal(tau, _tau(seed)) for seed, tau in enumerate(taus)), "changes the task vectors"
+    if kind is not None:
+        unchanged = [_curvature(kind, seed).mean.tensors() for seed in range(len(weights))]
+        same = all(_equal(each.mean.tensors(), old) for each, old in zip(curvatures, unchanged, strict=True))
+        assert same, "changes the curvatures"
+
+
+def _equal(tensors: dict[str, Tensor], others: dict[str, Tensor]) -> bool:
+    return all(torch.equal(value, others[name]) for name, value in tensors.items())
 
 
 def _settings(rule: MergingRule, defaults: dict[str, float]) -> Iterator[dict[str, float]]:
     yield defaults
     for name, each in rule.parameters.items():
-        low = each.low + 1e-3 * (each.high - each.low) if each.low_excluded else each.low
-        yield {**defaults, name: low}
+        yield {**defaults, name: each.lowest}
         yield {**defaults, name: each.high}
 
 
 def _tau(seed: int) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return {name: torch.randn(shape, generator=generator) for name, shape in _SHAPES.items()}
+
+
+def _curvature(kind: CurvatureKind, seed: int) -> TaskCurvature:
+    """Return the curvature of a task; the first rows of the first weight are 0 in all tasks, as of a dead input."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def drawn(name: str, *shape: int) -> Tensor:
+        value = torch.randn(shape, generator=generator)
+        if name == next(iter(_SHAPES)):
+            value[0] = 0.0
+        return value
+
+    if kind == "diagonal":
+        return TaskCurvature(DiagonalCurvature({n: drawn(n, *shape).square() for n, shape in _SHAPES.items()}), 10)
+    halves = {name: (drawn(name, inputs, 9), drawn(name, outputs, 9)) for name, (outputs, inputs) in _SHAPES.items()}
+    factors = {name: Factors((a @ a.T)[None], (g @ g.T)[None]) for name, (a, g) in halves.items()}
+    return TaskCurvature(KroneckerCurvature(factors), 10)

@@ -11,6 +11,7 @@ from tausearch.runs.creation import create
 from tests.support.runs.built_runs import BuiltRuns, finish
 from trainables.backbones import Backbone
 from trainables.composition import VectorPool, vector_folders
+from trainables.curvature import CurvatureKind
 from trainables.data import Benchmark, BenchmarkSource, build_benchmark, get_source
 from trainables.sequence import IncrementalSequence
 from trainables.user_code import allow_code
@@ -26,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tmc": {"lr": 0.003},
     "tak": {"lr": 0.003, "strength": 0.1},
     "finetune": {"lr": 0.001},
+    **dict.fromkeys(("arithmetic", "their_arithmetic:TaskArithmetic"), {"lr": 0.003, "scaling": 1.5}),  # of the example
 }
 
 
@@ -46,17 +48,25 @@ def make_composable_run(
     seeds: Sequence[int] = (0, 1),
     failed: Sequence[int] = (),
     source: BenchmarkSource | None = None,
+    curvature: CurvatureKind | None = None,
 ) -> RunDirectory:
     """Put a final run of three tasks into a storage root; of a seed that failed, two tasks have left their vectors.
 
-    The tasks are of two digits each, or those of another benchmark, which is run with the embedded backbone.
+    The tasks are of two digits each, or those of another benchmark, which is run with the embedded backbone. With a
+    kind of curvature, the curvature of each task is saved with its vector.
     """
     benchmark = SMALL if source is None else source.name
-    return BuiltRuns.copy(_train, storage, name, method, tuple(seeds), tuple(failed), benchmark)
+    return BuiltRuns.copy(_train, storage, name, method, tuple(seeds), tuple(failed), benchmark, curvature)
 
 
 def _train(
-    storage: Storage, name: str, method: str, seeds: tuple[int, ...], failed: tuple[int, ...], benchmark_name: str
+    storage: Storage,
+    name: str,
+    method: str,
+    seeds: tuple[int, ...],
+    failed: tuple[int, ...],
+    benchmark_name: str,
+    curvature: CurvatureKind | None,
 ) -> None:
     source = get_source(benchmark_name)
     small = benchmark_name == SMALL
@@ -69,7 +79,8 @@ def _train(
         resources=Resources(),
         trials=len(seeds),
         steps=source.num_tasks,
-        fixed=SETTINGS[method],
+        fixed={**SETTINGS[method], **({"curvature": curvature} if curvature == "kronecker" else {})},
+        save_curvature=curvature is not None,
         seeds=seeds,
         source="search",
         tuned_on=source.name,
@@ -89,6 +100,7 @@ def _trained(
         backbone=Backbone(),
         seed=seed,
         artifacts=directory.artifacts / f"seed_{seed}",
+        save_curvature=spec.save_curvature,
     )
     if fails:
         rows = [sequence.run_next_task() for _ in range(2)]

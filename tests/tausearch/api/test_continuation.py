@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tausearch.api import (
     sync_run,
 )
 from tausearch.execution import Run
-from tausearch.runs import Record, RunResult, SearchSpec, Storage, TrialSummary, read_spec
+from tausearch.runs import Record, RunResult, SearchSpec, Storage, TrialSummary, differences, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, choose
 from tests.support.layouts import mit67
@@ -148,6 +149,24 @@ class TestProtocol:
         assert (final.purpose, final.seeds, final.trials) == ("final", (7, 8), 2)
         assert final.fixed["lr"] == 0.2 and final.fixed["alpha"] == 0.1
         assert (final.source, final.tuned_on, final.overrides) == ("s", spec.benchmark, {"lr": 0.2})
+
+    def test_a_final_run_saves_curvature_if_it_is_asked_to(self, spec: SearchSpec, storage: Storage) -> None:
+        best = self.best_of(spec)
+        root = storage.root
+        options = [plan_training(TrainRequest(best, storage=root, save_curvature=on)).spec for on in (True, False)]
+        directory = storage.run("f")
+        saved = [each.trial(0, {}, cache=None, directory=directory).save_curvature for each in options]
+        assert saved == [True, False] and differences(*options) == ["save_curvature was True, is now False"]
+        without = best.model_copy(update={"method": "finetune", "hyperparameters": {"lr": 0.1}})
+        for request, words in (
+            (TrainRequest(without, save_curvature=True), "--save-curvature: finetune has no curvature of its tasks;"),
+            (
+                TrainRequest(best, save_curvature=True, class_orders=[1]),
+                "--save-curvature: with --class-orders no",
+            ),
+        ):
+            with pytest.raises(InputError, match=words):
+                plan_training(replace(request, storage=root))
 
     def test_on_another_benchmark_only_theta_0_must_be_the_same(self, spec: SearchSpec, storage: Storage) -> None:
         there = {"benchmark": "glyphs", "storage": storage.root}

@@ -67,6 +67,8 @@ BROKEN = {
     "arguments": ("begin_task(self, task)", "begin_task(self, task, more)", r"Mine.begin_task must take \(task\)"),
     "made": ("__init__(self, context, config)", "__init__(self, config)", r"must take \(context, config\)"),
     "vectors": ("joint=True", "composable=True", r"the class Mine lacks vector\(\), composed\(\), continue_after\(\) "),
+    "curved": ("joint=True", "composable=True, curvature=True", r"the class Mine lacks curvature\(\), vector\(\), "),
+    "uncomposed": ("joint=True", "curvature=True", "capabilities: curvature goes with composable"),
     "metrics": ('(ExtraMetric("train/mine", "1"),)', '["train/mine"]', "metrics must be a tuple of ExtraMetric"),
     "neutral": ('{"kind": "plain"}', '{"kind": "odd"}', "'kind' must be a hyperparameter whose default is 'odd'"),
     "unknown": ('{"kind": "plain"}', '{"kinds": "plain"}', "'kinds' must be a hyperparameter whose default"),

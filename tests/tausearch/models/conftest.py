@@ -26,6 +26,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Storage:
     return storage
 
 
+@pytest.fixture(scope="session")
+def curved(tmp_path_factory: pytest.TempPathFactory) -> Storage:
+    """Final runs of one seed that have saved the curvature of each task, of both kinds, and one that has not."""
+    storage = open_storage(tmp_path_factory.mktemp("curved"), write=True)
+    for name, kind in {"diagonal": "diagonal", "kronecker": "kronecker", "plain": None}.items():
+        make_composable_run(storage, name, seeds=[0], curvature=kind)
+    return storage
+
+
 @pytest.fixture
 def shown(made: Storage, command: Command) -> Command:
     """Call the command line on the final runs."""

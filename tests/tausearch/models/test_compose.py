@@ -21,7 +21,7 @@ from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
 from trainables import user_code
 from trainables.backbones import Backbone
-from trainables.composition import VECTOR_FILE, ComposedNetwork, choose_rule
+from trainables.composition import VECTOR_FILE, ComposedNetwork, choose_rule, read_curvature
 from trainables.errors import InputError
 from trainables.evaluation import accuracies
 
@@ -130,6 +130,46 @@ def test_a_rule_of_ones_own_takes_its_parameters_and_is_code_that_must_be_allowe
     monkeypatch.setattr(user_code, "_allowed", {})
     with pytest.raises(InputError, match=r"a file names this code.*--allow-code their_part:Part"):
         load_model(tmp_path / "out" / "vectors")
+
+
+def test_rules_that_read_curvature_find_it_in_the_run_and_in_its_export(
+    curved: Storage, command: Command, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    root = ("--json", "--storage", curved.root)
+    words = ("--rule", "fisher", "--set", "damping=0.01", "--export", out, "--form", "vectors")
+    done = json.loads(command("compose", "diagonal", *words, *root)[0])
+    assert done["label"] == "uniform-fisher-0.01" and done["rule_parameters"] == {"damping": 0.01}
+    pool, network = pool_of(curved, "diagonal", 0), ComposedNetwork(Backbone(), torch.device("cpu"))
+    vectors = list(pool)
+    fishers = [read_curvature(each, network.theta_0).mean.tensors() for each in vectors]
+    name, theta_0 = next(iter(network.theta_0.items()))
+    taus = [each.dense(name, theta_0) for each in vectors]
+    least = 0.01 * sum(each[name].double().mean() for each in fishers) / 3
+    above = sum((each[name].double() + least) * tau for each, tau in zip(fishers, taus, strict=True))
+    network.compose(pool, [1 / 3] * 3, pool.head(), choose_rule("fisher", {"damping": 0.01}))
+    wanted = theta_0 + above / sum(each[name].double() + least for each in fishers)
+    torch.testing.assert_close(network.weights[name], wanted.float())
+    model = load_model(out / "vectors", seed=0)
+    found = [accuracies(model.module, small_benchmark().evaluation, "cpu")]
+    assert found == done["accuracies"][:1]
+    assert json.loads(command("compose", "kronecker", "--rule", "regmean", *root)[0])["rule"] == "regmean"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["plain", "--rule", "fisher"], "rule 'fisher' reads curvatures: the task vector of task 1 was saved without"),
+        (["kronecker", "--rule", "fisher"], "is a curvature of the kind kronecker, must be diagonal"),
+        (["diagonal", "--rule", "regmean"], "is a curvature of the kind diagonal, must be kronecker"),
+        (["diagonal", "--rule", "fisher", "--forget", "0"], "--forget: rule 'fisher' reads curvatures, which"),
+    ],
+)
+def test_a_curvature_that_a_rule_needs_is_missed_in_a_line(
+    arguments: list[str], words: str, curved: Storage, command: Command
+) -> None:
+    out, err = command("compose", *arguments, "--storage", curved.root, code=2)
+    assert out == "" and err.count("\n") == 1 and words in err, err
 
 
 def test_seeds_are_summed_up_as_a_final_run_sums_them(made: Storage) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.models import CompositionResult, EditedSeed, EditResult, mlflow_records
+from tausearch.models import CompositionResult, EditedSeed, EditResult, RuleSearch, RuleTrial, mlflow_records
 from tausearch.models.evaluation import merging_rule
 from tausearch.models.exports import _unnamed
 from tausearch.models.merge_configs import uniform
@@ -40,6 +40,21 @@ def test_a_composition_has_means_deviations_and_six_digits_of_each_weight(told: 
         **{"test/accuracy/task_2/mean": 40.0, "test/accuracy/task_2/std": 0.0},
         **{"test/final_accuracy/mean": 51.0, "test/final_accuracy/std": pytest.approx(2**0.5)},
     }
+
+
+def test_a_search_for_a_rule_has_its_validation_accuracies(told: list[tuple[Any, ...]]) -> None:
+    trials = (
+        RuleTrial(parameters={"density": 0.2}, accuracies=(80.0,)),
+        RuleTrial(parameters={"density": 0.5}, accuracies=(90.0,)),
+    )
+    search = RuleSearch(seed=3, searched=("density",), images=20, trials=trials, chosen=1, plain_sum=(85.0,))
+    about = {"label": "l", "runs": ("a",), "benchmark": "digits", "seeds": (0,), "weights": (1.0,), "search": search}
+    result = CompositionResult(**about, accuracies=((60.0,),))  # type: ignore[arg-type]
+    mlflow_records._record(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
+    ((_, metrics, tags),) = told
+    assert tags["search"] == "2 trials, seed 3" and metrics["test/final_accuracy/mean"] == 60.0
+    means = [metrics[f"val/final_accuracy/{name}/mean"] for name in ("chosen", "defaults", "plain_sum")]
+    assert means == [90.0, 80.0, 85.0]
 
 
 def test_the_protocol_has_its_tables_and_one_seed_deviates_by_nothing(told: list[tuple[Any, ...]]) -> None:

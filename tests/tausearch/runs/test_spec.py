@@ -52,6 +52,7 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: SearchSpec, tmp_path: Path
         "blobs": str(tmp_path / "state" / "trial-00007"),
         "resume_from": None,
         "removability": False,
+        "save_curvature": False,
     }
 
 

@@ -160,6 +160,39 @@ def test_a_broken_rule_is_noticed(merge: Callable[[Merging], Any], words: str) -
         check_rule(lambda: Sum(merge))
 
 
+class Weighed(Sum):
+    """A rule that reads a diagonal, and that a test breaks."""
+
+    curvatures = ("diagonal",)
+
+
+def _by_fisher(merging: Merging, damping: float = 1.0) -> dict[str, Any]:
+    found = {}
+    for name in merging.names:
+        shares = [each.mean.tensors()[name] + damping for each in merging.curvatures]
+        pairs = zip(merging.taus, shares, strict=True)
+        found[name] = sum(tau[name] * share for tau, share in pairs) / torch.stack(shares).sum(0)
+    return found
+
+
+def _scaling(merging: Merging) -> dict[str, Any]:
+    merging.curvatures[0].mean.tensors()[merging.names[0]].mul_(2)
+    return _sum(merging)
+
+
+def test_a_broken_rule_that_reads_curvature_is_noticed() -> None:
+    check_rule(lambda: Weighed(_by_fisher))
+    with pytest.raises(AssertionError, match="returns numbers that are not finite"):
+        check_rule(lambda: Weighed(lambda merging: _by_fisher(merging, 0.0)))
+    with pytest.raises(AssertionError, match="changes the curvatures|returns something else"):
+        check_rule(lambda: Weighed(_scaling))
+    with pytest.raises(TypeError, match="must declare their kinds"):
+        check_rule(lambda: Sum(_by_fisher))
+    wrong = type("Wrong", (Sum,), {"curvatures": ("exact",)})
+    with pytest.raises(AssertionError, match="curvatures must be a tuple of 'diagonal' or 'kronecker', got"):
+        check_rule(lambda: wrong(_sum))
+
+
 class Normed(nn.Module):
     """The features of an image depend on those of the others."""
 

@@ -18,7 +18,7 @@ from trainables.randomness import make_generator
 from trainables.task_vectors import FullTaskVectors, LoRATaskVectors
 
 TAUS = [torch.tensor([[3.0, -1.0], [0.5, -4.0]]), torch.tensor([[1.0, 2.0], [-0.1, -2.0]])]
-PEFT = [name for name in RULES if name != "linear"]
+PEFT = ["ties", "magnitude", "dare", "dare-ties"]
 
 
 def merge(

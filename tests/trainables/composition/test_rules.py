@@ -122,7 +122,11 @@ def test_a_factorised_vector_is_dense_where_a_rule_reads_it() -> None:
         ("ties", {"density": "much"}, "rule 'ties': density must be above 0 and at most 1, got 'much'"),
         ("ties", {"share": 0.5}, "rule 'ties': unknown parameter 'share'; allowed: density"),
         ("linear", {"density": 0.5}, "rule 'linear': unknown parameter 'density'; allowed: none"),
-        ("tie", {}, "unknown rule 'tie'; allowed: linear, ties, magnitude, dare, dare-ties, MODULE:NAME"),
+        (
+            "tie",
+            {},
+            "unknown rule 'tie'; allowed: linear, ties, magnitude, dare, dare-ties, fisher, regmean, MODUL",
+        ),
         ("their_rules:Largest", {"scale": -0.1}, "scale must be at least 0 and at most 3, got -0.1"),
         ("their_rules:NoMerge", {}, "the class NoMerge lacks merge() of the protocol MergingRule"),
         ("their_rules:NoNumbers", {}, "parameters must map each name to a Parameter"),

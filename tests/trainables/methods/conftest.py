@@ -12,6 +12,7 @@ from tausearch.testing.recording import Recorded, record
 from tests.support.methods.small_digits import seed_of, small_digits
 from tests.support.tiny_vit import float64 as in_float64
 from trainables.backbones import Backbone
+from trainables.methods import get_method
 from trainables.sequence import IncrementalSequence
 
 
@@ -51,7 +52,10 @@ def recorded(
         if key not in done:
             folder = tmp_path_factory.mktemp(method)
             (folder / "artifacts").mkdir()
-            done[key] = record(make(method, hyperparameters, artifacts=folder / "artifacts"), folder)
+            saved = get_method(method).capabilities.curvature
+            done[key] = record(
+                make(method, hyperparameters, artifacts=folder / "artifacts", save_curvature=saved), folder
+            )
         return done[key]
 
     return recorded

@@ -23,6 +23,8 @@ from search_spaces.reading import read_space_file
 from search_spaces.schema import resolve
 from tausearch.studies.spaces import require_space_fits
 from tausearch.testing.methods import (
+    check_composition,
+    check_curvatures,
     check_declarations,
     check_learning,
     check_predictions,
@@ -152,6 +154,19 @@ def test_predicts_every_class_seen_and_no_other(method: str, trial: Trials) -> N
 def test_leaves_task_vectors_where_it_says_so(method: str, trial: Trials) -> None:
     check_vectors(trial(method))
     assert (trial(method).tasks[0].artifacts > 0) == ENTRIES[method].capabilities.composable
+
+
+@pytest.mark.parametrize("method", [name for name in CASES if ENTRIES[name].capabilities.curvature])
+def test_leaves_a_curvature_of_each_task_alone(method: str, trial: Trials) -> None:
+    check_curvatures(trial(method))
+
+
+# Averaged heads are not what `compose` puts side by side.
+@pytest.mark.parametrize(
+    "method", [name for name in CASES if ENTRIES[name].capabilities.composable and name not in AVERAGED]
+)
+def test_its_vectors_compose_to_its_own_predictions(method: str, trial: Trials, make: Run) -> None:
+    check_composition(trial(method), lambda: make(method, HYPERPARAMETERS[method]))
 
 
 @pytest.mark.parametrize("method", CASES)

@@ -10,6 +10,7 @@ from trainables.backbones import Backbone
 from trainables.methods import METHODS, Capabilities, Scenario
 
 VECTORS = Capabilities(composable=True, initial_head=True)
+CURVED = Capabilities(composable=True, initial_head=True, curvature=True)
 STARTED = Capabilities(initial_head=True)
 COMPOSABLE = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
 LOCAL = {"cross_entropy": "local"}
@@ -18,8 +19,8 @@ PROBED = ("lr_pre", "epochs_pre")
 
 # Capabilities, neutral values, metrics, and hyperparameters with other values for the user's own images.
 DECLARED: dict[str, tuple[Capabilities, dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
-    **dict.fromkeys(("ita-fft", "ita-lora", "ita-ia3"), (VECTORS, COMPOSABLE, EULER, PROBED)),
-    **dict.fromkeys(("iel-fft", "iel-lora", "iel-ia3"), (VECTORS, COMPOSABLE, EULER, PROBED)),
+    **dict.fromkeys(("ita-fft", "ita-lora", "ita-ia3"), (CURVED, COMPOSABLE, EULER, PROBED)),
+    **dict.fromkeys(("iel-fft", "iel-lora", "iel-ia3"), (CURVED, COMPOSABLE, EULER, PROBED)),
     "probe": (STARTED, {}, (), PROBED),
     "finetune": (STARTED, LOCAL, (), ()),
     "joint": (Capabilities(joint=True, initial_head=True), LOCAL, (), ()),

@@ -10,7 +10,7 @@ import torch
 
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
-from trainables.curvature import Factors, KroneckerCurvature
+from trainables.curvature import CurvatureKind, Factors, KroneckerCurvature
 from trainables.preconsolidation import Consolidation, PreconsolidationConfig, consolidation
 from trainables.preconsolidation.consolidation import consolidate
 from trainables.preconsolidation.mixtures import Mixture
@@ -99,3 +99,18 @@ def test_another_seed_is_another_pre_consolidation() -> None:
 @pytest.mark.parametrize(("passes", "examples"), [(None, 24), (1, 24), (0, 0)])
 def test_an_exact_fisher_is_of_all_examples_and_no_pass_of_none(passes: int | None, examples: int) -> None:
     assert consolidated(0, replace(CONFIG, fisher_passes=passes)).examples == examples
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "kronecker"])
+def test_the_curvature_of_a_task_alone_is_the_sum_without_the_tasks_before(kind: CurvatureKind) -> None:
+    config = replace(CONFIG, curvature=kind)
+    first = consolidated(0, config)
+    second = consolidated(0, config, 2, first)
+    backbone, task = Backbone().load(), small_digits().tasks[1]
+    wanted, examples = consolidation._curvature(task, second.head, backbone, config, 0, CPU)
+    found = second.own_curvature()
+    assert found.examples == examples == len(task.train) and first.own_curvature().examples == first.examples
+    for name, value in wanted.mean_over(examples).tensors().items():
+        torch.testing.assert_close(found.mean.tensors()[name], value, rtol=2e-5, atol=2e-5 * float(value.abs().max()))
+    if kind == "diagonal":
+        assert all(bool((value >= 0).all()) for value in found.mean.tensors().values())

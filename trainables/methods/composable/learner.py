@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from trainables.composition import Composition, Origin, SavedVector, composed, saved_vector
-from trainables.curvature import head_fisher
+from trainables.curvature import TaskCurvature, head_fisher
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, first_head
 from trainables.methods.composable.averaged_heads import AveragedHeads
@@ -185,6 +185,10 @@ class ComposableLearner:
         head = (self.heads.weight[rows], self.heads.bias[rows])
         assert self._anchor is not None, "artifacts are saved after a task"
         return saved_vector(self.vectors, head, self._anchor, origin)
+
+    def curvature(self, task: Task) -> TaskCurvature:
+        """Return the curvature of the task alone, as pre-consolidation has estimated it at theta_0."""
+        return self.prepared(task).own_curvature()
 
     def state(self) -> State:
         """Return the sum of task vectors and the heads; all else is theta_0 or belongs to one task."""

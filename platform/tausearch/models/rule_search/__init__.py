@@ -1,0 +1,1 @@
+"""The search for the parameters of a merging rule, on validation images."""

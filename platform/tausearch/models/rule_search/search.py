@@ -1,0 +1,116 @@
+"""The search for the parameters of a merging rule: proposed by Optuna, judged by validation images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tausearch.models.evaluation import Tick, accuracies_of, merging_rule
+from tausearch.models.merge_configs import LINEAR, MergeConfig
+from tausearch.models.pools import Pools
+from tausearch.models.rule_search.evaluations import evaluations_of
+from tausearch.models.rule_search.results import RuleSearch, RuleTrial, best_of
+from tausearch.models.rule_search.study import ParameterStudy
+from trainables.composition import Parameter, choose_rule
+from trainables.composition.chosen_rules import rule_called
+from trainables.errors import InputError
+from trainables.metrics import average_accuracy
+from trainables.process import threads
+
+
+@dataclass(frozen=True)
+class RuleSpace:
+    """What a search for the parameters of a rule tries; see `rule_space`.
+
+    Attributes:
+        searched: The parameters that it searches.
+        given: The values of the others.
+        trials: The number of values that it tries.
+        seed: The seed of its draws.
+    """
+
+    rule: str
+    searched: Mapping[str, Parameter]
+    given: Mapping[str, float]
+    trials: int
+    seed: int
+
+
+def rule_space(rule: str, given: Mapping[str, float], trials: int, seed: int) -> RuleSpace:
+    """Return what to search: all parameters of a rule without a given value.
+
+    Raises:
+        InputError: If nothing is left to search.
+    """
+    declared = rule_called(rule).parameters
+    searched = {name: each for name, each in declared.items() if name not in given}
+    if not searched:
+        why = "their values are all given" if declared else "it has none"
+        raise InputError(f"--search: rule {rule!r} has no parameters to search ({why})")
+    return RuleSpace(rule, searched, given, trials, seed)
+
+
+def search_rule(pools: Pools, weights: MergeConfig, space: RuleSpace, tick: Tick) -> tuple[MergeConfig, RuleSearch]:
+    """Choose values of a rule's parameters by their accuracy on the images of `pools`, the mean over tasks and seeds.
+
+    The same seed gives the same values. A search that was killed goes on where it was.
+
+    Args:
+        pools: The task vectors, with validation images in the place of test images.
+        weights: The weights. Tasks whose weight is not positive do not count.
+        space: What to search.
+        tick: Counts the evaluated tasks.
+
+    Returns:
+        The weights with the rule and the chosen values, and the search.
+
+    Raises:
+        InputError: If the rule fails; names the values.
+    """
+    study, trials = ParameterStudy(space.searched, space.seed), list[RuleTrial]()
+    first = weights.merged_by(space.rule, {})
+    evaluations = evaluations_of(pools, first)
+    with threads(pools.threads):
+        for number in range(space.trials):
+            asked, values = study.ask(number)
+            parameters = dict(choose_rule(space.rule, {**space.given, **values}).parameters)
+            if (found := evaluations.find(parameters)) is not None:
+                tick(pools.tasks * len(pools.by_seed))
+            else:
+                accuracies = _accuracies(pools, weights, space.rule, parameters, tick)
+                evaluations.add(found := RuleTrial(parameters=parameters, accuracies=accuracies))
+            trials.append(found)
+            study.tell(asked, found.score.mean)
+        plain = _accuracies(pools, weights, LINEAR, {}, tick)
+    chosen = best_of(tuple(trials))
+    evaluations.close()
+    merge = weights.merged_by(space.rule, trials[chosen].parameters)
+    images = sum(len(each) for each, w in zip(pools.benchmark.evaluation, weights.weights, strict=True) if w > 0)
+    return replace(merge, label=f"{merge.label}-searched"), RuleSearch(
+        seed=space.seed,
+        searched=tuple(space.searched),
+        images=images,
+        trials=tuple(trials),
+        chosen=chosen,
+        plain_sum=plain,
+    )
+
+
+def _accuracies(
+    pools: Pools, weights: MergeConfig, rule: str, parameters: Mapping[str, float], tick: Tick
+) -> tuple[float, ...]:
+    """Return the mean accuracy of each seed over the tasks of positive weight, percent."""
+    merge = weights.merged_by(rule, parameters)
+    try:
+        rows = [
+            accuracies_of(pools, pool, pool.head(), merge.weights, merging_rule(merge, seed), tick)
+            for seed, pool in pools.by_seed.items()
+        ]
+    except InputError as error:
+        at = ", ".join(f"{name} {value:g}" for name, value in parameters.items())
+        raise InputError(f"--search: {error}" + (f" (with {at})" if at else "")) from error
+    return tuple(average_accuracy(_counted(row, merge.weights)) for row in rows)
+
+
+def _counted(row: Sequence[float], weights: Sequence[float]) -> list[float]:
+    return [value for value, weight in zip(row, weights, strict=True) if weight > 0]
