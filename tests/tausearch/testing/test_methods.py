@@ -41,6 +41,32 @@ def test_a_method_of_an_installed_package_passes(source: Path) -> None:
     check_method("slda", {"shrinkage": 0.01}, least=80)  # 100 was measured
 
 
+VECTOR = "return replace(found, scale=self.settings.scaling)"
+OWN = "self.prepared(task).own_curvature()"
+BROKEN_VECTORS = {
+    "scale": (VECTOR, "return found", "the uniform composition of the saved vectors predicts something else"),
+    "other": ("composed(self.vectors.theta_0, vectors, weights)", "self.vectors.theta_0", "another composition than"),
+    "back": ("        yield\n        self._compose()\n", "        yield\n", "after `composed` the method predicts"),
+    "after": ("            self.heads.end()\n", "", "a resumed trial ends in another state"),
+    "images": (OWN, f"replace({OWN}, examples=7)", "the curvature of task 1 is over 7 images, and the task has 24"),
+}
+
+
+def test_a_composable_method_of_an_installed_package_passes(source: Path) -> None:
+    check_method("arithmetic", {"lr": 0.003, "scaling": 1.5}, least=60)
+
+
+@pytest.mark.parametrize("what", BROKEN_VECTORS)
+def test_each_break_of_the_contract_of_task_vectors_is_noticed(what: str, source: Path, tmp_path: Path) -> None:
+    old, new, message = BROKEN_VECTORS[what]
+    text = source.with_name("arithmetic.py").read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    (tmp_path / f"broken_{what}.py").write_text(text.replace(old, new), encoding="utf-8")
+    allow_code(f"broken_{what}:TaskArithmetic", tmp_path)
+    with pytest.raises(AssertionError, match=message):
+        check_method(f"broken_{what}:TaskArithmetic", {"lr": 0.003, "scaling": 1.5})
+
+
 @pytest.mark.parametrize("what", BREAKS)
 def test_each_break_of_the_contract_is_noticed(what: str, source: Path, tmp_path: Path) -> None:
     old, new, message = BREAKS[what]
