@@ -91,6 +91,8 @@ class TestProtocol:
             "weights_digest": Backbone().digest,
             "precision": "bf16",
             "class_orders": None,
+            "initial_head": None,
+            "initial_head_digest": None,
         }
         assert spec.seed == 4 and spec.steps == 3
 

@@ -113,7 +113,7 @@ def _draw(axes: Axes, series: Series, x: np.ndarray, y: np.ndarray, colour: Any)
         axes.scatter(x, y, s=28, c=colour, marker=_MARKS[series.mark], label=series.name)
         for place, count in zip(zip(x, y, strict=True), series.counts, strict=True):
             if count:
-                beside = {"xytext": _BESIDE, "textcoords": "offset points", "va": "center"}
+                beside: dict[str, Any] = {"xytext": _BESIDE, "textcoords": "offset points", "va": "center"}
                 axes.annotate(count, place, **beside, fontsize=8, annotation_clip=True)  # goes with its point alone
 
 
