@@ -17,7 +17,7 @@ from tests.support.packages import EXAMPLE, install_example
 from tests.support.runs.composable_runs import make_composable_run, small_benchmark
 from tests.tausearch.api.test_retraining import Trainings
 from trainables import user_code
-from trainables.composition import CURVATURE_FILE
+from trainables.composition import CURVATURE_FILE, VECTOR_FILE
 from trainables.evaluation import accuracies
 from trainables.user_code import allow_code
 
@@ -60,6 +60,8 @@ def test_it_is_composed_exported_and_predicted_though_its_code_is_gone(
         for what in (out / "timm" / "seed_0", out / "vectors", trained.run(name).path):
             model = load_model(what, storage=trained.root)
             assert accuracies(model.module, small_benchmark().evaluation, "cpu") == own, what
+        command("export", name, "--adapters", tmp_path / f"{name}-vectors", *root)
+        assert len(list((tmp_path / f"{name}-vectors").rglob(VECTOR_FILE))) == 3
         twice = json.loads(command("compose", out / "vectors", "--weights", "0.5,0.5,0", "--json", *root)[0])
         assert twice["accuracies"] != [own]
         assert not [each for each in sys.modules if each.startswith(("tausearch_example", "their_arithmetic"))]
