@@ -228,7 +228,7 @@ def test_a_search_on_few_of_them_reevaluates_unless_it_is_asked_not_to(
 ) -> None:
     request = SearchRequest(folder(), "finetune", backbone=EMBEDDED, trials=12, storage=tmp_path / "runs")
     plan = plan_search(request)
-    assert plan.spec.reevaluate == Reevaluate(best=3, runs=2) and plan.spec.data is not None
+    assert plan.spec.reevaluate == Reevaluate(best=3, runs=2, start=True) and plan.spec.data is not None
     assert plan_search(replace(request, reevaluate=0)).spec.reevaluate is None
     assert plan_search(replace(request, trials=11)).spec.reevaluate is None
     monkeypatch.setattr(plans, "_FEW", plan.spec.data.evaluation - 1)

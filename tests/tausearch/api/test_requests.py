@@ -73,7 +73,7 @@ def reached(monkeypatch: pytest.MonkeyPatch, command: Any, door: str, **options:
 
 
 NUMBERS = {"trials": 9, "max_concurrent_trials": 3, "cpus_per_trial": 2, "seed": 5, "reevaluate": 4, "cache_size": 2.5}
-NUMBERS |= {"reevaluate_runs": 6, "tasks": 7, "classes_per_task": 8, "epochs": 11}
+NUMBERS |= {"reevaluate_runs": 6, "tasks": 7, "classes_per_task": 8, "epochs": 11, "patience": 12, "target": 80.5}
 READ: dict[str, tuple[Any, str, Any]] = {  # an option whose text is read: text, field, value
     "set_": (["lr=0.1", "regularise=none"], "set", {"lr": 0.1, "regularise": "none"}),
     "sampler_option": (["n_startup_trials=9"], "sampler_options", {"n_startup_trials": 9}),

@@ -130,7 +130,7 @@ def test_spaces_prints_what_a_search_uses(ask: Ask) -> None:
 def test_spaces_lists_all_methods(ask: Ask) -> None:
     code, out, _ = ask("spaces", "--benchmark", "mit67", "--json")
     found = {each["method"]: each for each in json.loads(out)}
-    assert code == 0 and set(found) == set(METHODS) and len(found) == 18
+    assert code == 0 and set(found) == set(METHODS) and len(found) == 19
     assert found["inflora"]["paper"] == {"lr": 0.001, "r": 10, "epsilon": 0.95}
     _, out, _ = ask("spaces")
     assert {line.split("│")[1].strip() for line in out.splitlines() if "│" in line} - {""} == set(METHODS)
