@@ -23,6 +23,7 @@ from tausearch.runs import (
     BesideBounds,
     Conclusion,
     Ending,
+    Gain,
     Plan,
     Record,
     Reevaluation,
@@ -40,7 +41,6 @@ from tausearch.runs import (
 from tausearch.studies import (
     BestFile,
     BestListener,
-    Gained,
     OptunaSearcher,
     ReevaluationSearcher,
     StudyMirror,
@@ -69,7 +69,7 @@ class SearchResult(RunResult):
     ending: Ending | None = None
 
     @property
-    def gain(self) -> Gained | None:
+    def gain(self) -> Gain | None:
         """What the chosen configuration is more accurate than the start; None if the start did not finish."""
         selection = None if self.best is None else self.best.selection
         return None if selection is None else selection.gain

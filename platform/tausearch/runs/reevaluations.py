@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
+from pydantic import FiniteFloat
+
 from checked_input.bounds import ROUNDS, SEED
+from checked_input.schema import Strict
 from search_spaces.schema import Dimension
 from tausearch.runs.constraints import best_trial, eligible
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, reevaluation_name, trial_name
@@ -175,8 +178,7 @@ def start_trial(search: SearchSpec, trials: Iterable[TrialSummary]) -> TrialSumm
     return best_trial(starts) if search.start else None
 
 
-@dataclass(frozen=True)
-class Gain:
+class Gain(Strict):
     """What a search gained over its start, points of validation accuracy.
 
     Attributes:
@@ -191,8 +193,8 @@ class Gain:
 
     start: int
     chosen: int
-    points: float
-    error: float | None
+    points: FiniteFloat
+    error: FiniteFloat | None
     fresh: bool
     better: bool
 
@@ -217,7 +219,8 @@ def gain_of(
     else:
         points, error, race = (chosen.value or 0.0) - (start.value or 0.0), None, None
     better = chosen.number != start.number and points > (noise if error is None else error) + _ROUNDING
-    return Gain(start.number, chosen.number, points, error, race is not None, better)
+    fresh = race is not None
+    return Gain(start=start.number, chosen=chosen.number, points=points, error=error, fresh=fresh, better=better)
 
 
 def read_reevaluation(

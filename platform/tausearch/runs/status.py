@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from tausearch.runs.constraints import best_trial, why_nothing_chosen
@@ -54,7 +55,7 @@ class RunStatus:
         verdict = None if self.reevaluation is None else self.reevaluation.verdict
         return verdict.mean if verdict is not None else None if self.best is None else self.best.value
 
-    @property
+    @cached_property
     def gain(self) -> Gain | None:
         """See `Gain`; None for a final run, or before the start and another trial have finished."""
         if self.spec.purpose == "final":
@@ -96,7 +97,7 @@ class RunStatus:
             "trials": self.counts,
             "best": best,
             **({"ended": self.ending.model_dump()} if self.ending is not None else {}),
-            **({"gain": asdict(self.gain)} if self.gain is not None else {}),
+            **({"gain": self.gain.model_dump()} if self.gain is not None else {}),
             **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),
             **({"score": vars(self.score)} if self.score is not None else {}),
             **({"constraints": [str(each) for each in constraints]} if constraints else {}),

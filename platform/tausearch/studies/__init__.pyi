@@ -1,5 +1,5 @@
 from .algorithms import algorithm_named, learns, startup_trials
-from .best_file import BestFile, Gained, Selection, best_of_all, best_of_run, load_best, start_of
+from .best_file import BestFile, Selection, best_of_all, best_of_run, load_best, start_of
 from .best_listener import BestListener, write_best
 from .dashboard import dashboard_of
 from .grid import grid_size
@@ -32,7 +32,6 @@ __all__ = [
     "ReevaluationSearcher",
     "DEFAULT_SEEDS",
     "FIRST_STOP",
-    "Gained",
     "FixedSearcher",
     "OptunaSearcher",
     "Outcome",

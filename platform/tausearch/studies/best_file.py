@@ -64,17 +64,6 @@ class Reevaluated(Strict):
     measured: dict[str, FiniteFloat] = {}
 
 
-class Gained(Strict):
-    """What the search gained over its start, points of validation accuracy; see `runs.Gain`."""
-
-    start: int
-    chosen: int
-    points: FiniteFloat
-    error: FiniteFloat | None
-    fresh: bool
-    better: bool
-
-
 class Selection(Strict):
     """How the configuration was chosen.
 
@@ -97,7 +86,7 @@ class Selection(Strict):
     constraints: tuple[Constraint, ...] = ()
     measured: dict[str, FiniteFloat] = {}
     reevaluation: Reevaluated | None = None
-    gain: Gained | None = None
+    gain: Gain | None = None
     ended: Ending | None = None
 
     @model_validator(mode="before")
@@ -174,7 +163,7 @@ def choose(
         constraints=spec.constraints,
         measured=_measured(spec.constraints, [best]),
         reevaluation=reevaluated,
-        gain=None if gain is None else Gained(**asdict(gain)),
+        gain=gain,
         ended=ended,
     )
     return _best(spec, best.hyperparameters, selection)
@@ -323,7 +312,7 @@ def _explain(error: ValidationError) -> str:
         ("protocol",): ExperimentProtocol,
         ("selection",): Selection,
         ("selection", "reevaluation"): Reevaluated,
-        ("selection", "gain"): Gained,
+        ("selection", "gain"): Gain,
         ("selection", "ended"): Ending,
     }
     model = sections[first["loc"][:-1]]
