@@ -99,12 +99,13 @@ def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -
 def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec:
     if spec.purpose == "final":
         raise InputError(f"run {spec.name!r} is a final run, whose seeds are fixed; only searches can be extended")
-    if trials < (fewest := runs.fewest_trials(spec, directory)):
+    known = Record(directory.record).trials()
+    if trials < (fewest := runs.planned_trials(spec, known)):  # one that ended early has fewer than it asked for
         raise InputError(f"--trials {trials}: the search has {counted(fewest, 'trial')} already")
     if trials > spec.trials:
         points = grid_size(spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))
-    return spec.model_copy(update={"trials": trials, "stop": runs.extended_rule(spec, directory)})
+    return spec.model_copy(update={"trials": trials, "stop": runs.extended_rule(spec, directory, known)})
 
 
 def _ending(spec: AnySpec, request: ResumeRequest) -> SearchSpec:

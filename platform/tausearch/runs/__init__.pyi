@@ -8,7 +8,6 @@ from .ending import (
     cut_short,
     ending_of,
     extended_rule,
-    fewest_trials,
     note_stopped,
     planned_trials,
 )
@@ -103,7 +102,6 @@ __all__ = [
     "Gain",
     "gain_of",
     "extended_rule",
-    "fewest_trials",
     "StopRule",
     "cut_short",
     "ending_of",

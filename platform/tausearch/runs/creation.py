@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import extended_rule
 from tausearch.runs.guards import driver_lock, remove_empty, require_space
+from tausearch.runs.record import Record
 from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec, differences, read_spec
 from tausearch.runs.storage import Storage, nearest_folder, open_storage
 from trainables.errors import InputError
@@ -137,7 +138,7 @@ class Plan(Generic[S]):
         if not self.may_extend or not isinstance(spec, SearchSpec) or spec.trials <= then.trials:
             return {}
         assert isinstance(then, SearchSpec), "purposes would differ"
-        rule = extended_rule(then, self.directory)
+        rule = extended_rule(then, self.directory, Record(self.directory.record).trials())
         return {"trials": spec.trials, "reevaluate": spec.reevaluate, "stop": rule}
 
     @contextmanager

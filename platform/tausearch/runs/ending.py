@@ -10,7 +10,6 @@ from checked_input.schema import Strict
 from checked_input.text_files import TextFileError, read_text
 from tausearch.runs.constraints import eligible
 from tausearch.runs.directories import RunDirectory
-from tausearch.runs.record import Record
 from tausearch.runs.reevaluations import read_reevaluation
 from tausearch.runs.spec import RunSpec, SearchSpec, StopRule
 from tausearch.runs.storage import replace_text
@@ -87,17 +86,11 @@ def note_stopped(directory: RunDirectory, why: Literal["time budget", "interrupt
             replace_text(directory.stopped_file, f"{why}\n")
 
 
-def fewest_trials(spec: SearchSpec, directory: RunDirectory) -> int:
-    """Return the smallest total that a search can be extended to: its trials, or those of a search that ended early."""
-    return planned_trials(spec, Record(directory.record).trials())
-
-
-def extended_rule(spec: SearchSpec, directory: RunDirectory) -> StopRule:
-    """Return the rule by which a search ends that gets more trials: the count begins anew, with these.
+def extended_rule(spec: SearchSpec, directory: RunDirectory, trials: Collection[TrialSummary]) -> StopRule:
+    """Return the rule by which a search ends that gets more trials: only those count that come after `trials`.
 
     If the best trial was re-evaluated, a gain must exceed the standard error of its fresh runs, too.
     """
-    trials = Record(directory.record).trials()
     found = read_reevaluation(spec, directory.reevaluation, trials)
     error = None if found is None or found.verdict is None else found.verdict.error
     since = max((trial.number + 1 for trial in trials), default=0)

@@ -21,7 +21,6 @@ from tausearch.runs import (
     all_ended,
     cut_short,
     extended_rule,
-    fewest_trials,
     note_stopped,
     planned_trials,
     read_status,
@@ -140,8 +139,9 @@ def test_what_stopped_a_driver_is_said_until_another_runs(spec: SearchSpec, tmp_
 def test_more_trials_begin_the_count_anew(spec: SearchSpec, tmp_path: Path) -> None:
     spec = ending(spec, patience=2, target=71)
     directory = recorded(spec, tmp_path, trials_of([70.0, 71.0, 69.0]))
-    assert fewest_trials(spec, directory) == 3  # fewer than the 12 that it could have had
-    longer = spec.model_copy(update={"stop": extended_rule(spec, directory)})
+    known = Record(directory.record).trials()
+    assert planned_trials(spec, known) == 3  # fewer than the 12 that it could have had
+    longer = spec.model_copy(update={"stop": extended_rule(spec, directory, known)})
     assert cut_short(spec, trials_of([70.0, 71.0, 69.0])) is not None
     assert cut_short(longer, trials_of([70.0, 71.0, 69.0, 69.0])) is None
     assert cut_short(longer, trials_of([70.0, 71.0, 69.0, 69.0, 71.5])) is not None  # reaches the target again
@@ -157,7 +157,8 @@ def test_after_a_re_evaluation_a_gain_exceeds_its_error(spec: SearchSpec, tmp_pa
         again = make_trial(round_, value=value, hyperparameters=make_trial(0).hyperparameters)
         again.seed = round_ + 1
         Record(directory.reevaluation.record).write(again)
-    longer = spec.model_copy(update={"stop": extended_rule(spec, directory)})
+    known = Record(directory.record).trials()
+    longer = spec.model_copy(update={"stop": extended_rule(spec, directory, known)})
     assert longer.noise == pytest.approx(2.0) and cut_short(longer, trials_of([70.0, 69.0, 71.9])) is not None
     assert cut_short(longer, trials_of([70.0, 69.0, 72.1])) is None
 
