@@ -18,6 +18,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from trainables.errors import InputError
+
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _CONTENT = "content digest"  # in the header; files of other programs have none
 _OS_ERROR = re.compile(r"os error (\d+)")  # an error of the operating system, in a message of safetensors
@@ -88,6 +90,18 @@ def read_weights(path: Path, shapes: Shapes | None = None) -> tuple[dict[str, Te
         if not all(bool(torch.isfinite(piece).all()) for piece in tensor.reshape(-1).split(2**22)):
             raise ValueError(f"{name!r} holds values that are not finite")
     return tensors, header
+
+
+def weights_given(path: Path, what: str) -> dict[str, Tensor]:
+    """Return the tensors of a file that the user gives, memory-mapped; `what` names it in errors.
+
+    Raises:
+        InputError: If it cannot be read as safetensors, or holds other values than finite floating-point numbers.
+    """
+    try:
+        return read_weights(path)[0]
+    except (OSError, SafetensorError, ValueError) as error:
+        raise InputError(f"{what} {path}: cannot be read as safetensors ({error})") from error
 
 
 def misfit(wanted: Shapes, given: Shapes) -> str | None:

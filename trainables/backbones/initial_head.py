@@ -8,12 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from trainables.errors import InputError
 from trainables.task_names import listed
-from trainables.tensor_files import read_weights
+from trainables.tensor_files import weights_given
 
 ROW_STD = 0.02  # root mean square of the entries of a row: that of drawn rows, `heads.HEAD_STD`
 
@@ -36,10 +35,7 @@ def embeddings_in(path: Path, class_names: Sequence[str]) -> Tensor:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, _changed: int) -> Mapping[str, Tensor]:
-    try:
-        return read_weights(path)[0]
-    except (OSError, SafetensorError, ValueError) as error:
-        raise InputError(f"initial head {path}: cannot be read as safetensors ({error})") from error
+    return weights_given(path, "initial head")
 
 
 def head_rows(what: str, embeddings: Tensor, width: int, projection: Tensor | None) -> Tensor:

@@ -12,7 +12,6 @@ from urllib.request import getproxies
 
 import huggingface_hub
 import torch
-from safetensors import SafetensorError
 from timm.layers import resample_abs_pos_embed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
@@ -26,7 +25,7 @@ from trainables.backbones.own import OwnBackbone
 from trainables.backbones.timm_names import created, skeleton
 from trainables.backbones.token_vit import reason_closed
 from trainables.errors import InputError, NotFetchedError
-from trainables.tensor_files import misfit, read_weights
+from trainables.tensor_files import misfit, weights_given
 
 
 def load(name: str, weights: Path | None, device: torch.device, tokens: Tokens, attention: AttentionKind) -> nn.Module:
@@ -77,22 +76,17 @@ def projection_of(name: str, weights: Path | None) -> Tensor | None:
         InputError: If the weights cannot be fetched or read.
     """
     if weights is not None:
-        return _read_weights(weights).get("head.weight")
+        return weights_given(weights, "weights").get("head.weight")
     with torch.random.fork_rng(devices=[]):
         head = getattr(_fetched(name, classes=None), "head", None)
     return head.weight.detach() if isinstance(head, nn.Linear) else None
 
 
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    try:
-        return read_weights(path)[0]
-    except (OSError, SafetensorError, ValueError) as error:
-        raise InputError(f"weights {path}: cannot be read as safetensors ({error})") from error
-
-
 def _load_weights(model: nn.Module, path: Path) -> None:
     """Load a safetensors file without the classifier of the pre-training, which files from the hub have."""
-    state = {n: value for n, value in _read_weights(path).items() if not n.startswith(("head.", "head_dist."))}
+    state = {
+        n: value for n, value in weights_given(path, "weights").items() if not n.startswith(("head.", "head_dist."))
+    }
     _resample_positions(model, state)
     wanted = {name: value.shape for name, value in model.state_dict().items()}
     if problem := misfit(wanted, {name: value.shape for name, value in state.items()}):
