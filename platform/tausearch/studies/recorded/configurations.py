@@ -48,8 +48,7 @@ class ConfigurationTable:
 
     def point(self, configuration: int) -> dict[str, Scalar]:
         """Return the searched hyperparameters of a configuration."""
-        run = self.runs["search", self.splits[0]][configuration]
-        return {name: run.hyperparameters[name] for name in self.spec.space}
+        return self._recorded.point(self.runs["search", self.splits[0]][configuration])
 
     def nearest(self, point: Mapping[str, Scalar], leaving_out: Iterable[int] = ()) -> int:
         """Return the configuration that is nearest to a point: root mean square over the ranges, on their scales.
