@@ -139,6 +139,7 @@ class TestOutputs:
     )
     def test_any_other_place_is_free(self, storage: Storage, tmp_path: Path, target: str) -> None:
         require_output(storage, tmp_path / target, "--out")
+        assert not (tmp_path / target).exists()  # nothing was written to find out
 
     @pytest.mark.parametrize(
         ("name", "allowed"), [("x.png", True), ("x.pdf", True), ("x.svg", True), ("x.jpg", True), ("x.gif", False)]

@@ -155,8 +155,9 @@ def test_draws_are_those_of_the_seed(vectors: FullTaskVectors, three: list[Saved
 
 
 def test_ends_of_a_range_are_allowed() -> None:
-    choose_rule("their_rules:Largest", {"scale": 0, "share": 1})
-    choose_rule("their_rules:Largest", {"scale": 3})
+    lowest = choose_rule("their_rules:Largest", {"scale": 0, "share": 1}).parameters
+    assert (lowest["scale"], lowest["share"]) == (0, 1)
+    assert choose_rule("their_rules:Largest", {"scale": 3}).parameters["scale"] == 3
 
 
 def _renamed(merging: Merging) -> dict[str, Tensor]:
