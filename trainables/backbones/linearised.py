@@ -1,4 +1,6 @@
-"""A ViT linearised at its pre-trained weights: phi_lin(x; tau) = phi(x; theta_0) + J_phi(x) tau, and its classifiers.
+"""A ViT linearised at its pre-trained weights, without and with a classifier.
+
+The features are phi_lin(x; tau) = phi(x; theta_0) + J_phi(x) tau.
 
 J is the derivative by theta at theta_0. `LinearisedFeatures` has the features phi alone. `LinearisedViT` has a
 classifier W, b as well, which is linearised with it: f_lin(x; tau) = f(x; theta_0) + J(x) tau,

@@ -27,7 +27,7 @@ def write_curvature(folder: Path, curvature: TaskCurvature, origin: Origin) -> N
     """Write the curvature of a task into the folder of its vector.
 
     Raises:
-        TypeError: If it is of no kind that files can hold.
+        TypeError: If the curvature is neither diagonal nor of Kronecker factors.
     """
     kind = next((kind for kind, each in KINDS.items() if isinstance(curvature.mean, each)), None)
     if kind is None:

@@ -105,7 +105,7 @@ class TangentNetwork(ComposedNetwork):
         The head is ignored: the classifier is a part of the task vectors.
 
         Raises:
-            InputError: If there is a rule: a model that is linear in tau has weighted sums alone.
+            InputError: If a rule is given. A model that is linear in tau allows only weighted sums.
         """
         _require_no_rule(rule)
         rows = zip(*(vector.anchor for vector in vectors), strict=True)
@@ -148,7 +148,7 @@ class FeatureTangentNetwork(ComposedNetwork):
         """Set tau to a sum of task vectors, and the classifier to the rows of all classes, `(C, d)` and `(C,)`.
 
         Raises:
-            InputError: If there is a rule: a model that is linear in tau has weighted sums alone.
+            InputError: If a rule is given. A model that is linear in tau allows only weighted sums.
         """
         _require_no_rule(rule)
         self._head = (head[0].to(self.device), head[1].to(self.device))

@@ -20,7 +20,7 @@ from trainables.user_code import called, explained, find
 
 
 def source_in_code(name: str, ours: Sequence[str] = ()) -> BenchmarkSource:
-    """Return the benchmark `MODULE:NAME`, or the one that an installed package brings under a name.
+    """Return a benchmark of the user's module (`MODULE:NAME`) or of an installed package (its name).
 
     Args:
         name: The name.

@@ -61,7 +61,7 @@ def requested_reevaluation(
 
 
 def usual_reevaluation(embedded: bool, few_images: bool, trials: int) -> Reevaluate | None:
-    """Return the default for a search of so many trials, of which re-evaluating the best may cost at most half.
+    """Return the default for a search of so many trials. Re-evaluating the best costs at most half of them.
 
     Args:
         embedded: Whether benchmark and backbone are embedded, so that a trial takes seconds.

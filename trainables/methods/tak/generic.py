@@ -22,7 +22,7 @@ def read_generic(file: str, backbone: Backbone) -> tuple[FeatureCurvature, str]:
     """Return the curvature in a file, memory-mapped, and a digest of its numbers.
 
     Raises:
-        InputError: If the path is not absolute, the file cannot be read, or it is of another backbone.
+        InputError: If the path is not absolute, the file cannot be read, or the file was made with another backbone.
     """
     path, what = Path(file), f"tak: factors={file}"
     if not path.is_absolute():  # the workers of a cluster and a later resume have other working directories
