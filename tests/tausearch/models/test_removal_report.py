@@ -80,6 +80,7 @@ def test_few_test_images_are_those_below_twenty_and_the_fewest_are_named() -> No
         ({0, 1}, "ita ita tmc", "all none all", ["task 2: h0"]),
         ({0, 1}, "tak tak tak", "all all none", ["tasks 2, 3: h0", "task 2: how firmly its task vector was held is"]),
         ({0, 1}, "tmc tmc tmc", "all all all", ["TMC learns each task alone"]),
+        ({0, 1}, "arithmetic arithmetic arithmetic", "all all all", ["arithmetic: what its later tasks have"]),
         ({4, 5}, "tmc tmc tmc", "all all all", ["No other part of this composition"]),
         ({0, 1, 2, 3}, "ita ita ita", "none head all", ["task 3: h0", "task 3: how firmly its task"]),
     ],

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tausearch.runs import Retraining
 from trainables.data import Removal
+from trainables.methods import known_method
 
 
 def left_out_lines(removal: Removal, retrained: Retraining | None = None) -> tuple[str, ...]:
@@ -73,9 +74,20 @@ def remaining_lines(removal: Removal, methods: Sequence[str], regularised: Seque
         )
     if not later and not removal.partial:
         yield "No other part of this composition was learned from images of the forgotten classes."
-    elif not composable and not removal.partial:
-        yield "TMC learns each task alone from theta_0, so no other vector has learned from forgotten images."
+    others = {methods[task - 1] for task in later if task not in composable}
+    unknown = sorted(method for method in others if not _learns_alone(method))
+    if unknown:
+        yield f"{', '.join(unknown)}: what its later tasks have of forgotten images is not known to this tool."
+    elif others and not composable and not removal.partial:
+        name = " and ".join(sorted(others)).upper()
+        yield f"{name} learns each task alone from theta_0, so no other vector has learned from forgotten images."
     yield from _outside(runs)
+
+
+def _learns_alone(method: str) -> bool:
+    """Whether a task of the method depends on no image of another task, as it declares itself."""
+    entry = known_method(method)
+    return entry is not None and entry.capabilities.whole_classifier
 
 
 def _outside(runs: str) -> Iterator[str]:
