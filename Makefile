@@ -12,7 +12,7 @@ PYTEST = $(BIN)/python -m pytest --durations 15
 FAST_TESTS = $(PYTEST) --numprocesses auto --maxprocesses 4 -m "not slow and not system"
 SYSTEM_FILES = $$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.system' tests | sort)
 SYSTEM_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "system and not slow" $(SYSTEM_FILES)
-SLOW_TESTS = $(PYTEST) --numprocesses 2 --dist loadfile -m slow
+SLOW_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile -m slow
 
 .PHONY: setup demo results test test-fast test-slow coverage mutants lint check bench clean
 
