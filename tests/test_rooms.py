@@ -23,7 +23,7 @@ OUTPUT = ("cli", "cli.output")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 INNER = {  # folders in a room
     *("cli.output", "presentation.figures", "presentation.terminal"),
-    *("models.removal", "models.rule_search", "studies.recorded"),
+    *("models.removal", "models.rule_search", "runs.objectives", "studies.recorded"),
 }
 MOST_MODULES = 16  # in one folder
 PLATFORM = SOURCES["tausearch"]

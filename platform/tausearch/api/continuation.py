@@ -11,7 +11,7 @@ from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import plan_resources
 from tausearch.presentation import counted, say_unreadable
 from tausearch.runs import AnySpec, Record, RunDirectory, SearchSpec
-from tausearch.studies import grid_size, requested_reevaluation
+from tausearch.studies import grid_size, requested_reevaluation, require_alone
 from tausearch.tracking import callbacks_of, checked_tracking, checked_uri, require_installed
 from trainables.backbones import Backbone
 from trainables.errors import InputError
@@ -113,6 +113,7 @@ def _ending(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
         raise InputError(f"run {spec.name!r} is a final run, which runs all seeds; only searches end early")
     given = {"patience": request.patience, "target": request.target}
     changed = {name: value for name, value in given.items() if value is not None}
+    require_alone(spec.objectives, spec.scheduler, request.patience, request.target)
     return spec.model_copy(update={"stop": spec.stop.model_copy(update=changed)})
 
 

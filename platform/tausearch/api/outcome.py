@@ -54,11 +54,16 @@ class SearchOutcome:
             return Conclusion(files=(directory.spec_file,), notes=notes)
         metrics, figures = _insight(spec, directory, trials)
         best = write_best(spec, directory, trials)
-        files = (directory.spec_file, *([directory.best_file] if best else []), *figures)
+        several = len(spec.objectives) > 1
+        if several:
+            notes["front"] = " ".join(str(trial.number) for trial in spec.aim.front(trials))
+        points = sorted(directory.front.glob("*.yaml")) if several else []
+        files = (directory.spec_file, *([directory.best_file] if best else []), *points, *figures)
         if best is None or best.selection is None:
             return Conclusion(metrics=metrics, files=files, notes=notes)
         chosen = best.selection.trial
-        metrics |= _reevaluated(spec, best.selection) | _gained(best.selection)
+        metrics |= _reevaluated(best.selection) | _gained(best.selection)
+        metrics |= {f"best/{metric}": value for metric, value in best.selection.objectives.items()}
         trial = next(each for each in trials if each.number == chosen)
         return Conclusion(trial, metrics=metrics, files=files, notes=notes)
 
@@ -91,13 +96,13 @@ class FinalOutcome:
         return Conclusion(metrics=metrics, files=files, summary=summary)
 
 
-def _reevaluated(spec: SearchSpec, selection: Selection) -> dict[str, float]:
+def _reevaluated(selection: Selection) -> dict[str, float]:
     """Return the result of the re-evaluation as metrics: means over the fresh runs of the chosen configuration."""
-    found, metric = selection.reevaluation, spec.metrics.final_accuracy
+    found = selection.reevaluation
     if found is None:
         return {}
     values = {"": found.value, "_error": found.error, "_ahead": found.ahead, "_ahead_error": found.ahead_error}
-    return {f"reevaluated/{metric}{name}": value for name, value in values.items() if value is not None}
+    return {f"reevaluated/{selection.metric}{name}": value for name, value in values.items() if value is not None}
 
 
 def _gained(selection: Selection) -> dict[str, float]:
@@ -113,7 +118,7 @@ def _insight(
     """Compute importances and rank correlations and draw the figures; returns the metrics and the figures."""
     from tausearch.presentation import draw_search  # matplotlib, which no search needs before its end
 
-    importances = runs.importances(study_of(spec, trials))
+    importances = runs.importances(study_of(spec, trials, accuracy_alone=True))
     correlations = runs.rank_correlations(trials, spec.steps, spec.metrics)
     metrics = {f"importance/{name}": each.share for name, each in importances.items()}
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}

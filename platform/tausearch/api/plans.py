@@ -72,6 +72,11 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
     with faults:
         on_gpu = request.gpus_per_trial != 0
         constraints = studies.constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
+    with faults:
+        objectives, prefer = studies.objectives_named(
+            request.objective or (), request.prefer, entry, opened.source.num_tasks, on_gpu
+        )
+        studies.require_alone(objectives, request.scheduler, request.patience, request.target)
     faults.raise_all()
     backbone = _backbone(request, opened)
     scenario = entry.scenario(opened.source.spec, backbone)
@@ -107,6 +112,8 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         start=space.start,
         warm_start=known,
         constraints=constraints,
+        objectives=objectives,
+        prefer=prefer,
         reevaluate=studies.requested_reevaluation(request.reevaluate, request.reevaluate_runs, trials, usual),
         stop=StopRule(patience=request.patience, target=request.target),
         fixed=space.fixed,
@@ -215,9 +222,13 @@ def _require_curvature(request: TrainRequest, entry: MethodEntry) -> None:
 
 
 def _removability_bounded(best: studies.BestFile) -> bool:
-    """Whether a bound on removability has chosen the configuration; a final run on one task cannot measure it."""
+    """Whether a search for removability has chosen the configuration; a final run on one task cannot measure it."""
     found = best.selection
-    return found is not None and any(each.metric in VALIDATION.removability for each in found.constraints)
+    if found is None:
+        return False
+    return any(
+        metric in VALIDATION.removability for metric in (*(c.metric for c in found.constraints), *found.objectives)
+    )
 
 
 def require_continuable(spec: AnySpec) -> None:

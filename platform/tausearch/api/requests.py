@@ -177,6 +177,10 @@ class SearchRequest(NewRunRequest):
             method on all of its datasets, names of searches for their best configurations, paths of best files.
         constraint: Bounds that a configuration must keep to be chosen, such as "forgetting <= 5": on a metric of a
             trial's rows, in every row that has it, or on "seconds", the time of the whole trial.
+        objective: The metrics that the search aims at, by default "final_accuracy" alone; with several it keeps their
+            front. More is better of accuracies and removability, less of forgetting, losses, seconds and bytes.
+        prefer: With several objectives, how one point of the front is chosen: by default "knee", or by the best value
+            of one of them.
         reevaluate: How many of the best complete trials run again before one is chosen, by its fresh runs alone;
             0 for none. By default 3 of 12 trials or more on an embedded benchmark with its backbone, or on images
             of the user's own of which at most 100 validate; otherwise none.
@@ -216,6 +220,8 @@ class SearchRequest(NewRunRequest):
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
     constraint: Sequence[str] | None = None
+    objective: Sequence[str] | None = None
+    prefer: str | None = None
     reevaluate: int | None = within(bounds.REEVALUATE, None)
     reevaluate_runs: int | None = within(bounds.ROUNDS, None)
     patience: int | None = within(bounds.TRIALS, None)

@@ -44,6 +44,7 @@ from tausearch.studies import (
     OptunaSearcher,
     ReevaluationSearcher,
     StudyMirror,
+    directions_of,
     load_best,
     study_of,
     warm_start_lines,
@@ -67,6 +68,13 @@ class SearchResult(RunResult):
     best_file: Path | None
     reevaluation: Reevaluation | None
     ending: Ending | None = None
+
+    @property
+    def front(self) -> list[TrialSummary]:
+        """The finished trials that no other beats in all objectives; by default in final accuracy and forgetting."""
+        spec = read_spec(RunDirectory(self.path))
+        assert isinstance(spec, SearchSpec), "the result is of a search"
+        return spec.aim.front(self.trials)
 
     @property
     def gain(self) -> Gain | None:
@@ -201,7 +209,9 @@ class SearchRun(Run):
                 f"sampler {spec.algorithm!r}: rebuilt from the record, it proposes other points than before; so the"
                 " search goes on, but not as it would have gone without the stop"
             )
-        self._mirror = StudyMirror(directory.study_file, spec.name, searcher.study.as_optuna, history)
+        self._mirror = StudyMirror(
+            directory.study_file, spec.name, searcher.study.as_optuna, history, directions_of(spec)
+        )
         again = TrialTable(Record(directory.reevaluation.record).trials())
         best = BestListener(spec, directory, trials, again, self.chose)
         own: list[Listener] = [best, self._mirror, *own_listeners]

@@ -165,7 +165,7 @@ class CampaignCell:
     @property
     def columns(self) -> tuple[str, str, str]:
         """Progress of the search, its best accuracy, and progress of the final run, in words."""
-        best = best_trial(self.search, self.planned.search.spec.constraints)
+        best = best_trial(self.search, self.planned.search.spec.aim)
         trials = self.runs.trials - self._trials_left_out
         searched = "not searched" if self.runs.search is None else f"{self.search.ended}/{trials}"
         if list(self.reevaluation):

@@ -67,7 +67,7 @@ def _choices(found: RunStatus) -> list[ProtocolChoice]:
 
     if found.spec.purpose == "final":
         raise InputError(f"--protocols: run {found.spec.name!r} is a final run; only searches choose")
-    return protocol_choices(eligible(found.trials, found.spec.constraints), found.spec.steps, found.spec.metrics)
+    return protocol_choices(eligible(found.trials, found.spec.aim), found.spec.steps, found.spec.metrics)
 
 
 @app.command()

@@ -84,6 +84,20 @@ Constraint = Annotated[
         metavar="'METRIC <= NUMBER'",
     ),
 ]
+Objective = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Aim at this metric, such as forgetting, seconds or removability; several give a front. Repeatable"
+        " [default: final_accuracy].",
+        metavar="METRIC",
+    ),
+]
+Prefer = Annotated[
+    str | None,
+    typer.Option(
+        help="With several objectives, choose the knee of the front or its best METRIC.", metavar="knee | METRIC"
+    ),
+]
 Reevaluate = Annotated[
     int | None,
     typer.Option(

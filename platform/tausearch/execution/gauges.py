@@ -8,7 +8,7 @@ from functools import cache
 
 from ray.util.metrics import Gauge
 
-from tausearch.runs import STATUSES, RunSpec, SearchSpec, TrialSummary, TrialTable, best_trial, planned_trials
+from tausearch.runs import STATUSES, Aim, RunSpec, SearchSpec, TrialSummary, TrialTable, best_trial, planned_trials
 from trainables.metrics import CACHE_HIT
 
 _RUN = ("run", "benchmark", "method")
@@ -66,6 +66,6 @@ class Gauges:
         gauge = _gauge("preconsolidations", "Number of tasks by where their pre-consolidation came from.", "source")
         gauge.set(self._sources[1.0], {**self.tags, "source": "cache"})
         gauge.set(self._sources[0.0], {**self.tags, "source": "computed"})
-        best = best_trial(self.trials, self.spec.constraints if isinstance(self.spec, SearchSpec) else ())
+        best = best_trial(self.trials, self.spec.aim if isinstance(self.spec, SearchSpec) else Aim())
         if best is not None:
             _gauge("best_accuracy", "Final accuracy of the best trial, percent.").set(best.value or 0.0, self.tags)

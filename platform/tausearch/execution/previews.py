@@ -120,6 +120,8 @@ class Preview:
             yield f"images: {self._images(self.spec.data)}"
         if isinstance(self.spec, SearchSpec):
             yield f"trials: {self._origin(self.spec)}"
+            if self.spec.objectives:
+                yield f"aims at: {self.spec.aim}"
             yield from self._end(self.spec)
         if self.spec.fixed:
             label = "fixed" if isinstance(self.spec, SearchSpec) else "hyperparameters"
@@ -154,6 +156,7 @@ class Preview:
             "batch_size": spec.protocol.batch_size,
             "epochs": spec.protocol.epochs,
             "trials": spec.trials,
+            **({"objectives": str(spec.aim)} if isinstance(spec, SearchSpec) and spec.objectives else {}),
             **({"ends": spec.stop.model_dump()} if isinstance(spec, SearchSpec) and not spec.stop.never else {}),
             "ended": self.ended,
             "tasks": self.tasks,
@@ -197,12 +200,13 @@ class Preview:
 
     def _end(self, spec: SearchSpec) -> Iterator[str]:
         """Return a line about the rule by which the search may end before its last trial."""
-        rule, ends = spec.stop, []
+        rule, by, ends = spec.stop, spec.aim.chosen_by, []
+        unit, difference = ("%", "points") if by is None else (by.unit, by.difference)
         if rule.patience is not None:
             row = f"{counted(rule.patience, 'trial')} in a row" if rule.patience > 1 else "a trial"
-            ends.append(f"after {row} without a gain of more than {spec.noise:.2f} points")
+            ends.append(f"after {row} without a gain of more than {spec.noise:.2f} {difference}".rstrip())
         if rule.target is not None:
-            ends.append(f"once a trial comes to {rule.target:g} %")
+            ends.append(f"once a trial comes to {rule.target:g} {unit}".rstrip())
         if ends:
             yield f"ends: {', or '.join(ends)}"
 

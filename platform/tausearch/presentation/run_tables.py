@@ -7,18 +7,20 @@ from collections.abc import Mapping, Sequence
 
 from tausearch.presentation.tables import Column, Table, emphasise, numbers
 from tausearch.presentation.terminal.text import clock, percent
-from tausearch.runs import Reevaluation, RunSpec, TrialSummary
+from tausearch.runs import Objective, Reevaluation, RunSpec, SearchSpec, TrialSummary
 from trainables.metrics import MetricNames
 
 
 def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
     """Return the trials of a search, the best one marked, or the seeds of a final run; unfinished trials are faint."""
     metrics, searching = spec.metrics, spec.purpose == "search"
+    aims = _further_objectives(spec)
+    percentages = ("incremental", "pooled", "forgetting", *(each.name for each in aims))
     ordered = not searching and spec.protocol.class_orders is not None
     columns = [
         *numbers(*["class order"] * ordered, "trial" if searching else "seed"),
         Column("status"),
-        *numbers(f"{metrics.prefix} accuracy", "incremental", "pooled", "forgetting", format=percent),
+        *numbers(f"{metrics.prefix} accuracy", *percentages, format=percent),
         *numbers("tasks"),
         *numbers("time", format=clock),
         *numbers(*spec.dimensions),
@@ -33,6 +35,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
             trial.final.get(metrics.average_incremental_accuracy),
             trial.final.get(metrics.pooled_accuracy),
             trial.final.get(metrics.forgetting),
+            *(each.value(trial) for each in aims),
             f"{trial.tasks_done}/{spec.steps}",
             trial.seconds,
             *(trial.hyperparameters.get(name) for name in spec.dimensions),
@@ -45,11 +48,21 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
     return Table("trials" if searching else "seeds", columns, rows, emphasis)
 
 
-def front_table(spec: RunSpec, front: Sequence[TrialSummary], best: int | None) -> Table:
-    """Return the trials of a Pareto front; the best one is marked."""
+def _further_objectives(spec: RunSpec) -> list[Objective]:
+    """Return the objectives of a search that are not among the usual columns."""
+    names = spec.metrics
+    usual = {names.final_accuracy, names.pooled_accuracy, names.forgetting, names.average_incremental_accuracy}
+    return [each for each in spec.objectives if each.metric not in usual] if isinstance(spec, SearchSpec) else []
+
+
+def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | None) -> Table:
+    """Return the trials of a front with their values in the objectives; the best one is marked."""
+    several = spec.objectives if len(spec.objectives) > 1 else ()
+    shown = [each for each in several if each.metric != spec.metrics.final_accuracy]
+    usual = () if several else ("forgetting",)
     columns = [
         *numbers("trial"),
-        *numbers(f"{spec.metrics.prefix} accuracy", "forgetting", format=percent),
+        *numbers(f"{spec.metrics.prefix} accuracy", *usual, *(each.name for each in shown), format=percent),
         *numbers("own seconds", format="{:.1f}".format),
         *numbers(*spec.dimensions),
     ]
@@ -57,14 +70,16 @@ def front_table(spec: RunSpec, front: Sequence[TrialSummary], best: int | None) 
         (
             trial.number,
             trial.value,
-            trial.final.get(spec.metrics.forgetting),
+            *(trial.final.get(spec.metrics.forgetting) for _ in usual),
+            *(each.value(trial) for each in shown),
             trial.own_seconds,
             *(trial.hyperparameters.get(name) for name in spec.dimensions),
         )
         for trial in front
     ]
     chosen = emphasise(place for place, trial in enumerate(front) if trial.number == best)
-    return Table("Pareto front of accuracy and forgetting", columns, rows, chosen)
+    aims = " and ".join(each.name for each in several) or "accuracy and forgetting"
+    return Table(f"Pareto front of {aims}", columns, rows, chosen)
 
 
 def reevaluation_table(reevaluation: Reevaluation) -> Table:
@@ -73,7 +88,7 @@ def reevaluation_table(reevaluation: Reevaluation) -> Table:
     columns = [*numbers("trial"), *numbers(*seeds, "mean", format=percent), Column("", wrap=True)]
     rows = []
     for candidate in reevaluation.race.candidates:
-        values = list(reevaluation.race.values.get(candidate, ()))
+        values = reevaluation.values(candidate)
         missing = [None] * (reevaluation.race.rounds - len(values))
         mean = statistics.fmean(values) if values else None
         rows.append((candidate, *values, *missing, mean, reevaluation.state_of(candidate)))

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from search_spaces import Range
 from tausearch.presentation.plots import ACCENT, BEST, FAINT, AccuracyAxis, Axis, Facet, Mark, Plot, Series
-from tausearch.runs import Importance, SearchSpec, TrialSummary, best_trial, correlation_interval, pareto_front
+from tausearch.runs import Importance, Objective, SearchSpec, TrialSummary, best_trial, correlation_interval
 
 _ENOUGH_TO_RANK = 30  # finished trials; with a dozen, shares of the same function go from 0.5 to 0.8 (docs/report.md)
 _ENDED = ("complete", "pruned", "diverged", "failed")
@@ -45,7 +45,7 @@ class SearchPlots:
     @cached_property
     def best(self) -> TrialSummary | None:
         """The best trial that keeps the constraints."""
-        return best_trial(self.trials, self.spec.constraints)
+        return best_trial(self.trials, self.spec.aim)
 
     @cached_property
     def accuracies(self) -> AccuracyAxis:
@@ -82,11 +82,16 @@ class SearchPlots:
         return replace(plot, scale=("trial", 0, max(1, self.finished[-1].number)))
 
     def front(self) -> Plot | None:
-        """Return the final accuracy over forgetting and over time, and the Pareto front of accuracy and forgetting."""
+        """Return the final accuracy over forgetting and over time, and the Pareto front of accuracy and forgetting.
+
+        With several objectives it is the first of them over each of the others, and the front of all.
+        """
         if len(self.finished) < 2:
             return None
-        front = pareto_front(self.finished)
-        numbers = [trial.number for trial in front]
+        front = self.spec.aim.front(self.finished)
+        numbers = f"the most accurate first: {', '.join(str(trial.number) for trial in front)}."
+        if len(self.spec.objectives) > 1:
+            return self._front_of_objectives(front, numbers)
         costs = {
             "forgetting (points)": attrgetter("forgetting"),
             "own time of all tasks (s)": attrgetter("own_seconds"),
@@ -98,10 +103,30 @@ class SearchPlots:
             facets.append(Facet(Axis(label), [*self._points(cost, self.finished), rings]))
         caption = (
             "Final accuracy, forgetting and time of the finished trials. Ringed: those that no other beats in accuracy"
-            f" and forgetting, the Pareto front, the most accurate first: {', '.join(map(str, numbers))}."
+            f" and forgetting, the Pareto front, {numbers}"
             " Time does not count there: all took the same steps, and seconds differ from run to run."
         )
         return self._plot("What accuracy costs", caption, facets)
+
+    def _front_of_objectives(self, front: Sequence[TrialSummary], numbers: str) -> Plot:
+        first, *others = self.spec.objectives
+        measured = [trial for trial in self.finished if len(self.spec.aim.measured(trial)) == 1 + len(others)]
+        places = [trial.number for trial in measured]
+
+        def of(objective: Objective, trials: Sequence[TrialSummary]) -> list[float]:
+            return [objective.value(trial) or 0.0 for trial in trials]
+
+        facets = []
+        for each in others:
+            points = Series(of(each, measured), of(first, measured), "trial", trials=places)
+            rings = Series(of(each, front), of(first, front), "Pareto front", colour=BEST, mark="ring")
+            facets.append(Facet(Axis(each.label), [points, rings]))
+        chosen = "none keeps the constraints" if self.best is None else f"trial {self.best.number} is the best by it"
+        caption = (
+            f"The objectives of {len(measured)} finished trials: {self.spec.aim}; {chosen}. Ringed: those that no other"
+            f" beats in all objectives, the Pareto front, {numbers}"
+        )
+        return Plot("The front of the objectives", caption, Axis(first.label), facets)
 
     def bars(self) -> Plot | None:
         """Return the importances with their intervals."""

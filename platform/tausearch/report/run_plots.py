@@ -44,7 +44,7 @@ def slice_plots(slices: Plot) -> Iterator[PagePlot]:
 
 def hover_text(spec: SearchSpec, trial: TrialSummary) -> str:
     """Return the trial and its searched hyperparameters, as plotly shows them: it reads markup."""
-    reached = f"{trial.value:.2f} %" if trial.value is not None else f"{trial.status} at task {trial.tasks_done}"
+    reached = spec.aim.words(trial) if trial.value is not None else f"{trial.status} at task {trial.tasks_done}"
     values = [f"{name} = {number(trial.hyperparameters.get(name))}" for name in spec.space]
     lines = [*values, *([trial.error[:_LONGEST]] if trial.error else [])]
     head = f"<b>trial {trial.number}</b>: {reached}, {clock(trial.seconds)}"
@@ -76,7 +76,7 @@ def time_plot(trials: Sequence[TrialSummary], spec: RunSpec) -> PagePlot | None:
 
 def _study(plots: SearchPlots) -> optuna.Study:
     """Return Optuna's study of trials that have ended, feasible or not."""
-    return study_of(plots.spec.model_copy(update={"constraints": ()}), plots.trials)
+    return study_of(plots.spec.model_copy(update={"constraints": ()}), plots.trials, accuracy_alone=True)
 
 
 def _contour(plots: SearchPlots, first: str, second: str) -> Iterator[PagePlot]:

@@ -185,6 +185,10 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
             facts["ended"] = str(status.ending)
         if status.reevaluation is not None:
             facts["reevaluated"] = _reevaluated(status.reevaluation)
+        if spec.objectives:
+            facts["aims at"] = str(spec.aim)
+            if status.best is not None:
+                facts["chosen"] = f"trial {status.best.number}: {spec.aim.words(status.best)}"
         if spec.constraints:
             facts["constraints"] = "; ".join(map(str, spec.constraints))
             facts |= _nothing_chosen(status)
@@ -203,7 +207,9 @@ def _reevaluated(reevaluation: Reevaluation) -> str:
     if verdict is None:
         return "not yet" if not reevaluation.race.over else "no candidate is left"
     error = "" if verdict.error is None else f" ± {verdict.error:.2f} (standard error)"
-    return f"{verdict.mean:.2f}{error}: trial {verdict.chosen} over {reevaluation.race.rounds} fresh runs"
+    runs = f"{reevaluation.race.rounds} fresh runs"
+    unit = f" {reevaluation.unit}" if reevaluation.spec.search.objectives else ""
+    return f"{verdict.mean:.2f}{error}{unit}: trial {verdict.chosen} over {runs}"
 
 
 def _nothing_chosen(status: RunStatus) -> dict[str, str]:

@@ -1,7 +1,7 @@
 from .bounds import BesideBounds, Bound, beside_bounds, chance, little_left
-from .constraints import Constraint, best_trial, eligible, excesses, why_nothing_chosen
+from .constraints import Constraint, excesses, why_nothing_chosen
 from .creation import Plan, created, new_run
-from .directories import CampaignDirectory, DrivenDirectory, RunDirectory
+from .directories import CampaignDirectory, DrivenDirectory, RunDirectory, trial_name
 from .ending import (
     Ending,
     all_ended,
@@ -32,6 +32,8 @@ from .insight import (
     protocol_choices,
     rank_correlations,
 )
+from .objectives.aim import Aim, best_trial, eligible
+from .objectives.objective import Objective, objectives_of, preferred
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark, without_folder_paths
 from .racing import LEVEL, Race, Verdict, race, verdict
 from .record import Record, row_metrics
@@ -124,7 +126,12 @@ __all__ = [
     "Resources",
     "RunDirectory",
     "RunResult",
+    "Aim",
     "AnySpec",
+    "Objective",
+    "trial_name",
+    "objectives_of",
+    "preferred",
     "FinalSpec",
     "RunSpec",
     "SearchSpec",

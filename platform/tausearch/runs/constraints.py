@@ -102,16 +102,6 @@ class Constraint(Strict):
         return excess is not None and excess <= 0
 
 
-def eligible(trials: Iterable[TrialSummary], constraints: Sequence[Constraint]) -> list[TrialSummary]:
-    """Return the trials that finished the last task and keep all constraints, the best first."""
-    return [trial for trial in ranked(trials) if all(each.keeps(trial) for each in constraints)]
-
-
-def best_trial(trials: Iterable[TrialSummary], constraints: Sequence[Constraint] = ()) -> TrialSummary | None:
-    """Return the first of `eligible`; None if no trial is eligible."""
-    return next(iter(eligible(trials, constraints)), None)
-
-
 def excesses(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mapping[str, float]:
     """Return how far a trial exceeds each constraint, as Optuna wants it: 0 where the metric is missing."""
     return {str(each): each.excess(trial) or 0.0 for each in constraints}

@@ -59,6 +59,7 @@ class RunDirectory(DrivenDirectory):
     tasks_file = _Inside("tasks.json")  # names of the tasks and their classes, for people
     record = _Inside("record")  # Parquet, one file per trial
     best_file = _Inside("best.yaml")  # the best configuration so far
+    front = _Inside("front")  # a best file for each point of the front of several objectives
     study_file = _Inside("study.journal")  # the Optuna study, for optuna-dashboard
     results_file = _Inside("results.json")  # the test results of a final run
     figures = _Inside("figures")

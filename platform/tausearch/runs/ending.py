@@ -8,8 +8,9 @@ from typing import Literal
 
 from checked_input.schema import Strict
 from checked_input.text_files import TextFileError, read_text
-from tausearch.runs.constraints import eligible
 from tausearch.runs.directories import RunDirectory
+from tausearch.runs.objectives.aim import eligible
+from tausearch.runs.objectives.objective import ACCURACY, Objective
 from tausearch.runs.reevaluations import read_reevaluation
 from tausearch.runs.spec import RunSpec, SearchSpec, StopRule
 from tausearch.runs.storage import replace_text
@@ -17,6 +18,7 @@ from tausearch.runs.trials import TrialSummary
 
 Reason = Literal["trials", "patience", "target", "time budget", "interrupted"]
 _ROUNDING = 1e-9  # gains of exactly one image must not count, whatever the last bits
+_ACCURACY = Objective(metric=ACCURACY, direction="maximize")
 _STOPPED: dict[str, Reason] = {"time budget": "time budget", "interrupted": "interrupted"}
 
 
@@ -94,32 +96,36 @@ def extended_rule(spec: SearchSpec, directory: RunDirectory, trials: Collection[
     found = read_reevaluation(spec, directory.reevaluation, trials)
     error = None if found is None or found.verdict is None else found.verdict.error
     since = max((trial.number + 1 for trial in trials), default=0)
-    least_gain = error if error is not None and error > spec.resolution else None
+    least_gain = error if error is not None and error > spec.step else None
     return spec.stop.model_copy(update={"since": since, "least_gain": least_gain})
 
 
 def _target_reached(spec: SearchSpec, trials: Iterable[TrialSummary]) -> Ending | None:
-    target = spec.stop.target
-    reached = [] if target is None else [each for each in eligible(trials, spec.constraints) if each.value is not None]
-    there = [each for each in reached if each.number >= spec.stop.since and (each.value or 0.0) >= (target or 0.0)]
-    if not there:
+    target, by = spec.stop.target, spec.aim.chosen_by or _ACCURACY
+    if target is None:
         return None
-    first = min(there, key=lambda trial: trial.number)
-    return Ending(reason="target", why=f"trial {first.number} came to {first.value:.2f} %, at least {target:g} %")
+    fit = sorted(eligible(trials, spec.aim), key=lambda trial: trial.number)
+    for trial in fit:
+        good = by.goodness(trial)
+        if trial.number >= spec.stop.since and good is not None and good >= by.signed(target):
+            least = "least" if by.direction == "maximize" else "most"
+            came = f"trial {trial.number} came to {by.text(by.value(trial))}"
+            return Ending(reason="target", why=f"{came}, at {least} {target:g} {by.unit}".rstrip())
+    return None
 
 
 def _patience_lost(spec: SearchSpec, trials: Iterable[TrialSummary]) -> Ending | None:
     """Return the end of a search whose trials, by number, brought no gain for too long; None if it goes on."""
-    best, row, noise = None, 0, spec.noise
-    fit = {trial.number for trial in eligible(trials, spec.constraints)}
+    best, row, noise, by = None, 0, spec.noise, spec.aim.chosen_by or _ACCURACY
+    fit = {trial.number for trial in eligible(trials, spec.aim)}
     for trial in _first_ended(trials):
-        value = trial.value if trial.number in fit else None
-        if value is not None and (best is None or value > best + noise + _ROUNDING):
-            best, row = value, 0
+        good = by.goodness(trial) if trial.number in fit else None
+        if good is not None and (best is None or good > best + noise + _ROUNDING):
+            best, row = good, 0
         elif best is not None and trial.status != "failed" and trial.number >= spec.stop.since:
             row += 1
         if row == spec.stop.patience:
-            gain = f"did not move the best by more than {noise:.2f} points"
+            gain = f"did not move the best by more than {noise:.2f} {by.difference}"
             return Ending(reason="patience", why=f"{row} trials in a row, up to trial {trial.number}, {gain}")
     return None
 

@@ -7,7 +7,7 @@ records alone decide which re-evaluations run next.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import FiniteFloat
@@ -15,8 +15,9 @@ from pydantic import FiniteFloat
 from checked_input.bounds import ROUNDS, SEED
 from checked_input.schema import Strict
 from search_spaces.schema import Dimension
-from tausearch.runs.constraints import best_trial, eligible
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, reevaluation_name, trial_name
+from tausearch.runs.objectives.aim import best_trial, eligible
+from tausearch.runs.objectives.objective import Objective
 from tausearch.runs.racing import Race, Verdict, lead, race, verdict
 from tausearch.runs.record import Record
 from tausearch.runs.spec import Reevaluate, Role, RunSpec, SearchSpec
@@ -108,8 +109,9 @@ class Reevaluation:
 
     Attributes:
         spec: The re-evaluations as a run.
-        race: The race of the candidates.
-        verdict: The winner; None before the race is over, or if no candidate is left.
+        race: The race of the candidates, by the score of the search's aim: more is better.
+        verdict: The winner; None before the race is over, or if no candidate is left. Its mean is of the metric by
+            which the search chooses, in its unit.
         runs: All re-evaluations that have started, those of former candidates included.
     """
 
@@ -125,13 +127,35 @@ class Reevaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch status NAME --json` prints."""
-        values = {each: list(self.race.values.get(each, ())) for each in self.race.candidates}
+        values = {each: self.values(each) for each in self.race.candidates}
         return {
             "over": self.race.over,
             "seeds": list(self.seeds),
             "verdict": None if self.verdict is None else asdict(self.verdict),
             "candidates": [{"trial": k, "state": self.state_of(k), "values": own} for k, own in values.items()],
         }
+
+    @property
+    def measure(self) -> Objective | None:
+        """The objective by which candidates compare; None for the final accuracy, or the score of the knee."""
+        return self.spec.search.aim.chosen_by
+
+    @property
+    def unit(self) -> str:
+        """The unit of the candidates' values."""
+        if self.spec.search.aim.by_knee:
+            return "(score of the knee)"
+        return "%" if self.measure is None else self.measure.unit
+
+    @property
+    def difference(self) -> str:
+        """The unit of their differences."""
+        return {"%": "points"}.get(self.unit, self.unit)
+
+    def values(self, candidate: int) -> list[float]:
+        """Return the values of a candidate, round by round, in the unit of the metric."""
+        found = self.race.values.get(candidate, ())
+        return list(found if self.measure is None else map(self.measure.signed, found))
 
     def runs_of(self, candidate: int) -> list[TrialSummary]:
         """Return the complete fresh runs of a candidate."""
@@ -157,18 +181,22 @@ def reevaluation_of(
 
     The candidates are the best complete trials so far that keep all constraints, and the start if it is such a trial.
     """
-    fit = eligible(trials, spec.search.constraints)
+    fit = eligible(trials, spec.search.aim)
     candidates = [trial.number for trial in fit[: spec.reevaluate.best]]
     start = start_trial(spec.search, fit) if spec.reevaluate.start else None
     if start is not None and start.number not in candidates:
         candidates.append(start.number)
+    score = spec.search.aim.score(fit)
     known = {
-        (spec.candidate(run.number), spec.round(run.number)): run.value if run.status == "complete" else None
+        (spec.candidate(run.number), spec.round(run.number)): score(run) if run.status == "complete" else None
         for run in runs
         if run.status not in ("running", "pending")
     }
-    state = race(candidates, spec.reevaluate.runs, known, spec.resolution)
-    return Reevaluation(spec, state, verdict(state, spec.resolution), tuple(runs))
+    state = race(candidates, spec.reevaluate.runs, known, spec.search.step)
+    found, by = verdict(state, spec.search.step), spec.search.aim.chosen_by
+    if found is not None and by is not None:
+        found = replace(found, mean=by.signed(found.mean))
+    return Reevaluation(spec, state, found, tuple(runs))
 
 
 def start_trial(search: SearchSpec, trials: Iterable[TrialSummary]) -> TrialSummary | None:
@@ -179,16 +207,16 @@ def start_trial(search: SearchSpec, trials: Iterable[TrialSummary]) -> TrialSumm
 
 
 class Gain(Strict):
-    """What a search gained over its start, points of validation accuracy.
+    """What a search gained over its start, in the metric by which it chooses: points of final accuracy by default.
 
     Attributes:
         start: Number of the start's trial.
         chosen: Number of the chosen trial.
-        points: Accuracy of the chosen trial less that of the start: over the fresh runs of both if `fresh`, else in
-            the search.
+        points: How much better the chosen trial is: over the fresh runs of both if `fresh`, else in the search.
         error: Standard error of the difference; None if a single run of each was compared.
         fresh: Whether both were re-evaluated.
         better: Whether the chosen trial is another one and its lead exceeds the error, or one image without an error.
+        unit: The unit of the difference.
     """
 
     start: int
@@ -197,11 +225,12 @@ class Gain(Strict):
     error: FiniteFloat | None
     fresh: bool
     better: bool
+    unit: str = "points"
 
     def __str__(self) -> str:
         if self.chosen == self.start:
             return "no better than the start, which is chosen"
-        points = f"{self.points:+.2f}{'' if self.error is None else f' ± {self.error:.2f}'} points"
+        points = f"{self.points:+.2f}{'' if self.error is None else f' ± {self.error:.2f}'} {self.unit}".rstrip()
         over = f"{points} over the start's fresh runs" if self.fresh else points
         return over if self.better else f"{over}: no better than the start"
 
@@ -209,18 +238,32 @@ class Gain(Strict):
 def gain_of(
     search: SearchSpec, trials: Iterable[TrialSummary], chosen: TrialSummary | None, found: Reevaluation | None
 ) -> Gain | None:
-    """Return what a search gained over its start; None if nothing is chosen or the start has no value."""
-    start = start_trial(search, trials)
-    if chosen is None or start is None:
+    """Return what a search gained over its start; None if nothing is chosen or the start has no value.
+
+    The score of a knee depends on the front and has no unit, so a search that chooses the knee has no gain.
+    """
+    start, aim, noise = start_trial(search, trials), search.aim, search.step
+    if chosen is None or start is None or aim.by_knee:
         return None
-    noise, race = search.resolution, None if found is None or found.verdict is None else found.race
+    race, score = None if found is None or found.verdict is None else found.race, aim.score(())
     if race is not None and {start.number, chosen.number} <= set(race.values):
         points, error = lead(race, chosen.number, start.number, noise)
     else:
-        points, error, race = (chosen.value or 0.0) - (start.value or 0.0), None, None
+        before, after = score(start), score(chosen)
+        if before is None or after is None:
+            return None
+        points, error, race = after - before, None, None
     better = chosen.number != start.number and points > (noise if error is None else error) + _ROUNDING
-    fresh = race is not None
-    return Gain(start=start.number, chosen=chosen.number, points=points, error=error, fresh=fresh, better=better)
+    unit = "points" if aim.chosen_by is None else aim.chosen_by.difference
+    return Gain(
+        start=start.number,
+        chosen=chosen.number,
+        points=points,
+        error=error,
+        fresh=race is not None,
+        better=better,
+        unit=unit,
+    )
 
 
 def read_reevaluation(

@@ -19,6 +19,8 @@ from search_spaces import Scalar
 from search_spaces.schema import Dimension
 from tausearch.runs.constraints import Constraint
 from tausearch.runs.directories import RunDirectory
+from tausearch.runs.objectives.aim import Aim
+from tausearch.runs.objectives.objective import KNEE, Objective
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol
 from tausearch.runs.storage import DEFAULT_CACHE_SIZE, Storage, replace_text
 from trainables.config import Purpose, TrialConfig
@@ -296,6 +298,8 @@ class SearchSpec(RunSpec):
         start: The point to try first.
         warm_start: The points to try next, before the algorithm proposes any.
         constraints: Bounds that a configuration must keep to be chosen.
+        objectives: The metrics that it aims at; empty for the final accuracy alone.
+        prefer: With several objectives, the metric of the one by which a point of the front is chosen, or "knee".
         reevaluate: None if the search does not re-evaluate.
         stop: The rule that may end it before all trials were run.
     """
@@ -311,6 +315,8 @@ class SearchSpec(RunSpec):
     start: dict[str, Scalar] = {}
     warm_start: tuple[KnownPoint, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    objectives: tuple[Objective, ...] = ()
+    prefer: str = KNEE
     reevaluate: Reevaluate | None = None
     stop: StopRule = StopRule()
 
@@ -333,13 +339,26 @@ class SearchSpec(RunSpec):
 
     @property
     def removability(self) -> bool:
-        """Whether its trials measure what each task loses without its vector: if a bound asks for it."""
-        return any(each.metric in self.metrics.removability for each in self.constraints)
+        """Whether its trials measure what each task loses without its vector: a bound or an objective asks for it."""
+        asked = [each.metric for each in self.constraints] + [each.metric for each in self.objectives]
+        return any(metric in self.metrics.removability for metric in asked)
+
+    @property
+    def aim(self) -> Aim:
+        """What it aims at, by which its trials compare."""
+        return Aim(self.constraints, self.objectives, self.prefer)
+
+    @property
+    def step(self) -> float:
+        """The smallest step of the value by which a trial is chosen: one image for the final accuracy, else 0."""
+        chosen_by = self.aim.chosen_by
+        accuracy = not self.objectives or (chosen_by is not None and chosen_by.metric == self.metrics.final_accuracy)
+        return self.resolution if accuracy else 0.0
 
     @property
     def noise(self) -> float:
-        """The gain, points, that a value must exceed to count: one image, or the error of the best when extended."""
-        return self.resolution if self.stop.least_gain is None else self.stop.least_gain
+        """The gain that a value must exceed to count: its smallest step, or the error of the best when extended."""
+        return self.step if self.stop.least_gain is None else self.stop.least_gain
 
     def seed_of(self, number: int) -> int:
         """Return the seed of the search, which all trials have."""

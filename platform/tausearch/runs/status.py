@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import fmean
 from typing import Any, Literal
 
-from tausearch.runs.constraints import best_trial, why_nothing_chosen
+from tausearch.runs.constraints import why_nothing_chosen
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import Ending, ending_of, planned_trials
 from tausearch.runs.guards import is_driven
-from tausearch.runs.insight import pareto_front, rank_correlations
+from tausearch.runs.insight import rank_correlations
+from tausearch.runs.objectives.aim import best_trial
 from tausearch.runs.record import Record
 from tausearch.runs.reevaluations import Gain, Reevaluation, gain_of, read_reevaluation
 from tausearch.runs.results import Score
@@ -53,7 +55,12 @@ class RunStatus:
     def accuracy(self) -> float | None:
         """Final accuracy of the chosen trial, percent; the mean over its fresh runs once it is re-evaluated."""
         verdict = None if self.reevaluation is None else self.reevaluation.verdict
-        return verdict.mean if verdict is not None else None if self.best is None else self.best.value
+        if self.reevaluation is None or verdict is None:
+            return None if self.best is None else self.best.value
+        if self.reevaluation.measure is None and not self.reevaluation.spec.search.aim.by_knee:
+            return verdict.mean
+        values = [run.value for run in self.reevaluation.runs_of(verdict.chosen) if run.value is not None]
+        return fmean(values) if values else None
 
     @cached_property
     def gain(self) -> Gain | None:
@@ -75,8 +82,8 @@ class RunStatus:
 
     @property
     def front(self) -> list[TrialSummary]:
-        """See `insight.pareto_front`; empty for a final run."""
-        return pareto_front(self.trials) if self.spec.purpose == "search" else []
+        """See `Aim.front`; empty for a final run."""
+        return self.spec.aim.front(self.trials) if self.spec.purpose == "search" else []
 
     @property
     def ended(self) -> int:
@@ -101,8 +108,21 @@ class RunStatus:
             **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),
             **({"score": vars(self.score)} if self.score is not None else {}),
             **({"constraints": [str(each) for each in constraints]} if constraints else {}),
+            **self._aims_as_dict(),
             **self.spec.tasks_as_dict(),
             **({"note": self.note} if self.note else {}),
+        }
+
+    def _aims_as_dict(self) -> dict[str, Any]:
+        """Return the plain form of the objectives and of the values of the chosen trial in them."""
+        if self.spec.purpose == "final" or not self.spec.objectives:
+            return {}
+        aim, best = self.spec.aim, self.best
+        return {
+            "objectives": {each.metric: each.direction for each in aim.objectives},
+            "chosen_by": aim.metric,
+            "values": None if best is None else aim.measured(best),
+            "front": [{"trial": trial.number, **aim.measured(trial)} for trial in self.front],
         }
 
 
@@ -135,7 +155,7 @@ def chosen_trial(
 ) -> TrialSummary | None:
     """Return the trial that the re-evaluation chose; before it is over, the best trial that keeps all constraints."""
     if reevaluation is None or reevaluation.verdict is None:
-        return best_trial(trials, spec.constraints)
+        return best_trial(trials, spec.aim)
     return next(trial for trial in trials if trial.number == reevaluation.verdict.chosen)
 
 

@@ -7,8 +7,10 @@ from .options import (
     USUAL_REEVALUATION,
     constraints_named,
     different_numbers,
+    objectives_named,
     one_of,
     requested_reevaluation,
+    require_alone,
     require_scheduler,
     usual_reevaluation,
 )
@@ -20,7 +22,7 @@ from .recorded.trials import RecordedTrials
 from .schedulers import FIRST_STOP, pruner_named
 from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Searcher, points_ahead
 from .spaces import defaults, require_runs, space_of
-from .study import SearchStudy, require_sampler, study_of
+from .study import SearchStudy, directions_of, require_sampler, study_of
 from .study_mirror import StudyMirror
 from .warm_start import known_points, warm_start_lines
 
@@ -39,6 +41,9 @@ __all__ = [
     "RecordedTrials",
     "Replay",
     "SearchStudy",
+    "objectives_named",
+    "require_alone",
+    "directions_of",
     "Selection",
     "StudyMirror",
     "TABLES",

@@ -19,6 +19,7 @@ from checked_input.yaml_text import yaml_of
 from search_spaces import Scalar
 from search_spaces.values import ScalarField
 from tausearch.runs import (
+    Aim,
     AnySpec,
     Constraint,
     Ending,
@@ -52,6 +53,7 @@ class Reevaluated(Strict):
         ahead: Mean difference between winner and second in points, over the rounds that both have run.
         ahead_error: Standard error of the difference; None for a single run.
         measured: Constraint to the mean of its metric over the chosen trial's fresh runs, as in `Selection`.
+        objectives: Objective to the mean of its metric over the chosen trial's fresh runs; empty for accuracy alone.
     """
 
     value: FiniteFloat
@@ -62,17 +64,21 @@ class Reevaluated(Strict):
     ahead: FiniteFloat | None
     ahead_error: FiniteFloat | None
     measured: dict[str, FiniteFloat] = {}
+    objectives: dict[str, FiniteFloat] = {}
 
 
 class Selection(Strict):
     """How the configuration was chosen.
 
     Attributes:
-        value: The metric of the trial in the search, percent; a re-evaluation takes its candidates by it.
+        metric: What the trial was chosen by: a metric, or "knee" for the knee of the front of several objectives.
+        value: The metric of the trial in the search, percent for accuracies; a re-evaluation takes its candidates by
+            it. The score of a knee is 0 for the best of the front in every objective, and less for every other point.
         trials: Number of trials that competed, that is, finished the last task.
         trial: Number of the chosen trial.
         search: Name of the search.
         measured: Constraint to the value of its metric in the chosen trial, the worst over its tasks.
+        objectives: Objective to its value in the chosen trial; empty for the final accuracy alone.
         reevaluation: None if the highest value was chosen.
         gain: What the chosen trial is more accurate than the start; None if the start did not finish.
         ended: Why the trials of the search ended, or what stopped its driver; None while it goes on.
@@ -85,9 +91,15 @@ class Selection(Strict):
     search: str
     constraints: tuple[Constraint, ...] = ()
     measured: dict[str, FiniteFloat] = {}
+    objectives: dict[str, FiniteFloat] = {}
     reevaluation: Reevaluated | None = None
     gain: Gain | None = None
     ended: Ending | None = None
+
+    @property
+    def value_words(self) -> str:
+        """What the trial was chosen by, in words, such as `val/final_accuracy 93.20 %`."""
+        return f"{self.metric} {self.value:.2f}{' %' if 'accuracy' in self.metric else ''}"
 
     @model_validator(mode="before")
     @classmethod
@@ -119,7 +131,7 @@ class BestFile(Strict):
 
     def __repr__(self) -> str:
         found, values = self.selection, ", ".join(f"{k}={_short(v)}" for k, v in self.hyperparameters.items())
-        how = "" if found is None else f"; trial {found.trial} of {found.search}, {found.metric} {found.value:.2f} %"
+        how = "" if found is None else f"; trial {found.trial} of {found.search}, {found.value_words}"
         return f"<BestFile {self.method} on {self.benchmark}: {values}{how}>"
 
     def save(self, path: Path) -> None:
@@ -139,8 +151,19 @@ def choose(
     reevaluation: Reevaluation | None = None,
     ended: Ending | None = None,
     gain: Gain | None = None,
+    value: float | None = None,
 ) -> BestFile:
-    """Return the best file of a search with a chosen trial; it has all hyperparameters, defaults included."""
+    """Return the best file of a search with a chosen trial; it has all hyperparameters, defaults included.
+
+    Args:
+        spec: The search.
+        best: The chosen trial.
+        competitors: Number of trials that finished the last task.
+        reevaluation: The fresh runs of the best trials.
+        ended: Why the search ended.
+        gain: What it gained over its start.
+        value: What the trial was chosen by; by default its final accuracy.
+    """
     assert best.value is not None
     reevaluated = None
     if reevaluation is not None and (verdict := reevaluation.verdict) is not None:
@@ -153,15 +176,17 @@ def choose(
             ahead=verdict.ahead,
             ahead_error=verdict.ahead_error,
             measured=_measured(spec.constraints, reevaluation.runs_of(verdict.chosen)),
+            objectives=_aimed(spec.aim, reevaluation.runs_of(verdict.chosen)),
         )
     selection = Selection(
-        metric=spec.metrics.final_accuracy,
-        value=best.value,
+        metric=spec.aim.metric,
+        value=best.value if value is None else value,
         trials=competitors,
         trial=best.number,
         search=spec.name,
         constraints=spec.constraints,
         measured=_measured(spec.constraints, [best]),
+        objectives=_aimed(spec.aim, [best]),
         reevaluation=reevaluated,
         gain=gain,
         ended=ended,
@@ -176,6 +201,13 @@ def _measured(constraints: Iterable[Constraint], trials: Sequence[TrialSummary])
         text: [value for value in values if value is not None and isfinite(value)] for text, values in found.items()
     }
     return {text: fmean(values) for text, values in known.items() if values and len(values) == len(trials)}
+
+
+def _aimed(aim: Aim, trials: Sequence[TrialSummary]) -> dict[str, float]:
+    """Return the mean over trials of each objective that all of them have."""
+    found = [aim.measured(trial) for trial in trials]
+    shared = [each.metric for each in aim.objectives if found and all(each.metric in values for values in found)]
+    return {metric: fmean(values[metric] for values in found) for metric in shared}
 
 
 def start_of(spec: AnySpec) -> BestFile:
@@ -255,7 +287,15 @@ def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError]
     The record is written first, so a kill may leave the file of an earlier choice.
     """
     assert found.best is not None and isinstance(found.spec, SearchSpec)
-    made = choose(found.spec, found.best, found.counts["complete"], found.reevaluation, found.ending, found.gain)
+    made = choose(
+        found.spec,
+        found.best,
+        found.counts["complete"],
+        found.reevaluation,
+        found.ending,
+        found.gain,
+        found.spec.aim.value_of(found.best, found.trials),
+    )
     file = storage.run(found.spec.name).best_file
     if file.exists():
         try:

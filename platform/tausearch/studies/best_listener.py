@@ -17,6 +17,7 @@ from tausearch.runs import (
     gain_of,
     read_reevaluation,
     reevaluation_of,
+    trial_name,
 )
 from tausearch.studies.best_file import BestFile, choose
 
@@ -58,6 +59,7 @@ class BestListener:
         self.reevaluations = reevaluations
         self.told = told
         self._choice: tuple[int, Verdict | None] | None = None
+        self._front: list[int] = []  # numbers of its trials, of several objectives
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Choose again if the trial has ended; write the best file if the choice has changed."""
@@ -70,10 +72,12 @@ class BestListener:
         if chosen is None:
             return
         choice = chosen.number, None if reevaluation is None else reevaluation.verdict
-        if choice != self._choice:
+        front = [each.number for each in self.spec.aim.front(trials)] if len(self.spec.objectives) > 1 else []
+        if (choice, front) != (self._choice, self._front):
             _write(self.spec, self.directory, trials, reevaluation)
-            self._choice = choice
-            self.told(chosen, choice[1])
+            new, self._choice, self._front = choice != self._choice, choice, front
+            if new:
+                self.told(chosen, choice[1])
 
 
 def _write(
@@ -82,11 +86,25 @@ def _write(
     trials: list[TrialSummary],
     reevaluation: Reevaluation | None,
 ) -> BestFile | None:
+    """Write the best file, and the files of the front of several objectives."""
     chosen = chosen_trial(spec, trials, reevaluation)
     if chosen is None:
         return None
     competitors = sum(trial.status == "complete" for trial in trials)
     ending, gain = ending_of(spec, directory, trials), gain_of(spec, trials, chosen, reevaluation)
-    best = choose(spec, chosen, competitors, reevaluation, ending, gain)
+    value = spec.aim.value_of(chosen, trials)
+    best = choose(spec, chosen, competitors, reevaluation, ending, gain, value)
     best.save(directory.best_file)
+    if len(spec.objectives) > 1:
+        _write_front(spec, directory, trials, competitors)
     return best
+
+
+def _write_front(spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary], competitors: int) -> None:
+    """Write a best file for every point of the front, and remove those of points that have left it."""
+    directory.front.mkdir(exist_ok=True)
+    front = {directory.front / f"{trial_name(trial.number)}.yaml": trial for trial in spec.aim.front(trials)}
+    for file, trial in front.items():
+        choose(spec, trial, competitors, value=spec.aim.value_of(trial, trials)).save(file)
+    for file in set(directory.front.glob("*.yaml")) - set(front):
+        file.unlink(missing_ok=True)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, TypeVar
 from checked_input.bounds import MOST_SEEDS
 from checked_input.text_files import shown
 from search_spaces import Scalar
-from tausearch.runs import SCHEDULERS, Constraint, Reevaluate, row_metrics
+from tausearch.runs import (
+    SCHEDULERS,
+    Constraint,
+    Objective,
+    Reevaluate,
+    objectives_of,
+    preferred,
+    row_metrics,
+)
 from tausearch.studies.algorithms import algorithm_named
 from tausearch.studies.schedulers import FIRST_STOP, pruner_named
 from trainables.errors import InputError
@@ -94,10 +102,7 @@ def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_g
     Raises:
         InputError: If a text such as `forgetting <= 5` is wrong or given twice, or no trial has its metric.
     """
-    extra = [metric.name for metric in entry.metrics] + [PEAK_GPU_BYTES] * on_gpu
-    metrics = row_metrics(tasks, VALIDATION, [*extra, *VALIDATION.removability])
-    if entry.capabilities.joint:
-        metrics.remove(VALIDATION.average_incremental_accuracy)
+    metrics = _metrics(entry, tasks, on_gpu)
     found = [Constraint.parse(text, metrics) for text in texts]
     for number, each in enumerate(found):
         if each.metric in VALIDATION.removability and (fault := entry.removability_fault(tasks)):
@@ -105,3 +110,40 @@ def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_g
         if any((each.metric, each.relation) == (other.metric, other.relation) for other in found[:number]):
             raise InputError(f"--constraint {texts[number]}: {each.metric} has a bound on this side already")
     return tuple(found)
+
+
+def objectives_named(
+    texts: Sequence[str], prefer: str | None, entry: MethodEntry, tasks: int, on_gpu: bool
+) -> tuple[tuple[Objective, ...], str]:
+    """Return the objectives of a search with a method, and the rule that chooses a point of their front.
+
+    Raises:
+        InputError: If a metric is unknown, given twice or not measured by the trials, or the rule does not fit.
+    """
+    found = objectives_of(texts, _metrics(entry, tasks, on_gpu))
+    for each in found:
+        if each.metric in VALIDATION.removability and (fault := entry.removability_fault(tasks)):
+            raise InputError(f"--objective {each.name}: {fault}")
+    return found, preferred(prefer, found)
+
+
+def require_alone(objectives: Sequence[Objective], scheduler: str, patience: int | None, target: float | None) -> None:
+    """Check the objectives of a search with its rules for stopping.
+
+    Raises:
+        InputError: If a scheduler, which compares accuracies, or the end of the search cannot go with them.
+    """
+    if objectives and scheduler != "none":
+        raise InputError(f"--scheduler {scheduler}: stops trials by accuracy; allowed with --objective: none")
+    if len(objectives) > 1 and (patience is not None or target is not None):
+        option = "--target" if patience is None else "--patience"
+        raise InputError(f"{option}: goes with one objective, as a front has no single best")
+
+
+def _metrics(entry: MethodEntry, tasks: int, on_gpu: bool) -> list[str]:
+    """Return the names of all metrics that trials of a method can report."""
+    extra = [metric.name for metric in entry.metrics] + [PEAK_GPU_BYTES] * on_gpu
+    metrics = row_metrics(tasks, VALIDATION, [*extra, *VALIDATION.removability])
+    if entry.capabilities.joint:
+        metrics.remove(VALIDATION.average_incremental_accuracy)
+    return metrics

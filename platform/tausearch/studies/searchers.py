@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from search_spaces import Scalar
@@ -107,11 +108,12 @@ class ReevaluationSearcher:
     Args:
         spec: The re-evaluations.
         trials: The trials of the search, all of which have ended.
-        runs: The re-evaluations so far, when a search is continued.
+        runs: The driver's table of all re-evaluations, with those of earlier drivers.
     """
 
-    def __init__(self, spec: ReevaluationSpec, trials: Iterable[TrialSummary], runs: Iterable[TrialSummary]) -> None:
+    def __init__(self, spec: ReevaluationSpec, trials: Iterable[TrialSummary], runs: TrialTable) -> None:
         self.spec = spec
+        self.table = runs
         self.trials = {trial.number: trial for trial in trials}
         self.runs = {run.number: run for run in runs}  # the race wants the unfinished ones again
         self.given: set[int] = set()
@@ -132,8 +134,11 @@ class ReevaluationSearcher:
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
         """Note the end of a re-evaluation; see `Searcher`."""
-        seed, hyperparameters = self.spec.seed_of(number), self.trials[self.spec.candidate(number)].hyperparameters
-        self.runs[number] = TrialSummary(number, seed, status, hyperparameters, value=value)
+        known = self.table.get(number)  # with its rows, by which objectives compare
+        if known is None:
+            hyperparameters = self.trials[self.spec.candidate(number)].hyperparameters
+            known = TrialSummary(number, self.spec.seed_of(number), status, hyperparameters)
+        self.runs[number] = replace(known, status=status, value=value)
 
 
 def points_ahead(spec: SearchSpec) -> list[dict[str, Scalar]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -53,7 +54,7 @@ class SearchStudy:
         self.rebuilt = RebuiltSampler(sampler) if self.algorithm.keeps_state else None
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
         self.optuna = optuna.create_study(
-            direction="maximize",
+            directions=directions_of(spec),
             sampler=self.rebuilt or sampler,
             pruner=pruner_named(spec.scheduler, spec.pruner_options),
             study_name=spec.name,
@@ -102,6 +103,8 @@ class SearchStudy:
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Note an accuracy after a task; returns whether the trial should stop. A repeated report returns the same."""
+        if self.spec.objectives:
+            return False  # no scheduler goes with them, and Optuna takes no reports for several
         if (number, step) not in self._reported:
             self._reported.add((number, step))
             self.running[number].report(value, step)
@@ -123,13 +126,22 @@ class SearchStudy:
         trial = self.running.pop(number)
         for name, excess in self._excesses(known).items():
             trial.set_constraint(name, excess)
-        if status == "complete":
-            assert value is not None and math.isfinite(value)
-            self.optuna.tell(trial, value)
-        elif status == "diverged" and self.algorithm.needs_whole_trials:
-            self.optuna.tell(trial, WORST)
+        values = self._values(status, value, known)
+        if values is not None:
+            self.optuna.tell(trial, values)
         else:
-            self.optuna.tell(trial, state=_STATES[status])
+            self.optuna.tell(trial, state=_told_state(status))
+
+    def _values(self, status: Status, value: float | None, known: TrialSummary | None) -> list[float] | None:
+        """Return the values of a trial in all objectives; None if the study gets none."""
+        if status == "complete" and not self.spec.objectives:
+            assert value is not None and math.isfinite(value)
+            return [value]
+        if status == "complete" and known is not None:
+            return values_of(self.spec, known)
+        if status == "diverged" and self.algorithm.needs_whole_trials and not self.spec.objectives:
+            return [WORST]
+        return None
 
     def replay(self, trial: TrialSummary) -> None:
         """Add a trial of the record; an unfinished one stays running."""
@@ -146,12 +158,13 @@ class SearchStudy:
 
     def as_optuna(self, trial: TrialSummary) -> FrozenTrial:
         """Return Optuna's form of a trial that ended."""
+        values = values_of(self.spec, trial)
         return optuna.trial.create_trial(
-            state=_STATES[trial.status],
-            value=trial.value if trial.status == "complete" else None,
+            state=_told_state(trial.status) if values is None else TrialState.COMPLETE,
+            values=values,
             params=self.point(trial),
             distributions=self.space,
-            intermediate_values=self.reports(trial),
+            intermediate_values={} if self.spec.objectives else self.reports(trial),
             constraints=self._excesses(trial),
         )
 
@@ -171,6 +184,25 @@ class SearchStudy:
         return {name: trial.hyperparameters[name] for name in self.space}
 
 
+def directions_of(spec: SearchSpec) -> list[str]:
+    """Return the directions of a search's objectives, as Optuna names them."""
+    return [each.direction for each in spec.objectives] or ["maximize"]
+
+
+def values_of(spec: SearchSpec, trial: TrialSummary) -> list[float] | None:
+    """Return the values of a trial in the objectives of its search; None unless it is complete and has all."""
+    if trial.status != "complete":
+        return None
+    values = [each.value(trial) for each in spec.objectives] if spec.objectives else [trial.value]
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return known if len(known) == len(values) else None
+
+
+def _told_state(status: Status) -> TrialState:
+    """Return Optuna's state of a trial without values; one that lacks a metric of an objective has failed for it."""
+    return TrialState.FAIL if status == "complete" else _STATES[status]
+
+
 def _distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution:
     if not isinstance(dimension, Range):
         return optuna.distributions.CategoricalDistribution(dimension.choices)
@@ -179,12 +211,14 @@ def _distribution(dimension: Dimension) -> optuna.distributions.BaseDistribution
     return optuna.distributions.FloatDistribution(dimension.low, dimension.high, log=dimension.log)
 
 
-def study_of(spec: SearchSpec, trials: Sequence[TrialSummary]) -> optuna.Study:
+def study_of(spec: SearchSpec, trials: Sequence[TrialSummary], *, accuracy_alone: bool = False) -> optuna.Study:
     """Return Optuna's study of trials that have ended, for plots and importances; it samples and stops nothing more.
 
     So it needs neither sampler nor pruner of the search, which may be code of the user.
     """
-    plain = {"algorithm": "random", "sampler_options": {}, "scheduler": "none", "pruner_options": {}}
+    plain: dict[str, Any] = {"algorithm": "random", "sampler_options": {}, "scheduler": "none", "pruner_options": {}}
+    if accuracy_alone:
+        plain["objectives"] = ()
     return SearchStudy(spec.model_copy(update=plain), trials).optuna
 
 
@@ -197,8 +231,15 @@ def require_sampler(spec: SearchSpec) -> None:
     if spec.algorithm == "grid" and spec.sampler_options:
         raise InputError("--sampler-option: a grid has no sampler")
     study = SearchStudy(spec)
-    if study.rebuilt is not None or spec.scheduler not in SCHEDULERS or spec.sampler_options:
+    tried = study.rebuilt is not None or spec.scheduler not in SCHEDULERS
+    if tried or spec.sampler_options or spec.objectives:
         for number, value in enumerate((60.0, 50.0)):
             study.ask(number)
             study.report(number, 1, value)
-            study.tell(number, "complete", value)
+            study.tell(number, "complete", value, _tried(spec, number, value))
+
+
+def _tried(spec: SearchSpec, number: int, value: float) -> TrialSummary:
+    """Return a finished trial with one value in every metric that a search aims at."""
+    row = {"task": 1.0, spec.metrics.average_accuracy: value, **{each.metric: value for each in spec.objectives}}
+    return TrialSummary(number, spec.seed, "complete", dict(spec.start), [row], value)

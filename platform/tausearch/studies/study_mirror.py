@@ -27,6 +27,7 @@ class StudyMirror:
         file: Path of the study file.
         name: The name of the study in the file.
         as_optuna: Converts an ended trial to Optuna's form.
+        directions: "maximize" or "minimize" for each of a trial's values.
         history: The trials so far, when a search is continued.
     """
 
@@ -36,11 +37,13 @@ class StudyMirror:
         name: str,
         as_optuna: Callable[[TrialSummary], FrozenTrial],
         history: Sequence[TrialSummary] = (),
+        directions: Sequence[str] = ("maximize",),
     ) -> None:
         self.file = file
         self.name = name
         self.as_optuna = as_optuna
         self.history = history
+        self.directions = list(directions)
         self._study: optuna.Study | None = None
         self._failed = False
 
@@ -67,7 +70,7 @@ class StudyMirror:
         self.file.unlink(missing_ok=True)
         Path(f"{self.file}.lock").unlink(missing_ok=True)  # left by a killed driver; only one driver runs at a time
         storage = JournalStorage(JournalFileBackend(str(self.file)))
-        study = optuna.create_study(study_name=self.name, direction="maximize", storage=storage)
+        study = optuna.create_study(study_name=self.name, directions=self.directions, storage=storage)
         for trial in self.history:
             if trial.status != "running":
                 self._add(study, trial)

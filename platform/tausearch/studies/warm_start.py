@@ -100,7 +100,7 @@ def _of_search(name: str, method: str, storage: Storage) -> list[Configuration]:
     if spec.purpose != "search":
         raise InputError(f"is a final run; allowed: {PAPER}, names of searches, best files (.yaml)")
     trials = Record(directory.record).trials()
-    best = eligible(trials, spec.constraints)[:BEST_OF_A_RUN]
+    best = eligible(trials, spec.aim)[:BEST_OF_A_RUN]
     if not best:
         raise InputError(why_nothing_chosen(trials, spec.constraints))
     return [Configuration(f"{name}, trial {each.number} on {spec.benchmark}", each.hyperparameters) for each in best]

@@ -280,5 +280,6 @@ def _search_tags(spec: RunSpec) -> dict[str, str]:
     if not isinstance(spec, SearchSpec):
         return {}
     warm_start = "; ".join(known.origin for known in spec.warm_start)
-    tags = {"warm_start": warm_start, "constraints": "; ".join(map(str, spec.constraints))}
+    aims = str(spec.aim) if spec.objectives else ""
+    tags = {"warm_start": warm_start, "constraints": "; ".join(map(str, spec.constraints)), "objectives": aims}
     return {name: text for name, text in tags.items() if text}

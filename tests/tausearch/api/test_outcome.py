@@ -74,9 +74,9 @@ def test_without_a_choice_there_is_no_best_file(
     assert (nothing.chosen, nothing.metrics, nothing.files) == (None, {}, (directory.spec_file,))
 
 
-def test_a_choice_without_reevaluation_has_no_metrics_of_one(spec: SearchSpec) -> None:
+def test_a_choice_without_reevaluation_has_no_metrics_of_one() -> None:
     selection = Selection.model_construct(trial=0, reevaluation=None)
-    assert outcome._reevaluated(spec, selection) == {}
+    assert outcome._reevaluated(selection) == {}
 
 
 @pytest.mark.parametrize("figures", [[Path("a.png")], OSError("no space")])

@@ -26,6 +26,7 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     TrialSummary,
+    objectives_of,
     race,
     ranked,
     read_status,
@@ -36,6 +37,7 @@ from tausearch.studies import best_of_run, load_best
 from tests.support.runs.trials import search_spec
 from tests.tausearch.execution.reevaluated import Outcome, drive, noisy, reevaluated_search
 from trainables.errors import InputError
+from trainables.metrics import VALIDATION
 
 pytestmark = pytest.mark.usefixtures("no_insight")
 
@@ -153,6 +155,18 @@ def test_who_cannot_win_any_more_is_spared_and_the_status_says_so(
     out = capsys.readouterr().out
     assert "start         95.00 % (trial 0), chosen 95.00 %, re-evaluated 95.00 ± 0.00 %" in out
     assert "eliminated after" in out and "points ahead of trial" in out
+
+
+def test_a_front_is_re_evaluated_by_the_score_of_its_knee(tmp_path: Path) -> None:
+    names = ["final_accuracy", "forgetting"]
+    objectives = objectives_of(names, [VALIDATION.final_accuracy, VALIDATION.forgetting])
+    _, _, directory = searched(tmp_path, objectives=objectives, trials=3)
+    found = read_status(directory)
+    assert found.state == "finished" and found.reevaluation is not None and found.reevaluation.verdict is not None
+    assert [len(found.reevaluation.values(candidate)) for candidate in range(3)] == [2, 2, 2]
+    selection = load_best(directory.best_file).selection
+    assert selection is not None and selection.reevaluation is not None
+    assert selection.reevaluation.objectives[VALIDATION.final_accuracy] == pytest.approx(found.accuracy)
 
 
 def test_one_that_diverges_is_out_and_if_all_do_the_highest_value_is_chosen(tmp_path: Path) -> None:

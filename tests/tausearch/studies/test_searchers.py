@@ -19,6 +19,7 @@ from tausearch.runs import (
     ReevaluationSpec,
     Resources,
     SearchSpec,
+    TrialTable,
     chosen_trial,
     gain_of,
     reevaluation_of,
@@ -110,7 +111,7 @@ def test_re_evaluations_run_round_by_round_and_each_once(spec: SearchSpec) -> No
     again = ReevaluationSpec.of(with_(spec, reevaluate=Reevaluate(best=2, runs=2)))
     trials = [make_trial(number, value=value) for number, value in enumerate((80.0, 95.0, 90.0))]
     ended, killed = make_trial(again.number(2, 0), value=91.0), make_trial(again.number(1, 0), tasks=1)
-    source = ReevaluationSearcher(again, trials, [ended, killed])
+    source = ReevaluationSearcher(again, trials, TrialTable([ended, killed]))
     asked = [source.next() for _ in range(4)]
     assert [each and each[0] for each in asked] == [100, 101, 201, None]  # 200 has ended, 100 has not
     assert asked[2] is not None and asked[2][1] == trials[2].hyperparameters

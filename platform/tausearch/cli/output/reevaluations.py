@@ -9,7 +9,9 @@ from tausearch.runs import Reevaluation, Score
 def reevaluated_words(reevaluation: Reevaluation | None) -> str:
     """Return `, re-evaluated 92.60 ± 0.41 %`, with the standard error; empty before the verdict is known."""
     verdict = None if reevaluation is None else reevaluation.verdict
-    return "" if verdict is None else f", re-evaluated {_with_error(verdict.mean, verdict.error)} %"
+    if reevaluation is None or verdict is None:
+        return ""
+    return f", re-evaluated {_with_error(verdict.mean, verdict.error)} {reevaluation.unit}".rstrip()
 
 
 def standing_words(reevaluation: Reevaluation) -> str:
@@ -24,7 +26,8 @@ def standing_words(reevaluation: Reevaluation) -> str:
     if verdict.second is None:
         return f"trial {verdict.chosen}, the only candidate, {asked}"
     ahead = _with_error(verdict.ahead or 0.0, verdict.ahead_error, "+")
-    return f"trial {verdict.chosen}, of {asked}, {ahead} points ahead of trial {verdict.second} (± standard error)"
+    lead = f"{ahead} {reevaluation.difference} ahead of trial {verdict.second} (± standard error)"
+    return f"trial {verdict.chosen}, of {asked}, {lead}"
 
 
 def _with_error(value: float, error: float | None, sign: str = "") -> str:

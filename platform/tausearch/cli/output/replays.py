@@ -25,7 +25,7 @@ def show_replays(comparison: Comparison) -> None:
     tasks = counted(sum(trial.tasks_done for trial in recorded.trials), "task")
     out.print(
         f"{comparison.spec.name}: {trials}, {tasks}; best is trial {best.number},"
-        f" {percent(best.value)} %: {brief(dict(best.hyperparameters), list(comparison.spec.space))}",
+        f" {comparison.spec.aim.words(best)}: {brief(dict(best.hyperparameters), list(comparison.spec.space))}",
         soft_wrap=True,
     )
     if recorded.left_out:
@@ -46,7 +46,7 @@ def _table(comparison: Comparison) -> Table:
             outcome.algorithm,
             outcome.scheduler,
             outcome.accuracy,
-            None if outcome.accuracy is None else (best.value or 0.0) - outcome.accuracy.mean,
+            None if outcome.accuracy is None else comparison.recorded.regret(outcome.accuracy.mean),
             f"{outcome.found(best)} of {len(outcome.replays)}",
             f"{outcome.tasks.mean:.0f}",
             f"{statistics.fmean(each.stopped for each in outcome.replays):.1f}",
@@ -54,9 +54,10 @@ def _table(comparison: Comparison) -> Table:
         )
         for outcome in comparison.outcomes
     ]
+    chosen_by = comparison.spec.aim.metric if comparison.spec.objectives else "val accuracy"
     columns = [
         *words("algorithm", "scheduler"),
-        *numbers("chosen, val accuracy", format=score),
+        *numbers(f"chosen, {chosen_by}", format=score),
         *numbers("regret", format=percent),
         *numbers("finds the best", "tasks", "stopped"),
         *numbers("distance", format=percent),

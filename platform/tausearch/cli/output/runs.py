@@ -47,7 +47,6 @@ from tausearch.runs import (
     correlation_interval,
     gain_of,
     little_left,
-    pareto_front,
     rank_correlations,
     summarise_orders,
     why_nothing_chosen,
@@ -130,7 +129,9 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         lines.warn(_nothing_chosen(spec, result.trials))
     else:
         chosen = brief(dict(result.best.hyperparameters), list(spec.dimensions))
-        lines.say("best", f"{selection.value:.2f} % ({selection.metric}): {chosen}")
+        trial = next(each for each in result.trials if each.number == selection.trial)
+        value = spec.aim.words(trial) if spec.objectives else f"{selection.value:.2f} % ({selection.metric})"
+        lines.say("best", f"{value}: {chosen}")
         _show_gain(lines, spec, result.trials, result.reevaluation)
         forgetting = {trial.number: trial.forgetting for trial in result.trials}
         chosen_trials = [trial for trial in result.trials if trial.number == selection.trial]
@@ -269,6 +270,8 @@ def _show_settings(lines: _Lines, spec: AnySpec) -> None:
         lines.say("fixed" if spec.purpose == "search" else "trained with", brief(settings, list(settings)))
     if spec.purpose == "search" and spec.warm_start:
         lines.say("warm start", "; ".join(known.origin for known in spec.warm_start))
+    if spec.purpose == "search" and spec.objectives:
+        lines.say("aims at", spec.aim)
     if spec.purpose == "search" and spec.constraints:
         lines.say("constraint", "; ".join(map(str, spec.constraints)))
 
@@ -279,11 +282,11 @@ def _nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:
     return "No trial finished its last task, so there is no best configuration."
 
 
-def _show_front(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
+def _show_front(lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
     """Print the Pareto front of a search with at least two finished trials."""
     if sum(trial.status == "complete" for trial in trials) < 2:
         return
-    front = pareto_front(trials)
+    front = spec.aim.front(trials)
     lines.out.print(terminal_table(front_table(spec, front[:_LONGEST_FRONT], best)))
     if len(front) > _LONGEST_FRONT:
         lines.out.print(f"and {len(front) - _LONGEST_FRONT} less accurate ones; --json has all", style="dim")
@@ -297,14 +300,13 @@ def _show_gain(
     gain = gain_of(spec, trials, best, reevaluation)
     if best is not None and gain is not None:
         start = next(trial for trial in trials if trial.number == gain.start)
-        reevaluated = reevaluated_words(reevaluation)
-        chosen = f"chosen {percent(best.value)} %{reevaluated}"
-        lines.say("start", f"{percent(start.value)} % (trial {start.number}), {chosen}, {gain}")
+        chosen = f"chosen {spec.aim.words(best)}{reevaluated_words(reevaluation)}"
+        lines.say("start", f"{spec.aim.words(start)} (trial {start.number}), {chosen}, {gain}")
     if reevaluation is not None:
         lines.say("reevaluated", standing_words(reevaluation))
         if reevaluation.runs:
             lines.out.print(terminal_table(reevaluation_table(reevaluation)))
-    if best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
+    if not spec.objectives and best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
         how = "of them the one that forgets least, then the earliest"
         how = how if reevaluation is None else "fresh runs choose among the best"
         finished = sum(trial.value is not None for trial in trials)

@@ -72,17 +72,20 @@ class ProgressDisplay(LiveDisplay):
         if self.phase is not None:
             return self.phase
         if isinstance(self.spec, SearchSpec):
-            best = best_trial(self.trials, self.spec.constraints)
-            return f"best so far {'none' if best is None else f'{best.value:.2f} % (trial {best.number})'}"
+            best = best_trial(self.trials, self.spec.aim)
+            return f"best so far {'none' if best is None else f'{self.spec.aim.words(best)} (trial {best.number})'}"
         values = [trial.value for trial in self.trials if trial.value is not None]
         return f"mean so far {f'{statistics.fmean(values):.2f} %' if values else 'none'}"
 
     def _ended_line(self, trial: TrialSummary) -> str:
-        value = (
-            f"{trial.value:.2f} %" if trial.value is not None else (trial.error or self.spec.reached(trial.tasks_done))
-        )
+        value = self._words(trial) if trial.value is not None else (trial.error or self.spec.reached(trial.tasks_done))
         shown = brief(dict(trial.hyperparameters), list(self.spec.dimensions))
         return self._line(f"{self.spec.label(trial.number)} {trial.status}: {value}", shown)
+
+    def _words(self, trial: TrialSummary) -> str:
+        if isinstance(self.spec, SearchSpec) and trial.status == "complete":
+            return self.spec.aim.words(trial)
+        return f"{trial.value or 0.0:.2f} %"
 
     def standing_line(self) -> str:
         """Return the plain line that says which trials run."""

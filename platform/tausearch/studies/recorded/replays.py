@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from tausearch.runs import (
     best_trial,
     read_spec,
 )
-from tausearch.studies.options import different_numbers, one_of, scheduler_fault
+from tausearch.studies.options import different_numbers, one_of, require_alone, scheduler_fault
 from tausearch.studies.recorded.trials import RecordedTrials
 from tausearch.studies.searchers import points_ahead
 from tausearch.studies.study import SearchStudy
@@ -68,17 +68,25 @@ class Replay:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The replays of one algorithm and scheduler, one per seed."""
+    """The replays of one algorithm and scheduler, one per seed.
+
+    Attributes:
+        value: Returns what a trial is chosen by, such as its final accuracy; see `RecordedTrials.value`.
+    """
 
     algorithm: str
     scheduler: str
     replays: tuple[Replay, ...]
+    value: Callable[[TrialSummary], float | None] = lambda trial: trial.value
 
     @property
     def accuracy(self) -> Score | None:
-        """Final accuracy of the chosen trials, percent, over the seeds; None if a seed finished no trial."""
+        """Final accuracy of the chosen trials, percent, over the seeds; None if a seed finished no trial.
+
+        With other objectives it is what trials are chosen by.
+        """
         chosen = [each.chosen for each in self.replays]
-        values = [trial.value for trial in chosen if trial is not None and trial.value is not None]
+        values = [value for trial in chosen if trial is not None and (value := self.value(trial)) is not None]
         return Score.of(values) if len(values) == len(self.replays) else None
 
     @property
@@ -90,14 +98,14 @@ class Outcome:
         """Return the number of seeds that choose a trial."""
         return sum(each.chosen is not None and each.chosen.number == best.number for each in self.replays)
 
-    def as_dict(self, best: TrialSummary) -> dict[str, Any]:
+    def as_dict(self, recorded: RecordedTrials) -> dict[str, Any]:
         """Return the plain form of the outcome, with the regret to the best recorded trial."""
-        accuracy = self.accuracy
+        accuracy, best = self.accuracy, recorded.best
         return {
             "algorithm": self.algorithm,
             "scheduler": self.scheduler,
             "accuracy": None if accuracy is None else vars(accuracy),
-            "regret": None if accuracy is None else (best.value or 0.0) - accuracy.mean,
+            "regret": None if accuracy is None else recorded.regret(accuracy.mean),
             "found_best": self.found(best),
             "tasks": vars(self.tasks),
             "replays": [each.as_dict() for each in self.replays],
@@ -129,7 +137,7 @@ class Comparison:
                 "best": {"trial": best.number, "value": best.value, "hyperparameters": best.hyperparameters},
             },
             "trials": self.trials,
-            "outcomes": [outcome.as_dict(best) for outcome in self.outcomes],
+            "outcomes": [outcome.as_dict(self.recorded) for outcome in self.outcomes],
         }
 
 
@@ -159,11 +167,11 @@ def replays_of(
     spec = read_spec(directory)
     if spec.purpose == "final" or not spec.space:
         raise InputError(f"run {spec.name!r}: nothing was searched in it, so there is nothing to replay")
-    recorded = RecordedTrials(Record(directory.record).trials(), spec.space)
+    recorded = RecordedTrials(Record(directory.record).trials(), spec.space, spec.aim)
     finished, most = sum(trial.status == "complete" for trial in recorded.trials), len(recorded.trials)
     if finished < ENOUGH:
         raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
-    pairs = _pairs(algorithm, scheduler, spec.steps)
+    pairs = _pairs(algorithm, scheduler, spec)
     if trials is not None and not 1 <= trials <= most:
         raise InputError(f"--trials must be from 1 to {most}, the number of recorded trials, got {trials}")
     count = trials or math.ceil(most / 2)
@@ -172,17 +180,20 @@ def replays_of(
     for a, s in pairs:
         asked = spec.model_copy(update={"algorithm": a, "scheduler": s, "trials": count})
         replays = (replay(asked.model_copy(update={"seed": seed}), recorded) for seed in seeds)
-        outcomes.append(Outcome(a, s, tuple(replays)))
+        outcomes.append(Outcome(a, s, tuple(replays), recorded.value))
     return Comparison(spec, recorded, count, outcomes)
 
 
-def _pairs(algorithm: str | None, scheduler: str | None, steps: int) -> list[tuple[str, str]]:
+def _pairs(algorithm: str | None, scheduler: str | None, spec: SearchSpec) -> list[tuple[str, str]]:
     """Return the algorithms and schedulers to replay: the named ones, or all that work together."""
     algorithms = (
         [a for a in ALGORITHMS if a != "grid"] if algorithm is None else [one_of("algorithm", algorithm, ALGORITHMS)]
     )
     schedulers = SCHEDULERS if scheduler is None else [one_of("scheduler", scheduler, SCHEDULERS)]
-    faults = {(a, s): scheduler_fault(s, a, steps) for a in algorithms for s in schedulers}
+    if spec.objectives and scheduler is None:
+        schedulers = ["none"]  # others compare accuracies
+    require_alone(spec.objectives, scheduler or "none", None, None)
+    faults = {(a, s): scheduler_fault(s, a, spec.steps) for a in algorithms for s in schedulers}
     pairs = [pair for pair, fault in faults.items() if fault is None]
     if not pairs:
         raise InputError(f"--scheduler {scheduler}: {next(iter(faults.values()))}")
@@ -214,7 +225,7 @@ def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
         seed=spec.seed,
         tried=tuple(trial.number for trial in tried),
         ends=tuple(ends),
-        chosen=best_trial(finished, spec.constraints),
+        chosen=best_trial(finished, spec.aim),
         distance=statistics.median(distances),
     )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from search_spaces import Dimension, Range, Scalar
 from search_spaces.values import is_number
-from tausearch.runs import TrialSummary, ranked
+from tausearch.runs import Aim, TrialSummary, eligible
 
 REPLAYABLE = ("complete", "pruned", "diverged")  # the end of other trials is unknown
 
@@ -15,10 +16,11 @@ REPLAYABLE = ("complete", "pruned", "diverged")  # the end of other trials is un
 class RecordedTrials:
     """The trials of a search that can be replayed, found by their points in the search space.
 
-    The number of the others is `left_out`: they failed, or have not ended.
+    The number of the others is `left_out`: they failed, or have not ended. They compare by the objectives of `aim`.
     """
 
-    def __init__(self, trials: Sequence[TrialSummary], space: Mapping[str, Dimension]) -> None:
+    def __init__(self, trials: Sequence[TrialSummary], space: Mapping[str, Dimension], aim: Aim | None = None) -> None:
+        self.aim = Aim() if aim is None else replace(aim, constraints=())
         self.trials = [trial for trial in trials if trial.status in REPLAYABLE]
         self.left_out = len(trials) - len(self.trials)
         self.space = space
@@ -26,7 +28,16 @@ class RecordedTrials:
     @property
     def best(self) -> TrialSummary:
         """The best complete trial; there must be one."""
-        return ranked(self.trials)[0]
+        return eligible(self.trials, self.aim)[0]
+
+    def value(self, trial: TrialSummary) -> float | None:
+        """Return what a trial is chosen by: its final accuracy, percent, or by objectives their metric or score."""
+        return self.aim.value_of(trial, self.trials)
+
+    def regret(self, value: float) -> float:
+        """Return how much better the best trial is than a value."""
+        best, by = self.value(self.best) or 0.0, self.aim.chosen_by
+        return best - value if by is None else by.signed(best) - by.signed(value)
 
     def point(self, trial: TrialSummary) -> dict[str, Scalar]:
         """Return the searched hyperparameters of a trial."""

@@ -1,0 +1,155 @@
+"""How the trials of a search compare: by its objectives, its constraints, and the point of the front that it prefers.
+
+The knee is the point of the front that lies farthest from the plane through the front's extremes, on the better side,
+with every objective scaled to its range on the front. That is the point with the least sum of scaled losses.
+
+Source: Das 1999, On characterizing the "knee" of the Pareto curve, Structural Optimization 18; scaled to the ranges of
+the front as in Zhang, Tian and Jin 2015, A knee point-driven evolutionary algorithm, IEEE TEVC 19(6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from tausearch.runs.constraints import Constraint
+from tausearch.runs.insight import pareto_front
+from tausearch.runs.objectives.objective import ACCURACY, KNEE, Objective
+from tausearch.runs.trials import TrialSummary, ranked
+
+Score = Callable[[TrialSummary], float | None]
+"""Returns how good a trial is for the choice, more is better; None for a trial without a value."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a search aims at; without objectives, at the final accuracy.
+
+    Attributes:
+        constraints: Bounds that a trial must keep to be chosen.
+        objectives: The metrics that it aims at.
+        prefer: With several objectives, the one by which a point of the front is chosen, or "knee".
+    """
+
+    constraints: tuple[Constraint, ...] = ()
+    objectives: tuple[Objective, ...] = ()
+    prefer: str = KNEE
+
+    @property
+    def chosen_by(self) -> Objective | None:
+        """The objective by which a trial is chosen; None for the final accuracy, or the knee."""
+        if len(self.objectives) == 1:
+            return self.objectives[0]
+        return next((each for each in self.objectives if each.metric == self.prefer), None)
+
+    @property
+    def by_knee(self) -> bool:
+        """Whether the knee of the front is chosen."""
+        return len(self.objectives) > 1 and self.chosen_by is None
+
+    def front(self, trials: Sequence[TrialSummary]) -> list[TrialSummary]:
+        """Return the front of the objectives; without several of them, that of final accuracy and forgetting."""
+        return front(self.objectives, trials) if len(self.objectives) > 1 else pareto_front(trials)
+
+    @property
+    def metric(self) -> str:
+        """The name of what a trial is chosen by: a metric, or "knee"."""
+        if self.by_knee:
+            return KNEE
+        return ACCURACY if self.chosen_by is None else self.chosen_by.metric
+
+    def measured(self, trial: TrialSummary) -> dict[str, float]:
+        """Return metric to value of a trial in all objectives that it has."""
+        values = {each.metric: each.value(trial) for each in self.objectives}
+        return {metric: value for metric, value in values.items() if value is not None}
+
+    def value_of(self, trial: TrialSummary, trials: Iterable[TrialSummary]) -> float | None:
+        """Return what a trial of a search is chosen by, in the unit of the metric; the score for the knee."""
+        score = self.score(trials)(trial)
+        return score if score is None or self.chosen_by is None else self.chosen_by.signed(score)
+
+    def words(self, trial: TrialSummary) -> str:
+        """Return the values of a trial in words, such as `final_accuracy 93.20 %, forgetting 2.50 points`."""
+        if not self.objectives:
+            return f"{trial.value or 0.0:.2f} %"
+        return ", ".join(f"{each.name} {each.text(each.value(trial))}" for each in self.objectives)
+
+    def __str__(self) -> str:
+        """Return the objectives in words, and how one point of their front is chosen."""
+        aims = ", ".join(each.aim for each in self.objectives)
+        return f"{aims}; chosen by {self.prefer}" if len(self.objectives) > 1 else aims
+
+    def keeps(self, trial: TrialSummary) -> bool:
+        """Whether a trial keeps all constraints and has a value in every objective."""
+        measured = all(each.value(trial) is not None for each in self.objectives)
+        return measured and all(each.keeps(trial) for each in self.constraints)
+
+    def score(self, trials: Iterable[TrialSummary]) -> Score:
+        """Return the score by which a trial is chosen; the knee is that of the front of these trials."""
+        if self.by_knee:
+            return _knee_score(self.objectives, [each for each in trials if self.keeps(each)])
+        return _by_value if self.chosen_by is None else self.chosen_by.goodness
+
+
+def eligible(trials: Iterable[TrialSummary], aim: Aim = Aim()) -> list[TrialSummary]:
+    """Return the trials that finished the last task and keep all constraints, the best first.
+
+    With several objectives the trials of the front come first. Ties go to the more accurate, then to the one that
+    forgets less, then to the earlier.
+    """
+    fit = [trial for trial in ranked(trials) if aim.keeps(trial)]
+    if not aim.objectives:
+        return fit
+    score, first = aim.score(fit), {trial.number for trial in front(aim.objectives, fit)}
+    return sorted(fit, key=lambda trial: (trial.number not in first, -(score(trial) or 0.0)))
+
+
+def best_trial(trials: Iterable[TrialSummary], aim: Aim = Aim()) -> TrialSummary | None:
+    """Return the first of `eligible`; None if no trial is eligible."""
+    return next(iter(eligible(trials, aim)), None)
+
+
+def front(objectives: Sequence[Objective], trials: Iterable[TrialSummary]) -> list[TrialSummary]:
+    """Return the finished trials that no other beats in these objectives, the most accurate first."""
+    points = []
+    for trial in ranked(trials):
+        point = tuple(value for each in objectives if (value := each.goodness(trial)) is not None)
+        if len(point) == len(objectives):
+            points.append((point, trial))
+    return [trial for point, trial in points if not any(_beats(other, point) for other, _ in points)]
+
+
+def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a >= b for a, b in zip(one, other, strict=True))
+
+
+def _by_value(trial: TrialSummary) -> float | None:
+    return trial.value
+
+
+def _knee_score(objectives: Sequence[Objective], trials: Sequence[TrialSummary]) -> Score:
+    """Return the score of the knee: 0 for the best of the front in every objective, -1 for an extreme of two.
+
+    An objective in which the front has one value is scaled to the range of all trials.
+    """
+    points = front(objectives, trials)
+    ranges = []
+    for each in objectives:
+        best, width = _best_and_width(each, points)
+        ranges.append((best, width or _best_and_width(each, trials)[1] or 1.0))
+
+    def score(trial: TrialSummary) -> float | None:
+        lost = 0.0
+        for each, (best, width) in zip(objectives, ranges, strict=True):
+            value = each.goodness(trial)
+            if value is None:
+                return None
+            lost += (best - value) / width
+        return 0.0 - round(lost, 9)  # equal points of a front are equal floats
+
+    return score
+
+
+def _best_and_width(objective: Objective, trials: Iterable[TrialSummary]) -> tuple[float, float]:
+    values = [value for trial in trials if (value := objective.goodness(trial)) is not None]
+    return max(values, default=0.0), max(values, default=0.0) - min(values, default=0.0)

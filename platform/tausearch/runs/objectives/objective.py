@@ -1,0 +1,136 @@
+"""An objective of a search: a metric of its trials, and whether more or less of it is better (`--objective`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from checked_input.schema import Strict
+from checked_input.text_files import shown
+from tausearch.runs.constraints import REMOVABILITY, SECONDS
+from tausearch.runs.trials import TrialSummary
+from trainables.errors import InputError
+from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
+
+ACCURACY = VALIDATION.final_accuracy
+KNEE = "knee"
+_BYTES = "bytes"  # short for the memory of a GPU
+
+Direction = Literal["maximize", "minimize"]
+
+
+class Objective(Strict):
+    """A metric that a search aims at: a name in the last row of a trial, or "seconds" for the whole trial."""
+
+    metric: str
+    direction: Direction
+
+    @property
+    def name(self) -> str:
+        """The metric without `val/`, as users give it."""
+        return self.metric.removeprefix(f"{VALIDATION.prefix}/")
+
+    @property
+    def unit(self) -> str:
+        """The unit of the metric."""
+        if "accuracy" in self.metric:
+            return "%"
+        if "forgetting" in self.metric or REMOVABILITY in self.metric:
+            return "points"
+        return "s" if SECONDS in self.metric else "bytes" if self.metric == PEAK_GPU_BYTES else ""
+
+    @property
+    def label(self) -> str:
+        """The name with the unit, as at an axis."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+    @property
+    def difference(self) -> str:
+        """The unit of a difference."""
+        return "points" if self.unit == "%" else self.unit
+
+    def value(self, trial: TrialSummary) -> float | None:
+        """Return the metric of a trial, in its unit; None unless the trial has finished its last task and has it."""
+        if trial.status != "complete" or trial.value is None:
+            return None
+        if self.metric == SECONDS:
+            return trial.own_seconds
+        if self.metric == PEAK_GPU_BYTES:
+            return max((row[self.metric] for row in trial.rows if self.metric in row), default=None)
+        return trial.final.get(self.metric)
+
+    def goodness(self, trial: TrialSummary) -> float | None:
+        """Return the metric of a trial with the sign that makes more of it better; None as `value`."""
+        value = self.value(trial)
+        return None if value is None else self.signed(value)
+
+    def signed(self, value: float) -> float:
+        """Return a value with the sign that makes more of it better; the same call leads back."""
+        return value if self.direction == "maximize" else -value
+
+    def text(self, value: float | None) -> str:
+        """Return a value with its unit, such as `93.20 %`."""
+        return "not measured" if value is None else f"{_number(value)} {self.unit}".rstrip()
+
+    @property
+    def aim(self) -> str:
+        """The objective in words: `more final_accuracy`."""
+        return f"{'more' if self.direction == 'maximize' else 'less'} {self.name}"
+
+
+def objectives_of(texts: Sequence[str], metrics: Collection[str]) -> tuple[Objective, ...]:
+    """Return the objectives that a user names, with the direction of each; none for the final accuracy alone.
+
+    Args:
+        texts: Names of metrics; `val/` can be left out, and `bytes` is the peak memory of a GPU.
+        metrics: Names of the metrics of a trial.
+
+    Raises:
+        InputError: If a metric is unknown, named twice, or neither more nor less of it is better.
+    """
+    names = {name.removeprefix(f"{VALIDATION.prefix}/"): name for name in [*metrics, SECONDS]}
+    names = {name: metric for name, metric in names.items() if _direction(metric) is not None}
+    found: list[Objective] = []
+    for text in texts:
+        short = str(text).strip().removeprefix(f"{VALIDATION.prefix}/")
+        metric = names.get(short, PEAK_GPU_BYTES if short == _BYTES and PEAK_GPU_BYTES in metrics else None)
+        direction = None if metric is None else _direction(metric)
+        if metric is None or direction is None:
+            why = "trials on a CPU report no memory of a GPU" if short == _BYTES else f"allowed: {', '.join(names)}"
+            raise InputError(f"--objective {shown(str(text), 60)}: unknown metric; {why}")
+        if any(each.metric == metric for each in found):
+            raise InputError(f"--objective {short}: is given twice")
+        found.append(Objective(metric=metric, direction=direction))
+    return () if [each.metric for each in found] == [ACCURACY] else tuple(found)
+
+
+def preferred(text: str | None, objectives: Sequence[Objective]) -> str:
+    """Return the rule that chooses a point of the front: "knee", or the full name of one of the objectives.
+
+    Raises:
+        InputError: If there are fewer than two objectives, or the rule is none of these.
+    """
+    if text is None:
+        return KNEE
+    if len(objectives) < 2:
+        raise InputError(
+            f"--prefer {shown(text, 60)}: goes with two --objective or more, to choose a point of the front"
+        )
+    names = {KNEE: KNEE, **{each.name: each.metric for each in objectives}}
+    found = names.get(text.removeprefix(f"{VALIDATION.prefix}/"))
+    if found is None:
+        raise InputError(f"--prefer {shown(text, 60)}: allowed: {', '.join(names)}")
+    return found
+
+
+def _direction(metric: str) -> Direction | None:
+    if "accuracy" in metric:
+        return "maximize"
+    if REMOVABILITY in metric:
+        return "minimize" if metric.endswith("/rest") else "maximize"
+    less = ("forgetting", "loss", SECONDS)
+    return "minimize" if metric == PEAK_GPU_BYTES or any(part in metric for part in less) else None
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if abs(value) < 1e5 else f"{value:.4g}"

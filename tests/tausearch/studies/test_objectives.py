@@ -1,0 +1,243 @@
+"""Objectives: what a search aims at, the front of its trials, the point that it chooses, and what Optuna is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tausearch.cli.output import show_status, status_as_dict
+from tausearch.presentation import SearchPlots, draw_plot
+from tausearch.runs import (
+    Objective,
+    Record,
+    Reevaluate,
+    ReevaluationSpec,
+    SearchSpec,
+    StopRule,
+    Storage,
+    TrialSummary,
+    TrialTable,
+    best_trial,
+    chosen_trial,
+    cut_short,
+    eligible,
+    gain_of,
+    objectives_of,
+    preferred,
+    read_status,
+    reevaluation_of,
+)
+from tausearch.runs.creation import create
+from tausearch.studies import OptunaSearcher, SearchStudy, load_best, replay, require_alone, study_of, write_best
+from tausearch.studies.recorded.trials import RecordedTrials
+from tests.support.runs.trials import make_trial
+from trainables.errors import InputError
+from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
+
+FINAL, FORGETTING = VALIDATION.final_accuracy, VALIDATION.forgetting
+METRICS = [FINAL, VALIDATION.average_accuracy, FORGETTING, *VALIDATION.removability, "train/loss", "seconds/training"]
+# Accuracy and forgetting. On the front: 0, 1 and 2; trial 1 bulges. Trial 3 is behind trial 1 in both.
+POINTS = [(90.0, 10.0), (88.0, 4.0), (80.0, 2.0), (87.0, 5.0)]
+
+
+def aiming(spec: SearchSpec, *names: str, prefer: str | None = None, **changes: object) -> SearchSpec:
+    objectives = objectives_of(names, METRICS)
+    return spec.model_copy(update={"objectives": objectives, "prefer": preferred(prefer, objectives), **changes})
+
+
+def trials_at(points: Sequence[tuple[float, float]]) -> list[TrialSummary]:
+    trials = [make_trial(number, value=accuracy) for number, (accuracy, _) in enumerate(points)]
+    for trial, (_, forgetting) in zip(trials, points, strict=True):
+        trial.rows[-1][FORGETTING] = forgetting
+    return trials
+
+
+class TestAsked:
+    def test_directions_follow_from_the_metrics(self) -> None:
+        names = [
+            "final_accuracy",
+            "val/forgetting",
+            "seconds",
+            "bytes",
+            "removability",
+            "removability/rest",
+            "train/loss",
+        ]
+        found = objectives_of(names, [*METRICS, PEAK_GPU_BYTES])
+        assert [each.metric for each in found[2:4]] == ["seconds", PEAK_GPU_BYTES]
+        more = [each.name for each in found if each.direction == "maximize"]
+        assert more == ["final_accuracy", "removability"]
+        assert objectives_of(["final_accuracy"], METRICS) == ()  # what every search aims at
+
+    @pytest.mark.parametrize(
+        ("names", "why"),
+        [
+            (["speed"], "--objective 'speed': unknown metric; allowed: final_accuracy, average_accuracy, forgetting"),
+            (["cache/hit"], "unknown metric"),
+            (["forgetting", "val/forgetting"], "--objective forgetting: is given twice"),
+            (["bytes"], "unknown metric; trials on a CPU report no memory of a GPU"),
+        ],
+    )
+    def test_others_are_refused(self, names: list[str], why: str) -> None:
+        with pytest.raises(InputError, match=why):
+            objectives_of(names, METRICS)
+
+    def test_a_rule_needs_a_front_and_one_of_its_objectives(self) -> None:
+        both = objectives_of(["final_accuracy", "forgetting"], METRICS)
+        assert (preferred(None, both), preferred("knee", both), preferred("forgetting", both)) == (
+            "knee",
+            "knee",
+            FORGETTING,
+        )
+        with pytest.raises(InputError, match="--prefer 'seconds': allowed: knee, final_accuracy, forgetting"):
+            preferred("seconds", both)
+        with pytest.raises(InputError, match="--prefer 'knee': goes with two --objective or more"):
+            preferred("knee", both[:1])
+
+    def test_they_go_with_no_rule_that_compares_accuracies_or_one_best(self) -> None:
+        both = objectives_of(["final_accuracy", "forgetting"], METRICS)
+        with pytest.raises(InputError, match="--scheduler asha: stops trials by accuracy"):
+            require_alone(both[1:], "asha", None, None)
+        with pytest.raises(InputError, match="--patience: goes with one objective"):
+            require_alone(both, "none", 3, None)
+        with pytest.raises(InputError, match="--target: goes with one objective"):
+            require_alone(both, "none", None, 90.0)
+        require_alone(both[1:], "none", 3, 1.0)
+        require_alone((), "asha", 3, None)
+
+
+class TestChosen:
+    TRIALS = trials_at(POINTS)
+
+    @pytest.mark.parametrize(
+        ("prefer", "order"),
+        [("knee", [1, 0, 2, 3]), ("final_accuracy", [0, 1, 2, 3]), ("forgetting", [2, 1, 0, 3])],
+    )
+    def test_a_point_of_the_front_by_the_rule(self, spec: SearchSpec, prefer: str, order: list[int]) -> None:
+        spec = aiming(spec, "final_accuracy", "forgetting", prefer=prefer)
+        assert [trial.number for trial in eligible(self.TRIALS, spec.aim)] == order
+        assert [trial.number for trial in spec.aim.front(self.TRIALS)] == [0, 1, 2]
+
+    def test_the_knee_is_that_of_scaled_objectives(self, spec: SearchSpec) -> None:
+        aim = aiming(spec, "final_accuracy", "forgetting").aim
+        scores = [aim.value_of(trial, self.TRIALS) for trial in self.TRIALS[:3]]
+        assert scores == pytest.approx([-1.0, -(2 / 10 + 2 / 8), -1.0])
+
+    def test_on_a_front_of_one_point_the_others_still_compare(self, spec: SearchSpec) -> None:
+        trials = trials_at([(90.0, 2.0), (89.0, 8.0), (80.0, 4.0)])
+        aim = aiming(spec, "final_accuracy", "forgetting").aim
+        assert [aim.value_of(trial, trials) for trial in trials] == pytest.approx([0, -(0.1 + 1), -(1 + 1 / 3)])
+
+    def test_a_bound_leaves_points_out(self, spec: SearchSpec) -> None:
+        bound = {"metric": FORGETTING, "relation": "<=", "bound": 3}
+        bounded = SearchSpec.model_validate({**spec.model_dump(), "constraints": [bound]})
+        aim = aiming(bounded, "final_accuracy", "forgetting", prefer="final_accuracy").aim
+        assert [trial.number for trial in eligible(self.TRIALS, aim)] == [2]
+
+    def test_a_single_objective_alone(self, spec: SearchSpec) -> None:
+        less = best_trial(self.TRIALS, aiming(spec, "forgetting").aim)
+        assert less is not None and less.number == 2
+        unmeasured = aiming(spec, "removability")
+        assert best_trial(self.TRIALS, unmeasured.aim) is None and unmeasured.removability
+
+    def test_it_ends_by_its_own_gain(self, spec: SearchSpec) -> None:
+        spec = aiming(spec, "forgetting", stop=StopRule(patience=2, target=1.0), trials=9)
+        trials = trials_at([(70, 9.0), (71, 8.9), (99, 9.0)])
+        assert cut_short(spec, trials) is None
+        found = cut_short(spec, trials_at([(70, 9.0), (71, 8.9), (99, 9.0), (99, 9.0)]))
+        assert found is not None and "up to trial 3" in found.why
+        found = cut_short(spec, trials_at([(70, 9.0), (71, 0.5)]))
+        assert found is not None and found.why == "trial 1 came to 0.50 points, at most 1 points"
+
+    def test_fresh_runs_are_compared_by_the_objective(self, spec: SearchSpec) -> None:
+        spec = aiming(spec, "forgetting", reevaluate=Reevaluate(best=2, runs=2, start=True))
+        again = ReevaluationSpec.of(spec)
+        runs = trials_at([(50.0, 6.0), (50.0, 8.0), (99.0, 9.0), (99.0, 9.0), (99.0, 9.0), (99.0, 9.0)])
+        numbers = [again.number(candidate, round_) for candidate in (1, 2, 0) for round_ in (0, 1)]
+        for run, number in zip(runs, numbers, strict=True):
+            run.number = number
+        found = reevaluation_of(again, self.TRIALS, runs)
+        chosen = chosen_trial(spec, self.TRIALS, found)
+        assert chosen is not None and chosen.number == 1
+        assert found.verdict is not None and found.verdict.mean == 7.0 and found.verdict.ahead == 2.0
+        assert found.values(1) == [6.0, 8.0]
+        assert str(gain_of(spec, self.TRIALS, chosen, found)).startswith("+2.00 ± ")
+
+
+class TestOptuna:
+    @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random", "grid", "optuna:NSGAIISampler"])
+    def test_a_killed_search_for_a_front_goes_on_with_the_same_points(self, spec: SearchSpec, algorithm: str) -> None:
+        spec = aiming(spec, "final_accuracy", "forgetting", algorithm=algorithm, trials=6 if algorithm == "grid" else 9)
+        if algorithm == "tpe":
+            spec = spec.model_copy(update={"sampler_options": {"n_startup_trials": 4}})
+
+        def play(history: list[TrialSummary], most: int) -> list[TrialSummary]:
+            table = TrialTable(history)
+            searcher = OptunaSearcher(spec, history, table)
+            while len(list(table)) < most and (found := searcher.next()) is not None:
+                number, point = found
+                (trial,) = trials_at([(90 - 5 * abs(float(point["alpha"]) - 2), 500 * float(point["lr"]))])
+                trial.number, trial.hyperparameters = number, {**trial.hyperparameters, **point}
+                table.put(trial)
+                assert not searcher.report(number, 1, 1.0)
+                searcher.finish(number, "diverged" if number == 3 else "complete", trial.value)
+                if number == 3:
+                    trial.status, trial.value = "diverged", None
+            return list(table)
+
+        straight = play([], spec.trials)
+        assert play(play([], 5), spec.trials) == straight
+
+    def test_the_study_has_the_values_in_their_directions(self, spec: SearchSpec) -> None:
+        spec = aiming(spec, "final_accuracy", "forgetting")
+        trials = trials_at(POINTS)
+        study = study_of(spec, trials)
+        assert [each.name for each in study.directions] == ["MAXIMIZE", "MINIMIZE"]
+        assert sorted(each.number for each in study.best_trials) == [0, 1, 2]
+        frozen = [SearchStudy(spec).as_optuna(trial).values for trial in trials]
+        assert frozen == [list(point) for point in POINTS]
+        assert study_of(spec, trials, accuracy_alone=True).best_trial.number == 0
+
+    def test_a_replay_chooses_by_the_objectives(self, spec: SearchSpec) -> None:
+        spec = aiming(spec, "final_accuracy", "forgetting", prefer="forgetting", algorithm="random")
+        recorded = RecordedTrials(trials_at(POINTS), spec.space, spec.aim)
+        found = replay(spec, recorded)
+        assert found.chosen is not None and found.chosen.number == 2 == recorded.best.number
+        assert recorded.value(recorded.best) == 2.0 and recorded.regret(5.0) == 3.0
+
+
+def test_the_front_is_written_shown_and_drawn(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, directory = create(aiming(spec, "final_accuracy", "forgetting"), Storage(tmp_path))
+    trials = trials_at(POINTS)
+    for trial in trials:
+        Record(directory.record).write(trial)
+    (directory.path / "front").mkdir()
+    (directory.path / "front" / "trial-00003.yaml").write_text("of a point that has left the front")
+    best = write_best(spec, directory, trials)
+    assert best is not None and best.selection is not None
+    assert (best.selection.metric, best.selection.objectives) == ("knee", {FINAL: 88.0, FORGETTING: 4.0})
+    files = sorted(directory.front.iterdir())
+    assert [file.name for file in files] == [f"trial-0000{number}.yaml" for number in (0, 1, 2)]
+    assert load_best(files[2]).hyperparameters["alpha"] == trials[2].hyperparameters["alpha"]
+    status = read_status(directory)
+    assert status.best is not None and status.best.number == 1
+    found = status_as_dict(status, None, None)
+    assert found["chosen_by"] == "knee" and found["front"][1] == {"trial": 1, FINAL: 88.0, FORGETTING: 4.0}
+    show_status(status)
+    out = capsys.readouterr().out
+    assert "aims at       more final_accuracy, less forgetting; chosen by knee" in out
+    assert "Pareto front of final_accuracy and forgetting" in out
+    plot = SearchPlots(spec, trials).front()
+    assert plot is not None and [len(facet.series[1].x) for facet in plot.facets] == [3]
+    assert "trial 1 is the best by it" in plot.caption
+    draw_plot(plot, "a test")
+
+
+def test_an_objective_is_kept_in_the_file(spec: SearchSpec) -> None:
+    spec = aiming(spec, "final_accuracy", "forgetting", prefer="forgetting")
+    assert SearchSpec.model_validate(spec.model_dump(mode="json")) == spec
+    assert spec.objectives[1] == Objective(metric=FORGETTING, direction="minimize")
