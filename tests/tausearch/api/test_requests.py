@@ -106,7 +106,7 @@ def test_the_command_line_reaches_every_field(
         if name in READ:
             given[name], field, wanted[field] = READ[name]
         elif name not in ("no_cache", "dry_run", "allow_code"):
-            several = name in ("warm_start", "constraint", "task")
+            several = name in ("warm_start", "constraint", "objective", "task")
             value = not parameter.default if isinstance(parameter.default, bool) else [name] if several else name
             given[name] = wanted[name] = NUMBERS.get(name, value)
     unasked = {"no_cache": False, "dry_run": False, "allow_code": None}

@@ -46,14 +46,19 @@ def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -
     assert _facts(read_status(directory), directory)["reevaluated"] == "not yet"
     status = read_status(directory)
 
+    search = SimpleNamespace(objectives=(), aim=SimpleNamespace(by_knee=False))
+
     def told(verdict: Any, *, over: bool = True) -> str:
-        state = SimpleNamespace(verdict=verdict, race=SimpleNamespace(over=over, rounds=2))
+        race = SimpleNamespace(over=over, rounds=2)
+        state = SimpleNamespace(verdict=verdict, race=race, unit="s", measure=None, spec=SimpleNamespace(search=search))
         return _facts(replace(status, reevaluation=state), directory)["reevaluated"]  # type: ignore[arg-type]
 
     assert told(None) == "no candidate is left" and told(None, over=False) == "not yet"
     assert told(SimpleNamespace(mean=80.0, error=None, chosen=3)) == "80.00: trial 3 over 2 fresh runs"
     error = " ± 1.50 (standard error)"
     assert told(SimpleNamespace(mean=80.0, error=1.5, chosen=3)) == f"80.00{error}: trial 3 over 2 fresh runs"
+    search.objectives = ("seconds", "final_accuracy")
+    assert told(SimpleNamespace(mean=80.0, error=None, chosen=3)) == "80.00 s: trial 3 over 2 fresh runs"
 
 
 def test_the_chosen_configuration_marks_what_was_searched(spec: SearchSpec) -> None:

@@ -63,7 +63,15 @@ def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
         "state": "finished",
         "trials": {"complete": 2, "pruned": 1, "diverged": 0, "failed": 1, "running": 0, "pending": 0},
         "best": {"trial": 1, "value": 72.0, "hyperparameters": {"alpha": 2.0, "lr": 0.01, **FIXED}},
-        "gain": {"start": 0, "chosen": 1, "points": 2.0, "error": None, "fresh": False, "better": True},
+        "gain": {
+            "start": 0,
+            "chosen": 1,
+            "points": 2.0,
+            "error": None,
+            "fresh": False,
+            "better": True,
+            "unit": "points",
+        },
         "ended": {"reason": "trials", "why": "all 4 trials have ended"},
     }
 
