@@ -16,7 +16,7 @@ from rich.table import Table
 from benchmarks import arithmetic, fisher, growth, overhead, own_pictures, processors, scale, sharing, stages, vit_b16
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc, trials
-from benchmarks.choosing import measuring, patience
+from benchmarks.choosing import measuring, patience, travel
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
 from benchmarks.soak.command import main as soak
@@ -34,6 +34,7 @@ BENCHMARKS = {
     "processors": processors.run,
     "choosing": measuring.run,
     "patience": patience.run,
+    "travel": travel.run,
     "own-pictures": own_pictures.run,
     "vit-b16": vit_b16.run,
     "gpu-repeats": repeats.run,

@@ -14,7 +14,7 @@ from PIL import Image
 
 from tausearch.api import SearchRequest, plan_search
 from tausearch.campaigns import CampaignCells, CellRuns
-from tausearch.runs import Plan, Record, Storage
+from tausearch.runs import Plan, Record, Storage, parts_of
 from tausearch.runs.creation import create
 from tausearch.studies import BestFile, start_of
 from tests.support.imports import ROOT
@@ -127,6 +127,7 @@ _SEARCHES = {
     "digits-ita-lora-1": ("digits", "ita-lora"),
     "glyphs-ita-lora-1": ("glyphs", "ita-lora"),
     "letters-ita-lora-1": ("letters", "ita-lora"),
+    "digits-glyphs-letters-ita-lora-1": ("digits,glyphs,letters", "ita-lora"),
     "digits-ita-lora": ("digits", "ita-lora"),
     "digits-ewc": ("digits", "ewc"),
     "digits-finetune-1": ("digits", "finetune"),
@@ -143,10 +144,11 @@ def _searched(folder: Path, name: str, benchmark: str, method: str) -> BestFile:
     """Make a finished search of trials made by hand."""
     plan = plan_of(folder, name, benchmark, method)
     spec, directory = create(plan.spec, plan.storage)
-    record = Record(directory.record, {}, tasks=spec.steps, names=spec.metrics)
-    for number in range(spec.trials):
-        point = {name: type(value)(value * (1 + number / 100)) for name, value in spec.start.items()}  # type: ignore
-        trial = make_trial(number, tasks=spec.steps, value=60.0 + number)
+    record, parts = Record(directory.record, {}, tasks=spec.steps, names=spec.metrics), parts_of(spec)
+    for number in range(spec.trials if parts is None else parts.trials):
+        trial_number, units = (number, spec) if parts is None else (parts.trial_of(number), parts)
+        point = {name: type(value)(value * (1 + trial_number / 100)) for name, value in spec.start.items()}  # type: ignore
+        trial = make_trial(number, tasks=units.steps_of(number), value=60.0 + trial_number)
         trial.hyperparameters = {**spec.fixed, **point}
         record.write(trial)
     best = start_of(spec)

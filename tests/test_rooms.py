@@ -24,6 +24,7 @@ FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 INNER = {  # folders in a room
     *("cli.output", "presentation.figures", "presentation.terminal"),
     *("models.removal", "models.rule_search", "runs.objectives", "studies.recorded"),
+    *("runs.parts", "studies.parts"),  # of searches on several benchmarks
 }
 MOST_MODULES = 16  # in one folder
 PLATFORM = SOURCES["tausearch"]

@@ -24,6 +24,7 @@ def main() -> None:
     table.add_argument("--collect", action="store_true", help="run nothing more, write what there is")
     commands.add_parser("page", help="replay on all tables, and write table and figure of the page")
     commands.add_parser("patience", help="replay with `--patience`, and write the table of docs/choosing.md")
+    commands.add_parser("travel", help="one configuration for several benchmarks or one for each, in docs/choosing.md")
     given = parser.parse_args()
     if given.command == "page":
         from benchmarks.choosing.page import write_page
@@ -34,6 +35,11 @@ def main() -> None:
         from benchmarks.choosing import patience
 
         patience.write_page()
+        return
+    if given.command == "travel":
+        from benchmarks.choosing import travel
+
+        travel.write_page()
         return
     seeds = tuple(given.splits), tuple(given.test_seeds)
     share = 1 / given.cores if given.gpu else 0

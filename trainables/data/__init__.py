@@ -11,7 +11,7 @@ from trainables.data.images import Batch, ImageSet, concatenate, stacked
 from trainables.data.published import PUBLISHED
 from trainables.data.reference import BenchmarkRef
 from trainables.data.removal import Removal, of_classes, without
-from trainables.data.sources import get_source, reference
+from trainables.data.sources import get_source, reference, split_references
 from trainables.data.transforms import (
     Images,
     Normalise,
@@ -45,6 +45,7 @@ __all__ = [
     "of_classes",
     "reference",
     "small_transforms",
+    "split_references",
     "stacked",
     "without",
 ]

@@ -26,7 +26,7 @@ from trainables.data.splits import Part
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError, NoTasksError
 from trainables.task_names import NamedTask, require_known
-from trainables.user_code import installed
+from trainables.user_code import installed, is_code
 
 STEPS = 300  # fewest of a task; the paper's benchmarks have between 25 (MIT-67) and 780 (CIFAR-100)
 EPOCHS = 5  # fewest for any number of images
@@ -78,6 +78,44 @@ def reference(text: str) -> BenchmarkRef:
             f"unknown benchmark {ref.name!r}; allowed: {known}, {FOLDER}PATH, {PARQUET}PATH, MODULE:NAME{meant}"
         )
     return ref
+
+
+def split_references(text: str) -> tuple[str, ...]:
+    """Return the texts of the benchmarks in a text with commas between them.
+
+    A comma belongs to a reference where it separates classes or the reference alone is right, as in
+    `digits?class_order=3,1,2`; and a folder may have one in its name.
+    """
+    name, question, _ = text.partition("?")
+    if "," not in text or (question and "," not in name and _is_right(text)) or _is_folder(text):
+        return (text,)
+    found: list[str] = []
+    for piece in text.split(","):
+        if found and ("?" in found[-1] or BenchmarkRef.parse(found[-1]).path is not None) and not _begins(piece):
+            found[-1] += f",{piece}"
+        else:
+            found.append(piece)
+    return tuple(found)
+
+
+def _is_right(text: str) -> bool:
+    try:
+        reference(text)
+    except InputError:
+        return False
+    return True
+
+
+def _is_folder(text: str) -> bool:
+    name = text.partition("?")[0]
+    return name.startswith((FOLDER, PARQUET)) and Path(name.partition(":")[2]).expanduser().exists()
+
+
+def _begins(piece: str) -> bool:
+    """Whether a text between commas begins another benchmark."""
+    name = piece.partition("?")[0]
+    known = name in BENCHMARKS or name in PUBLISHED or name in installed("benchmark")
+    return known or name.startswith((FOLDER, PARQUET)) or is_code(name)
 
 
 def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSource:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tausearch import runs
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.final_runs import FinalResult, FinalRun, run_training
@@ -10,7 +12,7 @@ from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import plan_resources
 from tausearch.presentation import counted, say_unreadable
-from tausearch.runs import AnySpec, Record, RunDirectory, SearchSpec
+from tausearch.runs import AnySpec, ExperimentProtocol, MultiSearchSpec, Record, RunDirectory, SearchSpec
 from tausearch.studies import grid_size, requested_reevaluation, require_alone
 from tausearch.tracking import callbacks_of, checked_tracking, checked_uri, require_installed
 from trainables.backbones import Backbone
@@ -68,7 +70,8 @@ def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
     if without_damaged:
         for record in (directory.record, directory.reevaluation.record):
             say_unreadable(*Record(record).set_aside_damaged())
-        say_unreadable(*runs.set_aside_orphans(directory))
+        parts = runs.parts_of(spec)
+        say_unreadable(*runs.set_aside_orphans(directory, 1 if parts is None else parts.count))
     trials = runs.read_trials(spec, directory)
     if spec.purpose == "search":
         runs.read_reevaluation(spec, directory.reevaluation, trials)
@@ -78,7 +81,7 @@ def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
 def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -> AnySpec:
     """Check that a run can be continued; returns its specification with the changes of the request."""
     if request.data_root is not None:
-        spec = spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, request.data_root).data_root})
+        spec = _moved(spec, request.data_root)
     _require_unchanged(spec)
     if request.trials is not None:
         spec = _extended(spec, directory, request.trials)
@@ -99,7 +102,7 @@ def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -
 def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec:
     if spec.purpose == "final":
         raise InputError(f"run {spec.name!r} is a final run, whose seeds are fixed; only searches can be extended")
-    known = Record(directory.record).trials()
+    known = runs.recorded_trials(spec, Record(directory.record))
     if trials < (fewest := runs.planned_trials(spec, known)):  # one that ended early has fewer than it asked for
         raise InputError(f"--trials {trials}: the search has {counted(fewest, 'trial')} already")
     if trials > spec.trials:
@@ -126,10 +129,27 @@ def _reevaluating(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
 
 def _require_unchanged(spec: AnySpec) -> None:
     """Refuse to continue a run whose protocol has changed, since its accuracies could not be compared."""
-    then = spec.protocol
-    backbone = Backbone.of(then.backbone, then.backbone_weights, then.initial_head)
-    source = open_benchmark(spec.benchmark, spec.data_root).source
-    now = runs.protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
-    for key, value in then:
-        if getattr(now, key) != value:
-            raise InputError(f"run {spec.name!r}: protocol.{key} was {value}, is now {getattr(now, key)}")
+    whole = spec.protocol
+    backbone = Backbone.of(whole.backbone, whole.backbone_weights, whole.initial_head)
+    for where, benchmark, data_root, then in _protocols(spec):
+        source = open_benchmark(benchmark, data_root).source
+        now = runs.protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
+        for key, value in then:
+            if getattr(now, key) != value:
+                raise InputError(f"run {spec.name!r}: {where}protocol.{key} was {value}, is now {getattr(now, key)}")
+
+
+def _protocols(spec: AnySpec) -> list[tuple[str, str, str | None, ExperimentProtocol]]:
+    """Return the protocol on each benchmark of a run: a name for errors, the benchmark, its data, the protocol."""
+    if not isinstance(spec, MultiSearchSpec):
+        return [("", spec.benchmark, spec.data_root, spec.protocol)]
+    return [(f"parts.{name}.", name, part.data_root, part.protocol) for name, part in spec.parts.items()]
+
+
+def _moved(spec: AnySpec, data_root: str | Path) -> AnySpec:
+    """Return the specification of a run whose data lies in another folder now."""
+    if not isinstance(spec, MultiSearchSpec):
+        return spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, data_root).data_root})
+    roots = {name: open_benchmark(name, data_root).data_root for name in spec.parts}
+    parts = {name: part.model_copy(update={"data_root": roots[name]}) for name, part in spec.parts.items()}
+    return spec.model_copy(update={"parts": parts})

@@ -70,7 +70,8 @@ def export_vectors(storage: Storage, name: str, target: Path) -> None:
 def _is_final(found: RunStatus, best: BestFile) -> bool:
     spec = found.spec
     return (
-        (spec.purpose, spec.benchmark, spec.method) == ("final", best.benchmark, best.method)
+        (spec.purpose, spec.method) == ("final", best.method)
+        and best.is_on(spec.benchmark)
         and spec.fixed == best.hyperparameters
         and found.counts["complete"] == spec.trials
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tausearch.runs import (
     AnySpec,
     Conclusion,
     FinalSpec,
+    MultiSearchSpec,
     Reevaluation,
     RunDirectory,
     SearchSpec,
@@ -64,6 +66,8 @@ class SearchOutcome:
         chosen = best.selection.trial
         metrics |= _reevaluated(best.selection) | _gained(best.selection)
         metrics |= {f"best/{metric}": value for metric, value in best.selection.objectives.items()}
+        if isinstance(spec, MultiSearchSpec):
+            metrics |= _several(spec, best.selection, trials)
         trial = next(each for each in trials if each.number == chosen)
         return Conclusion(trial, metrics=metrics, files=files, notes=notes)
 
@@ -110,6 +114,17 @@ def _gained(selection: Selection) -> dict[str, float]:
     found = selection.gain
     values = {} if found is None else {"gain": found.points, "gain_error": found.error}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _several(spec: MultiSearchSpec, selection: Selection, trials: list[TrialSummary]) -> dict[str, float]:
+    """Return the chosen accuracy on each of several benchmarks, and what is lost where one is left out, as metrics."""
+    found = {f"best/{_metric(name)}": accuracy for name, accuracy in selection.accuracies.items()}
+    return found | {f"left_out/{_metric(each.title)}/lost": each.lost for each in runs.left_out(spec, trials)}
+
+
+def _metric(benchmark: str) -> str:
+    """Return a benchmark as a part of a metric's name; MLflow allows no other characters."""
+    return re.sub(r"[^\w.-]+", "-", benchmark)
 
 
 def _insight(

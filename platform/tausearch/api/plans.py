@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cluster import plan_resources, require_gpu
 from tausearch.presentation import counted
 from tausearch.runs import (
+    ACROSS,
     AnySpec,
     ExperimentProtocol,
     FinalSpec,
@@ -29,7 +32,7 @@ from tausearch.runs import (
 from tausearch.tracking import checked_tracking, checked_uri
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import PRECISIONS, Purpose
-from trainables.data import reference
+from trainables.data import reference, split_references
 from trainables.errors import Faults, InputError, NoTasksError
 from trainables.methods import MethodEntry, Scenario, get_method
 from trainables.metrics import VALIDATION
@@ -40,7 +43,22 @@ _FEW = 100  # validation images, one of which is a point or more
 
 
 def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan[SearchSpec]:
-    """Return the plan of a search whose request is right. Nothing is started.
+    """Return the plan of a search on one benchmark or several whose request is right. Nothing is started.
+
+    Raises:
+        InputError: If something in the request is wrong.
+        SpaceError: If the search space is wrong.
+    """
+    benchmarks = split_references(request.benchmark)
+    if len(benchmarks) > 1:
+        return _plan_several(request, benchmarks, opening)
+    if request.across is not None:
+        raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
+    return _plan_one(request, opening)
+
+
+def _plan_one(request: SearchRequest, opening: Opening) -> Plan[SearchSpec]:
+    """Return the plan of a search on one benchmark.
 
     What is wrong is said at once, as far as one part can be checked without another. Words come before images, and
     images before the download of weights. Missing tasks are said with both.
@@ -138,6 +156,115 @@ def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> No
         faults.raise_all()
 
 
+def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Opening) -> Plan[SearchSpec]:
+    """Return the plan of a search on several benchmarks, from the plans that it would have on each alone."""
+    faults, plans = _EachOnce(len(benchmarks)), []
+    with faults:
+        _require_several(request, benchmarks)
+    alone = _alone(request)
+    for benchmark in benchmarks:
+        with faults.of(benchmark):
+            plans.append(_plan_one(replace(alone, benchmark=benchmark), opening))
+    faults.raise_all()
+    with faults:
+        spec = studies.merged([plan.spec for plan in plans], request.across)
+    with faults:
+        options = request.pruner_options or {}
+        studies.require_scheduler(request.scheduler, request.algorithm, len(benchmarks), options, first_stop=1)
+    with faults:
+        stem = f"{'-'.join(reference(name).slug for name in benchmarks)}"[:60].rstrip("-._")
+        storage, name = _new_run(request, f"{stem}-{file_name(plans[0].spec.method)}")
+    faults.raise_all()
+    points = studies.grid_size(spec.space, spec.warm_start)
+    own = {
+        "name": name,
+        "trials": _trial_count(request.trials, request.algorithm, points, bool(spec.space)),
+        "scheduler": request.scheduler,
+        "pruner_options": dict(request.pruner_options or {}),
+    }
+    spec = spec.model_copy(update=own)
+    studies.require_sampler(spec)
+    return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+
+
+_ABOUT_ONE = {"task": "task=", "variant": "variant=", "label_column": "label_column="}
+
+
+def _alone(request: SearchRequest) -> SearchRequest:
+    """Return a request without the options that are about several benchmarks, or cannot be about several."""
+    seed = request.class_order if isinstance(request.class_order, int) else None
+    return replace(
+        request,
+        name=None,
+        resume_if_exists=False,
+        scheduler="none",
+        pruner_options=None,
+        across=None,
+        objective=None,
+        prefer=None,
+        with_bounds=False,
+        task=None,
+        variant=None,
+        label_column=None,
+        class_order=seed,
+        gpus_per_trial=0 if request.gpus_per_trial == "auto" else request.gpus_per_trial,
+    )
+
+
+def _require_several(request: SearchRequest, benchmarks: Sequence[str]) -> None:
+    """Refuse the options that a search on several benchmarks cannot have, all at once."""
+    faults = []
+    if request.across is not None and request.across not in ACROSS:
+        faults.append(f"unknown --across {request.across!r}; allowed: {', '.join(ACROSS)}")
+    with suppress(InputError):  # each is refused where it is opened
+        names = [str(reference(name)) for name in benchmarks]
+        faults += [f"benchmark {name!r}: is given twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    for name, key in _ABOUT_ONE.items():
+        if getattr(request, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            faults.append(f"{option}: is about one benchmark; with several, write it into its name: NAME?{key}...")
+    order = request.class_order
+    if order not in (None, "label") and not isinstance(order, int):
+        faults.append("--class-order: names of classes are about one benchmark; with several, give a seed")
+    if request.gpus_per_trial == "auto":
+        faults.append("--gpus-per-trial auto: measures a trial on one benchmark; with several, give a number")
+    if request.across != "mean" and (request.patience is not None or request.target is not None):
+        faults.append("--patience, --target: with several benchmarks, go with --across mean; other values move")
+    if request.objective is not None or request.prefer is not None:
+        faults.append("--objective, --prefer: with several benchmarks, trials are judged by their accuracies alone")
+    if request.with_bounds:
+        faults.append("--with-bounds: with several benchmarks, give it to the final run on each")
+    if faults:
+        raise InputError(*faults)
+
+
+class _EachOnce(Faults):
+    """Mistakes that may be met on every benchmark: one met on all is said once, others with their benchmark."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._count = count
+        self._met: dict[str, list[str]] = {}
+
+    @contextmanager
+    def of(self, benchmark: str) -> Iterator[None]:
+        """Check a benchmark, and keep its mistakes."""
+        try:
+            yield
+        except InputError as error:
+            for line in error.args:
+                self._met.setdefault(str(line), []).append(benchmark)
+
+    def raise_all(self) -> None:
+        """Raise the mistakes that were kept, if there are any."""
+        for line, where in self._met.items():
+            named = len(where) == self._count or any(name in line for name in where)
+            with self:
+                raise InputError(line if named else f"{', '.join(where)}: {line}")
+        self._met = {}
+        super().raise_all()
+
+
 def space_for(request: SearchRequest) -> ResolvedSpace:
     """Return the space that a search would use. Only a benchmark of the user's own is opened; its code is allowed.
 
@@ -174,10 +301,11 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     if isinstance(request.gpus_per_trial, str):
         got = request.gpus_per_trial
         raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {got!r}")
-    best, seeds = request.best, studies.different_numbers("--seeds", request.seeds)
+    best, seeds = request.best.on(request.benchmark), studies.different_numbers("--seeds", request.seeds)
     orders = None if request.class_orders is None else studies.different_numbers("--class-orders", request.class_orders)
     entry = get_method(best.method)
-    opened = opening(request.benchmark or best.benchmark, request.data_root)
+    named = best.benchmark if request.best.benchmarks else request.benchmark or best.benchmark
+    opened = opening(named, request.data_root)
     overrides = dict(request.set or {})
     config = entry.parse({**best.hyperparameters, **overrides})
     then = best.protocol
@@ -191,7 +319,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     with faults:
         protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
     faults.raise_all()
-    _require_same_protocol(then, protocol, same_benchmark=str(opened.ref) == best.benchmark)
+    _require_same_protocol(then, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, given = _given(request, "final", opened, entry)
@@ -204,7 +332,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         fixed=asdict(config),
         seeds=seeds,
         source=None if best.selection is None else best.selection.search,
-        tuned_on=None if best.selection is None else best.benchmark,
+        tuned_on=None if best.selection is None else request.best.benchmark,
         overrides=overrides,
         left_out=usable.left_out,
         measure_removability=_removability_bounded(best) and entry.removability_fault(opened.source.num_tasks) is None,
@@ -248,9 +376,7 @@ def _given(
     resources = plan_resources(request.cpus_per_trial, share, request.max_concurrent_trials, request.address)
     uri, trackers = checked_uri(request.tracking_uri), checked_tracking(request.tracking)
     stem = f"{opened.ref.slug}-{file_name(entry.name)}" + ("-final" if purpose == "final" else "")
-    if request.resume_if_exists and request.name is None:
-        raise InputError("--resume-if-exists goes with --name: without one every run is a new one")
-    storage, name = new_run(request.storage, request.name, stem, resume_if_exists=request.resume_if_exists)
+    storage, name = _new_run(request, stem)
     given = {
         "name": name,
         "id": uuid4().hex,
@@ -265,6 +391,13 @@ def _given(
         "with_bounds": request.with_bounds,
     }
     return storage, given
+
+
+def _new_run(request: SearchRequest | TrainRequest, stem: str) -> tuple[Storage, str]:
+    """Return the storage root and the name of a run."""
+    if request.resume_if_exists and request.name is None:
+        raise InputError("--resume-if-exists goes with --name: without one every run is a new one")
+    return new_run(request.storage, request.name, stem, resume_if_exists=request.resume_if_exists)
 
 
 def _steps(entry: MethodEntry, opened: OpenBenchmark) -> int:

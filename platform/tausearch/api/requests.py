@@ -96,7 +96,10 @@ def _option(of: Field[Any]) -> str:
 
 def allow_named(request: CheckedRequest) -> None:
     """Allow the code of the user, `MODULE:NAME`, that the fields of a request name."""
-    allow_typed(*(getattr(request, name, None) for name in _MAY_BE_CODE))
+    from trainables.data import split_references  # torch takes seconds to import
+
+    benchmarks = split_references(getattr(request, "benchmark", None) or "")
+    allow_typed(*(getattr(request, name, None) for name in _MAY_BE_CODE), *benchmarks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +164,8 @@ class SearchRequest(NewRunRequest):
 
     Attributes:
         benchmark: Name, `folder:PATH`, `parquet:PATH` or `MODULE:NAME`; options follow a `?`, as in
-            `folder:birds?tasks=5`; see `trainables.data.BenchmarkRef`.
+            `folder:birds?tasks=5`; see `trainables.data.BenchmarkRef`. Several with commas between them: then a trial
+            is one configuration on all of them.
         method: Name of the method, ours or an installed package's, or `MODULE:NAME`.
         trials: How many configurations to try; by default 12, or the whole grid.
         algorithm: The search algorithm: "tpe", "gp", "random", "grid", a sampler of Optuna as `optuna:CLASS`, or one of
@@ -181,6 +185,8 @@ class SearchRequest(NewRunRequest):
             front. More is better of accuracies and removability, less of forgetting, losses, seconds and bytes.
         prefer: With several objectives, how one point of the front is chosen: by default "knee", or by the best value
             of one of them.
+        across: How the accuracies on several benchmarks become the value of a trial: "normalised" (the default), "rank"
+            or "mean"; see `tausearch.runs.Scale`.
         reevaluate: How many of the best complete trials run again before one is chosen, by its fresh runs alone;
             0 for none. By default 3 of 12 trials or more on an embedded benchmark with its backbone, or on images
             of the user's own of which at most 100 validate; otherwise none.
@@ -222,6 +228,7 @@ class SearchRequest(NewRunRequest):
     constraint: Sequence[str] | None = None
     objective: Sequence[str] | None = None
     prefer: str | None = None
+    across: str | None = None
     reevaluate: int | None = within(bounds.REEVALUATE, None)
     reevaluate_runs: int | None = within(bounds.ROUNDS, None)
     patience: int | None = within(bounds.TRIALS, None)

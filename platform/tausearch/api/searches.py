@@ -24,6 +24,7 @@ from tausearch.runs import (
     Conclusion,
     Ending,
     Gain,
+    LeftOut,
     Plan,
     Record,
     Reevaluation,
@@ -36,14 +37,23 @@ from tausearch.runs import (
     TrialTable,
     Verdict,
     ending_of,
+    left_out,
+    parts_of,
     read_spec,
+    recorded_trials,
+    scales_within,
+    whole_trials,
 )
 from tausearch.studies import (
     BestFile,
     BestListener,
+    MultiSearcher,
+    MultiStudyMirror,
     OptunaSearcher,
+    PartUnits,
     ReevaluationSearcher,
     StudyMirror,
+    Units,
     directions_of,
     load_best,
     study_of,
@@ -86,6 +96,11 @@ class SearchResult(RunResult):
     def bounds(self) -> BesideBounds | None:
         """The chosen accuracy beside chance, `probe` and `joint`; None if no trial finished."""
         return bounds_of(self)
+
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """Each of several benchmarks left out of the choice in turn; empty for a search on one."""
+        return left_out(read_spec(RunDirectory(self.path)), self.trials)
 
     @property
     def study(self) -> optuna.Study:
@@ -201,21 +216,11 @@ class SearchRun(Run):
         *,
         own_listeners: Sequence[Listener] = (),
     ) -> None:
-        history = Record(directory.record).trials()
-        trials = TrialTable(history)
-        searcher = OptunaSearcher(spec, history, trials)
-        if not searcher.study.agrees:
-            say_unreadable(
-                f"sampler {spec.algorithm!r}: rebuilt from the record, it proposes other points than before; so the"
-                " search goes on, but not as it would have gone without the stop"
-            )
-        self._mirror = StudyMirror(
-            directory.study_file, spec.name, searcher.study.as_optuna, history, directions_of(spec)
-        )
-        again = TrialTable(Record(directory.reevaluation.record).trials())
+        units, trials, self._mirror = _units_of(spec, directory)
+        again = TrialTable(_reevaluations(spec, directory, trials))
         best = BestListener(spec, directory, trials, again, self.chose)
         own: list[Listener] = [best, self._mirror, *own_listeners]
-        super().__init__(spec, storage, directory, searcher, trials, own_listeners=own)
+        super().__init__(spec, storage, directory, units.searcher, trials, own_listeners=own, units=units)
         self._choice: tuple[int, Verdict | None] | None = None  # that callbacks were told last
         self.outcome = SearchOutcome(spec, directory)
 
@@ -255,17 +260,41 @@ class ReevaluationRun(Run):
 
     def __init__(self, search: SearchRun) -> None:
         spec, directory = ReevaluationSpec.of(search.spec), search.directory.reevaluation
-        trials = TrialTable(Record(directory.record).trials())
-        super().__init__(
-            spec,
-            search.storage,
-            directory,
-            ReevaluationSearcher(spec, search.trials, trials),
-            trials,
-            own_listeners=(BestListener(search.spec, search.directory, search.trials, trials, search.chose),),
-        )
+        trials = TrialTable(_reevaluations(search.spec, search.directory, search.trials))
+        searcher, units, parts = ReevaluationSearcher(spec, search.trials, trials), None, parts_of(spec)
+        if parts is not None:
+            begun = TrialTable(Record(directory.record).trials())
+            units = PartUnits(parts, begun, trials, searcher, scales_within(search.spec, search.trials))
+        best = BestListener(search.spec, search.directory, search.trials, trials, search.chose)
+        super().__init__(spec, search.storage, directory, searcher, trials, own_listeners=(best,), units=units)
         self._search = search
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether all trials and re-evaluations of the search have ended."""
         return self._search.is_over(list(self._search.trials))
+
+
+def _units_of(spec: SearchSpec, directory: RunDirectory) -> tuple[Units, TrialTable, StudyMirror]:
+    """Return the units of work of a search, its trials and its study file, as the record has them."""
+    history, parts = Record(directory.record).trials(), parts_of(spec)
+    if parts is not None:
+        trials = TrialTable(whole_trials(parts, history))
+        units = PartUnits(parts, TrialTable(history), trials, MultiSearcher(parts.search, trials))
+        return units, trials, MultiStudyMirror(directory.study_file, parts.search, trials)
+    trials = TrialTable(history)
+    searcher = OptunaSearcher(spec, history, trials)
+    if not searcher.study.agrees:
+        say_unreadable(
+            f"sampler {spec.algorithm!r}: rebuilt from the record, it proposes other points than before; so the"
+            " search goes on, but not as it would have gone without the stop"
+        )
+    mirror = StudyMirror(directory.study_file, spec.name, searcher.study.as_optuna, history, directions_of(spec))
+    return Units(spec, trials, searcher), trials, mirror
+
+
+def _reevaluations(search: SearchSpec, directory: RunDirectory, trials: TrialTable) -> list[TrialSummary]:
+    """Return the re-evaluations of a search that have started."""
+    if search.reevaluate is None:
+        return []
+    record = Record(directory.reevaluation.record)
+    return recorded_trials(ReevaluationSpec.of(search), record, scales_within(search, trials))

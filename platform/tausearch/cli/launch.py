@@ -25,7 +25,10 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
 
 @app.command()
 def search(
-    benchmark: Annotated[str, typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME.")],
+    benchmark: Annotated[
+        str,
+        typer.Argument(help="Name, such as digits; folder:PATH, parquet:PATH or MODULE:NAME. Several: digits,glyphs."),
+    ],
     method: Annotated[
         str, typer.Argument(help="Method, such as ita-lora; or MODULE:NAME.", autocompletion=completion.methods)
     ],
@@ -61,6 +64,7 @@ def search(
     constraint: options.Constraint = None,
     objective: options.Objective = None,
     prefer: options.Prefer = None,
+    across: options.Across = None,
     reevaluate: options.Reevaluate = None,
     reevaluate_runs: options.ReevaluateRuns = None,
     patience: options.Patience = None,
@@ -120,6 +124,7 @@ def search(
         constraint=constraint,
         objective=objective,
         prefer=prefer,
+        across=across,
         reevaluate=reevaluate,
         reevaluate_runs=reevaluate_runs,
         patience=patience,
@@ -309,15 +314,16 @@ def train(
 def _best_of(what: list[str], storage: str) -> BestFile:
     say_loading()
     from tausearch.studies import best_of_all, best_of_run, load_best
-    from trainables.data import reference
+    from trainables.data import reference, split_references
 
     if len(what) > 2:
         raise InputError(f"train needs a best file, or a benchmark and a method, or a search, got {' '.join(what)}")
     root = open_storage(storage, write=False)
     if len(what) == 2:
         benchmark, method = what
-        allow_typed(benchmark, method)
-        return best_of_all(root, str(reference(benchmark)), method, say_unreadable)
+        allow_typed(*split_references(benchmark), method)
+        named = ",".join(str(reference(each)) for each in split_references(benchmark))
+        return best_of_all(root, named, method, say_unreadable)
     file = Path(what[0])
     if not file.is_file() and root.run_exists(what[0]):
         return best_of_run(root, what[0])

@@ -98,6 +98,12 @@ Prefer = Annotated[
         help="With several objectives, choose the knee of the front or its best METRIC.", metavar="knee | METRIC"
     ),
 ]
+Across = Annotated[
+    str | None,
+    typer.Option(
+        help="How accuracies on several benchmarks become one value: normalised, rank or mean [default: normalised]."
+    ),
+]
 Reevaluate = Annotated[
     int | None,
     typer.Option(

@@ -40,9 +40,10 @@ class BackboneTime:
 
 def unsuited_to(spec: RunSpec) -> tuple[Unsuited, ...]:
     """Return the usual settings of benchmark, method and validation split that do not suit the user's own images."""
-    images, ref = _own_images(spec), BenchmarkRef.parse(spec.benchmark)
+    images = _own_images(spec)
     if images is None:
         return ()
+    ref = BenchmarkRef.parse(spec.benchmark)
     entry = get_method(spec.method)
     start = spec.start if isinstance(spec, SearchSpec) else {}
     config = entry.parse({**spec.fixed, **start})

@@ -30,7 +30,17 @@ from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
 from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, code_words, command_on, counted, output_to
-from tausearch.runs import DrivenDirectory, FinalSpec, Resources, RunResult, RunSpec, SearchSpec, StorageError
+from tausearch.runs import (
+    DrivenDirectory,
+    FinalSpec,
+    PartsSpec,
+    Resources,
+    RunResult,
+    RunSpec,
+    SearchSpec,
+    StorageError,
+    parts_of,
+)
 from tausearch.tracking import Callback
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
@@ -288,13 +298,11 @@ def _why_stopping(interrupt: Interrupt) -> str | None:
 
 def read_by_trials(spec: RunSpec) -> list[str]:
     """Return the files and folders outside the storage root that trials read."""
-    paths = (
-        spec.protocol.backbone_weights,
-        spec.protocol.initial_head,
-        spec.data_root,
-        BenchmarkRef.parse(spec.benchmark).path,
-    )
-    return [path for path in paths if path is not None]
+    units = parts_of(spec) or spec
+    paths = [spec.protocol.backbone_weights, spec.protocol.initial_head]
+    for number in range(units.count if isinstance(units, PartsSpec) else 1):
+        paths += [units.data_root_of(number), BenchmarkRef.parse(units.benchmark_of(number)).path]
+    return [path for path in dict.fromkeys(paths) if path is not None]
 
 
 def _headline(run: Run, *, on_cluster: bool) -> str:
@@ -303,11 +311,12 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
     chosen_by = f", chosen by {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
     continued = f" (continued: {known} have started)" if known else ""
     trials = counted(spec.trials, "trial")
+    at_a_time = "at a time" if parts_of(spec) is None else "parts at a time"
     if isinstance(spec, FinalSpec):
         orders = spec.protocol.class_orders
         each = "" if orders is None else f" with each of the class orders {' '.join(map(str, orders))}"
         trials = f"seeds {' '.join(map(str, spec.seeds))}{each}"
     return (
-        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} at a time,"
-        f" {counted(spec.steps, 'task')} each{chosen_by}{continued}"
+        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} {at_a_time},"
+        f" {counted(spec.steps, spec.step_name)} each{chosen_by}{continued}"
     )

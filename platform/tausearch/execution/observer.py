@@ -108,7 +108,7 @@ class Observer(tune.Callback):
         return self._run(trial).summary(config["trial"], config["seed"], config["hyperparameters"])
 
     def _tell(self, run: Run, summary: TrialSummary) -> None:
-        run.trials.put(summary)
+        run.units.trials.put(summary)
         # Once the storage has failed, the record may lack what the table has: only the record is told.
         told = run.listeners if self.watch.problem is None else run.listeners[:1]
         try:

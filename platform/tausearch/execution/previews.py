@@ -17,6 +17,8 @@ from tausearch.runs import (
     ALGORITHMS,
     DataFacts,
     FinalSpec,
+    MultiSearchSpec,
+    Part,
     Plan,
     Reevaluate,
     RunSpec,
@@ -115,7 +117,10 @@ class Preview:
     def lines(self) -> Iterator[str]:
         """Return lines about the data, the origin of trials, and the estimates."""
         if self.spec.tasks:
-            yield f"tasks: {self._tasks()}"
+            yield f"{self.spec.step_name}s: {self._tasks()}"
+        if isinstance(self.spec, MultiSearchSpec):
+            for title, part in zip(self.spec.titles, self.spec.parts.values(), strict=True):
+                yield f"{title}: {_of_part(part)}"
         if self.spec.data is not None:
             yield f"images: {self._images(self.spec.data)}"
         if isinstance(self.spec, SearchSpec):
@@ -191,8 +196,8 @@ class Preview:
     def _choice(self, asked: Reevaluate | None) -> Iterator[str]:
         """Return a line about the certainty of the choice if it is re-evaluated or should be."""
         if asked is not None:
-            tasks = self.reevaluations * self.spec.steps
-            runs = f"up to {counted(self.reevaluations, 'run')}, {tasks} tasks more"
+            tasks = counted(self.reevaluations * self.spec.steps, self.spec.step_name)
+            runs = f"up to {counted(self.reevaluations, 'run')}, {tasks} more"
             yield f"re-evaluation: the best {asked.best} again, {asked.runs} times each: {runs}"
         elif self.spec.resolution >= _COARSE and self.spec.trials > 1 and not self.unsuited:
             again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
@@ -287,6 +292,16 @@ def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) ->
         return preview(spec, plan.storage, address, read_trials(spec, plan.directory))
     times = backbone_times(plan.spec, address)
     return replace(preview(plan.spec, plan.storage, address), unsuited=unsuited_to(plan.spec), backbones=times)
+
+
+def _of_part(part: Part) -> str:
+    """Describe the images and the protocol of one of several benchmarks."""
+    protocol, data = part.protocol, part.data
+    pace = f"{counted(protocol.tasks, 'task')}, {counted(protocol.epochs, 'epoch')}, batches of {protocol.batch_size}"
+    if data is None:
+        return pace
+    step = 100 / data.evaluation
+    return f"{pace}; {data.train} images, {data.evaluation} for validation, one of which is {step:.2g} points"
 
 
 def _per_task(spec: RunSpec) -> tuple[int, ...]:

@@ -220,10 +220,11 @@ class RunQueue:
             run = open_run()
             if run is None:
                 return None
-            for line in ready(run.directory, run.trials):
+            for line in ready(run.directory, run.units.trials):
                 self.say(line)
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
-            run.listeners = [*recorder.listeners, *self.follow(cell, run)]
+            record, *others = [*recorder.listeners, *self.follow(cell, run)]
+            run.listeners = run.units.listeners(record, others)
         except (ValueError, OSError) as error:  # InputError and SpaceError are ValueErrors
             if not self.watch.failed(error):
                 cell.failed(error)

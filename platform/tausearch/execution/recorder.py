@@ -27,7 +27,7 @@ class Recorder:
 
     def __init__(self, run: Run, deliveries: Deliveries, after: Recorder | None = None) -> None:
         self.run = run
-        self.record = record_of(run.spec, run.directory)
+        self.record = record_of(run.units.spec, run.directory)
         self.deliveries = deliveries
         before = None if after is None else after.announcer
         note_stopped(run.directory, None)
@@ -53,7 +53,7 @@ class Recorder:
         Returns:
             All trials as the record has them.
         """
-        trials = self.record.trials()
+        trials = self.run.units.whole(self.record.trials())
         ended = self.run.is_over(trials)
         interrupted = interrupt.requested and not ended
         out_of_time = interrupt.out_of_time and not ended and not interrupted

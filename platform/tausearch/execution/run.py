@@ -19,7 +19,7 @@ from tausearch.runs import (
     TrialTable,
     all_ended,
 )
-from tausearch.studies import Searcher
+from tausearch.studies import Searcher, Units
 from tausearch.tracking import Event, RunInfo
 from trainables.config import TrialConfig
 from trainables.state import read_heartbeat
@@ -41,12 +41,13 @@ class Run:
     Subclasses say when the run is over, which run follows it, and which results it writes.
 
     Attributes:
+        units: Its trials as the units of work that Tune runs; on several benchmarks the parts of its trials.
         trials: All trials that have started; none in a new run.
         own_listeners: Told of every change after the record and the callbacks, before the display.
         announce: Tells callbacks and trackers an event. Set when the run is opened.
         listeners: All listeners, in the order in which they are told; the record comes first. Set when the run is
             opened.
-        active: Numbers of the trials that Tune runs now.
+        active: Numbers of the units that Tune runs now.
         exhausted: Whether the searcher has no more trials, and will have none.
     """
 
@@ -59,11 +60,12 @@ class Run:
         trials: TrialTable,
         *,
         own_listeners: Sequence[Listener] = (),
+        units: Units | None = None,
     ) -> None:
+        self.units = units or Units(spec, trials, searcher)
         self.spec = spec
         self.storage = storage
         self.directory = directory
-        self.searcher = searcher
         self.trials = trials
         self.own_listeners = own_listeners
         self.announce: Callable[[Event], None] = lambda event: None
@@ -84,6 +86,11 @@ class Run:
         return Conclusion()
 
     @property
+    def searcher(self) -> Searcher:
+        """The source of its units."""
+        return self.units.searcher
+
+    @property
     def info(self) -> RunInfo:
         """The run as events name it."""
         return RunInfo(self.spec, self.directory.path, self.storage)
@@ -94,7 +101,7 @@ class Run:
         return self.exhausted and not self.active
 
     def next_trial(self) -> tuple[int, dict[str, Scalar]] | None:
-        """Return number and hyperparameters of the next trial; None if there is none now."""
+        """Return number and hyperparameters of the next unit; None if there is none now."""
         found = None if self.exhausted else self.searcher.next()
         if found is None:
             self.exhausted = not self.active  # an active trial that ends may lead to another
@@ -103,18 +110,18 @@ class Run:
         return found
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Tell the searcher the status and value of a trial that has ended."""
+        """Tell the searcher the status and value of a unit that has ended."""
         self.active.discard(number)
         self.searcher.finish(number, status, value)
 
     def summary(self, number: int, seed: int, hyperparameters: dict[str, Scalar]) -> TrialSummary:
-        """Return a trial's summary; a trial that just started is "running"."""
-        return self.trials.get(number) or TrialSummary(number, seed, "running", dict(hyperparameters))
+        """Return a unit's summary; one that just started is "running"."""
+        return self.units.trials.get(number) or TrialSummary(number, seed, "running", dict(hyperparameters))
 
     def config(self, number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
-        """Return the config of a trial; one that has started before resumes from its newest checkpoint."""
-        config = self.spec.trial(number, hyperparameters, cache=self.storage.cache, directory=self.directory)
-        checkpoint = None if self.trials.get(number) is None else newest_checkpoint(self.directory, number)
+        """Return the config of a unit; one that has started before resumes from its newest checkpoint."""
+        config = self.units.spec.trial(number, hyperparameters, cache=self.storage.cache, directory=self.directory)
+        checkpoint = None if self.units.trials.get(number) is None else newest_checkpoint(self.directory, number)
         return config if checkpoint is None else replace(config, resume_from=str(checkpoint))
 
 

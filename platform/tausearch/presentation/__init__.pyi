@@ -10,7 +10,7 @@ from .figures.style import caption, entitle, save
 from .figures.trial import draw_trial
 from .method_plots import accuracy_plot
 from .plots import ACCENT, BEST, FAINT, LINES, SCALE, TICKS, AccuracyAxis, Axis, Facet, Plot, Series
-from .run_tables import accuracy_cells, front_table, mean_rows, reevaluation_table, trials_table
+from .run_tables import accuracy_cells, front_table, left_out_table, mean_rows, reevaluation_table, trials_table
 from .search_plots import SearchPlots
 from .table_formats import as_csv, as_latex, as_markdown, record_table, terminal_table
 from .tables import CellLook, Column, Emphasis, Table, emphasise, gain, numbers, score, words
@@ -84,6 +84,7 @@ __all__ = [
     "emphasise",
     "entitle",
     "front_table",
+    "left_out_table",
     "gain",
     "left_out_line",
     "mean_rows",

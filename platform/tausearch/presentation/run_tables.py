@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from tausearch.presentation.tables import Column, Table, emphasise, numbers
 from tausearch.presentation.terminal.text import clock, percent
-from tausearch.runs import Objective, Reevaluation, RunSpec, SearchSpec, TrialSummary
+from tausearch.runs import (
+    LeftOut,
+    MultiSearchSpec,
+    MultiTrial,
+    Objective,
+    Reevaluation,
+    RunSpec,
+    SearchSpec,
+    TrialSummary,
+)
 from trainables.metrics import MetricNames
 
 
@@ -15,13 +24,14 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
     """Return the trials of a search, the best one marked, or the seeds of a final run; unfinished trials are faint."""
     metrics, searching = spec.metrics, spec.purpose == "search"
     aims = _further_objectives(spec)
-    percentages = ("incremental", "pooled", "forgetting", *(each.name for each in aims))
     ordered = not searching and spec.protocol.class_orders is not None
+    several = spec.titles if isinstance(spec, MultiSearchSpec) else ()
+    means = {} if several else {"incremental": metrics.average_incremental_accuracy, "pooled": metrics.pooled_accuracy}
     columns = [
         *numbers(*["class order"] * ordered, "trial" if searching else "seed"),
         Column("status"),
-        *numbers(f"{metrics.prefix} accuracy", *percentages, format=percent),
-        *numbers("tasks"),
+        *numbers(spec.value_title, *several, *means, "forgetting", *(each.name for each in aims), format=percent),
+        *numbers(f"{spec.step_name}s"),
         *numbers("time", format=clock),
         *numbers(*spec.dimensions),
         Column("error", wrap=True),
@@ -32,8 +42,8 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
             trial.number if searching else trial.seed,
             trial.status,
             trial.value,
-            trial.final.get(metrics.average_incremental_accuracy),
-            trial.final.get(metrics.pooled_accuracy),
+            *(trial.accuracies if isinstance(trial, MultiTrial) else ()),
+            *(trial.final.get(name) for name in means.values()),
             trial.final.get(metrics.forgetting),
             *(each.value(trial) for each in aims),
             f"{trial.tasks_done}/{spec.steps}",
@@ -62,7 +72,7 @@ def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | Non
     usual = () if several else ("forgetting",)
     columns = [
         *numbers("trial"),
-        *numbers(f"{spec.metrics.prefix} accuracy", *usual, *(each.name for each in shown), format=percent),
+        *numbers(spec.value_title, *usual, *(each.name for each in shown), format=percent),
         *numbers("own seconds", format="{:.1f}".format),
         *numbers(*spec.dimensions),
     ]
@@ -80,6 +90,20 @@ def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | Non
     chosen = emphasise(place for place, trial in enumerate(front) if trial.number == best)
     aims = " and ".join(each.name for each in several) or "accuracy and forgetting"
     return Table(f"Pareto front of {aims}", columns, rows, chosen)
+
+
+def left_out_table(found: Sequence[LeftOut]) -> Table:
+    """Return the accuracy on each benchmark of the configuration that was chosen on the others."""
+    columns = [
+        Column("benchmark"),
+        *numbers("start", "chosen on the others", "chosen here", "lost", format=percent),
+        *numbers("trials"),
+    ]
+    rows = [
+        (each.title, each.start, each.accuracy, each.best, each.lost, f"{each.trial}, {each.best_trial}")
+        for each in found
+    ]
+    return Table("each benchmark left out: chosen on the others, judged here by validation accuracy", columns, rows)
 
 
 def reevaluation_table(reevaluation: Reevaluation) -> Table:

@@ -64,11 +64,11 @@ class SearchPlots:
             return None
         values = {trial.number: trial.value or 0.0 for trial in self.finished}
         after = [trial.number for trial in self.trials if trial.number >= self.finished[0].number]
-        best = list(accumulate((values.get(number, 0.0) for number in after), max))
+        best = list(accumulate((values.get(number, self.spec.worst) for number in after), max))
         chosen = "none keeps the constraints" if self.best is None else f"trial {self.best.number} is the best"
         caption = (
-            f"Final accuracy on the validation split of {len(values)} finished trials, from"
-            f" {min(values.values()):.2f} to {max(values.values()):.2f} %; {chosen}."
+            f"{self.spec.value_name} on the validation split of {len(values)} finished trials, from"
+            f" {min(values.values()):.2f} to {self.spec.value_text(max(values.values()))}; {chosen}."
         )
         series = [Series(after, best, "best so far", kind="steps", colour=BEST), *self._points(_number, self.trials)]
         return self._plot("History", caption, [Facet(Axis("trial", whole=True), series)])
@@ -78,7 +78,9 @@ class SearchPlots:
         if not self.finished or not self.spec.space:
             return None
         facets = [self._slice(name) for name in self.spec.space]
-        plot = self._plot("Slices", "Final accuracy against each hyperparameter. Later trials are yellower.", facets)
+        plot = self._plot(
+            "Slices", f"{self.spec.value_name} against each hyperparameter. Later trials are yellower.", facets
+        )
         return replace(plot, scale=("trial", 0, max(1, self.finished[-1].number)))
 
     def front(self) -> Plot | None:
@@ -102,8 +104,8 @@ class SearchPlots:
             rings = Series([cost(trial) for trial in front], heights, "Pareto front", colour=BEST, mark="ring")
             facets.append(Facet(Axis(label), [*self._points(cost, self.finished), rings]))
         caption = (
-            "Final accuracy, forgetting and time of the finished trials. Ringed: those that no other beats in accuracy"
-            f" and forgetting, the Pareto front, {numbers}"
+            f"{self.spec.value_name}, forgetting and time of the finished trials. Ringed: those that no other beats in"
+            f" accuracy and forgetting, the Pareto front, {numbers}"
             " Time does not count there: all took the same steps, and seconds differ from run to run."
         )
         return self._plot("What accuracy costs", caption, facets)
@@ -154,7 +156,7 @@ class SearchPlots:
         """Return the rank correlations with their intervals."""
         if not self.correlations:
             return None
-        found, finished = self.correlations, len(self.finished)
+        found, finished, step = self.correlations, len(self.finished), self.spec.step_name
         between = {k: correlation_interval(value, finished) for k, value in found.items()}
         line = Series(
             list(found),
@@ -162,14 +164,15 @@ class SearchPlots:
             kind="line",
             low=[low for low, _ in between.values()],
             high=[high for _, high in between.values()],
-            hover=[f"after task {k}: {found[k]:.2f} ({low:.2f} to {high:.2f})" for k, (low, high) in between.items()],
+            hover=[f"after {step} {k}: {found[k]:.2f} ({low:.2f} to {high:.2f})" for k, (low, high) in between.items()],
         )
         caption = (
-            "How far the order of trials after task k tells their order at the end (Spearman's rank correlation, over"
-            f" {finished} finished trials, with 95 % intervals). Near 1, stopping early can be trusted; near 0, not."
+            f"How far the order of trials after {step} k tells their order at the end (Spearman's rank correlation,"
+            f" over {finished} finished trials, with 95 % intervals)."
+            " Near 1, stopping early can be trusted; near 0, not."
         )
-        numbers = f"After task {', '.join(f'{k}: {value:.2f}' for k, value in found.items())}."
-        facet = Facet(Axis("after task", whole=True), [line])
+        numbers = f"After {step} {', '.join(f'{k}: {value:.2f}' for k, value in found.items())}."
+        facet = Facet(Axis(f"after {step}", whole=True), [line])
         return Plot(
             "Early stopping's trust", caption, Axis("rank correlation", (-1.05, 1.05), zero=True), [facet], numbers
         )
@@ -192,11 +195,16 @@ class SearchPlots:
             for trial in drawn
         ]
         ended_early = sum(trial.status != "complete" for trial in drawn)
-        grey = f", {ended_early} that did not reach the last task grey" if ended_early else ""
-        caption = f"Accuracy over the tasks seen so far, a line per trial; the best one thick{grey}."
+        grey = f", {ended_early} that did not reach the last {self.spec.step_name} grey" if ended_early else ""
+        caption = f"Accuracy over the {self.spec.step_name}s seen so far, a line per trial; the best one thick{grey}."
         axis = AccuracyAxis.of([row[name] for trial in drawn for row in trial.rows])
-        facet = Facet(Axis("after task", whole=True), lines)
-        return Plot("Task by task", caption, axis.labelled("average accuracy (%)"), [facet])
+        facet = Facet(Axis(f"after {self.spec.step_name}", whole=True), lines)
+        return Plot(
+            f"{self.spec.step_name.capitalize()} by {self.spec.step_name}",
+            caption,
+            axis.labelled("average accuracy (%)"),
+            [facet],
+        )
 
     def axis_of(self, name: str) -> Axis:
         """Return the axis of a hyperparameter: numbers of a range; choices that were tried, as words."""
@@ -225,13 +233,13 @@ class SearchPlots:
         marks = {series.mark for facet in facets for series in facet.series}
         below = [value for trial in self.finished if (value := trial.value or 0.0) < self.accuracies.floor]
         if "triangle" in marks:
-            where = f"{'at' if len(below) == 1 else 'down to'} {min(below):.1f} %"
+            where = f"{'at' if len(below) == 1 else 'down to'} {self.spec.value_text(min(below), 1)}"
             caption += f" Triangles at the lower edge: {len(below)} far below the others, {where}."
         if "cross" in marks:
             caption += " Crosses at the lower edge: stopped early, diverged or failed."
         if any(any(series.counts) for facet in facets for series in facet.series):
             caption += " ×2: two trials at one place."
-        return Plot(title, caption, self.accuracies.labelled("final accuracy (%)"), facets)
+        return Plot(title, caption, self.accuracies.labelled(self.spec.value_axis), facets)
 
     def _points(
         self, x: Callable[[TrialSummary], float | str], trials: Sequence[TrialSummary], *, scaled: bool = False

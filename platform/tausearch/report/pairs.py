@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from tausearch.report.views import ReportCell
-from tausearch.runs import FinalSpec, RunDirectory, SearchSpec, Storage, read_spec, read_trials
+from tausearch.runs import FinalSpec, MultiSearchSpec, RunDirectory, SearchSpec, Storage, read_spec, read_trials
 from trainables.errors import InputError
 
 
@@ -46,4 +46,5 @@ def _search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:
 
 def _belong(search: SearchSpec, final: FinalSpec) -> bool:
     """Whether a final run trains what a search chose, on the benchmark that it was searched on."""
-    return (final.source, final.method, final.benchmark) == (search.name, search.method, search.benchmark)
+    benchmarks = search.parts if isinstance(search, MultiSearchSpec) else (search.benchmark,)
+    return (final.source, final.method) == (search.name, search.method) and final.benchmark in benchmarks

@@ -9,11 +9,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tausearch.models import read_compositions, read_edit
-from tausearch.presentation import SearchPlots, Table, clock, counted, front_table, percent, trials_table
+from tausearch.presentation import (
+    SearchPlots,
+    Table,
+    clock,
+    counted,
+    front_table,
+    left_out_table,
+    percent,
+    trials_table,
+)
 from tausearch.report import tables
 from tausearch.report.plots import PagePlot, script_json
 from tausearch.report.run_plots import hover_text, search_plots, slice_plots, time_plot
 from tausearch.runs import (
+    ExperimentProtocol,
+    MultiSearchSpec,
     Reevaluation,
     RunDirectory,
     RunStatus,
@@ -21,6 +32,7 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     beside_bounds,
+    left_out,
     read_scores,
     read_status,
     shown_benchmark,
@@ -119,11 +131,14 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
     status = read_status(directory)
     assert isinstance(status.spec, SearchSpec)
     shown = view.search = RunView(directory.name, _facts(status, directory), trials=_trials(status))
+    travel = left_out(status.spec, status.trials)
     if status.best is not None:
-        shown.score = percent(status.accuracy)
+        shown.score = status.spec.value_text(status.accuracy) if travel else percent(status.accuracy)
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
         with view.noting(str(directory.best_file)):
             shown.best_file = _text(directory.best_file)
+    if travel:
+        shown.tables.append(left_out_table(travel))
     if len(status.front) > 1:
         shown.tables.append(front_table(status.spec, status.front, _best(status)))
     shown.hover = script_json({trial.number: hover_text(status.spec, trial) for trial in status.trials})
@@ -188,18 +203,24 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
         if spec.objectives:
             facts["aims at"] = str(spec.aim)
             if status.best is not None:
-                facts["chosen"] = f"trial {status.best.number}: {spec.aim.words(status.best)}"
+                facts["chosen"] = f"trial {status.best.number}: {spec.words(status.best)}"
         if spec.constraints:
             facts["constraints"] = "; ".join(map(str, spec.constraints))
             facts |= _nothing_chosen(status)
     elif spec.source is not None:
         facts["chosen by"] = f"search {spec.source} on {spec.tuned_on}"
-    size = f"{counted(protocol.tasks, 'task')}, {counted(protocol.epochs, 'epoch')}, batch size {protocol.batch_size}"
-    facts["protocol"] = f"{size}, {protocol.backbone}, {protocol.precision}"
+    facts["protocol"] = f"{_size(protocol)}, {protocol.backbone}, {protocol.precision}"
+    if isinstance(spec, MultiSearchSpec):
+        facts["protocol"] = f"{protocol.backbone}, {protocol.precision}; value of a trial: {spec.across}"
+        facts |= {title: _size(part.protocol) for title, part in zip(spec.titles, spec.parts.values(), strict=True)}
     facts["time in trials"] = clock(sum(trial.seconds for trial in status.trials))
     if (beside := beside_bounds(status, Storage(directory.path.parent))) is not None:
         facts["bounds"] = str(beside)
     return facts
+
+
+def _size(protocol: ExperimentProtocol) -> str:
+    return f"{counted(protocol.tasks, 'task')}, {counted(protocol.epochs, 'epoch')}, batch size {protocol.batch_size}"
 
 
 def _reevaluated(reevaluation: Reevaluation) -> str:

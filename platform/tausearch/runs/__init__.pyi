@@ -34,6 +34,11 @@ from .insight import (
 )
 from .objectives.aim import Aim, best_trial, eligible
 from .objectives.objective import Objective, objectives_of, preferred
+from .parts.left_out import LeftOut, left_out
+from .parts.reading import read_spec
+from .parts.scores import ACROSS, LEAST_GAIN, Across, Scale, Scales, score_of
+from .parts.spec import MultiSearchSpec, Part, PartsSpec, parts_of, titles_of
+from .parts.trials import MultiTrial, recorded_trials, scales_of, whole_trials
 from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark, without_folder_paths
 from .racing import LEVEL, Race, Verdict, race, verdict
 from .record import Record, row_metrics
@@ -45,6 +50,7 @@ from .reevaluations import (
     read_reevaluation,
     reevaluation_of,
     reevaluations_of,
+    scales_within,
     set_aside_orphans,
 )
 from .results import (
@@ -72,7 +78,6 @@ from .spec import (
     StopRule,
     TrackerName,
     differences,
-    read_spec,
 )
 from .status import RunStatus, all_statuses, chosen_trial, read_status, read_trials
 from .storage import (
@@ -87,6 +92,24 @@ from .storage import (
 from .trials import STATUSES, Status, TrialSummary, TrialTable, at_rest, final_value, metrics_of, ranked
 
 __all__ = [
+    "ACROSS",
+    "Across",
+    "LEAST_GAIN",
+    "LeftOut",
+    "MultiSearchSpec",
+    "MultiTrial",
+    "Part",
+    "PartsSpec",
+    "Scale",
+    "Scales",
+    "left_out",
+    "parts_of",
+    "titles_of",
+    "recorded_trials",
+    "scales_of",
+    "scales_within",
+    "score_of",
+    "whole_trials",
     "BesideBounds",
     "Bound",
     "beside_bounds",

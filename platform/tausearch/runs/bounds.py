@@ -13,7 +13,9 @@ from statistics import fmean
 from typing import Any
 
 from tausearch.runs.directories import RunDirectory
-from tausearch.runs.spec import AnySpec, RunSpec, read_spec
+from tausearch.runs.parts.reading import read_spec
+from tausearch.runs.parts.spec import MultiSearchSpec
+from tausearch.runs.spec import AnySpec, RunSpec
 from tausearch.runs.status import RunStatus, read_status
 from tausearch.runs.storage import Storage
 from tausearch.runs.trials import TrialSummary
@@ -72,12 +74,12 @@ class BesideBounds:
 
 
 def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
-    """Return a run of a storage beside its bounds; None before it has an accuracy.
+    """Return a run of a storage beside its bounds; None before it has an accuracy, or on several benchmarks.
 
     Other runs that cannot be read are passed over.
     """
     accuracy = _accuracy(status)
-    if accuracy is None:
+    if accuracy is None or isinstance(status.spec, MultiSearchSpec):
         return None
     spec = status.spec
     specs, _ = storage.read_each(read_spec)
@@ -108,6 +110,8 @@ def little_left(spec: RunSpec, trials: Sequence[TrialSummary]) -> str | None:
         The titles of the tasks with both accuracies; None if there is no such task.
     """
     finished = [trial for trial in trials if trial.status == "complete" and trial.rows]
+    if isinstance(spec, MultiSearchSpec):
+        return None  # its steps are benchmarks, of which nothing is forgotten
     guess, lines = chance(spec), []
     for task in range(1, spec.protocol.tasks + 1) if finished else ():
         name = spec.metrics.accuracy(task)

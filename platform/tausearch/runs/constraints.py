@@ -86,7 +86,7 @@ class Constraint(Strict):
         """Return the worst value of the metric over the tasks; None without one, as before the last task."""
         if self.metric == SECONDS:
             return trial.own_seconds
-        values = [row[self.metric] for row in trial.rows if self.metric in row]
+        values = [row[self.metric] for row in trial.measured_rows if self.metric in row]
         return None if not values else max(values) if self.relation == "<=" else min(values)
 
     def excess(self, trial: TrialSummary) -> float | None:

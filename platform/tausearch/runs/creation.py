@@ -13,8 +13,10 @@ from typing import Any, Generic, TypeVar
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import extended_rule
 from tausearch.runs.guards import driver_lock, remove_empty, require_space
+from tausearch.runs.parts.reading import read_spec
+from tausearch.runs.parts.trials import recorded_trials
 from tausearch.runs.record import Record
-from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec, differences, read_spec
+from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec, differences
 from tausearch.runs.storage import Storage, nearest_folder, open_storage
 from trainables.errors import InputError
 
@@ -138,7 +140,7 @@ class Plan(Generic[S]):
         if not self.may_extend or not isinstance(spec, SearchSpec) or spec.trials <= then.trials:
             return {}
         assert isinstance(then, SearchSpec), "purposes would differ"
-        rule = extended_rule(then, self.directory, Record(self.directory.record).trials())
+        rule = extended_rule(then, self.directory, recorded_trials(then, Record(self.directory.record)))
         return {"trials": spec.trials, "reevaluate": spec.reevaluate, "stop": rule}
 
     @contextmanager

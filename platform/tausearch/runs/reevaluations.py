@@ -18,6 +18,9 @@ from search_spaces.schema import Dimension
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, reevaluation_name, trial_name
 from tausearch.runs.objectives.aim import best_trial, eligible
 from tausearch.runs.objectives.objective import Objective
+from tausearch.runs.parts.scores import Scales
+from tausearch.runs.parts.spec import MultiSearchSpec
+from tausearch.runs.parts.trials import MultiTrial, is_start, recorded_trials, scales_of
 from tausearch.runs.racing import Race, Verdict, lead, race, verdict
 from tausearch.runs.record import Record
 from tausearch.runs.spec import Reevaluate, Role, RunSpec, SearchSpec
@@ -201,9 +204,7 @@ def reevaluation_of(
 
 def start_trial(search: SearchSpec, trials: Iterable[TrialSummary]) -> TrialSummary | None:
     """Return the best finished trial at the start of a search; None without one, as in a grid without the start."""
-    values = search.start.items()
-    starts = [each for each in trials if all(each.hyperparameters.get(name) == value for name, value in values)]
-    return best_trial(starts) if search.start else None
+    return best_trial(trial for trial in trials if is_start(search, trial)) if search.start else None
 
 
 class Gain(Strict):
@@ -277,18 +278,34 @@ def read_reevaluation(
     if search.reevaluate is None:
         return None
     spec, known = ReevaluationSpec.of(search), {trial.number: trial for trial in trials}
-    runs = Record(directory.record).trials()
+    runs = recorded_trials(spec, Record(directory.record), scales_within(search, known.values()))
     for run in runs:
         if fault := _foreign(spec, run, known):
             raise InputError(f"record {directory.record}: re-evaluation {run.number} is not of this search: {fault}")
     return reevaluation_of(spec, known.values(), runs)
 
 
-def set_aside_orphans(directory: RunDirectory) -> list[str]:
-    """Rename re-evaluations whose trial the record lost, as its rerun may differ; returns a line for each."""
-    known, lines = {trial.number for trial in Record(directory.record).trials()}, []
+def scales_within(search: SearchSpec, trials: Iterable[TrialSummary]) -> Scales | None:
+    """Return the scales of a search on several benchmarks, by which its re-evaluations are scored, too; else None."""
+    if not isinstance(search, MultiSearchSpec):
+        return None
+    return scales_of(search, [trial for trial in trials if isinstance(trial, MultiTrial)])
+
+
+def set_aside_orphans(directory: RunDirectory, count: int = 1) -> list[str]:
+    """Rename re-evaluations whose trial the record lost, as its rerun may differ.
+
+    Args:
+        directory: The run directory of the search.
+        count: Number of parts of a trial in the record.
+
+    Returns:
+        A line for each.
+    """
+    lines = []
+    known = {trial.number // count for trial in Record(directory.record).trials()}
     for run in Record(directory.reevaluation.record).trials():
-        if run.number // _MOST not in known:
+        if run.number // count // _MOST not in known:
             path = directory.reevaluation.record / f"{trial_name(run.number)}.parquet"
             path.rename(path.with_name(f".{path.name}.damaged"))
             lines.append(f"record file {path}: is a re-evaluation of a trial that is run again; it was put aside")

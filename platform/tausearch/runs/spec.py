@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt, PositiveInt, TypeAdapter, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
 
 from checked_input import bounds
-from checked_input.schema import Strict, read_model
-from checked_input.text_files import TextFileError, read_json
+from checked_input.schema import Strict
 from checked_input.yaml_text import yaml_of
 from search_spaces import Scalar
 from search_spaces.schema import Dimension
@@ -22,9 +20,9 @@ from tausearch.runs.directories import RunDirectory
 from tausearch.runs.objectives.aim import Aim
 from tausearch.runs.objectives.objective import KNEE, Objective
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol
-from tausearch.runs.storage import DEFAULT_CACHE_SIZE, Storage, replace_text
+from tausearch.runs.storage import DEFAULT_CACHE_SIZE, replace_text
+from tausearch.runs.trials import TrialSummary
 from trainables.config import Purpose, TrialConfig
-from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
 from trainables.task_names import NamedTask, titles
 from trainables.user_code import folders_of, is_code
@@ -99,7 +97,7 @@ class Retraining(Strict):
     kept: NonNegativeInt
 
 
-Role = Literal["trial", "seed", "reevaluation"]
+Role = Literal["trial", "seed", "reevaluation", "part"]
 
 
 class RunSpec(Strict):
@@ -170,6 +168,47 @@ class RunSpec(Strict):
         """The smallest step of an accuracy, percent: one image; 0 where their number is not known."""
         return 0.0 if self.data is None else 100.0 / self.data.evaluation
 
+    @property
+    def value_metric(self) -> str:
+        """The name of the value by which trials are compared."""
+        return self.metrics.final_accuracy
+
+    @property
+    def value_title(self) -> str:
+        """The title of the value in tables."""
+        return f"{self.metrics.prefix} accuracy"
+
+    @property
+    def value_name(self) -> str:
+        """The value in captions."""
+        return "Final accuracy"
+
+    @property
+    def value_axis(self) -> str:
+        """The value at an axis, with its unit."""
+        return "final accuracy (%)"
+
+    def value_text(self, value: float | None, digits: int = 2) -> str:
+        """Return the value of a trial with its unit."""
+        return "-" if value is None else f"{value:.{digits}f} %"
+
+    @property
+    def step_name(self) -> str:
+        """The word for a step of a trial."""
+        return "task"
+
+    def benchmark_of(self, number: int) -> str:
+        """Return the reference of a trial's benchmark."""
+        return self.benchmark
+
+    def steps_of(self, number: int) -> int:
+        """Return the number of steps of a trial."""
+        return self.steps
+
+    def data_root_of(self, number: int) -> str | None:
+        """Return the folder of the published datasets of a trial."""
+        return self.data_root
+
     def about(self, number: int) -> dict[str, Any]:
         """Return further columns of a trial in the record and in MLflow."""
         return {}
@@ -211,7 +250,8 @@ class RunSpec(Strict):
 
     def reached(self, tasks_done: int) -> str:
         """Say how far a trial came that ended without a value."""
-        return f"after task {self.step_title(tasks_done)}" if tasks_done else "in the first task"
+        step = self.step_name
+        return f"after {step} {self.step_title(tasks_done)}" if tasks_done else f"in the first {step}"
 
     def tasks_as_dict(self) -> dict[str, Any]:
         """Return the plain form of the tasks' names: `task_names`, `task_classes`; empty where they are unknown."""
@@ -254,7 +294,8 @@ class RunSpec(Strict):
         """
         from trainables.data import BenchmarkRef  # torch takes seconds to import
 
-        seed, order, benchmark, artifacts = self.seed_of(number), self.class_order(number), self.benchmark, None
+        seed, order, benchmark = self.seed_of(number), self.class_order(number), self.benchmark_of(number)
+        artifacts = None
         if order is not None:
             benchmark = str(BenchmarkRef.parse(benchmark).with_options(class_order=order))
         elif directory is not None and self.purpose == "final":
@@ -274,7 +315,7 @@ class RunSpec(Strict):
             initial_head=self.protocol.initial_head,
             precision=self.protocol.precision,
             gpus_per_trial=self.resources.gpus_per_trial,
-            data_root=self.data_root,
+            data_root=self.data_root_of(number),
             code=folders_of(self.code),
             cpus_per_trial=self.resources.cpus_per_trial,
             cache=str(cache) if cache is not None and self.cache_size else None,
@@ -336,6 +377,15 @@ class SearchSpec(RunSpec):
         """The code of the user, `MODULE:NAME`, that the search and its trials import."""
         chosen = (name for name in (self.algorithm, self.scheduler) if is_code(name) and not name.startswith("optuna:"))
         return (*super().code, *chosen)
+
+    def words(self, trial: TrialSummary) -> str:
+        """Return the values of a finished trial by which it is chosen, with their units."""
+        return self.aim.words(trial) if self.objectives else self.value_text(trial.value or 0.0)
+
+    @property
+    def worst(self) -> float:
+        """The value of a diverged trial."""
+        return 0.0
 
     @property
     def removability(self) -> bool:
@@ -421,45 +471,6 @@ class FinalSpec(RunSpec):
 
 
 AnySpec = SearchSpec | FinalSpec  # the kinds of `run.yaml`
-
-
-def read_spec(directory: RunDirectory) -> AnySpec:
-    """Return the specification in the `run.yaml` of a run directory.
-
-    Raises:
-        InputError: If the file is missing, is not valid, or belongs to another run.
-    """
-    try:
-        spec = read_model(directory.spec_file, _spec_of)
-    except FileNotFoundError as error:
-        storage = Storage(directory.path.parent)
-        raise InputError(f"no run named {directory.name!r} in {storage.root}{storage.near(directory.name)}") from error
-    except TextFileError as error:
-        raise InputError(f"{directory.spec_file}: {error}") from error
-    if spec.name != directory.name:  # the other files may belong to either run
-        raise InputError(
-            f"run {directory.name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name"
-        )
-    return spec.model_copy(update={"tasks": _read_tasks(directory)})
-
-
-def _spec_of(content: object) -> AnySpec:
-    purpose = content.get("purpose") if isinstance(content, dict) else None
-    return (FinalSpec if purpose == "final" else SearchSpec).model_validate(content)
-
-
-def _read_tasks(directory: RunDirectory) -> tuple[NamedTask, ...]:
-    """Return the tasks of a run by name; a missing or damaged file costs the names alone."""
-    try:
-        content = read_json(directory.tasks_file)
-        return _reader_of_tasks().validate_python(content)
-    except (OSError, ValueError):  # of `read_json` and of pydantic
-        return ()
-
-
-@cache
-def _reader_of_tasks() -> TypeAdapter[tuple[NamedTask, ...]]:
-    return TypeAdapter(tuple[NamedTask, ...])  # takes milliseconds to make, which runs without names are spared
 
 
 # Results do not change with these.

@@ -14,10 +14,13 @@ from tausearch.runs.ending import Ending, ending_of, planned_trials
 from tausearch.runs.guards import is_driven
 from tausearch.runs.insight import rank_correlations
 from tausearch.runs.objectives.aim import best_trial
+from tausearch.runs.parts.reading import read_spec
+from tausearch.runs.parts.spec import parts_of
+from tausearch.runs.parts.trials import whole_trials
 from tausearch.runs.record import Record
 from tausearch.runs.reevaluations import Gain, Reevaluation, gain_of, read_reevaluation
 from tausearch.runs.results import Score
-from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec, read_spec
+from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec
 from tausearch.runs.storage import Storage
 from tausearch.runs.trials import STATUSES, TrialSummary, at_rest
 from trainables.errors import InputError
@@ -165,11 +168,11 @@ def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:
     Raises:
         InputError: If a file of the record is damaged, or belongs to another run.
     """
-    trials = Record(directory.record).trials()
+    trials, parts = Record(directory.record).trials(), parts_of(spec)
     for trial in trials:
-        if fault := _foreign(spec, trial):
+        if fault := _foreign(parts or spec, trial):
             raise InputError(f"record {directory.record}: trial {trial.number} is not of this run: {fault}")
-    return trials
+    return trials if parts is None else list(whole_trials(parts, trials))
 
 
 def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:
@@ -180,8 +183,8 @@ def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:
         return f"its seed is {trial.seed}, must be {seed}"
     if missing := sorted(set(spec.dimensions) - set(trial.hyperparameters)):
         return f"it has no {missing[0]!r}"
-    if trial.tasks_done > spec.steps:
-        return f"it has {trial.tasks_done} tasks of {spec.steps}"
+    if trial.tasks_done > (steps := spec.steps_of(trial.number)):
+        return f"it has {trial.tasks_done} tasks of {steps}"
     if spec.purpose == "search" and any(spec.metrics.average_accuracy not in row for row in trial.rows):
         return f"a task has no {spec.metrics.average_accuracy!r}"
     return None

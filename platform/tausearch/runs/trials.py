@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from search_spaces import Scalar
-from trainables.metrics import PRECONSOLIDATION, TEST, VALIDATION, is_metric, is_seconds, seconds
+from trainables.metrics import PRECONSOLIDATION, TEST, VALIDATION, MetricNames, is_metric, is_seconds, seconds
 
 Status = Literal["complete", "pruned", "diverged", "failed", "running", "pending"]  # in the order of tables
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -57,6 +57,15 @@ class TrialSummary:
     def forgetting(self) -> float:
         """Final forgetting in percentage points; 0 before the last task."""
         return self.final.get(VALIDATION.forgetting, self.final.get(TEST.forgetting, 0.0))
+
+    @property
+    def measured_rows(self) -> Sequence[Mapping[str, float]]:
+        """The metrics rows by which bounds are judged."""
+        return self.rows
+
+    def judged(self, names: MetricNames) -> list[dict[str, float]]:
+        """Return the metrics rows with the average accuracy by which unfinished trials are compared."""
+        return self.rows
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -14,6 +14,10 @@ from .options import (
     require_scheduler,
     usual_reevaluation,
 )
+from .parts.merging import merged
+from .parts.searchers import MultiSearcher, PartSearcher
+from .parts.study_mirror import MultiStudyMirror
+from .parts.units import PartUnits, Units
 from .rebuilt_sampler import RebuiltSampler
 from .recorded.configurations import ConfigurationTable
 from .recorded.files import TABLES, load_table, read_table, table_files, write_table
@@ -34,6 +38,12 @@ __all__ = [
     "ReevaluationSearcher",
     "DEFAULT_SEEDS",
     "FIRST_STOP",
+    "merged",
+    "MultiSearcher",
+    "MultiStudyMirror",
+    "PartSearcher",
+    "PartUnits",
+    "Units",
     "FixedSearcher",
     "OptunaSearcher",
     "Outcome",

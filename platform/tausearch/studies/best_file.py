@@ -11,7 +11,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
-from pydantic import BaseModel, FiniteFloat, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from checked_input.schema import Strict, first_fault, is_no_mapping, read_model
 from checked_input.text_files import TextFileError, shown
@@ -25,6 +32,8 @@ from tausearch.runs import (
     Ending,
     ExperimentProtocol,
     Gain,
+    MultiSearchSpec,
+    MultiTrial,
     Reevaluation,
     RunStatus,
     SearchSpec,
@@ -33,8 +42,9 @@ from tausearch.runs import (
     all_statuses,
     read_status,
     replace_text,
+    titles_of,
 )
-from trainables.data import reference
+from trainables.data import reference, split_references
 from trainables.errors import InputError
 from trainables.methods import get_method
 
@@ -82,6 +92,7 @@ class Selection(Strict):
         reevaluation: None if the highest value was chosen.
         gain: What the chosen trial is more accurate than the start; None if the start did not finish.
         ended: Why the trials of the search ended, or what stopped its driver; None while it goes on.
+        accuracies: Final accuracy on each of several benchmarks, percent; empty for one.
     """
 
     metric: str
@@ -95,6 +106,12 @@ class Selection(Strict):
     reevaluation: Reevaluated | None = None
     gain: Gain | None = None
     ended: Ending | None = None
+    accuracies: dict[str, FiniteFloat] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what a search on one benchmark does not have."""
+        return _without(plain(self), "accuracies")
 
     @property
     def value_words(self) -> str:
@@ -118,6 +135,7 @@ class BestFile(Strict):
         selection: None if the configuration was not searched.
         versions: Of tausearch, torch, timm and peft.
         left_out: A line for each image that could not be read and was left out of the search.
+        benchmarks: The protocol on each benchmark of a search on several; empty for one.
     """
 
     schema_version: Literal[1]
@@ -128,6 +146,35 @@ class BestFile(Strict):
     selection: Selection | None
     versions: dict[str, str]
     left_out: tuple[str, ...] = ()
+    benchmarks: dict[str, ExperimentProtocol] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what a search on one benchmark does not have."""
+        return _without(plain(self), "benchmarks")
+
+    def on(self, benchmark: str | None) -> BestFile:
+        """Return the best file of one chosen on several benchmarks for a single one; any other as it is.
+
+        Args:
+            benchmark: Its reference; of several that it was chosen on, the name alone is enough.
+
+        Raises:
+            InputError: If it was chosen on several, and none is given.
+        """
+        if not self.benchmarks:
+            return self
+        titles = titles_of(tuple(self.benchmarks))
+        if benchmark is None:
+            raise InputError(f"chosen on {', '.join(titles)}: give the one to train on with --benchmark")
+        named = dict(zip(titles, self.benchmarks, strict=True))
+        name = named.get(benchmark, str(reference(benchmark)))
+        protocol = self.benchmarks.get(name, self.protocol)
+        return self.model_copy(update={"benchmark": name, "protocol": protocol, "benchmarks": {}})
+
+    def is_on(self, benchmark: str) -> bool:
+        """Whether it was chosen on a benchmark, alone or with others."""
+        return benchmark in (self.benchmarks or (self.benchmark,))
 
     def __repr__(self) -> str:
         found, values = self.selection, ", ".join(f"{k}={_short(v)}" for k, v in self.hyperparameters.items())
@@ -136,7 +183,8 @@ class BestFile(Strict):
 
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
-        header = "# Chosen by tausearch. Train it with: tausearch train <this file> --seeds 0 1 2\n"
+        on = f" --benchmark {next(iter(self.benchmarks))}" if self.benchmarks else ""
+        header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0 1 2\n"
         replace_text(path, header + yaml_of(self.model_dump(mode="json")))
 
 
@@ -179,7 +227,7 @@ def choose(
             objectives=_aimed(spec.aim, reevaluation.runs_of(verdict.chosen)),
         )
     selection = Selection(
-        metric=spec.aim.metric,
+        metric=spec.aim.metric if spec.objectives else spec.value_metric,
         value=best.value if value is None else value,
         trials=competitors,
         trial=best.number,
@@ -190,8 +238,22 @@ def choose(
         reevaluation=reevaluated,
         gain=gain,
         ended=ended,
+        accuracies=_accuracies(spec, best),
     )
     return _best(spec, best.hyperparameters, selection)
+
+
+def _accuracies(spec: SearchSpec, trial: TrialSummary) -> dict[str, float]:
+    """Return the accuracy of a trial on each of several benchmarks; empty for one."""
+    if not isinstance(spec, MultiSearchSpec) or not isinstance(trial, MultiTrial):
+        return {}
+    found = zip(spec.parts, trial.accuracies, strict=True)
+    return {name: accuracy for name, accuracy in found if accuracy is not None}
+
+
+def _without(plain: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the plain form of a model without a field that is empty."""
+    return {key: value for key, value in plain.items() if key != name or value}
 
 
 def _measured(constraints: Iterable[Constraint], trials: Sequence[TrialSummary]) -> dict[str, float]:
@@ -226,6 +288,9 @@ def _best(spec: AnySpec, hyperparameters: Mapping[str, Scalar], selection: Selec
         selection=selection,
         versions={name: version(name) for name in ("tausearch", "torch", "timm", "peft")},
         left_out=spec.left_out,
+        benchmarks={name: part.protocol for name, part in spec.parts.items()}
+        if isinstance(spec, MultiSearchSpec)
+        else {},
     )
 
 
@@ -331,7 +396,8 @@ def _completed(best: BestFile) -> BestFile:
     Raises:
         InputError: If the file names something unknown, or lacks another hyperparameter: its default may change.
     """
-    reference(best.benchmark)
+    for benchmark in split_references(best.benchmark):
+        reference(benchmark)
     entry = get_method(best.method)
     hyperparameters = {**entry.neutral_values, **best.hyperparameters}
     entry.parse(hyperparameters)

@@ -80,19 +80,21 @@ def usual_reevaluation(embedded: bool, few_images: bool, trials: int) -> Reevalu
     return USUAL_REEVALUATION if (embedded or few_images) and affordable else None
 
 
-def require_scheduler(name: str, algorithm: str, steps: int, options: Mapping[str, Scalar]) -> None:
+def require_scheduler(
+    name: str, algorithm: str, steps: int, options: Mapping[str, Scalar], first_stop: int = FIRST_STOP
+) -> None:
     """Check a scheduler by name; raises an `InputError` for an unknown one, or one with a `scheduler_fault`."""
-    pruner_named(name, options)
-    if fault := scheduler_fault(name, algorithm, steps):
+    pruner_named(name, options, first_stop)
+    if fault := scheduler_fault(name, algorithm, steps, first_stop):
         raise InputError(f"--scheduler {name}: {fault}")
 
 
-def scheduler_fault(scheduler: str, algorithm: str, steps: int) -> str | None:
+def scheduler_fault(scheduler: str, algorithm: str, steps: int, first_stop: int = FIRST_STOP) -> str | None:
     """Return why a scheduler can do nothing for an algorithm and trials of so many tasks; None if it can."""
     if scheduler != "none" and algorithm_named(algorithm).needs_whole_trials:
         return f"{algorithm} learns nothing from trials that were stopped; allowed with it: none"
-    if scheduler in SCHEDULERS and scheduler != "none" and steps <= FIRST_STOP:
-        return f"stops no trial before task {FIRST_STOP}, and a trial has {steps}; allowed: none"
+    if scheduler in SCHEDULERS and scheduler != "none" and steps <= first_stop:
+        return f"stops no trial before task {first_stop}, and a trial has {steps}; allowed: none"
     return None
 
 

@@ -11,7 +11,7 @@ from optuna.pruners import BasePruner
 from optuna.trial import FrozenTrial
 
 from search_spaces import Scalar
-from tausearch.runs import SCHEDULERS
+from tausearch.runs import SCHEDULERS, MultiSearchSpec, SearchSpec
 from tausearch.studies.named_classes import made, named_class
 
 FIRST_STOP = 3  # first task after which a trial may be stopped: earlier accuracies say little about the last one
@@ -24,12 +24,18 @@ class MedianPruner(BasePruner):
 
     Optuna's own median rule compares a trial's best value so far. Average accuracy falls as tasks come, so that is the
     value after the first task, which says nothing, and nothing is ever stopped.
+
+    Args:
+        first_stop: The first task after which a trial may be stopped.
     """
+
+    def __init__(self, first_stop: int = FIRST_STOP) -> None:
+        self.first_stop = first_stop
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
         """Return whether the trial should stop; called by Optuna, see `BasePruner`."""
         step = trial.last_step
-        if step is None or step < FIRST_STOP:
+        if step is None or step < self.first_stop:
             return False
         others = [
             other.intermediate_values[step]
@@ -39,23 +45,31 @@ class MedianPruner(BasePruner):
         return len(others) >= MEDIAN_OF and trial.intermediate_values[step] < statistics.median(others)
 
 
+_FIRST = {"asha": "min_resource", "median": "first_stop"}  # the argument that says when trials may first be stopped
 _PRUNERS: Mapping[str, Callable[..., BasePruner]] = {
-    "asha": partial(optuna.pruners.SuccessiveHalvingPruner, min_resource=FIRST_STOP, reduction_factor=HALVING),
+    "asha": partial(optuna.pruners.SuccessiveHalvingPruner, reduction_factor=HALVING),
     "median": MedianPruner,
     "none": optuna.pruners.NopPruner,
 }
 
 
-def pruner_named(name: str, options: Mapping[str, Scalar] | None = None) -> BasePruner:
+def first_stop(spec: SearchSpec) -> int:
+    """Return the first step after which our rules may stop a trial: a task, or one of several benchmarks."""
+    return 1 if isinstance(spec, MultiSearchSpec) else FIRST_STOP
+
+
+def pruner_named(name: str, options: Mapping[str, Scalar] | None = None, first_stop: int = FIRST_STOP) -> BasePruner:
     """Return the pruner of a scheduler.
 
     Args:
         name: One of ours, `optuna:CLASS`, `MODULE:NAME`, or the name of a pruner that an installed package brings.
         options: Arguments of the pruner's constructor.
+        first_stop: The first step after which our rules may stop a trial.
 
     Raises:
         InputError: If there is no such scheduler, or it cannot be made with the options.
     """
     if name in SCHEDULERS:
-        return made("pruner", name, _PRUNERS[name], options or {})
+        first = {_FIRST[name]: first_stop} if name in _FIRST else {}
+        return made("pruner", name, _PRUNERS[name], {**first, **(options or {})})
     return made("pruner", name, named_class("pruner", name, SCHEDULERS, BasePruner, optuna.pruners), options or {})

@@ -17,12 +17,10 @@ from search_spaces import Dimension, Range
 from tausearch.runs import SCHEDULERS, SearchSpec, Status, TrialSummary, excesses
 from tausearch.studies.algorithms import algorithm_named
 from tausearch.studies.rebuilt_sampler import RebuiltSampler
-from tausearch.studies.schedulers import pruner_named
+from tausearch.studies.schedulers import first_stop, pruner_named
 from trainables.errors import InputError
 from trainables.randomness import derive_seed
 from trainables.user_code import called
-
-WORST = 0.0  # percent: the value of a diverged trial
 
 _STATES = {
     "complete": TrialState.COMPLETE,
@@ -56,7 +54,7 @@ class SearchStudy:
         self.optuna = optuna.create_study(
             directions=directions_of(spec),
             sampler=self.rebuilt or sampler,
-            pruner=pruner_named(spec.scheduler, spec.pruner_options),
+            pruner=pruner_named(spec.scheduler, spec.pruner_options, first_stop(spec)),
             study_name=spec.name,
         )
         self.running: dict[int, optuna.Trial] = {}
@@ -140,7 +138,7 @@ class SearchStudy:
         if status == "complete" and known is not None:
             return values_of(self.spec, known)
         if status == "diverged" and self.algorithm.needs_whole_trials and not self.spec.objectives:
-            return [WORST]
+            return [self.spec.worst]
         return None
 
     def replay(self, trial: TrialSummary) -> None:
@@ -174,9 +172,10 @@ class SearchStudy:
 
     def reports(self, trial: TrialSummary) -> dict[int, float]:
         """Return task to accuracy of a trial; the task at which it diverged has the worst value."""
-        values = {int(row["task"]): row[self.spec.metrics.average_accuracy] for row in trial.rows}
+        names = self.spec.metrics
+        values = {int(row["task"]): row[names.average_accuracy] for row in trial.judged(names)}
         if trial.status == "diverged":
-            values[trial.tasks_done + 1] = WORST
+            values[trial.tasks_done + 1] = self.spec.worst
         return values
 
     def point(self, trial: TrialSummary) -> Point:

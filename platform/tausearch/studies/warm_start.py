@@ -8,7 +8,16 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from search_spaces import Dimension, ResolvedSpace, Scalar, paper_points
-from tausearch.runs import KnownPoint, Record, SearchSpec, Storage, eligible, read_spec, why_nothing_chosen
+from tausearch.runs import (
+    KnownPoint,
+    Record,
+    SearchSpec,
+    Storage,
+    eligible,
+    read_spec,
+    recorded_trials,
+    why_nothing_chosen,
+)
 from tausearch.studies.best_file import load_best
 from tausearch.studies.spaces import defaults
 from trainables.errors import InputError
@@ -99,7 +108,7 @@ def _of_search(name: str, method: str, storage: Storage) -> list[Configuration]:
     _require_method(spec.method, method)
     if spec.purpose != "search":
         raise InputError(f"is a final run; allowed: {PAPER}, names of searches, best files (.yaml)")
-    trials = Record(directory.record).trials()
+    trials = recorded_trials(spec, Record(directory.record))
     best = eligible(trials, spec.aim)[:BEST_OF_A_RUN]
     if not best:
         raise InputError(why_nothing_chosen(trials, spec.constraints))

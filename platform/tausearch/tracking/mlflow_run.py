@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.runs import Conclusion, FinalSpec, RunSpec, SearchSpec, Status, Storage, TrialSummary
+from tausearch.runs import Conclusion, FinalSpec, MultiSearchSpec, RunSpec, SearchSpec, Status, Storage, TrialSummary
 from tausearch.tracking.mlflow_store import open_store, search_runs, store_lock
 from tausearch.tracking.provenance import dataset_of, provenance
 from trainables.metrics import is_seconds
@@ -111,7 +111,7 @@ class MlflowRun:
         metrics, chosen = dict(conclusion.metrics), conclusion.chosen
         self._tag_chosen(None if chosen is None else chosen.number)
         if chosen is not None:
-            metrics[f"best/{self.spec.metrics.final_accuracy}"] = chosen.value or 0.0
+            metrics[f"best/{self.spec.value_metric}"] = chosen.value or 0.0
             # Tags, because parameters can never be changed and a continued search may choose another trial.
             self._log(self._parent_id, tags={f"best/{k}": str(v) for k, v in chosen.hyperparameters.items()})
         if conclusion.notes:
@@ -149,7 +149,9 @@ class MlflowRun:
                 self._client.log_inputs(parent.info.run_id, [dataset_of(spec)])
         if not parent.data.params:
             search = {"algorithm": spec.algorithm, "seed": spec.seed} if isinstance(spec, SearchSpec) else {}
-            protocol = {f"protocol/{k}": v for k, v in spec.protocol.model_dump(exclude_none=True).items()}
+            own = {"tasks", "epochs", "batch_size"} if isinstance(spec, MultiSearchSpec) else set()  # of each benchmark
+            plain = spec.protocol.model_dump(exclude_none=True, exclude=own)
+            protocol = {f"protocol/{k}": v for k, v in plain.items()}
             self._log(parent.info.run_id, params={"method": spec.method, **search, **protocol, **spec.fixed})
         return parent
 
@@ -281,5 +283,7 @@ def _search_tags(spec: RunSpec) -> dict[str, str]:
         return {}
     warm_start = "; ".join(known.origin for known in spec.warm_start)
     aims = str(spec.aim) if spec.objectives else ""
-    tags = {"warm_start": warm_start, "constraints": "; ".join(map(str, spec.constraints)), "objectives": aims}
+    across = spec.across if isinstance(spec, MultiSearchSpec) else ""
+    bounds = "; ".join(map(str, spec.constraints))
+    tags = {"across": across, "warm_start": warm_start, "constraints": bounds, "objectives": aims}
     return {name: text for name, text in tags.items() if text}

@@ -47,7 +47,7 @@ class TensorBoardCallback:
         writer = self._writer(run, trial)
         if trial.value is not None:
             settings = {**trial.hyperparameters, "seed": trial.seed}
-            metrics = {f"hparam/{run.spec.metrics.final_accuracy}": trial.value}
+            metrics = {f"hparam/{run.spec.value_metric}": trial.value}
             writer.add_hparams(settings, metrics, run_name=".", global_step=trial.tasks_done)
         else:
             writer.add_text("status", f"{trial.status}: {trial.error}" if trial.error else trial.status)

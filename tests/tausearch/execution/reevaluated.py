@@ -55,11 +55,8 @@ def drive(
 
     def opened(run: Run, after: Announcer | None = None) -> Announcer:
         announcer = Announcer(run, deliveries, after)
-        run.listeners = [
-            SimpleNamespace(trial_changed=record_of(run.spec, run.directory).write),
-            announcer,
-            *run.own_listeners,
-        ]
+        record = SimpleNamespace(trial_changed=record_of(run.units.spec, run.directory).write)
+        run.listeners = run.units.listeners(record, [announcer, *run.own_listeners])
         return announcer
 
     search = SearchRun(spec, storage, directory)
@@ -79,7 +76,7 @@ def drive(
         while (found := dispatcher.next()) is not None:
             running.append(found)
             run, number, hyperparameters = found
-            _tell(run, run.summary(number, run.spec.seed_of(number), {**run.spec.fixed, **hyperparameters}))
+            _tell(run, run.summary(number, run.units.spec.seed_of(number), {**run.spec.fixed, **hyperparameters}))
         for each in list(running):
             before_task(len(ran))
             run, number, hyperparameters = each
@@ -94,14 +91,14 @@ def drive(
 
 
 def _tell(run: Run, summary: TrialSummary) -> None:
-    run.trials.put(summary)
+    run.units.trials.put(summary)
     for listener in run.listeners:
         listener.trial_changed(summary)
 
 
 def _next_task(run: Run, number: int, hyperparameters: dict[str, Any], outcome: Outcome) -> TrialSummary:
     """What is known of a trial after one more task."""
-    spec = run.spec
+    spec = run.units.spec
     config = spec.trial(number, hyperparameters, cache=None, directory=run.directory)
     assert config.purpose == "search"  # nothing here can see a test image
     known = run.summary(number, config.seed, config.hyperparameters)
@@ -109,7 +106,7 @@ def _next_task(run: Run, number: int, hyperparameters: dict[str, Any], outcome: 
     if math.isnan(value):
         return TrialSummary(number, config.seed, "diverged", known.hyperparameters, known.rows, None, "not finite")
     row = {"task": float(task), "val/average_accuracy": value, "seconds/training": 1.0}
-    if task < spec.steps:
+    if task < spec.steps_of(number):
         return TrialSummary(number, config.seed, "running", known.hyperparameters, [*known.rows, row])
     row |= {"val/final_accuracy": value, "val/forgetting": 0.0}
     return TrialSummary(number, config.seed, "complete", known.hyperparameters, [*known.rows, row], value)

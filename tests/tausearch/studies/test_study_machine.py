@@ -19,7 +19,6 @@ from tausearch.runs import TrialSummary
 from tausearch.studies import OptunaSearcher
 from tausearch.studies.grid import grid_points
 from tausearch.studies.schedulers import FIRST_STOP, MEDIAN_OF
-from tausearch.studies.study import WORST
 from tests.support.runs.trials import FIXED, search_spec
 from trainables.metrics import VALIDATION
 
@@ -105,7 +104,7 @@ class Search(RuleBasedStateMachine):
     def diverge(self, which: int) -> None:
         number = self.out[which % len(self.out)]
         if number not in self.stopped:
-            self._report(number, WORST)
+            self._report(number, self.spec.worst)
             self._end(number, "diverged")
 
     @precondition(lambda self: self.out)
@@ -135,7 +134,7 @@ class Search(RuleBasedStateMachine):
 
     def _told(self, number: int) -> dict[int, float]:
         trial = self.record[number]
-        worst = {trial.tasks_done + 1: WORST} if trial.status == "diverged" else {}
+        worst = {trial.tasks_done + 1: self.spec.worst} if trial.status == "diverged" else {}
         return {int(row["task"]): row[AVERAGE] for row in trial.rows} | worst
 
     @invariant()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tausearch.execution import Preview
 from tausearch.presentation import Table, console, counted, numbers, terminal_table
+from tausearch.runs import parts_of
 
 
 def show_preview(preview: Preview) -> None:
@@ -11,7 +12,8 @@ def show_preview(preview: Preview) -> None:
     out, spec, points = console(), preview.spec, preview.points
     unit = "trial" if spec.purpose == "search" else "seed"
     ended = f", {preview.ended} of them ended already" if preview.ended else ""
-    sizes = f"{counted(spec.trials, unit)} of {counted(spec.steps, 'task')} each{ended}, {preview.tasks} tasks to train"
+    left = counted(preview.tasks, "task" if parts_of(spec) is None else "part")
+    sizes = f"{counted(spec.trials, unit)} of {counted(spec.steps, spec.step_name)} each{ended}, {left} to train"
     out.print(f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {sizes}", soft_wrap=True)
     for line in preview.lines():
         out.print(line, soft_wrap=True)

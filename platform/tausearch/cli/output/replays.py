@@ -22,10 +22,10 @@ def show_replays(comparison: Comparison) -> None:
     """Print what each setting would have chosen, beside what was recorded."""
     out, recorded, best = console(), comparison.recorded, comparison.recorded.best
     trials = counted(len(recorded.trials), "recorded trial")
-    tasks = counted(sum(trial.tasks_done for trial in recorded.trials), "task")
+    tasks = counted(sum(trial.tasks_done for trial in recorded.trials), comparison.spec.step_name)
     out.print(
         f"{comparison.spec.name}: {trials}, {tasks}; best is trial {best.number},"
-        f" {comparison.spec.aim.words(best)}: {brief(dict(best.hyperparameters), list(comparison.spec.space))}",
+        f" {comparison.spec.words(best)}: {brief(dict(best.hyperparameters), list(comparison.spec.space))}",
         soft_wrap=True,
     )
     if recorded.left_out:
@@ -54,12 +54,12 @@ def _table(comparison: Comparison) -> Table:
         )
         for outcome in comparison.outcomes
     ]
-    chosen_by = comparison.spec.aim.metric if comparison.spec.objectives else "val accuracy"
+    chosen_by = comparison.spec.aim.metric if comparison.spec.objectives else comparison.spec.value_title
     columns = [
         *words("algorithm", "scheduler"),
         *numbers(f"chosen, {chosen_by}", format=score),
         *numbers("regret", format=percent),
-        *numbers("finds the best", "tasks", "stopped"),
+        *numbers("finds the best", f"{comparison.spec.step_name}s", "stopped"),
         *numbers("distance", format=percent),
     ]
     return Table("", columns, rows)

@@ -19,6 +19,7 @@ from tausearch.presentation import (
     console,
     counted,
     front_table,
+    left_out_table,
     numbers,
     percent,
     reevaluation_table,
@@ -36,6 +37,7 @@ from tausearch.runs import (
     Ending,
     FinalSpec,
     MetricSummary,
+    MultiTrial,
     ProtocolChoice,
     Reevaluation,
     RunResult,
@@ -46,6 +48,7 @@ from tausearch.runs import (
     chosen_trial,
     correlation_interval,
     gain_of,
+    left_out,
     little_left,
     rank_correlations,
     summarise_orders,
@@ -76,7 +79,11 @@ class _Lines:
 def _trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
     """Return the plain form of a table of trials."""
     names = ("error", "hyperparameters", "metrics")
-    return [{**trial.facts, **{name: getattr(trial, name) for name in names}} for trial in trials]
+    plain = [{**trial.facts, **{name: getattr(trial, name) for name in names}} for trial in trials]
+    for each, trial in zip(plain, trials, strict=True):
+        if isinstance(trial, MultiTrial):
+            each["accuracies"] = list(trial.accuracies)
+    return plain
 
 
 def status_as_dict(
@@ -88,6 +95,7 @@ def status_as_dict(
         **_bounds_as_dict(beside),
         "rank_correlation": {f"task_{k}": value for k, value in found.rank_correlations.items()},
         "pareto_front": [trial.number for trial in found.front],
+        **_left_out_as_dict(found.spec, found.trials),
         **({} if choices is None else {"protocols": [asdict(each) for each in choices]}),
         "table": _trials_as_dicts(found.trials),
     }
@@ -99,7 +107,8 @@ def search_as_dict(result: SearchResult) -> dict[str, Any]:
     reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
     trials = _trials_as_dicts(result.trials)
     ended = {} if result.ending is None else {"ended": result.ending.model_dump()}
-    more = {**ended, **reevaluated, **_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
+    travel = {"left_out": [each.as_dict() for each in result.left_out]} if result.left_out else {}
+    more = {**ended, **reevaluated, **travel, **_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
     return {"name": result.name, "best": best, "trials": trials, **more}
 
 
@@ -108,6 +117,11 @@ def final_as_dict(result: FinalResult) -> dict[str, Any]:
     seeds = _trials_as_dicts(result.trials)
     more = {**_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
     return {"name": result.name, "summary": result.summary, "seeds": seeds, **more}
+
+
+def _left_out_as_dict(spec: RunSpec, trials: Sequence[TrialSummary]) -> dict[str, Any]:
+    found = left_out(spec, trials)
+    return {"left_out": [each.as_dict() for each in found]} if found else {}
 
 
 def _bounds_as_dict(beside: BesideBounds | None) -> dict[str, Any]:
@@ -130,7 +144,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     else:
         chosen = brief(dict(result.best.hyperparameters), list(spec.dimensions))
         trial = next(each for each in result.trials if each.number == selection.trial)
-        value = spec.aim.words(trial) if spec.objectives else f"{selection.value:.2f} % ({selection.metric})"
+        value = spec.words(trial) if spec.objectives else f"{spec.value_text(selection.value)} ({selection.metric})"
         lines.say("best", f"{value}: {chosen}")
         _show_gain(lines, spec, result.trials, result.reevaluation)
         forgetting = {trial.number: trial.forgetting for trial in result.trials}
@@ -139,8 +153,10 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         _show_bounds(lines, result.bounds)
         lines.say("best file", result.best_file)
         file, code = shlex.quote(str(result.best_file)), code_words(*spec.code)
-        lines.say("final run", f"{tool()} train {file} --seeds 0 1 2{storage_option}{code}")
+        on = f" --benchmark {shlex.quote(next(iter(result.best.benchmarks)))}" if result.best.benchmarks else ""
+        lines.say("final run", f"{tool()} train {file}{on} --seeds 0 1 2{storage_option}{code}")
     _show_settings(lines, spec)
+    _show_left_out(lines, spec, result.trials)
     _show_front(lines, spec, result.trials, best)
     _say_trackers(lines, spec, result, storage_option)
     lines.say("log", result.log_file)
@@ -229,6 +245,7 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None) -> None:
         _show_gain(lines, found.spec, found.trials, found.reevaluation)
         if found.best is None and found.counts["complete"]:
             lines.warn(_nothing_chosen(found.spec, found.trials))
+        _show_left_out(lines, found.spec, found.trials)
         _show_front(lines, found.spec, found.trials, best)
         _show_trust(lines, found.spec, found.trials, found.rank_correlations)
     _show_errors(lines, found.trials)
@@ -282,6 +299,12 @@ def _nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:
     return "No trial finished its last task, so there is no best configuration."
 
 
+def _show_left_out(lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummary]) -> None:
+    """Print how well hyperparameters travel between several benchmarks."""
+    if found := left_out(spec, trials):
+        lines.out.print(terminal_table(left_out_table(found)))
+
+
 def _show_front(lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
     """Print the Pareto front of a search with at least two finished trials."""
     if sum(trial.status == "complete" for trial in trials) < 2:
@@ -300,8 +323,8 @@ def _show_gain(
     gain = gain_of(spec, trials, best, reevaluation)
     if best is not None and gain is not None:
         start = next(trial for trial in trials if trial.number == gain.start)
-        chosen = f"chosen {spec.aim.words(best)}{reevaluated_words(reevaluation)}"
-        lines.say("start", f"{spec.aim.words(start)} (trial {start.number}), {chosen}, {gain}")
+        chosen = f"chosen {spec.words(best)}{reevaluated_words(reevaluation)}"
+        lines.say("start", f"{spec.words(start)} (trial {start.number}), {chosen}, {gain}")
     if reevaluation is not None:
         lines.say("reevaluated", standing_words(reevaluation))
         if reevaluation.runs:
@@ -310,7 +333,7 @@ def _show_gain(
         how = "of them the one that forgets least, then the earliest"
         how = how if reevaluation is None else "fresh runs choose among the best"
         finished = sum(trial.value is not None for trial in trials)
-        lines.say("equal", f"{equal} of {finished} trials came to {percent(best.value)} %: {how}")
+        lines.say("equal", f"{equal} of {finished} trials came to {spec.value_text(best.value)}: {how}")
 
 
 def _show_ending(lines: _Lines, ending: Ending | None) -> None:
@@ -357,14 +380,14 @@ def _show_trust(
 ) -> None:
     """Print how far accuracies after early tasks tell the order at the end, or why that is unknown."""
     finished = sum(trial.status == "complete" for trial in trials)
-    what = "rank correlation of accuracy after task k with final accuracy"
+    what = f"rank correlation of accuracy after {spec.step_name} k with final accuracy"
     if correlations:
         values = []
         for k, value in correlations.items():
             low, high = correlation_interval(value, finished)
             values.append(f"{k}: {value:.2f} ({low:.2f} to {high:.2f})")
         equal = [str(k) for k in range(1, spec.steps) if k not in correlations]
-        note = f" (after task {', '.join(equal)} all are equal)" if equal else ""
+        note = f" (after {spec.step_name} {', '.join(equal)} all are equal)" if equal else ""
         lines.out.print(f"{what}, {finished} finished trials   {'  '.join(values)}{note}", soft_wrap=True)
     elif spec.scheduler != "none":
         known = f"not known, it takes {ENOUGH} finished trials with different values"

@@ -13,7 +13,16 @@ from rich.text import Text
 
 from tausearch.presentation.terminal.live import LiveDisplay
 from tausearch.presentation.terminal.text import brief
-from tausearch.runs import RunSpec, SearchSpec, TrialSummary, TrialTable, best_trial, planned_trials
+from tausearch.runs import (
+    MultiTrial,
+    RunSpec,
+    SearchSpec,
+    TrialSummary,
+    TrialTable,
+    best_trial,
+    parts_of,
+    planned_trials,
+)
 
 
 class ProgressDisplay(LiveDisplay):
@@ -73,7 +82,7 @@ class ProgressDisplay(LiveDisplay):
             return self.phase
         if isinstance(self.spec, SearchSpec):
             best = best_trial(self.trials, self.spec.aim)
-            return f"best so far {'none' if best is None else f'{self.spec.aim.words(best)} (trial {best.number})'}"
+            return f"best so far {'none' if best is None else f'{self.spec.words(best)} (trial {best.number})'}"
         values = [trial.value for trial in self.trials if trial.value is not None]
         return f"mean so far {f'{statistics.fmean(values):.2f} %' if values else 'none'}"
 
@@ -84,8 +93,8 @@ class ProgressDisplay(LiveDisplay):
 
     def _words(self, trial: TrialSummary) -> str:
         if isinstance(self.spec, SearchSpec) and trial.status == "complete":
-            return self.spec.aim.words(trial)
-        return f"{trial.value or 0.0:.2f} %"
+            return self.spec.words(trial)
+        return self.spec.value_text(trial.value or 0.0)
 
     def standing_line(self) -> str:
         """Return the plain line that says which trials run."""
@@ -97,13 +106,23 @@ class ProgressDisplay(LiveDisplay):
 
     def _way(self, trial: TrialSummary) -> str:
         epochs = self._now(trial)
-        return f"{trial.tasks_done}/{self.spec.steps} tasks" + (f" and {epochs}" if epochs else "")
+        return f"{trial.tasks_done}/{self.spec.steps} {self.spec.step_name}s" + (f" and {epochs}" if epochs else "")
 
     def _now(self, trial: TrialSummary) -> str:
-        """Return the epoch of a running trial, and the name of its task."""
+        """Return the epoch of a running trial, and the name of its task; on several benchmarks the tasks of each."""
+        if isinstance(trial, MultiTrial):
+            return self._of_parts(trial)
         epochs, task = self._epochs(trial), trial.tasks_done + 1
         named = self.spec.steps == len(self.spec.tasks) and task <= self.spec.steps
         return f"{epochs} of {self.spec.tasks[task - 1].label}" if epochs and named else epochs
+
+    def _of_parts(self, trial: MultiTrial) -> str:
+        units = parts_of(self.spec)
+        assert units is not None, "the trial has parts"
+        titles = units.search.titles
+        running = [part for part in trial.parts if part is not None and part.status == "running"]
+        ways = [(titles[units.place_of(part.number)], part.tasks_done, units.steps_of(part.number)) for part in running]
+        return ", ".join(f"{title} {done}/{of}" for title, done, of in ways)
 
     def _running(self) -> list[TrialSummary]:
         return [trial for trial in self.trials if trial.status == "running"] if self._begun else []
@@ -111,7 +130,12 @@ class ProgressDisplay(LiveDisplay):
     def render(self) -> Group:
         """Return what a terminal shows."""
         table = Table(box=None, pad_edge=False, show_header=bool(list(self.trials)))
-        for column in (self.spec.role, "tasks", f"{self.spec.metrics.prefix} accuracy", "hyperparameters"):
+        for column in (
+            self.spec.role,
+            f"{self.spec.step_name}s",
+            f"{self.spec.metrics.prefix} accuracy",
+            "hyperparameters",
+        ):
             table.add_column(column, style="dim" if column == "hyperparameters" else "")
         for trial in self._running():
             accuracy = trial.final.get(self.spec.metrics.average_accuracy)

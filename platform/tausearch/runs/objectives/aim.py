@@ -69,9 +69,7 @@ class Aim:
         return score if score is None or self.chosen_by is None else self.chosen_by.signed(score)
 
     def words(self, trial: TrialSummary) -> str:
-        """Return the values of a trial in words, such as `final_accuracy 93.20 %, forgetting 2.50 points`."""
-        if not self.objectives:
-            return f"{trial.value or 0.0:.2f} %"
+        """Return the values in the objectives in words, such as `final_accuracy 93.20 %, forgetting 2.50 points`."""
         return ", ".join(f"{each.name} {each.text(each.value(trial))}" for each in self.objectives)
 
     def __str__(self) -> str:

@@ -23,9 +23,11 @@ from tausearch.runs import (
     TrialSummary,
     best_trial,
     read_spec,
+    recorded_trials,
 )
 from tausearch.studies.options import different_numbers, one_of, require_alone, scheduler_fault
 from tausearch.studies.recorded.trials import RecordedTrials
+from tausearch.studies.schedulers import first_stop
 from tausearch.studies.searchers import points_ahead
 from tausearch.studies.study import SearchStudy
 from trainables.errors import InputError
@@ -167,7 +169,7 @@ def replays_of(
     spec = read_spec(directory)
     if spec.purpose == "final" or not spec.space:
         raise InputError(f"run {spec.name!r}: nothing was searched in it, so there is nothing to replay")
-    recorded = RecordedTrials(Record(directory.record).trials(), spec.space, spec.aim)
+    recorded = RecordedTrials(recorded_trials(spec, Record(directory.record)), spec.space, spec.aim)
     finished, most = sum(trial.status == "complete" for trial in recorded.trials), len(recorded.trials)
     if finished < ENOUGH:
         raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
@@ -193,7 +195,7 @@ def _pairs(algorithm: str | None, scheduler: str | None, spec: SearchSpec) -> li
     if spec.objectives and scheduler is None:
         schedulers = ["none"]  # others compare accuracies
     require_alone(spec.objectives, scheduler or "none", None, None)
-    faults = {(a, s): scheduler_fault(s, a, spec.steps) for a in algorithms for s in schedulers}
+    faults = {(a, s): scheduler_fault(s, a, spec.steps, first_stop(spec)) for a in algorithms for s in schedulers}
     pairs = [pair for pair, fault in faults.items() if fault is None]
     if not pairs:
         raise InputError(f"--scheduler {scheduler}: {next(iter(faults.values()))}")

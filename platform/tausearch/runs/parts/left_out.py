@@ -1,0 +1,64 @@
+"""How well hyperparameters travel: chosen on all benchmarks of a search but one, and judged on this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tausearch.runs.objectives.aim import eligible
+from tausearch.runs.parts.scores import Scales, score_of
+from tausearch.runs.parts.spec import MultiSearchSpec
+from tausearch.runs.parts.trials import MultiTrial, is_start, scales_of
+from tausearch.runs.spec import RunSpec
+from tausearch.runs.trials import TrialSummary
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """One benchmark of a search on several, left out of the choice; accuracies on its validation images, percent.
+
+    Attributes:
+        title: The benchmark.
+        start: Accuracy of the search's start; None if the start was not finished.
+        trial: The trial chosen on the other benchmarks.
+        accuracy: Its accuracy here.
+        best_trial: The trial chosen here alone.
+        best: Its accuracy here. It is the highest of many noisy values, and partly luck.
+    """
+
+    title: str
+    start: float | None
+    trial: int
+    accuracy: float
+    best_trial: int
+    best: float
+
+    @property
+    def lost(self) -> float:
+        """What the choice on the others loses here, in points."""
+        return self.best - self.accuracy
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form that `--json` prints."""
+        return {**asdict(self), "lost": self.lost}
+
+
+def left_out(spec: RunSpec, trials: Iterable[TrialSummary]) -> list[LeftOut]:
+    """Return each benchmark of a search left out in turn; empty for a search on one, or with fewer than 2 finished."""
+    if not isinstance(spec, MultiSearchSpec):
+        return []
+    known = [trial for trial in trials if isinstance(trial, MultiTrial)]
+    competing = [trial for trial in eligible(known, spec.aim) if isinstance(trial, MultiTrial)]
+    if len(competing) < 2:
+        return []
+    scales = scales_of(spec, known)
+    return [_left_out(spec, competing, scales, place) for place in range(len(spec.parts))]
+
+
+def _left_out(spec: MultiSearchSpec, competing: Sequence[MultiTrial], scales: Scales, place: int) -> LeftOut:
+    accuracy = {trial.number: trial.accuracies[place] or 0.0 for trial in competing}
+    others = max(competing, key=lambda trial: (score_of(scales, trial.accuracies, place), -trial.number)).number
+    here = max(accuracy, key=lambda number: (accuracy[number], -number))
+    start = next((accuracy[trial.number] for trial in competing if is_start(spec, trial)), None)
+    return LeftOut(spec.titles[place], start, others, accuracy[others], here, accuracy[here])

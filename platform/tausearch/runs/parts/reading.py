@@ -1,0 +1,57 @@
+"""Read the specification of a run."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pydantic import TypeAdapter
+
+from checked_input.schema import read_model
+from checked_input.text_files import TextFileError, read_json
+from tausearch.runs.directories import RunDirectory
+from tausearch.runs.parts.spec import MultiSearchSpec
+from tausearch.runs.spec import AnySpec, FinalSpec, SearchSpec
+from tausearch.runs.storage import Storage
+from trainables.errors import InputError
+from trainables.task_names import NamedTask
+
+
+def read_spec(directory: RunDirectory) -> AnySpec:
+    """Return the specification in the `run.yaml` of a run directory.
+
+    Raises:
+        InputError: If the file is missing, is not valid, or belongs to another run.
+    """
+    try:
+        spec = read_model(directory.spec_file, _spec_of)
+    except FileNotFoundError as error:
+        storage = Storage(directory.path.parent)
+        raise InputError(f"no run named {directory.name!r} in {storage.root}{storage.near(directory.name)}") from error
+    except TextFileError as error:
+        raise InputError(f"{directory.spec_file}: {error}") from error
+    if spec.name != directory.name:  # the other files may belong to either run
+        raise InputError(
+            f"run {directory.name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name"
+        )
+    return spec.model_copy(update={"tasks": _read_tasks(directory)})
+
+
+def _spec_of(content: object) -> AnySpec:
+    keys = content if isinstance(content, dict) else {}
+    if keys.get("purpose") == "final":
+        return FinalSpec.model_validate(content)
+    return (MultiSearchSpec if "parts" in keys else SearchSpec).model_validate(content)
+
+
+def _read_tasks(directory: RunDirectory) -> tuple[NamedTask, ...]:
+    """Return the tasks of a run by name; a missing or damaged file costs the names alone."""
+    try:
+        content = read_json(directory.tasks_file)
+        return _reader_of_tasks().validate_python(content)
+    except (OSError, ValueError):  # of `read_json` and of pydantic
+        return ()
+
+
+@cache
+def _reader_of_tasks() -> TypeAdapter[tuple[NamedTask, ...]]:
+    return TypeAdapter(tuple[NamedTask, ...])  # takes milliseconds to make, which runs without names are spared

@@ -1,0 +1,209 @@
+"""The specification of a search on several benchmarks, and of its parts.
+
+A trial is one configuration on all benchmarks. A part is one configuration on one of them: it is trained as a trial of
+a search on this benchmark alone would be, and has a file of its own in the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field
+
+from checked_input import bounds
+from checked_input.schema import Strict
+from search_spaces.schema import Dimension
+from tausearch.runs.parts.scores import LABELS, LOWEST, Across
+from tausearch.runs.protocol import DataFacts, ExperimentProtocol, shown_benchmark
+from tausearch.runs.spec import Role, RunSpec, SearchSpec
+from trainables.user_code import is_code
+
+
+class Part(Strict):
+    """One benchmark of a search on several; see `RunSpec` for the fields."""
+
+    protocol: ExperimentProtocol
+    steps: Annotated[int, AfterValidator(bounds.TASKS.checked)]
+    data: DataFacts | None = None
+    data_root: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+class MultiSearchSpec(SearchSpec):
+    """The specification of a search on several benchmarks; see `SearchSpec` for the other fields.
+
+    `benchmark` has the references of all with commas between them, `steps` is their number, and `tasks` has a title
+    for each. Epochs, tasks and batch size of `protocol` are those of the first benchmark; the rest of it holds for all.
+
+    Attributes:
+        across: How accuracies on several benchmarks become one value; see `scores.Scale`.
+        parts: The benchmarks by their references, in order.
+    """
+
+    across: Across
+    parts: Annotated[dict[str, Part], Field(min_length=2)]
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The code of the user, `MODULE:NAME`, that the search and its trials import."""
+        own = tuple(filter(is_code, (name.partition("?")[0] for name in self.parts)))
+        return tuple(dict.fromkeys((*own, *super().code)))
+
+    @property
+    def value_metric(self) -> str:
+        """The name of the value by which trials are compared."""
+        return self.metrics.final_accuracy if self.across == "mean" else f"{self.metrics.prefix}/{self.across}"
+
+    @property
+    def resolution(self) -> float:
+        """The largest step of a trial's value that one image makes, where values do not move; else 0."""
+        steps = [100.0 / part.data.evaluation for part in self.parts.values() if part.data is not None]
+        return max(steps, default=0.0) / len(self.parts) if self.across == "mean" else 0.0
+
+    @property
+    def value_title(self) -> str:
+        """The title of the value in tables."""
+        return LABELS[self.across]
+
+    @property
+    def value_name(self) -> str:
+        """The value in captions."""
+        return f"Score over {len(self.parts)} benchmarks ({self.value_title})"
+
+    @property
+    def value_axis(self) -> str:
+        """The value at an axis, with its unit."""
+        return f"score over benchmarks ({self.value_title})"
+
+    def value_text(self, value: float | None, digits: int = 2) -> str:
+        """Return the value of a trial with its unit."""
+        if value is None or self.across == "mean":
+            return super().value_text(value, digits)
+        return f"{value:.{digits}f} {self.value_title}"
+
+    @property
+    def worst(self) -> float:
+        """The value of a diverged trial."""
+        return LOWEST if self.across == "normalised" else 0.0
+
+    @property
+    def step_name(self) -> str:
+        """The word for a step of a trial."""
+        return "benchmark"
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """A short title of each benchmark."""
+        return titles_of(tuple(self.parts))
+
+
+def titles_of(benchmarks: Sequence[str]) -> tuple[str, ...]:
+    """Return a short title of each benchmark: its name, with its options where two have the same name."""
+    shown = [shown_benchmark(text) for text in benchmarks]
+    names = [text.partition("?")[0] for text in shown]
+    return tuple(name if names.count(name) == 1 else text for name, text in zip(names, shown, strict=True))
+
+
+class PartsSpec(RunSpec):
+    """The parts of a search on several benchmarks, or of its re-evaluations, as a run; never written.
+
+    Part `b` of trial `k` has number `k B + b`, for B benchmarks.
+    """
+
+    role: ClassVar[Role] = "part"
+    search: MultiSearchSpec
+    whole: RunSpec  # the search, or its re-evaluations
+
+    @classmethod
+    def of(cls, search: MultiSearchSpec, spec: RunSpec) -> PartsSpec:
+        """Return the parts of a run: the search, or its re-evaluations."""
+        shared = {name: getattr(spec, name) for name in RunSpec.model_fields}
+        tasks = max(part.protocol.tasks for part in search.parts.values())
+        own = {
+            "trials": spec.trials * len(search.parts),
+            "steps": max(part.steps for part in search.parts.values()),
+            "protocol": search.protocol.model_copy(update={"tasks": tasks}),
+            "tasks": (),
+        }
+        return cls(**{**shared, **own, "search": search, "whole": spec})
+
+    @property
+    def count(self) -> int:
+        """The number of benchmarks."""
+        return len(self.search.parts)
+
+    def number(self, trial: int, place: int) -> int:
+        """Return the number of a part."""
+        return trial * self.count + place
+
+    def trial_of(self, number: int) -> int:
+        """Return the number of the trial that a part belongs to."""
+        return number // self.count
+
+    def place_of(self, number: int) -> int:
+        """Return the place of a part's benchmark, from 0."""
+        return number % self.count
+
+    def benchmark_of(self, number: int) -> str:
+        """Return the reference of a part's benchmark."""
+        return list(self.search.parts)[self.place_of(number)]
+
+    def part_of(self, number: int) -> Part:
+        """Return what is particular to a part's benchmark."""
+        return self.search.parts[self.benchmark_of(number)]
+
+    def steps_of(self, number: int) -> int:
+        """Return the number of steps of a part."""
+        return self.part_of(number).steps
+
+    def data_root_of(self, number: int) -> str | None:
+        """Return the folder of a part's dataset."""
+        return self.part_of(number).data_root
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The code of the user, `MODULE:NAME`, that parts import."""
+        return self.search.code
+
+    @property
+    def dimensions(self) -> Mapping[str, Dimension]:
+        """The hyperparameters in which the trials differ."""
+        return self.search.space
+
+    @property
+    def removability(self) -> bool:
+        """Whether parts measure what each task loses without its vector."""
+        return self.search.removability
+
+    @property
+    def run_name(self) -> str:
+        """The name of the search."""
+        return self.search.name
+
+    def about(self, number: int) -> dict[str, Any]:
+        """Return further columns of a part in the record."""
+        trial = self.trial_of(number)
+        return {**self.whole.about(trial), "of_trial": trial, "benchmark": self.benchmark_of(number)}
+
+    def label(self, number: int) -> str:
+        """Return the name of a part for people."""
+        return f"{self.whole.label(self.trial_of(number))} on {self.search.titles[self.place_of(number)]}"
+
+    def file_name(self, number: int) -> str:
+        """Return the name of a part without spaces."""
+        return f"{self.whole.file_name(self.trial_of(number))}-{self.place_of(number) + 1}"
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of a part, which is that of its trial."""
+        return self.whole.seed_of(self.trial_of(number))
+
+    def split_of(self, number: int) -> int:
+        """Return the seed of a part's validation split, which is that of its trial."""
+        return self.whole.split_of(self.trial_of(number))
+
+
+def parts_of(spec: RunSpec) -> PartsSpec | None:
+    """Return the parts of a run on several benchmarks: a search, or its re-evaluations; None for any other run."""
+    search = getattr(spec, "search", spec)
+    return PartsSpec.of(search, spec) if isinstance(search, MultiSearchSpec) else None

@@ -1,0 +1,126 @@
+"""The units of work of a run: its trials, or on several benchmarks the parts of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tausearch.runs import (
+    MultiTrial,
+    PartsSpec,
+    RunSpec,
+    Scales,
+    TrialSummary,
+    TrialTable,
+    whole_trials,
+)
+from tausearch.studies.parts.searchers import MultiSearcher, PartSearcher, stopped_parts
+from tausearch.studies.searchers import Searcher
+
+
+class Listening(Protocol):
+    """Receives the changes of trials; see `execution.Listener`."""
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Note a change."""
+        ...
+
+
+class Units:
+    """The trials of a run, each of which is one unit of work for the cluster.
+
+    Attributes:
+        spec: The specification of the units as a run.
+        trials: The driver's table of all units.
+        searcher: Hands out the units.
+    """
+
+    def __init__(self, spec: RunSpec, trials: TrialTable, searcher: Searcher) -> None:
+        self.spec = spec
+        self.trials = trials
+        self.searcher = searcher
+
+    def whole(self, units: list[TrialSummary]) -> list[TrialSummary]:
+        """Return the trials of units."""
+        return units
+
+    def listeners(self, record: Listening, others: Sequence[Listening]) -> list[Listening]:
+        """Return the listeners of changes of units; `others` are those of trials."""
+        return [record, *others]
+
+
+class PartUnits(Units):
+    """The parts of trials on several benchmarks.
+
+    Attributes:
+        whole_trials: The driver's table of the trials.
+    """
+
+    spec: PartsSpec
+
+    def __init__(
+        self,
+        spec: PartsSpec,
+        parts: TrialTable,
+        trials: TrialTable,
+        searcher: Searcher,
+        scales: Scales | None = None,
+    ) -> None:
+        super().__init__(spec, parts, PartSearcher(spec, searcher, parts, trials))
+        self.whole_table = trials
+        self.proposing = searcher
+        self.scales = scales
+
+    def whole(self, units: list[TrialSummary]) -> list[TrialSummary]:
+        """Return the trials of parts."""
+        return list(whole_trials(self.spec, units, self.scales))
+
+    def update(self) -> None:
+        """Bring the table of the trials up to date: one part can change the values of all."""
+        known = {trial.number: trial for trial in self.whole_table if isinstance(trial, MultiTrial)}
+        for trial in whole_trials(self.spec, self.trials, self.scales, known):
+            self.whole_table.put(trial)
+
+    def listeners(self, record: Listening, others: Sequence[Listening]) -> list[Listening]:
+        """Return the listeners of changes of parts; `others` are told of the trials, one after the other."""
+        return [record, _WholeTrials(self, record, others)]
+
+
+class _WholeTrials:
+    """Turns the changes of parts into those of trials, and stops trials between benchmarks."""
+
+    def __init__(self, units: PartUnits, record: Listening, others: Sequence[Listening]) -> None:
+        self.units = units
+        self.record = record
+        self.others = others
+        self._told = {trial.number: _stage(trial) for trial in units.whole_table}
+        for trial in units.whole_table:  # an earlier driver may have died before it noted that it stopped a trial
+            self._stop_early(trial)
+
+    def trial_changed(self, part: TrialSummary) -> None:
+        """Tell the others of the part's trial if it started, finished a benchmark, or ended."""
+        units, number = self.units, self.units.spec.trial_of(part.number)
+        units.update()
+        if part.status == "complete":
+            self._stop_early(units.whole_table.get(number))
+        trial = units.whole_table.get(number)
+        assert trial is not None, "the part belongs to it"
+        if self._told.get(number) != _stage(trial):
+            self._told[number] = _stage(trial)
+            for each in self.others:
+                each.trial_changed(trial)
+
+    def _stop_early(self, trial: TrialSummary | None) -> None:
+        """Stop a trial that waits for its next benchmark if the rule says so; the record notes it."""
+        proposing = self.units.proposing
+        if not isinstance(trial, MultiTrial) or trial.status != "running" or trial.parts[trial.tasks_done] is not None:
+            return
+        if isinstance(proposing, MultiSearcher) and proposing.should_stop(trial.number):
+            for lost in stopped_parts(self.units.spec, trial):
+                self.units.trials.put(lost)
+                self.record.trial_changed(lost)
+            self.units.update()
+
+
+def _stage(trial: TrialSummary) -> tuple[str, int]:
+    return trial.status, trial.tasks_done

@@ -1,0 +1,136 @@
+"""The plan of a search on several benchmarks: what holds for all, what is refused, and what its files say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tausearch.api import SearchRequest, plan_search
+from tausearch.api.plans import plan_training
+from tausearch.api.requests import TrainRequest
+from tausearch.cli.output import show_status, status_as_dict
+from tausearch.runs import MultiSearchSpec, Record, read_spec, read_status
+from tausearch.studies import best_of_all, load_best, write_best
+from tests.support.runs.trials import make_trial, search_spec
+from tests.tausearch.several.made import accuracy, part, parts, several_search
+from trainables.data import split_references
+from trainables.errors import InputError
+
+BOTH = "digits,letters"
+
+
+def planned(tmp_path: Path, benchmark: str = BOTH, **options: object) -> MultiSearchSpec:
+    asked = {"epochs": 1, "trials": 4, "storage": tmp_path, **options}
+    spec = plan_search(SearchRequest(benchmark, "ita-lora", **asked)).spec  # type: ignore[arg-type]
+    assert isinstance(spec, MultiSearchSpec)
+    return spec
+
+
+def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Path) -> None:
+    spec = planned(tmp_path, "digits,letters?epochs=2", epochs=None, scheduler="asha")
+    assert {name: (part.steps, part.protocol.epochs) for name, part in spec.parts.items()} == {
+        "digits": (5, 5),
+        "letters?epochs=2": (10, 2),
+    }
+    assert (spec.name, spec.steps, spec.titles) == ("digits-letters-epochs-2-ita-lora-1", 2, ("digits", "letters"))
+    assert (spec.across, spec.trials, spec.scheduler, spec.value_metric) == ("normalised", 4, "asha", "val/normalised")
+    config = parts(spec).trial(3, {"alpha": 1.0}, cache=None)
+    assert (config.trial, config.benchmark, config.seed, config.split_seed) == (3, "letters?epochs=2", 0, 0)
+    assert {part.protocol.epochs for part in planned(tmp_path).parts.values()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "options", "faults"),
+    [
+        (
+            "digits,letters,digits",
+            {"across": "max", "task": ["a,b"], "with_bounds": True, "patience": 3},
+            [
+                "unknown --across 'max'; allowed: normalised, rank, mean",
+                "benchmark 'digits': is given twice",
+                "--task: is about one benchmark; with several, write it into its name: NAME?task=...",
+                "--patience, --target: with several benchmarks, go with --across mean; other values move",
+                "--with-bounds: with several benchmarks, give it to the final run on each",
+            ],
+        ),
+        (BOTH, {"algorithm": "gp", "scheduler": "asha"}, ["--scheduler asha: gp learns nothing from trials that were"]),
+        (BOTH, {"tasks": 9}, ["benchmark 'digits': --tasks makes 9 tasks of 10 classes"]),
+        ("digits,wrong,letters", {}, ["unknown benchmark 'wrong'"]),
+        ("digits", {"across": "rank"}, ["--across rank: goes with several benchmarks, such as digits,glyphs"]),
+    ],
+)
+def test_what_cannot_be_is_said_at_once(
+    benchmark: str, options: dict[str, object], faults: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError) as error:
+        planned(tmp_path, benchmark, **options)
+    said = str(error.value).splitlines()
+    assert len(said) == len(faults) and all(a.startswith(b) for a, b in zip(said, faults, strict=True)), said
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_specification_is_read_as_it_was_written(tmp_path: Path) -> None:
+    spec, _, directory = several_search(tmp_path)
+    assert read_spec(directory) == spec.model_copy(update={"tasks": read_spec(directory).tasks})
+    one = search_spec()
+    assert not {"parts", "across"} & set(one.model_dump(mode="json"))
+
+
+def test_status_and_best_file_know_every_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, storage, directory = several_search(tmp_path, trials=2)
+    for trial in range(2):
+        for place in range(2):
+            value = accuracy(parts(spec), parts(spec).number(trial, place), {"alpha": 1.0 + trial})
+            Record(directory.record).write(part(spec, trial, place, value))
+    found = read_status(directory)
+    plain = json.loads(json.dumps(status_as_dict(found, None, None)))
+    assert plain["best"]["value"] == 100.0 and plain["table"][1]["accuracies"] == [95.0, 50.0]
+    assert [each["title"] for each in plain["left_out"]] == ["digits", "glyphs"]
+    show_status(found)
+    out = capsys.readouterr().out
+    assert (
+        "0.00 normalised (trial 0), chosen 100.00 normalised, +100.00 points" in out and "chosen on the others" in out
+    )
+
+
+def test_files_of_a_search_on_one_benchmark_have_no_new_key(tmp_path: Path) -> None:
+    from tausearch.runs import RunDirectory
+
+    best = write_best(search_spec(), RunDirectory(tmp_path), [make_trial(0, value=90.0)])
+    assert best is not None
+    content = yaml.safe_load((tmp_path / "best.yaml").read_text(encoding="utf-8"))
+    assert "benchmarks" not in content and "accuracies" not in content["selection"]
+    assert load_best(tmp_path / "best.yaml") == best and best.on(None) is best
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("digits", ["digits"]),
+        ("digits,glyphs", ["digits", "glyphs"]),
+        ("digits?epochs=1,glyphs?epochs=2", ["digits?epochs=1", "glyphs?epochs=2"]),
+        ("digits?class_order=3,1,0,2,4,5,6,7,8,9", ["digits?class_order=3,1,0,2,4,5,6,7,8,9"]),
+        ("digits?task=0,1&task=2,3,glyphs", ["digits?task=0,1&task=2,3,glyphs"]),  # a class may have any name
+        ("folder:a?epochs=2,folder:b,c", ["folder:a?epochs=2", "folder:b,c"]),
+        ("mine:birds,digits", ["mine:birds", "digits"]),
+    ],
+)
+def test_commas_separate_benchmarks_and_not_classes(text: str, found: list[str]) -> None:
+    assert list(split_references(text)) == found
+
+
+def test_the_choice_is_trained_on_each_of_its_benchmarks(tmp_path: Path) -> None:
+    plan = plan_search(SearchRequest("digits,letters?epochs=1", "ita-lora", trials=1, storage=tmp_path, name="both"))
+    spec = plan.spec
+    assert isinstance(spec, MultiSearchSpec)
+    with plan.entered() as (_, directory):
+        for place in range(2):
+            point = {**spec.start, **spec.fixed}
+            Record(directory.record).write(part(spec, 0, place, 80.0, hyperparameters=point))
+    best = best_of_all(plan.storage, "digits,letters?epochs=1", "ita-lora")
+    finals = {name: plan_training(TrainRequest(best, benchmark=name, storage=tmp_path)).spec for name in spec.titles}
+    assert {name: final.protocol.epochs for name, final in finals.items()} == {"digits": 5, "letters": 1}
+    assert {final.tuned_on for final in finals.values()} == {"digits,letters?epochs=1"}

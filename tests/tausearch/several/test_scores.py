@@ -1,0 +1,80 @@
+"""How accuracies on several benchmarks become one value, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tausearch.runs import Across, MultiTrial, Scale, left_out, whole_trials
+from tests.tausearch.several.made import part, parts, several_spec
+
+KNOWN = (80.0, 84.0, 82.0, 82.0)
+
+
+@pytest.mark.parametrize(
+    ("across", "accuracy", "score"),
+    [
+        ("mean", 83.0, 83.0),
+        ("normalised", 80.0, 0.0),  # the start
+        ("normalised", 84.0, 100.0),  # the best
+        ("normalised", 83.0, 75.0),
+        ("normalised", 10.0, -100.0),  # one benchmark does not decide alone
+        ("rank", 84.0, 100 * 3.5 / 4),  # the first of four
+        ("rank", 82.0, 100 * 2 / 4),  # two share the ranks 2 and 3
+        ("rank", 80.0, 100 * 0.5 / 4),
+    ],
+)
+def test_a_score_says_where_an_accuracy_stands(across: Across, accuracy: float, score: float) -> None:
+    scale = Scale.of(across, 80.0, KNOWN)
+    assert scale is not None and scale.score(accuracy) == pytest.approx(score)
+
+
+def test_a_gain_below_a_point_is_noise_and_a_missing_start_the_worst() -> None:
+    scale, without = Scale.of("normalised", 84.0, (83.9, 84.1)), Scale.of("normalised", None, KNOWN)
+    assert scale is not None and scale.score(84.1) == pytest.approx(10) and scale.score(83.9) == pytest.approx(-10)
+    assert without is not None and (without.start, without.score(82.0)) == (80.0, 50.0)
+    assert Scale.of("mean", None, ()) is None
+
+
+def test_values_move_with_the_best_and_rows_do_not() -> None:
+    spec = several_spec()
+    first = [part(spec, 0, 0, 90.0), part(spec, 0, 1, 50.0), part(spec, 1, 0, 92.0), part(spec, 1, 1, 45.0)]
+    before = whole_trials(parts(spec), first)
+    # Trial 1: 100 on digits; on glyphs, where the start is the best, 5 points below it are -100.
+    assert [trial.value for trial in before] == [0.0, 0.0] and before[1].scores == (100.0, 0.0)
+    later = [*first, part(spec, 2, 0, 94.0), part(spec, 2, 1, 60.0)]
+    known = {trial.number: trial for trial in before}
+    after = whole_trials(parts(spec), later, known=known)
+    assert [trial.value for trial in after] == [0.0, 0.0, 100.0] and after[1].scores == (50.0, 0.0)
+    assert all(new is old for a, b in zip(before, after, strict=False) for new, old in zip(b.rows, a.rows, strict=True))
+    assert [row["val/average_accuracy"] for row in after[2].rows] == [94.0, 77.0]
+    assert after[2].final["val/accuracy/task_2"] == 60.0 and after[2].final["val/final_accuracy"] == 77.0
+
+
+@pytest.mark.parametrize(
+    ("second", "status", "error"),
+    [
+        (None, "running", None),
+        ({"status": "running"}, "running", None),
+        ({"status": "diverged", "error": "nan"}, "diverged", "glyphs: nan"),
+        ({"status": "failed", "error": "killed"}, "failed", "glyphs: killed"),
+        ({"status": "pruned"}, "pruned", None),
+    ],
+)
+def test_a_trial_is_what_its_parts_are(second: dict[str, str] | None, status: str, error: str | None) -> None:
+    spec = several_spec()
+    found = [part(spec, 0, 0, 90.0)] + ([] if second is None else [part(spec, 0, 1, None, **second)])
+    (trial,) = whole_trials(parts(spec), found)
+    assert (trial.status, trial.error, trial.value, trial.tasks_done) == (status, error, None, 1)
+    assert trial.accuracies == (90.0, None)
+
+
+def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
+    spec = several_spec()
+    accuracies = [(90.0, 50.0), (94.0, 51.0), (91.0, 60.0)]
+    found: list[MultiTrial] = whole_trials(
+        parts(spec), [part(spec, t, b, value) for t, row in enumerate(accuracies) for b, value in enumerate(row)]
+    )
+    digits, glyphs = left_out(spec, found)
+    assert (digits.start, digits.trial, digits.accuracy, digits.best_trial, digits.best) == (90.0, 2, 91.0, 1, 94.0)
+    assert (glyphs.title, glyphs.trial, glyphs.accuracy, glyphs.lost) == ("glyphs", 1, 51.0, 9.0)
+    assert left_out(spec, found[:1]) == []

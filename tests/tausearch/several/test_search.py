@@ -1,0 +1,153 @@
+"""A search on several benchmarks driven by hand: its parts, early stopping, kills, re-evaluation, the best file."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.api import SearchRun
+from tausearch.runs import (
+    Record,
+    Reevaluate,
+    ReevaluationSpec,
+    RunSpec,
+    Status,
+    TrialTable,
+    parts_of,
+    read_status,
+    read_trials,
+    whole_trials,
+)
+from tausearch.studies import MultiSearcher, PartSearcher, load_best
+from tests.tausearch.execution.reevaluated import drive
+from tests.tausearch.several.made import accuracy, part, parts, several_search, several_spec
+from trainables.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("no_insight")
+
+
+class Killed(Exception):
+    """The driver is killed."""
+
+
+def test_every_part_is_a_unit_of_work_and_the_best_file_serves_each(tmp_path: Path) -> None:
+    search = several_search(tmp_path, algorithm="grid", trials=6)
+    ran = drive(*search, accuracy)
+    assert len(ran) == 6 * (3 + 2) and {number for _, number, _ in ran[:2]} == {0, 1}  # parts of a trial side by side
+    spec, _, directory = search
+    assert [path.name for path in sorted(directory.record.iterdir())] == [f"trial-{n:05}.parquet" for n in range(12)]
+    assert set(Record(directory.record).table()["benchmark"].to_pylist()) == {"digits", "glyphs"}
+    found = read_status(directory)
+    assert (found.state, found.counts["complete"]) == ("finished", 6) and found.best is not None
+    best = load_best(directory.best_file)
+    assert best.selection is not None and best.selection.metric == "val/normalised"
+    assert list(best.selection.accuracies) == ["digits", "glyphs"] == list(best.benchmarks)
+    assert best.on("glyphs").protocol.tasks == 2 and best.on("digits").protocol.tasks == 3
+    assert best.on("letters").benchmark == "letters"
+    with pytest.raises(InputError, match="chosen on digits, glyphs: give the one to train on with --benchmark"):
+        best.on(None)
+    assert best.hyperparameters["alpha"] == 2  # on digits 2 is best, on glyphs 4 would be
+    assert spec.start["alpha"] == 1
+
+
+def test_a_kill_costs_nothing(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"algorithm": "grid", "trials": 6, "reevaluate": Reevaluate(best=2, runs=2)}
+    unbroken = several_search(tmp_path / "unbroken", **how)
+    ran = drive(*unbroken, accuracy)
+    reevaluated = unbroken[2].reevaluation
+    again = parts_of(ReevaluationSpec.of(unbroken[0]))
+    fresh = Record(reevaluated.record).trials()
+    assert again is not None and len(fresh) == 2 * 2 * 2  # candidates, rounds, benchmarks
+    assert {(run.seed, again.split_of(run.number)) for run in fresh} == {(1, 1), (2, 2)}
+    for after in range(2, len(ran), 19):
+        spec, storage, directory = several_search(tmp_path / str(after), **how)
+
+        def kill(done: int, after: int = after) -> None:
+            if done == after:
+                raise Killed
+
+        with pytest.raises(Killed):
+            drive(spec, storage, directory, accuracy, kill)
+        again = drive(spec, storage, directory, accuracy)
+        assert len(again) <= len(ran) - after + 2  # at most the task of each slot is run again
+        for one, other in ((directory, unbroken[2]), (directory.reevaluation, reevaluated)):
+            assert Record(one.record).trials() == Record(other.record).trials()
+        assert load_best(directory.best_file) == load_best(unbroken[2].best_file)
+
+
+@pytest.mark.parametrize("algorithm", ["tpe", "random"])
+def test_a_search_that_was_killed_tries_what_it_would_have_tried(algorithm: str) -> None:
+    spec = several_spec(algorithm=algorithm, trials=10)
+    straight = _play(spec, TrialTable())
+    assert len(straight) == 10
+    for known in (1, 7):
+        assert _play(spec, TrialTable(straight[:known])) == straight
+
+
+def _play(spec: Any, trials: TrialTable) -> list[Any]:
+    """Run a search one trial at a time on the trials that are known."""
+    found = [each for trial in trials for each in trial.parts]  # type: ignore[attr-defined]
+    searcher = MultiSearcher(spec, trials)
+    while (suggestion := searcher.next()) is not None:
+        number, point = suggestion
+        for place in range(2):
+            value = accuracy(parts(spec), parts(spec).number(number, place), dict(point))
+            found.append(part(spec, number, place, value, hyperparameters=dict(point)))
+        for trial in whole_trials(parts(spec), found):
+            trials.put(trial)
+    return list(trials)
+
+
+def test_a_trial_is_stopped_between_benchmarks_for_good(tmp_path: Path) -> None:
+    spec, storage, directory = several_search(tmp_path, algorithm="grid", trials=6, scheduler="asha")
+    drive(spec, storage, directory, accuracy)
+    trials = {trial.number: trial for trial in read_trials(spec, directory)}
+    stopped = [number for number, trial in trials.items() if trial.status == "pruned"]
+    assert stopped and all(trials[number].tasks_done == 1 for number in stopped)
+    best = read_status(directory).best
+    assert best is not None and best.number not in stopped
+    assert drive(spec, storage, directory, accuracy) == []
+    # A driver that died before it noted that it stopped the trial judges it again, and trains nothing.
+    lost = directory.record / f"trial-{parts(spec).number(stopped[-1], 1):05}.parquet"
+    lost.unlink()
+    run = SearchRun(spec, storage, directory)
+    run.units.listeners(Noting(directory.record), [])
+    assert read_trials(spec, directory)[stopped[-1]].status == "pruned" and lost.exists()
+
+
+class Noting:
+    """The record of parts as a listener."""
+
+    def __init__(self, folder: Path) -> None:
+        self.trial_changed = Record(folder).write
+
+
+def test_a_trial_that_diverges_on_one_benchmark_costs_no_other(tmp_path: Path) -> None:
+    def outcome(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:
+        bad = hyperparameters["alpha"] == 2 and spec.benchmark_of(number) == "digits"
+        return math.nan if bad else accuracy(spec, number, hyperparameters)
+
+    spec, storage, directory = several_search(tmp_path, algorithm="grid", trials=6, scheduler="asha")
+    drive(spec, storage, directory, outcome)
+    diverged = [trial for trial in read_trials(spec, directory) if trial.status == "diverged"]
+    assert len(diverged) == 2 and all(trial.error == "digits: not finite" for trial in diverged)
+    assert all(trial.hyperparameters["alpha"] == 2 and trial.accuracies == (None, None) for trial in diverged)
+
+
+@pytest.mark.parametrize("status", ["diverged", "failed", "pruned"])
+def test_the_other_parts_of_an_ended_trial_are_stopped(status: Status) -> None:
+    spec = several_spec()
+    whole, known, trials = MultiSearcher(spec, TrialTable()), TrialTable(), TrialTable()
+    searcher = PartSearcher(parts(spec), whole, known, trials)
+    assert [searcher.next(), searcher.next()] == [(0, spec.start), (1, spec.start)]
+    assert not searcher.report(1, 1, 50.0)
+    for each in (part(spec, 0, 0, None, status=status), part(spec, 0, 1, None)):
+        known.put(each)
+    for trial in whole_trials(parts(spec), known):
+        trials.put(trial)
+    assert searcher.report(1, 1, 50.0)
+    found = searcher.next()
+    assert found is not None and found[0] == 2
