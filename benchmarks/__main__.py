@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks import arithmetic, fisher, growth, overhead, own_pictures, processors, scale, sharing, stages, vit_b16
 from benchmarks.authors import comparison
-from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc, trials
+from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, tmc, trials
 from benchmarks.choosing import measuring, patience, travel
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
@@ -47,6 +47,8 @@ BENCHMARKS = {
     "authors-inflora": inflora.PROGRAM.compare,
     "authors-seed": seed.PROGRAM.compare,
     "authors-tmc": tmc.PROGRAM.compare,
+    "authors-tak": tak.PROGRAM.compare,
+    "authors-tak-as-it-is": tak.PROGRAM_AS_IT_IS.compare,
 }
 
 

@@ -15,7 +15,7 @@ RUNS = [run for program in PROGRAMS for run in program.runs]
 
 def test_all_methods_with_public_code_are_compared() -> None:
     assert {run.method for run in RUNS} == {
-        *("finetune", "ewc", "lwf-mc", "derpp", "l2p", "coda", "inflora", "seed", "tmc"),
+        *("finetune", "ewc", "lwf-mc", "derpp", "l2p", "coda", "inflora", "seed", "tmc", "tak"),
     }
 
 

@@ -56,6 +56,7 @@ def learner(
     predict: Predict,
     begin: Callable[[Task], None],
     before_step: Callable[[Task, int], None] = lambda task, epoch: None,
+    loader: type[Loader] = Loader,
 ) -> Learn:
     """Return what learns one task after the other.
 
@@ -67,16 +68,17 @@ def learner(
         predict: What is tested: images to logits, of which those of classes not seen yet are left out.
         begin: Called after its own beginning of a task.
         before_step: Called before every step with the task and the epoch.
+        loader: What gives the model our batches.
     """
 
     def learn(task: Task) -> list[float]:
         generator = make_generator(run.seed, "theirs" if run.own_draws else "finetune", task.index)
-        loader = dataset.train_loader = Loader(task, benchmark.spec.batch_size, generator)
+        batches = dataset.train_loader = loader(task, benchmark.spec.batch_size, generator)
         model.meta_begin_task(dataset)
         begin(task)
         model.net.train()
         for epoch in range(benchmark.spec.epochs):
-            for batch in loader:
+            for batch in batches:
                 before_step(task, epoch)
                 model.meta_observe(*batch, epoch=epoch)
         model.meta_end_task(dataset)

@@ -12,11 +12,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.authors.parity import inflora, prompts, seed, sequential, tmc
+from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, tmc
 from benchmarks.authors.parity.shared import Program, Run, ours
 from search_spaces import METHODS_WITH_SPACE, load_space
 
-PROGRAMS = (sequential.PROGRAM, prompts.PROGRAM, inflora.PROGRAM, seed.PROGRAM, tmc.PROGRAM)
+PROGRAMS = (sequential.PROGRAM, prompts.PROGRAM, inflora.PROGRAM, seed.PROGRAM, tmc.PROGRAM, tak.PROGRAM)
 REPEATS = 3
 
 
