@@ -24,7 +24,9 @@ def main() -> None:
     table.add_argument("--collect", action="store_true", help="run nothing more, write what there is")
     commands.add_parser("page", help="replay on all tables, and write table and figure of the page")
     commands.add_parser("patience", help="replay with `--patience`, and write the table of docs/what-helps.md")
-    commands.add_parser("travel", help="one configuration for several benchmarks or one for each, in docs/several-benchmarks.md")
+    commands.add_parser(
+        "travel", help="one configuration for several benchmarks or one for each, in docs/several-benchmarks.md"
+    )
     given = parser.parse_args()
     if given.command == "page":
         from benchmarks.choosing.page import write_page

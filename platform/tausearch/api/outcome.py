@@ -19,7 +19,7 @@ from tausearch.runs import (
     SearchSpec,
     TrialSummary,
 )
-from tausearch.studies import Selection, study_of, write_best
+from tausearch.studies import BestFile, Selection, study_of, write_best
 
 _log = logging.getLogger(__name__)
 
@@ -54,8 +54,8 @@ class SearchOutcome:
         notes = {} if ended is None else {"ended": str(ended)}
         if runs.best_trial(trials) is None:
             return Conclusion(files=(directory.spec_file,), notes=notes)
-        metrics, figures = _insight(spec, directory, trials)
         best = write_best(spec, directory, trials)
+        metrics, figures = _insight(spec, directory, trials, best)
         several = len(spec.objectives) > 1
         if several:
             notes["front"] = " ".join(str(trial.number) for trial in spec.aim.front(trials))
@@ -128,7 +128,7 @@ def _metric(benchmark: str) -> str:
 
 
 def _insight(
-    spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]
+    spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary], best: BestFile | None
 ) -> tuple[dict[str, float], list[Path]]:
     """Compute importances and rank correlations and draw the figures; returns the metrics and the figures."""
     from tausearch.presentation import draw_search  # matplotlib, which no search needs before its end
@@ -137,8 +137,9 @@ def _insight(
     correlations = runs.rank_correlations(trials, spec.steps, spec.metrics)
     metrics = {f"importance/{name}": each.share for name, each in importances.items()}
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
+    chosen = None if best is None or best.selection is None else best.selection.trial
     try:
-        return metrics, draw_search(spec, trials, importances, correlations, directory.figures)
+        return metrics, draw_search(spec, trials, importances, correlations, directory.figures, chosen)
     except OSError as error:  # a full disk must not cost the best file
         _log.warning("figures of %s cannot be written (%s)", spec.name, error)
         return metrics, []

@@ -356,7 +356,7 @@ def _show_result(result: SearchResult | FinalResult, request: DriveRequest, json
     spec = read_spec(open_storage(storage, write=False).run(result.name))
     complete = [trial.status == "complete" for trial in result.trials]
     if isinstance(result, SearchResult):
-        plain, succeeded = output.search_as_dict(result), result.best is not None
+        plain, succeeded = output.search_as_dict(result, cast("SearchSpec", spec)), result.best is not None
     else:
         plain, succeeded = output.final_as_dict(result), all(complete)
     if json:

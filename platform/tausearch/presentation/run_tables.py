@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from tausearch.presentation.tables import Column, Table, emphasise, numbers
 from tausearch.presentation.terminal.text import clock, percent
 from tausearch.runs import (
+    Aim,
     LeftOut,
     MultiSearchSpec,
     MultiTrial,
@@ -70,10 +71,11 @@ def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | Non
     several = spec.objectives if len(spec.objectives) > 1 else ()
     shown = [each for each in several if each.metric != spec.metrics.final_accuracy]
     usual = () if several else ("forgetting",)
+    timed = any(each.name == "seconds" for each in several)
     columns = [
         *numbers("trial"),
         *numbers(spec.value_title, *usual, *(each.name for each in shown), format=percent),
-        *numbers("own seconds", format="{:.1f}".format),
+        *numbers(*["own seconds"] * (not timed), format="{:.1f}".format),
         *numbers(*spec.dimensions),
     ]
     rows = [
@@ -82,7 +84,7 @@ def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | Non
             trial.value,
             *(trial.final.get(spec.metrics.forgetting) for _ in usual),
             *(each.value(trial) for each in shown),
-            trial.own_seconds,
+            *[trial.own_seconds] * (not timed),
             *(trial.hyperparameters.get(name) for name in spec.dimensions),
         )
         for trial in front
@@ -109,14 +111,25 @@ def left_out_table(found: Sequence[LeftOut]) -> Table:
 def reevaluation_table(reevaluation: Reevaluation) -> Table:
     """Return the accuracy of every candidate in every round; the chosen candidate is marked."""
     seeds = (f"seed {seed}" for seed in reevaluation.seeds)
-    columns = [*numbers("trial"), *numbers(*seeds, "mean", format=percent), Column("", wrap=True)]
+    aim = reevaluation.spec.search.aim
+    others = [each for each in aim.objectives if each != aim.chosen_by]
+    means = [f"mean {each.name}" for each in others]
+    columns = [*numbers("trial"), *numbers(*seeds, "mean", *means, format=percent), Column("", wrap=True)]
     rows = []
     for candidate in reevaluation.race.candidates:
         values = reevaluation.values(candidate)
         missing = [None] * (reevaluation.race.rounds - len(values))
         mean = statistics.fmean(values) if values else None
-        rows.append((candidate, *values, *missing, mean, reevaluation.state_of(candidate)))
-    return Table("fresh runs", columns, rows, emphasise(n for n, row in enumerate(rows) if row[-1] == "chosen"))
+        aimed = (reevaluation.means(candidate).get(each.metric) for each in others)
+        rows.append((candidate, *values, *missing, mean, *aimed, reevaluation.state_of(candidate)))
+    title = "fresh runs" if not aim.objectives else f"fresh runs, {_of_what(aim)}"
+    return Table(title, columns, rows, emphasise(n for n, row in enumerate(rows) if row[-1] == "chosen"))
+
+
+def _of_what(aim: Aim) -> str:
+    if aim.chosen_by is not None:
+        return aim.chosen_by.label
+    return "score of the knee (0: best in every objective)"
 
 
 def mean_rows(trials: Sequence[TrialSummary]) -> list[dict[str, float]]:

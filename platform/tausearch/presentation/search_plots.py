@@ -25,12 +25,14 @@ class SearchPlots:
         all_trials: The trials, ordered by number; plots show those that have ended.
         importances: Hyperparameter to its importance, from `runs.importances`.
         correlations: Task k to the rank correlation, from `runs.rank_correlations`.
+        chosen: Number of the trial that is chosen, by fresh runs where there are any.
     """
 
     spec: SearchSpec
     all_trials: Sequence[TrialSummary]
     importances: Mapping[str, Importance] = field(default_factory=dict)
     correlations: Mapping[int, float] = field(default_factory=dict)
+    chosen: int | None = None
 
     @cached_property
     def trials(self) -> list[TrialSummary]:
@@ -59,19 +61,40 @@ class SearchPlots:
         return " So few trials say little: another search may show another order." if few else ""
 
     def history(self) -> Plot | None:
-        """Return the final accuracy of every trial, and the best so far."""
+        """Return the final accuracy of every trial, and the best so far; or the objective that chooses a trial."""
         if not self.finished:
             return None
+        by = self.spec.aim.chosen_by
+        if by is not None and by.metric != self.spec.metrics.final_accuracy:
+            return self._history_of(by)
         values = {trial.number: trial.value or 0.0 for trial in self.finished}
         after = [trial.number for trial in self.trials if trial.number >= self.finished[0].number]
         best = list(accumulate((values.get(number, self.spec.worst) for number in after), max))
+        most = max(values, key=lambda number: values[number])
         chosen = "none keeps the constraints" if self.best is None else f"trial {self.best.number} is the best"
+        chosen = f"trial {most} is the most accurate" if self.spec.aim.by_knee else chosen
         caption = (
             f"{self.spec.value_name} on the validation split of {len(values)} finished trials, from"
             f" {min(values.values()):.2f} to {self.spec.value_text(max(values.values()))}; {chosen}."
         )
         series = [Series(after, best, "best so far", kind="steps", colour=BEST), *self._points(_number, self.trials)]
         return self._plot("History", caption, [Facet(Axis("trial", whole=True), series)])
+
+    def _history_of(self, objective: Objective) -> Plot | None:
+        values = {each.number: value for each in self.finished if (value := objective.value(each)) is not None}
+        if not values:
+            return None
+        better = max if objective.direction == "maximize" else min
+        best = list(accumulate(values.values(), better))
+        caption = (
+            f"{objective.label} of {len(values)} finished trials, from {objective.text(min(values.values()))} to"
+            f" {objective.text(max(values.values()))}."
+        )
+        series = [
+            Series(list(values), best, "best so far", kind="steps", colour=BEST),
+            Series(list(values), list(values.values()), "trial", trials=list(values)),
+        ]
+        return Plot("History", caption, Axis(objective.label), [Facet(Axis("trial", whole=True), series)])
 
     def slices(self) -> Plot | None:
         """Return the final accuracy against each hyperparameter, a facet for each."""
@@ -113,21 +136,28 @@ class SearchPlots:
     def _front_of_objectives(self, front: Sequence[TrialSummary], numbers: str) -> Plot:
         first, *others = self.spec.objectives
         measured = [trial for trial in self.finished if len(self.spec.aim.measured(trial)) == 1 + len(others)]
-        places = [trial.number for trial in measured]
+        chosen = [trial for trial in measured if trial.number == self.chosen]
+        drawn = (measured, "trial", ACCENT), (chosen, "chosen", BEST)
 
         def of(objective: Objective, trials: Sequence[TrialSummary]) -> list[float]:
             return [objective.value(trial) or 0.0 for trial in trials]
 
         facets = []
         for each in others:
-            points = Series(of(each, measured), of(first, measured), "trial", trials=places)
+            points = [
+                Series(of(each, some), of(first, some), name, colour=colour, trials=[trial.number for trial in some])
+                for some, name, colour in drawn
+                if some
+            ]
             rings = Series(of(each, front), of(first, front), "Pareto front", colour=BEST, mark="ring")
-            facets.append(Facet(Axis(each.label), [points, rings]))
-        chosen = "none keeps the constraints" if self.best is None else f"trial {self.best.number} is the best by it"
+            facets.append(Facet(Axis(each.label), [*points, rings]))
         caption = (
-            f"The objectives of {len(measured)} finished trials: {self.spec.aim}; {chosen}. Ringed: those that no other"
-            f" beats in all objectives, the Pareto front, {numbers}"
+            f"The objectives of {len(measured)} finished trials: {self.spec.aim}."
+            f" {f'Trial {chosen[0].number} is chosen.' if chosen else 'No trial is chosen.'}"
+            f" Ringed: those that no other beats in all objectives, the Pareto front, {numbers}"
         )
+        if any(any(series.counts) for facet in facets for series in facet.series):
+            caption += " ×2: two trials at one place."
         return Plot("The front of the objectives", caption, Axis(first.label), facets)
 
     def bars(self) -> Plot | None:

@@ -142,7 +142,7 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
     if len(status.front) > 1:
         shown.tables.append(front_table(status.spec, status.front, _best(status)))
     shown.hover = script_json({trial.number: hover_text(status.spec, trial) for trial in status.trials})
-    plots = SearchPlots(status.spec, status.trials, correlations=status.rank_correlations)
+    plots = SearchPlots(status.spec, status.trials, correlations=status.rank_correlations, chosen=_best(status))
     with view.noting(f"plots of {directory.name}"):
         shown.plots.extend(search_plots(plots))
     with view.noting(f"slices of {directory.name}"):
@@ -224,12 +224,14 @@ def _size(protocol: ExperimentProtocol) -> str:
 
 
 def _reevaluated(reevaluation: Reevaluation) -> str:
-    verdict = reevaluation.verdict
+    verdict, aim = reevaluation.verdict, reevaluation.spec.search.aim
     if verdict is None:
         return "not yet" if not reevaluation.race.over else "no candidate is left"
     error = "" if verdict.error is None else f" ± {verdict.error:.2f} (standard error)"
-    runs = f"{reevaluation.race.rounds} fresh runs"
-    unit = f" {reevaluation.unit}" if reevaluation.spec.search.objectives else ""
+    runs = counted(reevaluation.race.rounds, "fresh run")
+    if aim.by_knee:
+        return f"{aim.words_of(reevaluation.means(verdict.chosen))}: trial {verdict.chosen}, means over {runs}"
+    unit = f" {reevaluation.unit}".rstrip() if aim.objectives else ""
     return f"{verdict.mean:.2f}{error}{unit}: trial {verdict.chosen} over {runs}"
 
 

@@ -52,6 +52,7 @@ from .reevaluations import (
     reevaluations_of,
     scales_within,
     set_aside_orphans,
+    start_trial,
 )
 from .results import (
     Conclusion,
@@ -126,6 +127,7 @@ __all__ = [
     "Ending",
     "Gain",
     "gain_of",
+    "start_trial",
     "extended_rule",
     "StopRule",
     "cut_short",

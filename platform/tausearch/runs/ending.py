@@ -10,7 +10,7 @@ from checked_input.schema import Strict
 from checked_input.text_files import TextFileError, read_text
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.objectives.aim import eligible
-from tausearch.runs.objectives.objective import ACCURACY, Objective
+from tausearch.runs.objectives.objective import FINAL_ACCURACY
 from tausearch.runs.reevaluations import read_reevaluation
 from tausearch.runs.spec import RunSpec, SearchSpec, StopRule
 from tausearch.runs.storage import replace_text
@@ -18,7 +18,6 @@ from tausearch.runs.trials import TrialSummary
 
 Reason = Literal["trials", "patience", "target", "time budget", "interrupted"]
 _ROUNDING = 1e-9  # gains of exactly one image must not count, whatever the last bits
-_ACCURACY = Objective(metric=ACCURACY, direction="maximize")
 _STOPPED: dict[str, Reason] = {"time budget": "time budget", "interrupted": "interrupted"}
 
 
@@ -101,7 +100,7 @@ def extended_rule(spec: SearchSpec, directory: RunDirectory, trials: Collection[
 
 
 def _target_reached(spec: SearchSpec, trials: Iterable[TrialSummary]) -> Ending | None:
-    target, by = spec.stop.target, spec.aim.chosen_by or _ACCURACY
+    target, by = spec.stop.target, spec.aim.chosen_by or FINAL_ACCURACY
     if target is None:
         return None
     fit = sorted(eligible(trials, spec.aim), key=lambda trial: trial.number)
@@ -116,7 +115,7 @@ def _target_reached(spec: SearchSpec, trials: Iterable[TrialSummary]) -> Ending 
 
 def _patience_lost(spec: SearchSpec, trials: Iterable[TrialSummary]) -> Ending | None:
     """Return the end of a search whose trials, by number, brought no gain for too long; None if it goes on."""
-    best, row, noise, by = None, 0, spec.noise, spec.aim.chosen_by or _ACCURACY
+    best, row, noise, by = None, 0, spec.noise, spec.aim.chosen_by or FINAL_ACCURACY
     fit = {trial.number for trial in eligible(trials, spec.aim)}
     for trial in _first_ended(trials):
         good = by.goodness(trial) if trial.number in fit else None

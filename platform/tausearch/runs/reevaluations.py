@@ -131,11 +131,14 @@ class Reevaluation:
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch status NAME --json` prints."""
         values = {each: self.values(each) for each in self.race.candidates}
+        aimed = {each: {"objectives": self.means(each)} if self.spec.search.objectives else {} for each in values}
         return {
             "over": self.race.over,
             "seeds": list(self.seeds),
             "verdict": None if self.verdict is None else asdict(self.verdict),
-            "candidates": [{"trial": k, "state": self.state_of(k), "values": own} for k, own in values.items()],
+            "candidates": [
+                {"trial": k, "state": self.state_of(k), "values": own, **aimed[k]} for k, own in values.items()
+            ],
         }
 
     @property
@@ -145,9 +148,9 @@ class Reevaluation:
 
     @property
     def unit(self) -> str:
-        """The unit of the candidates' values."""
+        """The unit of the candidates' values; the score of a knee has none."""
         if self.spec.search.aim.by_knee:
-            return "(score of the knee)"
+            return ""
         return "%" if self.measure is None else self.measure.unit
 
     @property
@@ -159,6 +162,10 @@ class Reevaluation:
         """Return the values of a candidate, round by round, in the unit of the metric."""
         found = self.race.values.get(candidate, ())
         return list(found if self.measure is None else map(self.measure.signed, found))
+
+    def means(self, candidate: int) -> dict[str, float]:
+        """Return objective to its mean over the complete fresh runs of a candidate."""
+        return self.spec.search.aim.means(self.runs_of(candidate))
 
     def runs_of(self, candidate: int) -> list[TrialSummary]:
         """Return the complete fresh runs of a candidate."""

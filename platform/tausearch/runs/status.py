@@ -65,6 +65,15 @@ class RunStatus:
         values = [run.value for run in self.reevaluation.runs_of(verdict.chosen) if run.value is not None]
         return fmean(values) if values else None
 
+    @property
+    def goodness(self) -> float:
+        """How good the chosen trial is by the metric that chose it, more is better; 0 without one, and for a knee."""
+        by = self.spec.aim.chosen_by if isinstance(self.spec, SearchSpec) else None
+        verdict = None if self.reevaluation is None else self.reevaluation.verdict
+        if by is None or self.best is None:
+            return self.accuracy or 0.0
+        return by.signed(verdict.mean) if verdict is not None else by.goodness(self.best) or 0.0
+
     @cached_property
     def gain(self) -> Gain | None:
         """See `Gain`; None for a final run, or before the start and another trial have finished."""

@@ -26,7 +26,6 @@ from checked_input.yaml_text import yaml_of
 from search_spaces import Scalar
 from search_spaces.values import ScalarField
 from tausearch.runs import (
-    Aim,
     AnySpec,
     Constraint,
     Ending,
@@ -224,7 +223,7 @@ def choose(
             ahead=verdict.ahead,
             ahead_error=verdict.ahead_error,
             measured=_measured(spec.constraints, reevaluation.runs_of(verdict.chosen)),
-            objectives=_aimed(spec.aim, reevaluation.runs_of(verdict.chosen)),
+            objectives=spec.aim.means(reevaluation.runs_of(verdict.chosen)),
         )
     selection = Selection(
         metric=spec.aim.metric if spec.objectives else spec.value_metric,
@@ -234,7 +233,7 @@ def choose(
         search=spec.name,
         constraints=spec.constraints,
         measured=_measured(spec.constraints, [best]),
-        objectives=_aimed(spec.aim, [best]),
+        objectives=spec.aim.measured(best),
         reevaluation=reevaluated,
         gain=gain,
         ended=ended,
@@ -263,13 +262,6 @@ def _measured(constraints: Iterable[Constraint], trials: Sequence[TrialSummary])
         text: [value for value in values if value is not None and isfinite(value)] for text, values in found.items()
     }
     return {text: fmean(values) for text, values in known.items() if values and len(values) == len(trials)}
-
-
-def _aimed(aim: Aim, trials: Sequence[TrialSummary]) -> dict[str, float]:
-    """Return the mean over trials of each objective that all of them have."""
-    found = [aim.measured(trial) for trial in trials]
-    shared = [each.metric for each in aim.objectives if found and all(each.metric in values for values in found)]
-    return {metric: fmean(values[metric] for values in found) for metric in shared}
 
 
 def start_of(spec: AnySpec) -> BestFile:
@@ -313,10 +305,12 @@ def best_of_all(
 ) -> BestFile:
     """Return the best file of the best search of a benchmark and method; the oldest of equals.
 
-    A re-evaluated search counts with the mean of the fresh runs. `left_out` is called for each run that cannot be read.
+    Searches compare by the metric by which they choose. A re-evaluated search counts with the mean of the fresh runs.
+    `left_out` is called for each run that cannot be read.
 
     Raises:
-        InputError: If there is no such method, or no search of them has a finished trial.
+        InputError: If there is no such method, no search of them has a finished trial, or the searches choose by
+            different metrics, or by knees of their own fronts, so that none of them is the best.
     """
     get_method(method)
     statuses, faults = all_statuses(storage)
@@ -328,7 +322,11 @@ def best_of_all(
         there = sorted({f"{shlex.quote(each.spec.benchmark)} {each.spec.method}" for each in searches})
         others = f"; there are searches of: {', '.join(there)}" if there else ""
         raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial{others}")
-    return _best_of(storage, max(matching, key=lambda found: found.accuracy or 0.0), left_out)
+    aims = {each.spec.name: each.spec.aim for each in matching if isinstance(each.spec, SearchSpec)}
+    if len(aims) > 1 and (len({aim.name for aim in aims.values()}) > 1 or any(aim.by_knee for aim in aims.values())):
+        named = ", ".join(f"{name} by {aim.name}" for name, aim in aims.items())
+        raise InputError(f"searches of {method!r} on {benchmark!r} choose differently: {named}; name one of them")
+    return _best_of(storage, max(matching, key=lambda found: found.goodness), left_out)
 
 
 def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], None] = lambda fault: None) -> BestFile:

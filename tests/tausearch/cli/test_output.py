@@ -174,7 +174,7 @@ def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is
     assert lines.count(f"bounds {missing}") == 2
     where = "(see docs/troubleshooting.md)"
     assert f"trial 0: little is left of task 1 (40 %, 90 % when it was learned) {where}" in lines
-    assert search_as_dict(result)["bounds"] == result.bounds.as_dict()
+    assert search_as_dict(result, spec)["bounds"] == result.bounds.as_dict()
     assert result.bounds.as_dict()["missing"] == ["probe", "joint"]
 
 

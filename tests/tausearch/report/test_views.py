@@ -46,7 +46,8 @@ def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -
     assert _facts(read_status(directory), directory)["reevaluated"] == "not yet"
     status = read_status(directory)
 
-    search = SimpleNamespace(objectives=(), aim=SimpleNamespace(by_knee=False))
+    aim = SimpleNamespace(objectives=(), by_knee=False)
+    search = SimpleNamespace(aim=aim)
 
     def told(verdict: Any, *, over: bool = True) -> str:
         race = SimpleNamespace(over=over, rounds=2)
@@ -57,7 +58,7 @@ def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -
     assert told(SimpleNamespace(mean=80.0, error=None, chosen=3)) == "80.00: trial 3 over 2 fresh runs"
     error = " ± 1.50 (standard error)"
     assert told(SimpleNamespace(mean=80.0, error=1.5, chosen=3)) == f"80.00{error}: trial 3 over 2 fresh runs"
-    search.objectives = ("seconds", "final_accuracy")
+    aim.objectives = ("seconds", "final_accuracy")
     assert told(SimpleNamespace(mean=80.0, error=None, chosen=3)) == "80.00 s: trial 3 over 2 fresh runs"
 
 

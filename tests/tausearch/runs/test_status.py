@@ -13,6 +13,7 @@ from tausearch.api import export_adapters, export_best
 from tausearch.api.outcome import outcome_of
 from tausearch.runs import (
     AnySpec,
+    Objective,
     Record,
     Reevaluate,
     ReevaluationSpec,
@@ -106,6 +107,27 @@ def test_no_such_run(storage: Storage) -> None:
     with pytest.raises(InputError, match="must be letters, digits"):
         storage.run("../nope")
     assert all_statuses(storage) == ([], [])
+
+
+def test_searches_that_aim_at_the_same_compare_by_it_and_others_not_at_all(storage: Storage, spec: SearchSpec) -> None:
+    forgetting = Objective(metric="val/forgetting", direction="minimize")
+    accuracy = Objective(metric="val/final_accuracy", direction="maximize")
+    aims: dict[str, tuple[float, tuple[Objective, ...]]] = {"more": (9.0, (forgetting,)), "less": (2.0, (forgetting,))}
+    for name, (points, objectives) in aims.items():
+        trial = make_trial(0, value=80.0 + points)
+        trial.rows[-1]["val/forgetting"] = points
+        write_run(storage, spec.model_copy(update={"name": name, "objectives": objectives}), [trial])
+    assert best_of_all(storage, "digits", "ita-lora").selection.search == "less"
+    write_run(storage, spec.model_copy(update={"name": "usual"}), [make_trial(0, value=99.0)])
+    with pytest.raises(InputError, match="more by forgetting, less by forgetting, usual by final_accuracy; name one"):
+        best_of_all(storage, "digits", "ita-lora")
+    for name in ("knee", "knees"):
+        changes = {"name": name, "benchmark": "glyphs", "objectives": (accuracy, forgetting)}
+        write_run(storage, spec.model_copy(update=changes), [trial])
+        if name == "knee":
+            assert best_of_all(storage, "glyphs", "ita-lora").selection.search == "knee"
+    with pytest.raises(InputError, match="choose differently: knee by knee, knees by knee; name one of them"):
+        best_of_all(storage, "glyphs", "ita-lora")
 
 
 def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpec, tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.cli.output import show_status, status_as_dict
-from tausearch.presentation import SearchPlots, draw_plot
+from tausearch.api import SearchResult
+from tausearch.cli.output import search_as_dict, show_status, status_as_dict
+from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
+from tausearch.presentation import SearchPlots, draw_plot, reevaluation_table
 from tausearch.runs import (
     Objective,
     Record,
@@ -136,6 +138,15 @@ class TestChosen:
         aim = aiming(bounded, "final_accuracy", "forgetting", prefer="final_accuracy").aim
         assert [trial.number for trial in eligible(self.TRIALS, aim)] == [2]
 
+    def test_what_beats_the_chosen_trial_outside_a_bound_leaves_it_on_the_front(self, spec: SearchSpec) -> None:
+        bound = {"metric": "seconds", "relation": "<=", "bound": 5}
+        bounded = SearchSpec.model_validate({**spec.model_dump(), "constraints": [bound]})
+        trials = trials_at([(90.0, 2.0), (89.0, 8.0), (88.0, 9.0)])
+        trials[0].rows[0]["seconds/training"] = 100.0
+        aim = aiming(bounded, "final_accuracy", "forgetting").aim
+        assert [trial.number for trial in eligible(trials, aim)] == [1, 2]
+        assert [trial.number for trial in aim.front(trials)] == [0, 1]
+
     def test_a_single_objective_alone(self, spec: SearchSpec) -> None:
         less = best_trial(self.TRIALS, aiming(spec, "forgetting").aim)
         assert less is not None and less.number == 2
@@ -164,6 +175,22 @@ class TestChosen:
         assert found.verdict is not None and found.verdict.mean == 7.0 and found.verdict.ahead == 2.0
         assert found.values(1) == [6.0, 8.0]
         assert str(gain_of(spec, self.TRIALS, chosen, found)).startswith("+2.00 ± ")
+        table = reevaluation_table(found)
+        assert table.title == "fresh runs, forgetting (points)" and [len(row) for row in table.rows] == [5, 5, 5]
+
+    def test_fresh_runs_of_a_knee_are_said_in_the_objectives(self, spec: SearchSpec) -> None:
+        aims = ("final_accuracy", "forgetting")
+        spec = aiming(spec, *aims, reevaluate=Reevaluate(best=2, runs=1, start=False))
+        again = ReevaluationSpec.of(spec)
+        runs = trials_at([(70.0, 6.0), (86.0, 7.0)])
+        for run, candidate in zip(runs, (1, 0), strict=True):
+            run.number = again.number(candidate, 0)
+        found = reevaluation_of(again, self.TRIALS, runs)
+        assert found.verdict is not None and found.verdict.chosen == 0
+        assert reevaluated_words(found) == ", re-evaluated final_accuracy 86.00 %, forgetting 7.00 points"
+        assert " ahead of trial 1 in the score of the knee " in standing_words(found)
+        assert reevaluation_table(found).rows[1][3:5] == (86.0, 7.0)
+        assert found.as_dict()["candidates"][1]["objectives"] == {FINAL: 86.0, FORGETTING: 7.0}
 
 
 class TestOptuna:
@@ -227,13 +254,17 @@ def test_the_front_is_written_shown_and_drawn(
     assert status.best is not None and status.best.number == 1
     found = status_as_dict(status, None, None)
     assert found["chosen_by"] == "knee" and found["front"][1] == {"trial": 1, FINAL: 88.0, FORGETTING: 4.0}
+    about = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None, "signal": None}
+    found_best = {"best": best, "best_file": directory.best_file, "reevaluation": None}
+    result = SearchResult(directory.name, directory.path, trials, out_of_time=False, **about, **found_best)
+    assert search_as_dict(result, spec)["front"] == found["front"] and result.front == status.front
     show_status(status)
     out = capsys.readouterr().out
-    assert "aims at       more final_accuracy, less forgetting; chosen by knee" in out
+    assert "aims at       more final_accuracy, less forgetting; chosen at the knee" in out
     assert "Pareto front of final_accuracy and forgetting" in out
-    plot = SearchPlots(spec, trials).front()
-    assert plot is not None and [len(facet.series[1].x) for facet in plot.facets] == [3]
-    assert "trial 1 is the best by it" in plot.caption
+    plot = SearchPlots(spec, trials, chosen=2).front()
+    assert plot is not None and [[len(series.x) for series in facet.series] for facet in plot.facets] == [[4, 1, 3]]
+    assert "Trial 2 is chosen." in plot.caption and plot.facets[0].series[1].x == [2.0]
     draw_plot(plot, "a test")
 
 

@@ -243,6 +243,14 @@ def test_every_pair_that_goes_together_is_replayed(storage: Storage) -> None:
     assert [(each.algorithm, each.scheduler) for each in only.outcomes] == [("tpe", "asha"), ("random", "asha")]
 
 
+def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(storage: Storage, long_spec: SearchSpec) -> None:
+    options = {"sampler_options": {"n_startup_trials": 4}, "pruner_options": {"reduction_factor": 3}}
+    spec, directory = create(with_(long_spec, name="o", algorithm="tpe", scheduler="asha", **options), storage)
+    for each in recorded(long_spec, 6):
+        Record(directory.record, tasks=TASKS).write(each)
+    assert len(replays_of(storage, "o", seeds=(0,)).outcomes) == 7
+
+
 def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(storage: Storage, long_spec: SearchSpec) -> None:
     spec, directory = create(with_(long_spec, name="five"), storage)
     for number, each in enumerate(recorded(long_spec, 6)):

@@ -11,6 +11,8 @@ def reevaluated_words(reevaluation: Reevaluation | None) -> str:
     verdict = None if reevaluation is None else reevaluation.verdict
     if reevaluation is None or verdict is None:
         return ""
+    if reevaluation.spec.search.aim.by_knee:
+        return f", re-evaluated {reevaluation.spec.search.aim.words_of(reevaluation.means(verdict.chosen))}"
     return f", re-evaluated {_with_error(verdict.mean, verdict.error)} {reevaluation.unit}".rstrip()
 
 
@@ -26,7 +28,9 @@ def standing_words(reevaluation: Reevaluation) -> str:
     if verdict.second is None:
         return f"trial {verdict.chosen}, the only candidate, {asked}"
     ahead = _with_error(verdict.ahead or 0.0, verdict.ahead_error, "+")
-    lead = f"{ahead} {reevaluation.difference} ahead of trial {verdict.second} (± standard error)"
+    unit = f" {reevaluation.difference}" if reevaluation.difference else ""
+    of_what = " in the score of the knee" if reevaluation.spec.search.aim.by_knee else ""
+    lead = f"{ahead}{unit} ahead of trial {verdict.second}{of_what} (± standard error)"
     return f"trial {verdict.chosen}, of {asked}, {lead}"
 
 

@@ -51,6 +51,7 @@ from tausearch.runs import (
     left_out,
     little_left,
     rank_correlations,
+    start_trial,
     summarise_orders,
     why_nothing_chosen,
 )
@@ -101,15 +102,28 @@ def status_as_dict(
     }
 
 
-def search_as_dict(result: SearchResult) -> dict[str, Any]:
+def search_as_dict(result: SearchResult, spec: SearchSpec) -> dict[str, Any]:
     """Return what the commands that run a search print with `--json`."""
     best = None if result.best is None else result.best.model_dump(mode="json")
     reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
     trials = _trials_as_dicts(result.trials)
     ended = {} if result.ending is None else {"ended": result.ending.model_dump()}
     travel = {"left_out": [each.as_dict() for each in result.left_out]} if result.left_out else {}
-    more = {**ended, **reevaluated, **travel, **_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
+    more = {
+        **_front_as_dict(spec, result.trials),
+        **ended,
+        **reevaluated,
+        **travel,
+        **_bounds_as_dict(result.bounds),
+        **_tracking_as_dict(result),
+    }
     return {"name": result.name, "best": best, "trials": trials, **more}
+
+
+def _front_as_dict(spec: SearchSpec, trials: Sequence[TrialSummary]) -> dict[str, Any]:
+    if len(spec.objectives) < 2:
+        return {}
+    return {"front": [{"trial": trial.number, **spec.aim.measured(trial)} for trial in spec.aim.front(trials)]}
 
 
 def final_as_dict(result: FinalResult) -> dict[str, Any]:
@@ -321,10 +335,11 @@ def _show_gain(
     """Print the gain over the start if that finished, then how sure the choice is."""
     best = chosen_trial(spec, trials, reevaluation)
     gain = gain_of(spec, trials, best, reevaluation)
-    if best is not None and gain is not None:
-        start = next(trial for trial in trials if trial.number == gain.start)
+    start = start_trial(spec, trials)
+    if best is not None and start is not None:
         chosen = f"chosen {spec.words(best)}{reevaluated_words(reevaluation)}"
-        lines.say("start", f"{spec.words(start)} (trial {start.number}), {chosen}, {gain}")
+        gained = f", {gain}" if gain is not None else ", which is the start" if best == start else ""
+        lines.say("start", f"{spec.words(start)} (trial {start.number}), {chosen}{gained}")
     if reevaluation is not None:
         lines.say("reevaluated", standing_words(reevaluation))
         if reevaluation.runs:

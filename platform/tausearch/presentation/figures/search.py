@@ -34,13 +34,14 @@ def draw_search(
     importances: Mapping[str, Importance],
     correlations: Mapping[int, float],
     folder: Path,
+    chosen: int | None = None,
 ) -> list[Path]:
     """Draw all figures of a search that its trials suffice for; arguments are those of `SearchPlots`.
 
     Returns:
         The paths of the PNG files that were written, in a folder made for them; beside each lies a PDF.
     """
-    plots = SearchPlots(spec, trials, importances, correlations)
+    plots = SearchPlots(spec, trials, importances, correlations, chosen)
     named = {
         "history": plots.history(),
         "slices": plots.slices(),

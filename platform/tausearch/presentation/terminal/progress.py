@@ -14,7 +14,9 @@ from rich.text import Text
 from tausearch.presentation.terminal.live import LiveDisplay
 from tausearch.presentation.terminal.text import brief
 from tausearch.runs import (
+    Aim,
     MultiTrial,
+    ReevaluationSpec,
     RunSpec,
     SearchSpec,
     TrialSummary,
@@ -83,8 +85,12 @@ class ProgressDisplay(LiveDisplay):
         if isinstance(self.spec, SearchSpec):
             best = best_trial(self.trials, self.spec.aim)
             return f"best so far {'none' if best is None else f'{self.spec.words(best)} (trial {best.number})'}"
-        values = [trial.value for trial in self.trials if trial.value is not None]
-        return f"mean so far {f'{statistics.fmean(values):.2f} %' if values else 'none'}"
+        finished = [trial for trial in self.trials if trial.value is not None]
+        values = [trial.value or 0.0 for trial in finished]
+        mean = f"{statistics.fmean(values):.2f} %" if values else "none"
+        if values and (aim := self._aim).objectives:
+            mean = aim.words_of(aim.means(finished))
+        return f"mean so far {mean}"
 
     def _ended_line(self, trial: TrialSummary) -> str:
         value = self._words(trial) if trial.value is not None else (trial.error or self.spec.reached(trial.tasks_done))
@@ -92,9 +98,15 @@ class ProgressDisplay(LiveDisplay):
         return self._line(f"{self.spec.label(trial.number)} {trial.status}: {value}", shown)
 
     def _words(self, trial: TrialSummary) -> str:
-        if isinstance(self.spec, SearchSpec) and trial.status == "complete":
-            return self.spec.words(trial)
+        if self._aim.objectives and trial.status == "complete":
+            return self._aim.words(trial)
         return self.spec.value_text(trial.value or 0.0)
+
+    @property
+    def _aim(self) -> Aim:
+        """What the run aims at; a re-evaluation shares it with its search."""
+        search = self.spec.search if isinstance(self.spec, ReevaluationSpec) else self.spec
+        return search.aim if isinstance(search, SearchSpec) else Aim()
 
     def standing_line(self) -> str:
         """Return the plain line that says which trials run."""

@@ -9,12 +9,13 @@ the front as in Zhang, Tian and Jin 2015, A knee point-driven evolutionary algor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from tausearch.runs.constraints import Constraint
 from tausearch.runs.insight import pareto_front
-from tausearch.runs.objectives.objective import ACCURACY, KNEE, Objective
+from tausearch.runs.objectives.objective import FINAL_ACCURACY, KNEE, Objective
 from tausearch.runs.trials import TrialSummary, ranked
 
 Score = Callable[[TrialSummary], float | None]
@@ -48,20 +49,36 @@ class Aim:
         return len(self.objectives) > 1 and self.chosen_by is None
 
     def front(self, trials: Sequence[TrialSummary]) -> list[TrialSummary]:
-        """Return the front of the objectives; without several of them, that of final accuracy and forgetting."""
-        return front(self.objectives, trials) if len(self.objectives) > 1 else pareto_front(trials)
+        """Return the front of the objectives; without several of them, that of final accuracy and forgetting.
+
+        A trial that only trials outside the constraints beat belongs to it, so that every trial to choose is there.
+        """
+        if len(self.objectives) < 2:
+            return pareto_front(trials)
+        fit = [trial for trial in trials if self.keeps(trial)]
+        numbers = {trial.number for some in (trials, fit) for trial in front(self.objectives, some)}
+        return [trial for trial in ranked(trials) if trial.number in numbers]
 
     @property
     def metric(self) -> str:
         """The name of what a trial is chosen by: a metric, or "knee"."""
-        if self.by_knee:
-            return KNEE
-        return ACCURACY if self.chosen_by is None else self.chosen_by.metric
+        return KNEE if self.by_knee else (self.chosen_by or FINAL_ACCURACY).metric
+
+    @property
+    def name(self) -> str:
+        """The name of what a trial is chosen by, as users give it."""
+        return KNEE if self.by_knee else (self.chosen_by or FINAL_ACCURACY).name
 
     def measured(self, trial: TrialSummary) -> dict[str, float]:
         """Return metric to value of a trial in all objectives that it has."""
         values = {each.metric: each.value(trial) for each in self.objectives}
         return {metric: value for metric, value in values.items() if value is not None}
+
+    def means(self, trials: Sequence[TrialSummary]) -> dict[str, float]:
+        """Return metric to mean over trials, of each objective that all of them have."""
+        found = [self.measured(trial) for trial in trials]
+        shared = [each.metric for each in self.objectives if found and all(each.metric in one for one in found)]
+        return {metric: fmean(values[metric] for values in found) for metric in shared}
 
     def value_of(self, trial: TrialSummary, trials: Iterable[TrialSummary]) -> float | None:
         """Return what a trial of a search is chosen by, in the unit of the metric; the score for the knee."""
@@ -70,12 +87,18 @@ class Aim:
 
     def words(self, trial: TrialSummary) -> str:
         """Return the values in the objectives in words, such as `final_accuracy 93.20 %, forgetting 2.50 points`."""
-        return ", ".join(f"{each.name} {each.text(each.value(trial))}" for each in self.objectives)
+        return self.words_of(self.measured(trial))
+
+    def words_of(self, values: Mapping[str, float]) -> str:
+        """Return values of the objectives in words, as `words`."""
+        return ", ".join(f"{each.name} {each.text(values.get(each.metric))}" for each in self.objectives)
 
     def __str__(self) -> str:
         """Return the objectives in words, and how one point of their front is chosen."""
         aims = ", ".join(each.aim for each in self.objectives)
-        return f"{aims}; chosen by {self.prefer}" if len(self.objectives) > 1 else aims
+        if len(self.objectives) < 2:
+            return aims
+        return f"{aims}; chosen {'at the knee' if self.chosen_by is None else f'by {self.chosen_by.name}'}"
 
     def keeps(self, trial: TrialSummary) -> bool:
         """Whether a trial keeps all constraints and has a value in every objective."""

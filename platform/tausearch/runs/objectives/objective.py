@@ -78,6 +78,9 @@ class Objective(Strict):
         return f"{'more' if self.direction == 'maximize' else 'less'} {self.name}"
 
 
+FINAL_ACCURACY = Objective(metric=ACCURACY, direction="maximize")
+
+
 def objectives_of(texts: Sequence[str], metrics: Collection[str]) -> tuple[Objective, ...]:
     """Return the objectives that a user names, with the direction of each; none for the final accuracy alone.
 

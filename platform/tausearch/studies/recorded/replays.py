@@ -180,10 +180,20 @@ def replays_of(
     different_numbers("--seeds", seeds)
     outcomes = []
     for a, s in pairs:
-        asked = spec.model_copy(update={"algorithm": a, "scheduler": s, "trials": count})
+        asked = _asked(spec, a, s, count)
         replays = (replay(asked.model_copy(update={"seed": seed}), recorded) for seed in seeds)
         outcomes.append(Outcome(a, s, tuple(replays), recorded.value))
     return Comparison(spec, recorded, count, outcomes)
+
+
+def _asked(spec: SearchSpec, algorithm: str, scheduler: str, trials: int) -> SearchSpec:
+    """Return a search to replay; the options of a sampler and of a pruner are for those alone."""
+    changed: dict[str, Any] = {"algorithm": algorithm, "scheduler": scheduler, "trials": trials}
+    if algorithm != spec.algorithm:
+        changed["sampler_options"] = {}
+    if scheduler != spec.scheduler:
+        changed["pruner_options"] = {}
+    return spec.model_copy(update=changed)
 
 
 def _pairs(algorithm: str | None, scheduler: str | None, spec: SearchSpec) -> list[tuple[str, str]]:
