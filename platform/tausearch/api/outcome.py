@@ -106,7 +106,9 @@ def _reevaluated(selection: Selection) -> dict[str, float]:
     if found is None:
         return {}
     values = {"": found.value, "_error": found.error, "_ahead": found.ahead, "_ahead_error": found.ahead_error}
-    return {f"reevaluated/{selection.metric}{name}": value for name, value in values.items() if value is not None}
+    found_values = {f"reevaluated/{selection.metric}{name}": value for name, value in values.items()}
+    found_values |= {f"reevaluated/{metric}": value for metric, value in found.objectives.items()}
+    return {name: value for name, value in found_values.items() if value is not None}
 
 
 def _gained(selection: Selection) -> dict[str, float]:

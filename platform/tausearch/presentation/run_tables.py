@@ -31,7 +31,8 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
     columns = [
         *numbers(*["class order"] * ordered, "trial" if searching else "seed"),
         Column("status"),
-        *numbers(spec.value_title, *several, *means, "forgetting", *(each.name for each in aims), format=percent),
+        *numbers(spec.value_title, *several, *means, "forgetting", format=percent),
+        *_objective_columns(aims),
         *numbers(f"{spec.step_name}s"),
         *numbers("time", format=clock),
         *numbers(*spec.dimensions),
@@ -66,6 +67,10 @@ def _further_objectives(spec: RunSpec) -> list[Objective]:
     return [each for each in spec.objectives if each.metric not in usual] if isinstance(spec, SearchSpec) else []
 
 
+def _objective_columns(objectives: Sequence[Objective], prefix: str = "") -> list[Column]:
+    return [column for each in objectives for column in numbers(f"{prefix}{each.name}", format=each.number)]
+
+
 def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | None) -> Table:
     """Return the trials of a front with their values in the objectives; the best one is marked."""
     several = spec.objectives if len(spec.objectives) > 1 else ()
@@ -74,7 +79,8 @@ def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | Non
     timed = any(each.name == "seconds" for each in several)
     columns = [
         *numbers("trial"),
-        *numbers(spec.value_title, *usual, *(each.name for each in shown), format=percent),
+        *numbers(spec.value_title, *usual, format=percent),
+        *_objective_columns(shown),
         *numbers(*["own seconds"] * (not timed), format="{:.1f}".format),
         *numbers(*spec.dimensions),
     ]
@@ -113,8 +119,13 @@ def reevaluation_table(reevaluation: Reevaluation) -> Table:
     seeds = (f"seed {seed}" for seed in reevaluation.seeds)
     aim = reevaluation.spec.search.aim
     others = [each for each in aim.objectives if each != aim.chosen_by]
-    means = [f"mean {each.name}" for each in others]
-    columns = [*numbers("trial"), *numbers(*seeds, "mean", *means, format=percent), Column("", wrap=True)]
+    form = percent if aim.chosen_by is None else aim.chosen_by.number
+    columns = [
+        *numbers("trial"),
+        *numbers(*seeds, "mean", format=form),
+        *_objective_columns(others, "mean "),
+        Column("", wrap=True),
+    ]
     rows = []
     for candidate in reevaluation.race.candidates:
         values = reevaluation.values(candidate)

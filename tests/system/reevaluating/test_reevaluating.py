@@ -1,4 +1,4 @@
-"""A search that re-evaluates, through the command line: undisturbed, and with a driver that is killed meanwhile."""
+"""A search for a front that re-evaluates, by command: undisturbed, and with a driver that is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests.support.drivers.services import wait_until
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 SHORT = ["search", "digits", "finetune", "--tasks", "2", "--epochs", "1", "--algorithm", "grid"]
-SEARCH = [*SHORT, "--trials", "3", "--reevaluate", "2", "--reevaluate-runs", "2", "--max-concurrent-trials", "1"]
+AIMS = ["--objective", "final_accuracy", "--objective", "forgetting"]
+SEARCH = [*SHORT, *AIMS, "--trials", "3", "--reevaluate", "2", "--reevaluate-runs", "2", "--max-concurrent-trials", "1"]
 
 
 def reevaluations(root: Path, name: str) -> list[TrialSummary]:
@@ -32,6 +33,9 @@ def assert_reevaluated(root: Path, name: str, status: dict[str, Any]) -> None:
     selection = load_best(Storage(root).run(name).best_file).selection
     assert selection is not None and selection.reevaluation is not None and selection.reevaluation.seeds == (1, 2)
     assert status["state"] == "finished" and status["reevaluation"]["verdict"]["chosen"] == selection.trial
+    assert set(selection.reevaluation.objectives) == {"val/final_accuracy", "val/forgetting"}
+    front = [f"trial-{each['trial']:05}.yaml" for each in status["front"]]
+    assert sorted(front) == sorted(each.name for each in Storage(root).run(name).front.iterdir()) and front
     client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
     (experiment,) = [each for each in client.search_experiments() if each.name.startswith("digits")]
     roles = [each.data.tags.get("role") for each in client.search_runs([experiment.experiment_id])]
@@ -43,7 +47,8 @@ def test_killed_as_it_reevaluates_and_resumed_it_has_what_it_would_have_had(
 ) -> None:
     root = tmp_path / "tausearch-runs"
     assert "re-evaluation of trial 0, seed 1 complete" in call(*SEARCH, "--name", "calm")
-    assert_reevaluated(root, "calm", json.loads(call("status", "calm", "--json")))
+    calm = json.loads(call("status", "calm", "--json"))
+    assert_reevaluated(root, "calm", calm)
     with started(*SEARCH, "--name", "killed", cwd=tmp_path, out=tmp_path / "out.txt") as driver:
         wait_until(lambda: one_ended_and_one_runs(reevaluations(root, "killed")), 600, "the second fresh run")
         kill_tree(driver.pid)
@@ -54,6 +59,7 @@ def test_killed_as_it_reevaluates_and_resumed_it_has_what_it_would_have_had(
     assert_nothing_runs_again(before, after)
     assert without_time(after) == without_time(reevaluations(root, "calm"))
     assert without_time(trials_of(root, "killed")) == without_time(trials_of(root, "calm"))
+    assert json.loads(call("status", "killed", "--json"))["front"] == calm["front"]
     chosen = [load_best(Storage(root).run(name).best_file) for name in ("calm", "killed")]
     assert chosen[0].hyperparameters == chosen[1].hyperparameters
     assert chosen[0].selection.reevaluation == chosen[1].selection.reevaluation  # type: ignore[union-attr]

@@ -52,14 +52,15 @@ def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
 ) -> None:
     """A re-evaluation may choose another trial than the one with the highest value."""
     drawn["figures"] = figures
-    again = SimpleNamespace(value=71.0, error=None, ahead=0.5, ahead_error=0.25)
+    again = SimpleNamespace(value=71.0, error=None, ahead=0.5, ahead_error=0.25, objectives={"seconds": 9.0})
     about = {"metric": "val/final_accuracy", "objectives": {}, "gain": None}
     chosen(monkeypatch, SimpleNamespace(trial=1, reevaluation=again, **about))
     trials = [make_trial(0, value=90.0), make_trial(1, value=80.0)]
     found = outcome_of(spec, directory).conclude(trials)
     assert found.chosen is trials[1]
     named = {"": 71.0, "_ahead": 0.5, "_ahead_error": 0.25}
-    assert found.metrics == INSIGHT | {f"reevaluated/val/final_accuracy{name}": value for name, value in named.items()}
+    reevaluated = {f"reevaluated/val/final_accuracy{name}": value for name, value in named.items()}
+    assert found.metrics == INSIGHT | reevaluated | {"reevaluated/seconds": 9.0}
     pictures = figures if isinstance(figures, list) else []
     assert found.files == (directory.spec_file, directory.best_file, *pictures)
 

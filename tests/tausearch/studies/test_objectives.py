@@ -10,7 +10,7 @@ import pytest
 from tausearch.api import SearchResult
 from tausearch.cli.output import search_as_dict, show_status, status_as_dict
 from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
-from tausearch.presentation import SearchPlots, draw_plot, reevaluation_table
+from tausearch.presentation import SearchPlots, draw_plot, front_table, reevaluation_table
 from tausearch.runs import (
     Objective,
     Record,
@@ -146,6 +146,16 @@ class TestChosen:
         aim = aiming(bounded, "final_accuracy", "forgetting").aim
         assert [trial.number for trial in eligible(trials, aim)] == [1, 2]
         assert [trial.number for trial in aim.front(trials)] == [0, 1]
+
+    def test_the_memory_of_a_gpu_is_the_most_of_all_tasks(self, spec: SearchSpec) -> None:
+        objectives = objectives_of(["final_accuracy", "bytes"], [*METRICS, PEAK_GPU_BYTES])
+        (trial,) = trials_at(POINTS[:1])
+        for row, found in zip(trial.rows, (1e9, 1.5e9, 1.2e9), strict=True):
+            row[PEAK_GPU_BYTES] = found
+        aiming = spec.model_copy(update={"objectives": objectives})
+        assert aiming.aim.words(trial) == "final_accuracy 90.00 %, memory/peak_gpu_bytes 1.5e+09 bytes"
+        table = front_table(aiming, [trial], best=None)
+        assert table.texts[0][:3] == ["0", "90.00", "1.5e+09"]
 
     def test_a_single_objective_alone(self, spec: SearchSpec) -> None:
         less = best_trial(self.TRIALS, aiming(spec, "forgetting").aim)

@@ -73,7 +73,8 @@ class ProgressDisplay(LiveDisplay):
 
     @property
     def _planned(self) -> int:
-        return planned_trials(self.spec, list(self.trials))
+        known = list(self.trials)  # of a re-evaluation that was extended, with runs of former candidates
+        return max(planned_trials(self.spec, known), len(known))
 
     def _tasks_done(self) -> int:
         return sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials)

@@ -70,7 +70,12 @@ class Objective(Strict):
 
     def text(self, value: float | None) -> str:
         """Return a value with its unit, such as `93.20 %`."""
-        return "not measured" if value is None else f"{_number(value)} {self.unit}".rstrip()
+        return "not measured" if value is None else f"{self.number(value)} {self.unit}".rstrip()
+
+    @staticmethod
+    def number(value: float) -> str:
+        """Return a value without its unit; bytes are many."""
+        return f"{value:.2f}" if abs(value) < 1e5 else f"{value:.4g}"
 
     @property
     def aim(self) -> str:
@@ -133,7 +138,3 @@ def _direction(metric: str) -> Direction | None:
         return "minimize" if metric.endswith("/rest") else "maximize"
     less = ("forgetting", "loss", SECONDS)
     return "minimize" if metric == PEAK_GPU_BYTES or any(part in metric for part in less) else None
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}" if abs(value) < 1e5 else f"{value:.4g}"
