@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -112,12 +112,20 @@ class Scenario:
 class Prepare(Protocol):
     """How a method says what it wants prepared of each task."""
 
-    def __call__(self, preparation: Preparation[R]) -> Callable[[Task], R]:
-        """Return the function that gives the result for a task; all trials share it through the cache."""
+    @overload
+    def __call__(self, preparation: Preparation[R]) -> Callable[[Task], R]: ...
+    @overload
+    def __call__(self, preparation: Preparation[R], *, before: Literal[True]) -> Callable[[Task], R | None]: ...
+    def __call__(self, preparation: Preparation[R], *, before: bool = False) -> Callable[[Task], R | None]:
+        """Return the function that gives the result for a task; all trials share it through the cache.
+
+        With `before` it gives the result of the task before, and None for the first task. So no result of the last
+        task is computed.
+        """
         ...
 
 
-def _nothing_prepared(preparation: Preparation[R]) -> Callable[[Task], R]:
+def _nothing_prepared(preparation: Preparation[R], *, before: bool = False) -> Callable[[Task], R]:
     raise RuntimeError("nothing is prepared outside of a trial")
 
 

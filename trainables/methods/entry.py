@@ -35,6 +35,9 @@ class MethodEntry:
             own images, in files or in code, which replace the fixed defaults of the method's search space.
         unsuited: Function of a config and the user's own images. It returns the method's usual settings that do not
             suit so few images, for the dry run.
+        remnants: Function of the hyperparameters that are known of a run of a composable method. It returns what a task
+            may keep of images of tasks before it: sentences that follow "task 3: ", none if it keeps nothing. None in
+            its place says that nobody knows.
     """
 
     name: str
@@ -47,6 +50,7 @@ class MethodEntry:
     own_data_defaults: Callable[[Scenario, int], Mapping[str, float | int]] = lambda scenario, steps: {}
     unsuited: Callable[[Any, OwnImages], Iterable[Unsuited]] = lambda config, images: ()
     space: Path | None = None
+    remnants: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
 
     def parse(self, hyperparameters: Mapping[str, Any]) -> Any:
         """Return the checked config for some hyperparameters.

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainables.bounds import LOWER_BOUND, UPPER_BOUND
 from trainables.methods import probe, tmc
+from trainables.methods.composable import remnants
 from trainables.methods.composable.config import own_data_probing, unsuited_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
@@ -24,13 +25,14 @@ from trainables.methods.tak.learner import TAK
 
 _COMPOSABLE = Capabilities(composable=True, initial_head=True)
 _CURVED = Capabilities(composable=True, initial_head=True, curvature=True)
-_EULER = euler_factor("strength * max Fisher", "decoupled steps")
+_EULER = euler_factor("strength * max curvature", "decoupled steps")
 _OWN_DATA: dict[str, Any] = {"own_data_defaults": own_data_probing, "unsuited": unsuited_probing}
 _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
 
 
 def _composable(name: str, config: type, build: Callable[[Context, Any], Method]) -> MethodEntry:
-    return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **_OWN_DATA)
+    kept = remnants.iel if issubclass(config, IELConfig) else remnants.ita
+    return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **_OWN_DATA, remnants=kept)
 
 
 register(_composable("ita-fft", ITAConfig, partial(full, rule=ITARule)))
@@ -82,9 +84,18 @@ _SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a co
 _VECTORS = Capabilities(composable=True, whole_classifier=True)
 register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate))
 register(MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate, unsuited=seed.unsuited))
-register(MethodEntry("tmc", tmc.TMCConfig, _VECTORS, tmc.TMC))
+register(MethodEntry("tmc", tmc.TMCConfig, _VECTORS, tmc.TMC, remnants=lambda known: ()))
 
 _TAK_NEUTRAL = {"regularise": "all", "references": "past", "head": "frozen"}
 register(
-    MethodEntry("tak", tak.TAKConfig, _COMPOSABLE, TAK, neutral_values=_TAK_NEUTRAL, validate=tak.validate, **_OWN_DATA)
+    MethodEntry(
+        "tak",
+        tak.TAKConfig,
+        _COMPOSABLE,
+        TAK,
+        neutral_values=_TAK_NEUTRAL,
+        validate=tak.validate,
+        **_OWN_DATA,
+        remnants=remnants.tak,
+    )
 )

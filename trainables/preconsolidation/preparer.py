@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
@@ -40,8 +40,15 @@ class Preparer:
     cache_bytes: int | None
     providers: list[Preconsolidator[Any]] = field(default_factory=list)
 
-    def __call__(self, preparation: Preparation[R]) -> Callable[[Task], R]:
-        """Return the function that gives what is prepared of a task, on the CPU, when the task begins."""
+    @overload
+    def __call__(self, preparation: Preparation[R]) -> Callable[[Task], R]: ...
+    @overload
+    def __call__(self, preparation: Preparation[R], *, before: Literal[True]) -> Callable[[Task], R | None]: ...
+    def __call__(self, preparation: Preparation[R], *, before: bool = False) -> Callable[[Task], R | None]:
+        """Return the function that gives what is prepared of a task, on the CPU, when the task begins.
+
+        With `before` it gives what is prepared of the task before; None for the first task.
+        """
         provider = Preconsolidator(
             self.tasks,
             self.backbone,
@@ -56,11 +63,15 @@ class Preparer:
         )
         self.providers.append(provider)
 
-        def prepared(task: Task) -> R:
+        def prepared(task: Task) -> R | None:
+            number = task.index - 1 if before else task.index
+            if number == 0:
+                provider.hit = True  # nothing is missing
+                return None
             # Its tensors have other sizes than those of training, so neither can use memory that the other has
             # reserved.
             torch.cuda.empty_cache()
-            found = provider.task(task.index)
+            found = provider.task(number)
             torch.cuda.empty_cache()
             return found
 

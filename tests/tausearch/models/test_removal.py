@@ -192,7 +192,7 @@ class TestPrinted:
 
 def remains(forgotten: set[int], regularised: str) -> list[str]:
     removal = Removal((range(2), range(2, 4)), frozenset(forgotten))
-    return list(remaining_lines(removal, ["ita-lora"] * 2, [regularised] * 2, "r"))
+    return list(remaining_lines(removal, ["ita-lora"] * 2, [{"regularise": regularised}] * 2, "r"))
 
 
 def test_what_was_not_regularised_holds_no_curvature() -> None:

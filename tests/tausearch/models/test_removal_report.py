@@ -71,26 +71,44 @@ def test_few_test_images_are_those_below_twenty_and_the_fewest_are_named() -> No
 @pytest.mark.parametrize(
     ("forget", "methods", "regularised", "told"),
     [
-        ({0}, "ita ita ita", "all all all", ["task 1: the rows", "tasks 2, 3: h0", "tasks 2, 3: how firmly its task"]),
-        ({2, 3}, "ita ita ita", "all all all", ["task 3: h0", "task 3: how firmly its task"]),
-        ({2, 3}, "iel ita iel", "all all none", ["task 3: h0", "task 3: IEL"]),
-        ({0, 1}, "ita ita iel", "all all head", ["tasks 2, 3: h0", "tasks 2, 3: how firmly its rows", "task 3: IEL"]),
-        ({0, 1, 4, 5}, "ita ita ita", "all all all", ["task 2: h0", "task 2: how firmly its task"]),
-        ({0, 4}, "ita ita ita", "all none all", ["tasks 1, 3: the rows", "task 2: h0"]),
-        ({0, 1}, "ita ita tmc", "all none all", ["task 2: h0"]),
+        (
+            {0},
+            "ita-lora ita-lora ita-lora",
+            "all all all",
+            ["task 1: the rows", "tasks 2, 3: h0", "tasks 2, 3: how firmly its task"],
+        ),
+        ({2, 3}, "ita-lora ita-lora ita-lora", "all all all", ["task 3: h0", "task 3: how firmly its task"]),
+        ({2, 3}, "iel-fft ita-lora iel-fft", "all all none", ["task 3: h0", "task 3: IEL"]),
+        (
+            {0, 1},
+            "ita-lora ita-lora iel-ia3",
+            "all all head",
+            ["tasks 2, 3: h0", "task 2: how firmly its task", "task 3: how firmly its rows", "task 3: IEL"],
+        ),
+        ({0, 1, 4, 5}, "ita-lora ita-lora ita-lora", "all all all", ["task 2: h0", "task 2: how firmly its task"]),
+        ({0, 4}, "ita-lora ita-lora ita-lora", "all none all", ["tasks 1, 3: the rows", "task 2: h0"]),
+        ({0, 1}, "ita-lora ita-lora tmc", "all none all", ["task 2: h0"]),
         ({0, 1}, "tak tak tak", "all all none", ["tasks 2, 3: h0", "task 2: how firmly its task vector was held is"]),
         ({0, 1}, "tmc tmc tmc", "all all all", ["TMC learns each task alone"]),
         ({0, 1}, "arithmetic arithmetic arithmetic", "all all all", ["arithmetic: what its later tasks have"]),
         ({4, 5}, "tmc tmc tmc", "all all all", ["No other part of this composition"]),
-        ({0, 1, 2, 3}, "ita ita ita", "none head all", ["task 3: h0", "task 3: how firmly its task"]),
+        ({0, 1, 2, 3}, "ita-lora ita-lora ita-lora", "none head all", ["task 3: h0", "task 3: how firmly its task"]),
     ],
 )
 def test_what_may_still_depend_on_images(forget: set[int], methods: str, regularised: str, told: list[str]) -> None:
-    lines = list(remaining_lines(Removal(THREE, frozenset(forget)), methods.split(), regularised.split(), "r"))
+    known = [{"regularise": each} for each in regularised.split()]
+    lines = list(remaining_lines(Removal(THREE, frozenset(forget)), methods.split(), known, "r"))
     *first, hyperparameters, theta_0, outside = lines
     assert [line[: len(start)] for line, start in zip(first, told, strict=True)] == told
     assert hyperparameters.startswith("The hyperparameters") and theta_0.startswith("theta_0")
     assert outside.startswith("Outside this composition: r, ")
+
+
+def test_generic_references_keep_nothing_of_past_tasks_but_h0() -> None:
+    known = [{}, {}, {"references": "generic"}]
+    lines = list(remaining_lines(Removal(THREE, frozenset({0, 1})), ["tak"] * 3, known, "r"))
+    assert [line.split(":")[0] for line in lines if "h0" in line] == ["tasks 2, 3"]
+    assert [line.split(":")[0] for line in lines if "held" in line] == ["task 2"]
 
 
 def test_each_task_is_told_of_by_the_run_that_it_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +128,7 @@ def test_each_task_is_told_of_by_the_run_that_it_is_of(monkeypatch: pytest.Monke
     specs = [None if each is None else SimpleNamespace(fixed=each) for each in fixed]
     sources = [SimpleNamespace(folder=Path(f"/{n}"), spec=s, text=n) for n, s in zip("abc", specs, strict=True)]
     measure._remains(SimpleNamespace(by_seed={0: Pool()}, sources=sources), Removal(THREE, frozenset({0})), None)  # type: ignore[arg-type]
-    assert told == [["ita", "iel", "tmc"], ["none", "all", "all"], "a + b + c"]
+    assert told == [["ita", "iel", "tmc"], [{"regularise": "none"}, {}, {}], "a + b + c"]
 
 
 def test_answers_are_those_after_the_removal_first_then_those_before_it() -> None:

@@ -128,7 +128,7 @@ def test_the_line_about_an_unstable_trial() -> None:
     (metric,) = get_method("ita-lora").metrics
     rows = [{"task": float(t), metric.name: value} for t, value in ((1, 1.5), (2, 2.0), (3, 51.74), (4, 3.0))]
     assert metric.warn(7, [*rows, {"task": 5.0}]) == (
-        "trial 7: strength * max Fisher reaches 51.7 (from task 2); decoupled steps are stable below 2"
+        "trial 7: strength * max curvature reaches 51.7 (from task 2); decoupled steps are stable below 2"
     )
     assert metric.warn(7, rows[:1]) is None and metric.warn(7, [{"task": 1.0}]) is None
     assert dataclasses.replace(metric, limit=None).warn(7, rows) is None

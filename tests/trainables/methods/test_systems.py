@@ -39,4 +39,5 @@ def test_declarations(name: str) -> None:
     entry, scenario = METHODS[name], Scenario(Backbone(), (range(2), range(2, 4)))
     metrics, own = (metric.name for metric in entry.metrics), entry.own_data_defaults(scenario, 3)
     assert entry.name == name
+    assert (entry.remnants is None) != entry.capabilities.composable
     assert (entry.capabilities, entry.neutral_values, tuple(metrics), tuple(own)) == DECLARED[name]

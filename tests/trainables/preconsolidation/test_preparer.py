@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
+from trainables.data import Task
 from trainables.preconsolidation import PreconsolidationConfig, Preconsolidator, Preparer
 
 
@@ -33,6 +36,28 @@ def test_the_cache_is_hit_if_it_had_all(hits: tuple[bool, bool], hit: bool, prep
 def test_who_wants_nothing_hits_and_misses_nothing(preparer: Preparer) -> None:
     preparer.providers.clear()
     assert preparer.hit is None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Says of which tasks it was computed."""
+
+    computed: ClassVar[list[int]] = []
+
+    def prepare(self, task: Task, previous: int | None, basis: Any) -> dict[str, Tensor]:
+        self.computed.append(task.index)
+        return {"sum": torch.tensor(task.index + (previous or 0))}
+
+    def read(self, tensors: dict[str, Tensor], task: Task, previous: int | None) -> int:
+        return int(tensors["sum"])
+
+
+def test_what_is_prepared_of_the_task_before_is_never_computed_of_the_last(preparer: Preparer) -> None:
+    preparer.providers.clear()
+    Counted.computed.clear()
+    before = preparer(Counted(), before=True)
+    assert [(before(task), preparer.hit) for task in preparer.tasks] == [(None, True), (1, False), (3, False)]
+    assert Counted.computed == [1, 2]
 
 
 def test_each_has_its_own_config_and_all_are_let_go_of(preparer: Preparer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ class ComposableLearner:
         factor = self._layer_penalty.largest()  # times c_0 = 1, the largest step size
         if factor >= EULER_LIMIT:
             _log.warning(
-                "task %d: strength * max Fisher is %.3g, decoupled steps need < %g", task.index, factor, EULER_LIMIT
+                "task %d: strength * max curvature is %.3g, decoupled steps need < %g", task.index, factor, EULER_LIMIT
             )
         return {EULER_FACTOR: factor}
 

@@ -38,7 +38,7 @@ class TAKConfig:
 
     @property
     def past(self) -> FeatureReferences:
-        """The curvature of past tasks, as it is prepared."""
+        """The curvature of the tasks so far; a task is held by that of the task before."""
         return FeatureReferences(feature_draws=None if self.draws == "all" else self.draws)
 
 

@@ -50,7 +50,7 @@ class TAK:
         self.config = config
         self.heads_prepared = context.prepare(config.preconsolidation)
         regularised = config.regularise == "all"
-        self.past = context.prepare(config.past) if regularised and config.references == "past" else None
+        self.past = context.prepare(config.past, before=True) if regularised and config.references == "past" else None
         self.generic: FeatureCurvature | None = None
         self.generic_digest = ""
         if regularised and config.references == "generic":
@@ -71,7 +71,7 @@ class TAK:
         self._anchor = (head[0][task.rows], head[1][task.rows])
         self.heads.begin(self._anchor)
         self.tau = {name: nn.Parameter(zero) for name, zero in self.model.zero().items()}
-        curvature = self.generic if self.past is None else self.past(task).past
+        curvature = self.generic if self.past is None else self.past(task)
         self._penalty = None
         if curvature is not None:
             on_device = curvature.to(self.context.device)

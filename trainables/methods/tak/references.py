@@ -15,27 +15,14 @@ from trainables.randomness import make_generator
 CURVATURE_BATCH = 64
 
 
-@dataclass(frozen=True)
-class References:
-    """The curvature of the features on the images of the tasks so far.
-
-    Attributes:
-        whole: Of tasks 1 to t.
-        past: Of tasks 1 to t - 1, which task t is held by; None for t = 1.
-    """
-
-    whole: FeatureCurvature
-    past: FeatureCurvature | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class FeatureReferences:
-    """What is prepared: a function of theta_0 and the training images, without augmentation."""
+    """The curvature on the images of tasks 1 to t: a function of theta_0 and of these images, without augmentation."""
 
     feature_draws: int | None = 1  # backward passes per batch; None: exact
 
-    def prepare(self, task: Task, previous: References | None, basis: Basis) -> dict[str, Tensor]:
-        """Return the tensors of tasks 1 to t."""
+    def prepare(self, task: Task, previous: FeatureCurvature | None, basis: Basis) -> dict[str, Tensor]:
+        """Return the tensors of the curvature on tasks 1 to t."""
         batches = task.unaugmented.batches(CURVATURE_BATCH, None, shuffle=False, device=basis.device)
         own = feature_curvature(
             basis.theta_0,
@@ -43,8 +30,8 @@ class FeatureReferences:
             draws=self.feature_draws,
             generator=make_generator(basis.seed, "feature-draws", task.index),
         ).to(torch.device("cpu"))
-        return (own if previous is None else previous.whole.plus(own)).tensors()
+        return (own if previous is None else previous.plus(own)).tensors()
 
-    def read(self, tensors: dict[str, Tensor], task: Task, previous: References | None) -> References:
+    def read(self, tensors: dict[str, Tensor], task: Task, previous: FeatureCurvature | None) -> FeatureCurvature:
         """Return the curvature from its tensors."""
-        return References(FeatureCurvature.from_tensors(tensors), None if previous is None else previous.whole)
+        return FeatureCurvature.from_tensors(tensors)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -173,10 +174,10 @@ def _remains(pools: Pools, removal: Removal, retrained: Retraining | None) -> It
         return remaining_after_retraining(runs)
     first = next(iter(pools.by_seed.values()))
     sources = {source.folder: source for source in pools.sources}
-    methods, regularised = [], []
+    methods: list[str] = []
+    known: list[Mapping[str, Any]] = []
     for folder, vector in zip(first.folders, first, strict=True):
         methods.append(vector.origin.method)
         source = next((sources[each] for each in folder.parents if each in sources), None)
-        fixed = {} if source is None or source.spec is None else source.spec.fixed
-        regularised.append(str(fixed.get("regularise", "all")))
-    return remaining_lines(removal, methods, regularised, runs)
+        known.append({} if source is None or source.spec is None else source.spec.fixed)
+    return remaining_lines(removal, methods, known, runs)

@@ -99,7 +99,7 @@ def test_the_first_steps_of_a_task_are_those_of_the_record(monkeypatch: pytest.M
     ]
     head = (recorded("rows"), recorded("bias"))
 
-    def prepare(preparation: Any) -> Any:
+    def prepare(preparation: Any, before: bool = False) -> Any:
         given = Consolidation(2, head, (), None, 0, None)  # type: ignore[arg-type]
         return (lambda task: given) if isinstance(preparation, PreconsolidationConfig) else None
 

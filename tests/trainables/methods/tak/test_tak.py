@@ -43,18 +43,21 @@ class Prepared:
     """Prepares task by task as a trial does, but for the heads, whose rows are given."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.head, self.seed = random_head(), seed
+        self.head, self.seed, self.last = random_head(), seed, None
 
-    def __call__(self, preparation: Any) -> Any:
+    def __call__(self, preparation: Any, before: bool = False) -> Any:
         if isinstance(preparation, PreconsolidationConfig):
             return lambda task: Consolidation(task.index, self.head, (), None, 0, None)  # type: ignore[arg-type]
         results: list[Any] = []
 
         def prepared(task: Task) -> Any:
-            basis = Basis(make_tiny_vit(), 3, self.seed, torch.device("cpu"))
-            before = results[-1] if results else None
-            results.append(preparation.read(preparation.prepare(task, before, basis), task, before))
-            return results[-1]
+            assert before  # the curvature on a task's own images holds the next task
+            if self.last is not None:
+                basis = Basis(make_tiny_vit(), 3, self.seed, torch.device("cpu"))
+                previous = results[-1] if results else None
+                results.append(preparation.read(preparation.prepare(self.last, previous, basis), self.last, previous))
+            self.last = task
+            return results[-1] if results else None
 
         return prepared
 
