@@ -58,15 +58,20 @@ class CheckedRequest:
         """Check every field.
 
         Raises:
-            InputError: If a number is not within its bounds, or a text is empty or has several lines.
+            InputError: With a line for each number that is not within its bounds, and each text that is empty or has
+                several lines.
         """
-        for each in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            value = getattr(self, each.name)
-            if words := _expected(each, value):
-                raise InputError(f"{_option(each)} must be {words}, got {shown(value)}")
-            for part in value if isinstance(value, list | tuple | range) else (value,):
-                if fault := _fault(each, part):
-                    raise InputError(f"{_option(each)} {fault}")
+        own = fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
+        if faults := [f"{_option(each)} {fault}" for each in own if (fault := _wrong(each, getattr(self, each.name)))]:
+            raise InputError(*faults)
+
+
+def _wrong(of: Field[Any], value: object) -> str | None:
+    """Return what is wrong with the value of a field, of several parts with the first wrong one; None if nothing is."""
+    if words := _expected(of, value):
+        return f"must be {words}, got {shown(value)}"
+    parts = value if isinstance(value, list | tuple | range) else (value,)
+    return next((fault for part in parts if (fault := _fault(of, part))), None)
 
 
 def _expected(of: Field[Any], value: object) -> str | None:

@@ -163,6 +163,12 @@ def test_commands_on_task_vectors_have_the_defaults_of_the_request(
     assert {**found, **({"set": found["set"] or None} if "set" in found else {})} == vars(DOORS[door](["a"]))
 
 
+def test_all_wrong_fields_are_said_at_once() -> None:
+    with pytest.raises(InputError) as found:
+        SearchRequest("digits", "ita-lora", trials=0, epochs=0, seed=1, name="")
+    assert [line.split()[0] for line in found.value.args] == ["--name", "--trials", "--epochs"]
+
+
 @pytest.mark.parametrize(
     ("request_of", "given", "words"),
     [
