@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from pydantic import FiniteFloat
+from pydantic import FiniteFloat, SerializerFunctionWrapHandler, model_serializer
 
 from checked_input.bounds import ROUNDS, SEED
 from checked_input.schema import Strict
@@ -234,6 +234,10 @@ class Gain(Strict):
     fresh: bool
     better: bool
     unit: str = "points"
+
+    @model_serializer(mode="wrap")
+    def _without_the_usual_unit(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if (name, value) != ("unit", "points")}
 
     def __str__(self) -> str:
         if self.chosen == self.start:

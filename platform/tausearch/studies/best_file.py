@@ -75,6 +75,10 @@ class Reevaluated(Strict):
     measured: dict[str, FiniteFloat] = {}
     objectives: dict[str, FiniteFloat] = {}
 
+    @model_serializer(mode="wrap")
+    def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return _without(plain(self), "objectives")
+
 
 class Selection(Strict):
     """How the configuration was chosen.
@@ -109,8 +113,8 @@ class Selection(Strict):
 
     @model_serializer(mode="wrap")
     def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what a search on one benchmark does not have."""
-        return _without(plain(self), "accuracies")
+        """Leave out what a search on one benchmark, or one for accuracy alone, does not have."""
+        return _without(plain(self), "accuracies", "objectives")
 
     @property
     def value_words(self) -> str:
@@ -250,9 +254,9 @@ def _accuracies(spec: SearchSpec, trial: TrialSummary) -> dict[str, float]:
     return {name: accuracy for name, accuracy in found if accuracy is not None}
 
 
-def _without(plain: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the plain form of a model without a field that is empty."""
-    return {key: value for key, value in plain.items() if key != name or value}
+def _without(plain: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return the plain form of a model without those of some fields that are empty."""
+    return {key: value for key, value in plain.items() if key not in names or value}
 
 
 def _measured(constraints: Iterable[Constraint], trials: Sequence[TrialSummary]) -> dict[str, float]:

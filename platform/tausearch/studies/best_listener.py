@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tausearch.runs import (
+    Ending,
     Reevaluation,
     ReevaluationSpec,
     RunDirectory,
@@ -96,15 +97,17 @@ def _write(
     best = choose(spec, chosen, competitors, reevaluation, ending, gain, value)
     best.save(directory.best_file)
     if len(spec.objectives) > 1:
-        _write_front(spec, directory, trials, competitors)
+        _write_front(spec, directory, trials, competitors, ending)
     return best
 
 
-def _write_front(spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary], competitors: int) -> None:
+def _write_front(
+    spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary], competitors: int, ending: Ending | None
+) -> None:
     """Write a best file for every point of the front, and remove those of points that have left it."""
     directory.front.mkdir(exist_ok=True)
     front = {directory.front / f"{trial_name(trial.number)}.yaml": trial for trial in spec.aim.front(trials)}
     for file, trial in front.items():
-        choose(spec, trial, competitors, value=spec.aim.value_of(trial, trials)).save(file)
+        choose(spec, trial, competitors, ended=ending, value=spec.aim.value_of(trial, trials)).save(file)
     for file in set(directory.front.glob("*.yaml")) - set(front):
         file.unlink(missing_ok=True)

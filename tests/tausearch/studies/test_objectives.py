@@ -259,7 +259,9 @@ def test_the_front_is_written_shown_and_drawn(
     assert (best.selection.metric, best.selection.objectives) == ("knee", {FINAL: 88.0, FORGETTING: 4.0})
     files = sorted(directory.front.iterdir())
     assert [file.name for file in files] == [f"trial-0000{number}.yaml" for number in (0, 1, 2)]
-    assert load_best(files[2]).hyperparameters["alpha"] == trials[2].hyperparameters["alpha"]
+    point = load_best(files[2])
+    assert point.hyperparameters["alpha"] == trials[2].hyperparameters["alpha"]
+    assert point.selection is not None and point.selection.ended == best.selection.ended is not None
     status = read_status(directory)
     assert status.best is not None and status.best.number == 1
     found = status_as_dict(status, None, None)
@@ -276,6 +278,13 @@ def test_the_front_is_written_shown_and_drawn(
     assert plot is not None and [[len(series.x) for series in facet.series] for facet in plot.facets] == [[4, 1, 3]]
     assert "Trial 2 is chosen." in plot.caption and plot.facets[0].series[1].x == [2.0]
     draw_plot(plot, "a test")
+
+
+def test_a_search_for_accuracy_alone_has_no_word_of_them_in_its_best_file(spec: SearchSpec, tmp_path: Path) -> None:
+    trials = trials_at(POINTS)
+    write_best(*create(spec, Storage(tmp_path)), trials)
+    text = Storage(tmp_path).run(spec.name).best_file.read_text()
+    assert "gain:" in text and "objectives" not in text and "unit" not in text
 
 
 def test_an_objective_is_kept_in_the_file(spec: SearchSpec) -> None:
