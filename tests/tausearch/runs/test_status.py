@@ -71,7 +71,6 @@ def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
             "error": None,
             "fresh": False,
             "better": True,
-            "unit": "points",
         },
         "ended": {"reason": "trials", "why": "all 4 trials have ended"},
     }
