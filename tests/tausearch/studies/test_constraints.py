@@ -205,6 +205,11 @@ class TestChoosing:
         code, out, _ = run(["status", spec.name, "--storage", str(tmp_path)], capsys, monkeypatch)
         assert code == 0 and f"Nothing is chosen: {why}." in out
 
+    def test_the_nearest_exceeds_its_bounds_least_as_a_share_of_them(self) -> None:
+        bounds = of("forgetting <= 0.1", "final_accuracy >= 80")  # a bound below 1 counts as 1
+        assert "the nearest is trial 1 " in str(why_nothing_chosen([forgets(0, 90, 0.6), forgets(1, 64, 0.0)], bounds))
+        assert "the nearest is trial 0 " in str(why_nothing_chosen([forgets(0, 90, 0.25), forgets(1, 64, 0.0)], bounds))
+
     def test_the_command_then_fails(
         self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import tuned_layers
 from trainables.backbones.class_token import read_class_token_only
-from trainables.curvature import KroneckerCurvature, layer_factors
+from trainables.curvature import Factors, KroneckerCurvature, layer_factors
 from trainables.heads import Head
 
 EXACT = {"rtol": 1e-9, "atol": 1e-11}
@@ -180,3 +180,14 @@ def test_tasks_kept_apart_sum_to_the_same_blocks(generator: torch.Generator) -> 
     want = gauss_newton(model, model.first.weight, torch.cat(images), head)
     torch.testing.assert_close(form.value([delta]), delta.flatten() @ want @ delta.flatten(), **EXACT)
     assert form.largest_eigenvalue() == pytest.approx(float(torch.linalg.eigvalsh(want)[-1]), rel=1e-9)
+
+
+def test_a_weight_counts_a_task_so_many_times(generator: torch.Generator) -> None:
+    one, other = (
+        KroneckerCurvature({"w": Factors(*(torch.rand(1, 3, 3, generator=generator).double() for _ in range(2)))})
+        for _ in range(2)
+    )
+    found, repeated = one.plus(other, 3.0), one.plus(other).plus(other).plus(other)
+    assert found.tasks == repeated.tasks == 4
+    torch.testing.assert_close(found.factors["w"].inputs, repeated.factors["w"].inputs, **EXACT)
+    torch.testing.assert_close(found.factors["w"].outputs, repeated.factors["w"].outputs, **EXACT)
