@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,17 @@ def test_every_file_fits_its_method(method: str, benchmark: str) -> None:
         assert space.start[name] in dimension
         if isinstance(dimension, Range) and dimension.high >= 100 * dimension.low > 0:
             assert dimension.log, f"{method}: {name} spans {dimension.low} to {dimension.high}"
+
+
+@pytest.mark.parametrize("method", [name for name in SEVENTEEN if name.startswith(("ita", "iel"))])
+def test_the_files_of_kronecker_factors_fit_their_methods(method: str) -> None:
+    file = Path(__file__).parents[2] / "examples" / "spaces" / f"kronecker-{method[:3]}.yaml"
+    known = [field.name for field in fields(get_method(method).config)]
+    space = load_space(method, "digits", file=file, known=known)
+    require_space_fits(get_method(method), space)
+    strength = "alpha" if method.startswith("ita") else "beta"
+    assert space.fixed["curvature"] == "kronecker" and space.start[strength] in space.space[strength]
+    assert space.space[strength] != load_space(method, "digits").space[strength]
 
 
 @pytest.mark.parametrize("method", SEVENTEEN)

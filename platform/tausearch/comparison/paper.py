@@ -90,6 +90,7 @@ class PaperResults(Strict):
         standard_deviation: Method to row: of the final accuracy over the runs.
         forgetting: Method to row, percent.
         ablated: The hyperparameter that the ablations vary.
+        beyond: Hyperparameters that the paper has not, of the regulariser of weights; their usual value is the paper's.
         ablations: Method to the value of that hyperparameter to row: final accuracy.
         composition: Benchmark to method.
     """
@@ -103,6 +104,7 @@ class PaperResults(Strict):
     standard_deviation: dict[str, PaperRow]
     forgetting: dict[str, PaperRow]
     ablated: str
+    beyond: tuple[str, ...] = ()
     ablations: dict[str, dict[str, PaperRow]]
     composition: dict[str, dict[str, PaperComposition]]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from search_spaces import Scalar
 from tausearch.comparison.paper import PaperCell, PaperResults
-from tausearch.comparison.runs import FinalRun, standing
+from tausearch.comparison.runs import FinalRun, describe, standing
 from tausearch.runs import ExperimentProtocol
 
 _COMPARED = ("tasks", "epochs", "batch_size", "backbone")
@@ -103,6 +103,8 @@ def departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
         found.append(f"tuned on {run.tuned_on}")
     if method not in paper.methods:
         found.append(f"the paper has no {method}")
+    elif variant(run, paper) == "all" and (beyond := {k: v for k, v in run.marks.items() if k in paper.beyond}):
+        found.append(f"the paper has no {method} with {describe(beyond)}")
     elif not found and paper.cell(benchmark, method, variant(run, paper)) is None:
         found.append(f"the paper has no {method} with {paper.ablated}={variant(run, paper)}")
     return tuple(found)

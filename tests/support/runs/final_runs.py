@@ -33,7 +33,7 @@ def make_final_run(
     The accuracy over all images together is given seed by seed, or not at all: seeds of an older version lack it. The
     average incremental accuracy is 6 points more.
     """
-    needed = {"alpha": 1.0, "beta": 1.0}
+    needed = {"alpha": 1.0, "beta": 1.0, "strength": 1.0}
     needed |= dict.fromkeys(("alpha_cls", "beta_cls", "alpha_cls_prior", "beta_cls_prior"), 0.1)
     names = METHODS[method].config.__dataclass_fields__
     chosen = {"lr": 0.001, **{k: v for k, v in needed.items() if k in names}, **(overrides or {})}

@@ -44,6 +44,24 @@ def test_variants_of_a_method_stand_in_one_row_with_the_papers(
     assert (ia3["all"]["run"], ia3["none"]["run"]) == (None, "ia3")
 
 
+def test_another_curvature_and_other_references_are_rows_of_their_own_beside_no_paper(storage: Storage) -> None:
+    kronecker, generic = {"curvature": "kronecker"}, {"references": "generic"}
+    for name, method, changes in (
+        ("k-all", "ita-lora", kronecker),
+        ("k-head", "ita-lora", {**kronecker, "regularise": "head"}),
+        ("p-all", "tak", {}),
+        ("p-none", "tak", {"regularise": "none"}),
+        ("g-all", "tak", generic),
+        ("g-none", "tak", {**generic, "regularise": "none"}),
+    ):
+        make_final_run(storage, name, [70.0], method=method, overrides=changes)
+    found = {(row.method, row.settings): row for row in ablations(read_final_runs(storage)[0], paper_results())}
+    assert {key for key in found if key[1]} == {("ita-lora", "curvature=kronecker"), ("tak", "references=generic")}
+    assert found["ita-lora", "curvature=kronecker"].ours.keys() == {"all", "head"}
+    assert found["ita-lora", "curvature=kronecker"].paper == {}
+    assert {run.spec.name for run in found["tak", ""].ours.values()} == {"p-all", "p-none"}
+
+
 def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     show_ablations(storage, ["cifar100"], "csv")
     records = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

@@ -116,6 +116,18 @@ def test_one_run_stands_for_all_of_the_very_same_thing(storage: Storage) -> None
     assert [row.settings for row in found if row.settings] == [{"lr": 0.5}]
 
 
+def test_kronecker_factors_are_beyond_the_paper_where_they_act(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    for name, changes in (("acts", {}), ("unused", {"regularise": "none"})):
+        make_final_run(storage, name, [80.0], overrides={"curvature": "kronecker", **changes})
+    (found,) = compare(read_final_runs(storage)[0], paper_results())
+    assert [(row.settings, row.departures) for row in found.apart] == [
+        ({"curvature": "kronecker"}, ("the paper has no ita-lora with curvature=kronecker",))
+    ]
+    (row,) = (row for row in found.rows if row.ours)
+    assert row.ours and row.ours.spec.name == "unused" and row.paper and row.paper.accuracy == 66.58
+
+
 def test_runs_without_results_are_named_and_damaged_ones_left_out(
     storage: Storage, capsys: pytest.CaptureFixture[str]
 ) -> None:
