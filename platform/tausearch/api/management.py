@@ -93,10 +93,11 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
 
 def _renew(spec: AnySpec, directory: RunDirectory) -> None:
     """Write the files of a run again that contain its name."""
-    if directory.best_file.exists():
-        best = load_best(directory.best_file)
-        selection = best.selection and best.selection.model_copy(update={"search": spec.name})
-        best.model_copy(update={"selection": selection}).save(directory.best_file)
+    for file in (directory.best_file, *directory.front.glob("*.yaml")):
+        if file.exists():
+            best = load_best(file)
+            selection = best.selection and best.selection.model_copy(update={"search": spec.name})
+            best.model_copy(update={"selection": selection}).save(file)
     if spec.purpose == "final" and directory.results_file.exists():
         trials = Record(directory.record).trials()
         if all_ended(spec, trials):

@@ -103,10 +103,14 @@ class TestDelete:
 
 class TestRename:
     def test_every_place_says_the_new_name(self, storage: Storage) -> None:
+        search = storage.run("search")
+        search.front.mkdir()
+        load_best(search.best_file).save(search.front / "trial-00001.yaml")
         assert rename_run(storage, "search", "tuned") == ["final"]  # whose source it was
         assert not storage.run("search").path.exists() and read_status(storage.run("tuned")).spec.name == "tuned"
         best = load_best(storage.run("tuned").best_file)
         assert best.selection is not None and (best.selection.search, best.selection.value) == ("tuned", 70.0)
+        assert load_best(storage.run("tuned").front / "trial-00001.yaml") == best
         assert read_spec(storage.run("final")).source == "tuned"
         before = read_spec(storage.run("final")).id
         assert rename_run(storage, "final", "tested") == []
