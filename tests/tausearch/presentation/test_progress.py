@@ -13,7 +13,7 @@ from rich.table import Table
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.presentation import ProgressDisplay, console, say_unreadable
 from tausearch.presentation.terminal.text import SafeConsole
-from tausearch.runs import Constraint, SearchSpec, TrialTable
+from tausearch.runs import Constraint, Objective, Reevaluate, ReevaluationSpec, SearchSpec, TrialTable
 from tests.support.runs.trials import final_spec, make_trial, tell
 from trainables.task_names import NamedTask
 
@@ -80,6 +80,20 @@ def test_the_best_and_the_mean_so_far_are_said(spec: SearchSpec) -> None:
     tell(final, replace(make_trial(2, tasks=0, status="failed"), seed=7, error="out of memory"))
     assert "mean so far 75.50 %" in final.standing_line()
     assert "seed 7 failed: out of memory | mean so far" in printed(final).replace("|  |", "|")
+
+
+def test_fresh_runs_are_said_in_the_objectives_and_those_of_former_candidates_count(spec: SearchSpec) -> None:
+    aims = (Objective(metric="val/forgetting", direction="minimize"),)
+    search = spec.model_copy(update={"objectives": aims, "reevaluate": Reevaluate(best=1, runs=1)})
+    again, former = ReevaluationSpec.of(search), make_trial(0, value=70.0)
+    former.rows[-1]["val/forgetting"] = 4.0
+    display = ProgressDisplay(again, TrialTable([former]), io.StringIO())
+    fresh = make_trial(again.number(1, 0), value=80.0)
+    fresh.rows[-1]["val/forgetting"] = 3.0
+    tell(display, fresh)
+    line = printed(display).splitlines()[0]
+    assert line.startswith("[2/2] re-evaluation of trial 1, seed 1 complete: forgetting 3.00 points | ")
+    assert "mean so far forgetting 3.50 points" in line and line.endswith("about 0:00 left")
 
 
 def test_stopping_goes_before_what_is_being_done(display: ProgressDisplay) -> None:
