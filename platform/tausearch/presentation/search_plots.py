@@ -87,7 +87,7 @@ class SearchPlots:
         better = max if objective.direction == "maximize" else min
         best = list(accumulate(values.values(), better))
         caption = (
-            f"{objective.label} of {len(values)} finished trials, from {objective.text(min(values.values()))} to"
+            f"The {objective.name} of {len(values)} finished trials, from {objective.text(min(values.values()))} to"
             f" {objective.text(max(values.values()))}."
         )
         series = [

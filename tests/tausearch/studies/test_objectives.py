@@ -160,6 +160,10 @@ class TestChosen:
     def test_a_single_objective_alone(self, spec: SearchSpec) -> None:
         less = best_trial(self.TRIALS, aiming(spec, "forgetting").aim)
         assert less is not None and less.number == 2
+        history = SearchPlots(aiming(spec, "forgetting"), self.TRIALS).history()
+        assert history is not None and history.y.label == "forgetting (points)"
+        assert [list(series.y) for series in history.facets[0].series] == [[10.0, 4.0, 2.0, 2.0], [10.0, 4.0, 2.0, 5.0]]
+        assert history.caption == "The forgetting of 4 finished trials, from 2.00 points to 10.00 points."
         unmeasured = aiming(spec, "removability")
         assert best_trial(self.TRIALS, unmeasured.aim) is None and unmeasured.removability
 
@@ -248,7 +252,8 @@ class TestOptuna:
 def test_the_front_is_written_shown_and_drawn(
     spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec, directory = create(aiming(spec, "final_accuracy", "forgetting"), Storage(tmp_path))
+    start = {"alpha": 1.0, "lr": 0.01}
+    spec, directory = create(aiming(spec, "final_accuracy", "forgetting", start=start), Storage(tmp_path))
     trials = trials_at(POINTS)
     for trial in trials:
         Record(directory.record).write(trial)
@@ -273,6 +278,8 @@ def test_the_front_is_written_shown_and_drawn(
     show_status(status)
     out = capsys.readouterr().out
     assert "aims at       more final_accuracy, less forgetting; chosen at the knee" in out
+    chosen = "chosen final_accuracy 88.00 %, forgetting 4.00 points"
+    assert f"start         final_accuracy 90.00 %, forgetting 10.00 points (trial 0), {chosen}\n" in out
     assert "Pareto front of final_accuracy and forgetting" in out
     plot = SearchPlots(spec, trials, chosen=2).front()
     assert plot is not None and [[len(series.x) for series in facet.series] for facet in plot.facets] == [[4, 1, 3]]
