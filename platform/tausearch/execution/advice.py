@@ -61,8 +61,6 @@ def backbone_times(spec: RunSpec, address: str | None) -> tuple[BackboneTime, ..
     images, name = _own_images(spec), spec.protocol.backbone
     if images is None or isinstance(spec, FinalSpec) or address is not None or spec.resources.gpus_per_trial:
         return ()
-    if Backbone(name).own is not None:
-        return ()
     if Backbone(name).own is not None:  # who brings a network has chosen it
         return ()
     if name != EMBEDDED and Backbone(name).shape.parameters <= Backbone(SMALL).shape.parameters:
