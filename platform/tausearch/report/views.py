@@ -71,6 +71,7 @@ class RunView:
         best_file: The text of the best file.
         trials: The table of trials or seeds.
         score: The headline: best validation accuracy of a search, test accuracy of a final run.
+        unit: Its unit.
         incremental: The average incremental accuracy of a final run.
         forgetting: The forgetting of a final run.
     """
@@ -85,6 +86,7 @@ class RunView:
     best_file: str = ""
     trials: Table | None = None
     score: str = ""
+    unit: str = "%"
     incremental: str = ""
     forgetting: str = ""
 
@@ -133,7 +135,9 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
     shown = view.search = RunView(directory.name, _facts(status, directory), trials=_trials(status))
     travel = left_out(status.spec, status.trials)
     if status.best is not None:
-        shown.score = status.spec.value_text(status.accuracy) if travel else percent(status.accuracy)
+        shown.score = percent(status.accuracy)
+        if travel:
+            shown.score, _, shown.unit = status.spec.value_text(status.accuracy).partition(" ")
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
         with view.noting(str(directory.best_file)):
             shown.best_file = _text(directory.best_file)

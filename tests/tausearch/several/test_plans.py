@@ -12,6 +12,7 @@ from tausearch.api import SearchRequest, plan_search
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest
 from tausearch.cli.output import show_status, status_as_dict
+from tausearch.report.views import ReportCell, read_cell
 from tausearch.runs import MultiSearchSpec, Record, read_spec, read_status
 from tausearch.studies import best_of_all, load_best, write_best
 from tests.support.runs.trials import make_trial, search_spec
@@ -94,6 +95,8 @@ def test_status_and_best_file_know_every_benchmark(tmp_path: Path, capsys: pytes
     assert (
         "0.00 normalised (trial 0), chosen 100.00 normalised, +100.00 points" in out and "chosen on the others" in out
     )
+    view = read_cell(ReportCell(spec.benchmark, spec.method, directory, None, "done")).search
+    assert view is not None and (view.score, view.unit) == ("100.00", "normalised")
 
 
 def test_files_of_a_search_on_one_benchmark_have_no_new_key(tmp_path: Path) -> None:
