@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -104,6 +106,38 @@ def test_one_that_was_killed_proposes_what_it_would_have_proposed(
         history[13] = make_trial(13, tasks=0, hyperparameters=points[13])
     continued = OptunaSearcher(spec, history)
     assert play(spec, continued) == points[13 if running else 14 :] and continued.study.agrees
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A local copy of OptunaHub's registry, in the working folder, with one sampler of two modules."""
+    folder = tmp_path / "package" / "samplers" / "drift"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("from ._drift import Drift\n__all__ = ['Drift']\n")
+    (folder / "_drift.py").write_text("from their_samplers import Walk\nclass Drift(Walk): pass\n")
+    (folder.parent / "needs").mkdir()
+    (folder.parent / "needs" / "__init__.py").write_text("import optunahub_is_absent\nclass Needs: pass\n")
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.split(".")[0] == "package":
+            del sys.modules[name]
+
+
+def test_a_package_of_optunahub_is_taken_from_a_local_registry_and_rebuilt(hub: Path, spec: SearchSpec) -> None:
+    spec = with_(spec, algorithm="package.samplers.drift:Drift", trials=8)
+    assert spec.code == ("package.samplers.drift:Drift",)
+    with pytest.raises(InputError, match="a file names this code, .* --allow-code package.samplers.drift:Drift "):
+        OptunaSearcher(spec)
+    allow_code("package.samplers.drift:Drift")
+    straight = OptunaSearcher(spec)
+    points = play(spec, straight)
+    continued = OptunaSearcher(spec, recorded(points, straight, 5))
+    assert play(spec, continued) == points[5:] and continued.study.agrees
+    allow_code("package.samplers.needs:Needs")
+    with pytest.raises(InputError, match="No module named 'optunahub_is_absent' in .*needs/__init__.py, line 1"):
+        algorithm_named("package.samplers.needs:Needs")
 
 
 def test_one_that_cannot_be_rebuilt_is_noticed_and_keeps_the_points_of_the_record(spec: SearchSpec) -> None:
