@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import optuna
-from optuna.samplers import BaseSampler
+from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 
 from search_spaces import Scalar
 from tausearch.runs import ALGORITHMS, RunSpec, SearchSpec
@@ -26,37 +25,28 @@ class SearchAlgorithm:
     """What there is to know of a search algorithm.
 
     Attributes:
-        sampler: Returns Optuna's sampler for a seed.
+        sampler: Returns Optuna's sampler for a seed and its other options.
         learns: Whether the results of trials decide the next trials.
         needs_whole_trials: Whether it learns nothing from trials that were stopped early, so that no scheduler goes
             with it.
         keeps_state: Whether one sampler object proposes all points, because it may keep a state of its own.
     """
 
-    sampler: Callable[[int], BaseSampler]
+    sampler: Callable[..., BaseSampler]
     learns: bool
     needs_whole_trials: bool = False
     keeps_state: bool = False
 
 
-def _tpe(seed: int, **options: Any) -> BaseSampler:
-    usual = {"multivariate": True, "constant_liar": True, "n_startup_trials": STARTUP_TRIALS}
-    return optuna.samplers.TPESampler(seed=seed, **{**usual, **options})
-
-
-def _gp(seed: int, **options: Any) -> BaseSampler:
-    return optuna.samplers.GPSampler(seed=seed, **{"n_startup_trials": STARTUP_TRIALS, **options})
-
-
-def _random(seed: int, **options: Any) -> BaseSampler:
-    return optuna.samplers.RandomSampler(seed=seed, **options)
-
-
 SEARCH_ALGORITHMS: Mapping[str, SearchAlgorithm] = {
-    "tpe": SearchAlgorithm(sampler=_tpe, learns=True),
-    "gp": SearchAlgorithm(sampler=_gp, learns=True, needs_whole_trials=True),
-    "random": SearchAlgorithm(sampler=_random, learns=False),
-    "grid": SearchAlgorithm(sampler=_random, learns=False),  # unused: all points of a grid are enqueued
+    "tpe": SearchAlgorithm(
+        sampler=partial(TPESampler, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS), learns=True
+    ),
+    "gp": SearchAlgorithm(
+        sampler=partial(GPSampler, n_startup_trials=STARTUP_TRIALS), learns=True, needs_whole_trials=True
+    ),
+    "random": SearchAlgorithm(sampler=RandomSampler, learns=False),
+    "grid": SearchAlgorithm(sampler=RandomSampler, learns=False),  # unused: all points of a grid are enqueued
 }
 
 

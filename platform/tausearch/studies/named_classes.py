@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
@@ -41,7 +42,12 @@ def made(kind: str, name: str, make: Callable[..., T], options: Mapping[str, Sca
     """Return a sampler or pruner with its options; the texts true, false and none are Python's values.
 
     Raises:
-        InputError: If it cannot be made with them.
+        InputError: If it has no such option, or cannot be made with them.
     """
     values = {key: _WORDS.get(str(value).lower(), value) for key, value in options.items()}
+    parameters = inspect.signature(make).parameters
+    if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        for key in sorted(values.keys() - parameters.keys()):
+            allowed = ", ".join(each for each in parameters if each != "seed") or "none"
+            raise InputError(f"{kind} {name!r}: unknown option {key!r}; allowed: {allowed}")
     return called(f"{kind} {name!r}", lambda: make(**values))

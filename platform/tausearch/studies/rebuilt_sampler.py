@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from optuna import Study
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces import Scalar
+from trainables.errors import InputError
+
+_ROUNDING = 1e-9  # of a range: what a proposal may lie outside, because of logarithms
 
 
 class RebuiltSampler(BaseSampler):
     """Hand every question to a sampler, and answer with a point of the record while there is one.
 
-    The sampler is asked for recorded trials, too, so its state comes to be what it was.
+    The sampler is asked for recorded trials, too, so its state comes to be what it was. A value that it may not propose
+    is an `InputError`.
+
+    Args:
+        sampler: The sampler.
+        space: The hyperparameters.
+        name: The sampler's name, for errors.
 
     Attributes:
         recorded: The point of the record that the next trial has; None for a new trial.
         agrees: Whether the sampler has proposed what the record has, so far.
     """
 
-    def __init__(self, sampler: BaseSampler) -> None:
+    def __init__(self, sampler: BaseSampler, space: Mapping[str, BaseDistribution], name: str = "sampler") -> None:
         self.sampler = sampler
+        self.space = space
+        self.name = name
         self.recorded: Mapping[str, Scalar] | None = None
         self.agrees = True
 
@@ -54,7 +66,27 @@ class RebuiltSampler(BaseSampler):
         self.sampler.after_trial(study, trial, state, values)
 
     def _known(self, name: str, proposed: Any) -> Any:
+        if name in self.space:  # Optuna asks for no other
+            proposed = self._allowed(name, proposed)
         if self.recorded is None:
             return proposed
         self.agrees = self.agrees and proposed == self.recorded[name]
         return self.recorded[name]
+
+    def _allowed(self, name: str, proposed: Any) -> Any:
+        """Return a proposal, without an excess by rounding; refuse one that is outside its range or no number."""
+        allowed = self.space[name]
+        if isinstance(allowed, CategoricalDistribution):
+            if proposed not in allowed.choices:
+                self._refuse(name, proposed, f"one of {', '.join(map(repr, allowed.choices))}")
+            return proposed
+        assert isinstance(allowed, FloatDistribution | IntDistribution)
+        low, high, whole = allowed.low, allowed.high, isinstance(allowed, IntDistribution)
+        is_number = isinstance(proposed, Real) and not isinstance(proposed, bool)
+        nearest = min(max(proposed, low), high) if is_number else low
+        if not is_number or not abs(proposed - nearest) <= _ROUNDING * (high - low) or (whole and nearest % 1):
+            self._refuse(name, proposed, f"a {'whole ' * whole}number from {low:g} to {high:g}")
+        return nearest
+
+    def _refuse(self, name: str, proposed: Any, allowed: str) -> None:
+        raise InputError(f"{self.name}: proposed {repr(proposed)[:100]} for {name!r}, which must be {allowed}")

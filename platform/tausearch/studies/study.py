@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
@@ -49,8 +50,8 @@ class SearchStudy:
         self.ahead = ahead
         self.algorithm = algorithm_named(spec.algorithm, spec.sampler_options)
         sampler = self.algorithm.sampler(spec.seed)
-        self.rebuilt = RebuiltSampler(sampler) if self.algorithm.keeps_state else None
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
+        self.rebuilt = RebuiltSampler(sampler, self.space, self._sampler) if self.algorithm.keeps_state else None
         self.optuna = optuna.create_study(
             directions=directions_of(spec),
             sampler=self.rebuilt or sampler,
@@ -64,14 +65,23 @@ class SearchStudy:
             self.replay(trial)
 
     def ask(self, number: int) -> Point:
-        """Start a trial; returns its hyperparameters: the first point in the queue, else the sampler's choice."""
+        """Start a trial.
+
+        Returns:
+            Its hyperparameters: the first point in the queue, else the sampler's choice.
+
+        Raises:
+            InputError: If the sampler fails, or proposes what the space does not have.
+        """
         if self.rebuilt is None:
             # Draws depend on seed, number and known trials only, so a killed search goes on with the same points.
             self.optuna.sampler = self.algorithm.sampler(derive_seed(self.spec.seed, "trial", number) % 2**32)
-            self.running[number] = self.optuna.ask(self.space)
-        else:
-            self.running[number] = called(f"sampler {self.spec.algorithm!r}", lambda: self.optuna.ask(self.space))
+        self.running[number] = called(self._sampler, lambda: self.optuna.ask(self.space))
         return dict(self.running[number].params)
+
+    @property
+    def _sampler(self) -> str:
+        return f"sampler {self.spec.algorithm!r}"  # for errors
 
     def ask_again(self, number: int, point: Point) -> Point:
         """Start a trial of the record with its point, as `ask` or a point ahead started it before."""
@@ -111,8 +121,11 @@ class SearchStudy:
         return number in self._stopped  # also if its process died before the stop
 
     def _should_prune(self, number: int) -> bool:
-        ask = self.running[number].should_prune
-        return ask() if self.spec.scheduler in SCHEDULERS else called(f"pruner {self.spec.scheduler!r}", ask)
+        what = f"pruner {self.spec.scheduler!r}"
+        found = called(what, self.running[number].should_prune)
+        if not isinstance(found, bool | numpy.bool_):
+            raise InputError(f"{what}: prune must return True or False, got {repr(found)[:100]}")
+        return bool(found)
 
     def tell(self, number: int, status: Status, value: float | None, known: TrialSummary | None = None) -> None:
         """Note the end of a trial; constraints need the whole trial, `known`.

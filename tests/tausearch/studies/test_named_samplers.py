@@ -13,7 +13,7 @@ import optuna
 import pytest
 
 from tausearch.runs import SearchSpec
-from tausearch.studies import OptunaSearcher, algorithm_named, pruner_named
+from tausearch.studies import OptunaSearcher, RebuiltSampler, algorithm_named, pruner_named
 from tausearch.studies.study import SearchStudy, require_sampler
 from tests.support.runs.trials import make_trial
 from tests.tausearch.studies.test_searchers import AVERAGE, play, with_
@@ -59,6 +59,32 @@ class Fails(Walk):
         raise RuntimeError("no idea")
 
 
+class Says(Walk):
+    """It proposes one value for everything."""
+
+    def __init__(self, value: Any = "none") -> None:
+        super().__init__()
+        self.value = np.nan if value == "nan" else value
+
+    def sample_independent(self, *arguments: Any) -> Any:
+        return self.value
+
+
+class Together(Says):
+    """It proposes all values at once, and a value more, which Optuna does not ask for."""
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: Any) -> dict[str, Any]:
+        return {"lr": optuna.distributions.FloatDistribution(1e-5, 1e-1, log=True)}
+
+    def sample_relative(self, study: optuna.Study, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
+        return {"lr": self.value, "more": 3}
+
+
+class Unsure(optuna.pruners.BasePruner):
+    def prune(self, study: optuna.Study, trial: Any) -> Any:
+        return "perhaps"
+
+
 class Never(optuna.pruners.BasePruner):
     def __init__(self, after: int = 2) -> None:
         self.after = after
@@ -70,7 +96,7 @@ class Never(optuna.pruners.BasePruner):
 @pytest.fixture(autouse=True)
 def module(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = ModuleType("their_samplers")
-    for each in (Walk, Unseeded, Fails, Never):
+    for each in (Walk, Unseeded, Fails, Never, Says, Together, Unsure):
         setattr(module, each.__name__, each)
         allow_code(f"their_samplers:{each.__name__}")
     module.Broken = int
@@ -207,9 +233,22 @@ def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
         ({"algorithm": "their_samplers:Broken"}, "sampler 'their_samplers:Broken': must be a subclass of optuna's"),
         ({"algorithm": "their_samplers:Fails"}, "sampler 'their_samplers:Fails' failed (RuntimeError: no idea in"),
         ({"algorithm": "their_samplers:Other"}, "a file names this code, you did not"),
-        ({"algorithm": "tpe", "sampler_options": {"steps": 3}}, "sampler 'tpe' failed (TypeError:"),
+        ({"algorithm": "tpe", "sampler_options": {"steps": 3}}, "sampler 'tpe': unknown option 'steps'; allowed: "),
+        (
+            {"algorithm": "tpe", "sampler_options": {"n_startup_trials": "x"}},
+            "sampler 'tpe' failed (TypeError: '<' not",
+        ),
+        ({"algorithm": "random", "sampler_options": {"a": 1, "b": 2}}, "'random': unknown option 'a'; allowed: none"),
+        ({"algorithm": "their_samplers:Walk", "sampler_options": {"stp": 1}}, "option 'stp'; allowed: step"),
         ({"algorithm": "grid", "sampler_options": {"steps": 3}}, "--sampler-option: a grid has no sampler"),
-        ({"scheduler": "median", "pruner_options": {"steps": 3}}, "pruner 'median' failed (TypeError:"),
+        (
+            {"scheduler": "median", "pruner_options": {"steps": 3}},
+            "pruner 'median': unknown option 'steps'; allowed: none",
+        ),
+        (
+            {"scheduler": "their_samplers:Unsure"},
+            "'their_samplers:Unsure': prune must return True or False, got 'perhaps'",
+        ),
         ({"scheduler": "optuna:PercentilePruner"}, "pruner 'optuna:PercentilePruner' failed (TypeError:"),
     ],
 )
@@ -219,6 +258,43 @@ def test_what_cannot_work_is_said_in_a_line_before_any_work(
     with pytest.raises(InputError) as caught:
         require_sampler(with_(spec, **changes))
     assert fault in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("sampler", ["Says", "Together"])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(1e9, "1000000000.0"), (0.0, "0.0"), ("a", "'a'"), ("nan", "nan"), ("none", "None"), ("true", "True")],
+)
+def test_a_proposal_outside_its_range_or_of_another_type_is_refused(
+    sampler: str, value: Any, shown: str, spec: SearchSpec
+) -> None:
+    with pytest.raises(
+        InputError, match=f"^sampler 'their_samplers:{sampler}': proposed {shown} for '.*', which must be a num"
+    ):
+        require_sampler(with_(spec, algorithm=f"their_samplers:{sampler}", sampler_options={"value": value}))
+
+
+def test_what_may_be_proposed() -> None:
+    kinds = optuna.distributions
+    space = {
+        "lr": kinds.FloatDistribution(1e-3, 1.0, log=True),
+        "rank": kinds.IntDistribution(2, 8),
+        "kind": kinds.CategoricalDistribution(("a", "b")),
+    }
+    sampler = RebuiltSampler(Walk(), space, "sampler 'mine'")
+    good = {"lr": [1e-3, np.float32(0.5), 1], "rank": [2, 8.0, np.int64(3)], "kind": ["a", "b"]}
+    for name, values in good.items():
+        assert [sampler._known(name, value) for value in values] == values
+    assert sampler._known("lr", np.exp(np.log(1.0)) * (1 + 1e-12)) == 1.0  # of a logarithm
+    bad = {"lr": [1.001, 1e-4], "rank": [2.5, 9, 1], "kind": ["c", 0]}
+    for name, values in bad.items():
+        for value in values:
+            with pytest.raises(InputError, match=f"^sampler 'mine': proposed .* for '{name}', which must be "):
+                sampler._known(name, value)
+    with pytest.raises(InputError, match="must be a whole number from 2 to 8$"):
+        sampler._known("rank", 2.5)
+    with pytest.raises(InputError, match="must be one of 'a', 'b'$"):
+        sampler._known("kind", "c")
 
 
 def test_what_can_work_is_accepted(spec: SearchSpec) -> None:

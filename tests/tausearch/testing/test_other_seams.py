@@ -103,9 +103,16 @@ def _constant() -> Any:
     return sampler
 
 
+def _outside() -> Any:
+    sampler = annealing()
+    sampler.sample_independent = lambda study, trial, name, distribution: distribution.high * 2
+    return sampler
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
+        (_outside, "sampler: proposed 20.0 for 'alpha', which must be a number from 0.1 to 10"),
         (_unseeded, "its draws need a seed"),
         (_forgetful, "proposes other points after a kill"),
         (_constant, "proposes the same point again and again"),
