@@ -91,11 +91,13 @@ class Backbone:
         """What the user's code has under the name; None for the embedded backbone and those of timm.
 
         Raises:
-            InputError: If it is code that is not allowed, cannot be imported or is something else.
+            InputError: If it is code that is not allowed, cannot be imported, is something else or has a wrong field.
         """
         if not is_code(self.name) and self.name not in installed("backbone"):
             return None
-        return find("backbone", self.name, {}, OwnBackbone)
+        found = find("backbone", self.name, {}, OwnBackbone)
+        found.require(self.name)
+        return found
 
     @property
     def input(self) -> InputSpec:

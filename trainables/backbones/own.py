@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -50,6 +51,32 @@ class OwnBackbone:
             raise InputError(f"{what} must return a tensor ({len(class_names)}, d), got {got}")
         return found.detach().float().cpu()
 
+    def require(self, name: str) -> None:
+        """Refuse fields of a wrong type or value; `name` is for errors. Nothing is built.
+
+        Raises:
+            InputError: If one is wrong.
+        """
+        if fault := self._fault():
+            raise InputError(f"backbone {name!r}: {fault}")
+
+    def _fault(self) -> str | None:
+        if not callable(self.build):
+            return f"build must be a function, got {_kind(self.build)}"
+        if not isinstance(self.input, InputSpec):
+            return f"input must be an InputSpec, got {_kind(self.input)}"
+        if fault := self.input.fault:
+            return f"input: {fault}"
+        if (
+            not isinstance(self.tuned, tuple)
+            or not self.tuned
+            or not all(each and isinstance(each, str) for each in self.tuned)
+        ):
+            return f"tuned must be a tuple of ends of names of layers, got {repr(self.tuned)[:100]}"
+        if self.initial_head is not None and not callable(self.initial_head):
+            return f"initial_head must be a function, got {_kind(self.initial_head)}"
+        return None
+
     def network(self, name: str) -> nn.Module:
         """Return the network, marked with the layers that are tuned; `name` is for errors.
 
@@ -69,23 +96,39 @@ class OwnBackbone:
         Raises:
             InputError: If its features or its layers are not as they must be.
         """
-        model = self.network(name).eval()
-        layers = [module for each, module in model.named_modules() if each.endswith(self.tuned)]
-        if not layers or not all(isinstance(layer, nn.Linear) for layer in layers):
-            raise InputError(f"backbone {name!r}: has no linear layer whose name ends in {', '.join(self.tuned)}")
-        features, rows = _tried(f"backbone {name!r}", model, layers, self.input)
-        wanted = (_IMAGES, int(model.num_features))  # type: ignore[arg-type]  # as `network` has checked
-        if not isinstance(features, Tensor) or tuple(features.shape) != wanted:
-            got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
-            raise InputError(f"backbone {name!r}: must give features {wanted}, got {got}")
-        if not bool(torch.isfinite(features).all()):
-            raise InputError(f"backbone {name!r}: its features are not finite")
-        if rows != [_IMAGES] * len(layers):
-            raise InputError(
-                f"backbone {name!r}: each tuned layer must be called once, with the images in its first dimension"
-            )
-        parameters = sum(each.numel() for each in model.parameters())
-        return Shape(wanted[1], len(layers), parameters, "it is a network of your own")
+        return _shape_of(self, name)
+
+
+@lru_cache(maxsize=8)  # several checks of one command ask for it, and a network may be large
+def _shape_of(own: OwnBackbone, name: str) -> Shape:
+    what, model = f"backbone {name!r}", own.network(name).eval()
+    layers = _tuned(what, model, own.tuned)
+    features, rows = _tried(what, model, layers, own.input)
+    wanted = (_IMAGES, int(model.num_features))  # type: ignore[arg-type]  # as `network` has checked
+    if not isinstance(features, Tensor) or tuple(features.shape) != wanted or features.dtype != torch.float32:
+        got = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else _kind(features)
+        raise InputError(f"{what}: must give features torch.float32 {wanted}, as num_features says, got {got}")
+    if not bool(torch.isfinite(features).all()):
+        raise InputError(f"{what}: its features are not finite")
+    if rows != [_IMAGES] * len(layers):
+        raise InputError(f"{what}: each tuned layer must be called once, with the images in its first dimension")
+    parameters = sum(each.numel() for each in model.parameters())
+    return Shape(wanted[1], len(layers), parameters, "it is a network of your own")
+
+
+def _tuned(what: str, model: nn.Module, ends: tuple[str, ...]) -> list[nn.Module]:
+    """Return the tuned layers of a network."""
+    named = dict(model.named_modules())
+    for end in ends if ends != TUNED_SUFFIXES else ():  # each kind of ViT has some of those
+        if not any(name.endswith(end) for name in named):
+            raise InputError(f"{what}: tuned: it has no layer whose name ends in {end!r}")
+    found = {name: layer for name, layer in named.items() if name.endswith(ends)}
+    if not found:
+        raise InputError(f"{what}: tuned: it has no layer whose name ends in {', '.join(ends)}")
+    for name, layer in found.items():
+        if not isinstance(layer, nn.Linear):
+            raise InputError(f"{what}: tuned: {name!r} must be a Linear, got {_kind(layer)}")
+    return list(found.values())
 
 
 def _tried(what: str, model: nn.Module, layers: list[nn.Module], reads: InputSpec) -> tuple[object, list[int]]:
@@ -99,3 +142,7 @@ def _tried(what: str, model: nn.Module, layers: list[nn.Module], reads: InputSpe
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _kind(value: object) -> str:
+    return "nothing" if value is None else type(value).__name__

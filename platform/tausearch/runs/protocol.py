@@ -65,10 +65,13 @@ def protocol_of(
     """Return the protocol of a benchmark, with the digests of the backbone's weights and of its initial head.
 
     Raises:
-        InputError: If the weights or the initial head cannot be read, or do not fit.
+        InputError: If the weights or the initial head cannot be read, or do not fit; or a backbone of the user's code
+            does not keep its contract.
     """
     from trainables.backbones.initial_head import rows_digest  # torch takes seconds to import
 
+    if backbone.own is not None:
+        _ = backbone.shape  # builds and tries it
     rows = backbone.initial_head(sorted(spec.class_names))  # sorted: the same in all class orders
     return ExperimentProtocol(
         tasks=spec.num_tasks,

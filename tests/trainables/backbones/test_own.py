@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from tausearch.api import SearchRequest, plan_search
 from tests.support.methods.small_digits import ITA, run
 from tests.trainables.backbones.test_timm_kinds import two_tasks
 from trainables.backbones import Backbone, InputSpec, OwnBackbone, Shape, tuned_layers
@@ -49,6 +50,26 @@ def build(kind: type[Mixer] = Mixer, width: int = 6) -> Mixer:
     return kind(width).eval()
 
 
+class Nan(Mixer):
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images) * torch.nan
+
+
+class Whole(Mixer):
+    def __init__(self, width: int = 6) -> None:
+        super().__init__(width)
+        self.whole = nn.Identity()
+
+
+class Double(Mixer):
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images).double()
+
+
+def spec(*values: Any) -> OwnBackbone:
+    return OwnBackbone(build=build, input=InputSpec(*values), tuned=TUNED)
+
+
 TUNED = ("first", "second")
 KINDS = {
     "Good": OwnBackbone(build=build, input=READS, tuned=TUNED),
@@ -58,14 +79,35 @@ KINDS = {
     "Wide": OwnBackbone(build=lambda: build(width=5), input=READS, tuned=TUNED),
     "Flat": OwnBackbone(build=lambda: build(Flat), input=READS, tuned=TUNED),
     "Large": OwnBackbone(build=build, input=InputSpec(1, 9, (0.5,), (0.25,)), tuned=TUNED),
+    "Nan": OwnBackbone(build=lambda: build(Nan), input=READS, tuned=TUNED),
+    "Double": OwnBackbone(build=lambda: build(Double), input=READS, tuned=TUNED),
+    "Gone": OwnBackbone(build=build, input=READS, tuned=("first", "third")),
+    "Whole": OwnBackbone(build=lambda: build(Whole), input=READS, tuned=("whole",)),
     "Nothing": None,
+}
+FIELDS: dict[str, tuple[Any, str]] = {  # found before anything is built
+    "Text": (OwnBackbone(build=build, input=READS, tuned="first"), "tuned must be a tuple of ends of names"),  # type: ignore[arg-type]
+    "Empty": (
+        OwnBackbone(build=build, input=READS, tuned=()),
+        "tuned must be a tuple of ends of names of layers, got ()",
+    ),
+    "Numbers": (OwnBackbone(build=build, input=READS, tuned=(1,)), "tuned must be a tuple of ends"),  # type: ignore[arg-type]
+    "Pair": (OwnBackbone(build=build, input=(1, 8)), "input must be an InputSpec, got tuple"),  # type: ignore[arg-type]
+    "Unbuilt": (OwnBackbone(build=None, input=READS), "build must be a function, got nothing"),  # type: ignore[arg-type]
+    "Head": (OwnBackbone(build=build, input=READS, initial_head=3), "initial_head must be a function, got int"),  # type: ignore[arg-type]
+    "Channels": (spec(2, 8, (0.5,), (0.25,)), "input: channels must be 1 or 3, got 2"),
+    "Size": (spec(1, "8", (0.5,), (0.25,)), "input: size must be a whole number from 1 to 4096, got '8'"),
+    "Small": (spec(1, 0, (0.5,), (0.25,)), "input: size must be a whole number from 1 to 4096, got 0"),
+    "Means": (spec(3, 8, (0.5,), (0.25,) * 3), "input: mean must be a tuple of 3 numbers, one for each channel"),
+    "Infinite": (spec(1, 8, (0.5,), (torch.inf,)), "input: std must be a tuple of 1 numbers"),
+    "Zero": (spec(1, 8, (0.5,), (0.0,)), "input: std must be above 0, got (0.0,)"),
 }
 
 
 @pytest.fixture(autouse=True)
 def module(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = ModuleType("their_backbones")
-    for name, each in KINDS.items():
+    for name, each in {**KINDS, **{name: each for name, (each, _) in FIELDS.items()}}.items():
         setattr(module, name, each)
         allow_code(f"their_backbones:{name}")
     monkeypatch.setitem(sys.modules, "their_backbones", module)
@@ -107,10 +149,14 @@ def test_the_global_generator_is_as_before() -> None:
     [
         ("Raises", "build failed (ZeroDivisionError: division by zero in "),
         ("Other", "build must return a torch Module with num_features, got Linear"),
-        ("Untuned", "has no linear layer whose name ends in attn.qkv, attn.proj"),
-        ("Wide", "must give features (2, 6), got (2, 5)"),
+        ("Untuned", "tuned: it has no layer whose name ends in attn.qkv, attn.proj"),
+        ("Wide", "must give features torch.float32 (2, 6), as num_features says, got torch.float32 (2, 5)"),
         ("Flat", "each tuned layer must be called once, with the images in its first dimension"),
         ("Large", "mat1 and mat2 shapes cannot be multiplied"),
+        ("Nan", "its features are not finite"),
+        ("Double", "must give features torch.float32 (2, 6), as num_features says, got torch.float64 (2, 6)"),
+        ("Gone", "tuned: it has no layer whose name ends in 'third'"),
+        ("Whole", "tuned: 'whole' must be a Linear, got Identity"),
         ("Nothing", "'Nothing' must be an OwnBackbone, got nothing of that name"),
         ("Missing", "a file names this code, you did not"),
     ],
@@ -119,3 +165,24 @@ def test_what_does_not_hold_is_said_in_a_line(name: str, fault: str) -> None:
     with pytest.raises(InputError) as caught:
         _ = Backbone(f"their_backbones:{name}").shape
     assert fault in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_wrong_field_is_said_in_a_line_before_anything_is_built(name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        _ = Backbone(f"their_backbones:{name}").input
+    fault = FIELDS[name][1]
+    assert str(caught.value).startswith(f"backbone 'their_backbones:{name}': {fault}") and "\n" not in str(caught.value)
+
+
+def test_it_is_built_once_for_all_checks_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    own = OwnBackbone(build=lambda: made.append(1) or build(), input=READS, tuned=TUNED)
+    monkeypatch.setattr(sys.modules["their_backbones"], "Good", own)
+    assert Backbone("their_backbones:Good").shape == Backbone("their_backbones:Good").shape and made == [1]
+
+
+@pytest.mark.parametrize("method", ["finetune", "joint", "probe"])
+def test_no_method_is_planned_with_one_that_does_not_work(method: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'their_backbones:Nan': its features are not finite"):
+        plan_search(SearchRequest("digits", method, backbone="their_backbones:Nan", storage=tmp_path))

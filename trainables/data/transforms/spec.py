@@ -10,10 +10,9 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
+from trainables.backbones.inputs import LARGEST_SIDE
 from trainables.data.transforms.cropping import Interpolation, ResizeCenterCrop
 from trainables.data.transforms.normalisation import Images, Normalise, Transform, with_channels
-
-LARGEST_SIDE = 4096  # pixels; no ViT reads larger images
 
 
 @dataclass(frozen=True, kw_only=True)
