@@ -48,12 +48,13 @@ class NotFetchedError(InputError):
 class DivergedError(ArithmeticError):
     """Training diverged: the loss or the weights became NaN or infinite, or the loss blew up.
 
-    Tasks, and optimiser steps within a task, count from 1. `what` is the event in a few words.
+    Tasks, and optimiser steps within a task, count from 1; the step is None where it is not known. `what` is the event
+    in a few words.
     """
 
-    def __init__(self, task: int, step: int, what: str = "loss is not finite") -> None:
-        super().__init__(f"{what} at task {task}, step {step}")
+    def __init__(self, task: int, step: int | None = None, what: str = "loss is not finite") -> None:
+        super().__init__(f"{what} at task {task}" + ("" if step is None else f", step {step}"))
         self.task, self.step, self.what = task, step, what
 
-    def __reduce__(self) -> tuple[type[DivergedError], tuple[int, int, str]]:
+    def __reduce__(self) -> tuple[type[DivergedError], tuple[int, int | None, str]]:
         return type(self), (self.task, self.step, self.what)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from trainables.answers import CheckedPredict, checked_row, checked_state
 from trainables.backbones import Backbone
 from trainables.composition import Origin, SavedVector, write_vector
 from trainables.config import Precision
@@ -77,6 +78,7 @@ class IncrementalSequence:
         entry.validate(config, scenario)
         self.left_out = left_out(entry, scenario.num_tasks) if removability else None
         self.entry = entry
+        self._what, self._extra = f"method {entry.name!r}", {metric.name for metric in entry.metrics}
         self.backbone = backbone
         self.benchmark = benchmark
         self.device = torch.device(device)
@@ -134,6 +136,7 @@ class IncrementalSequence:
 
         Raises:
             DivergedError: If training became NaN or infinite.
+            InputError: If the method returns something else than its contract says.
             RuntimeError: If the last task is finished already.
         """
         if self.finished:
@@ -145,12 +148,14 @@ class IncrementalSequence:
         if self.preparer.hit is not None:
             row[CACHE_HIT] = float(self.preparer.hit)
         with _timed(row, "training"):
-            row |= self.method.train_task(task)
+            row |= checked_row(self._what, self.method.train_task(task), self._extra, task)
             self.method.end_task(task)
         with _timed(row, "evaluation"):
             pairs = zip(self.benchmark.tasks, self.benchmark.evaluation, strict=True)
             seen = [images for each, images in pairs if each.classes.start < task.classes.stop]
-            self.accuracies.append(accuracies(self.method.predict, seen, self.device))
+            predict = CheckedPredict(self._what, self.method.predict, task.classes.stop)
+            self.accuracies.append(accuracies(predict, seen, self.device))
+            predict.require_numbers(task)
             row |= self._removability(task)
         if self.artifacts is not None:
             self._write(self.artifacts, task)
@@ -223,7 +228,9 @@ class IncrementalSequence:
         Entries of the cache are not copied: they are found again by key, or computed again to the same numbers.
         """
         accuracies: JSON = [list(row) for row in self.accuracies]
-        state = self.method.state().within("method") | State(values={"accuracies": accuracies})
+        state = checked_state(self._what, self.method.state()).within("method") | State(
+            values={"accuracies": accuracies}
+        )
         return state if self.left_out is None else state | self.left_out.state().within("left_out")
 
     def load_state(self, state: State) -> None:

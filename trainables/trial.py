@@ -17,7 +17,7 @@ from trainables.metrics import PEAK_GPU_BYTES
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
 from trainables.state import Heartbeat, Manifest, manifest_of, read_state, write_state
-from trainables.user_code import allow_code
+from trainables.user_code import allow_code, explaining
 
 
 def build_sequence(config: TrialConfig) -> IncrementalSequence:
@@ -58,6 +58,7 @@ class Trial(tune.Trainable):
 
     sequence: IncrementalSequence
 
+    @explaining()
     def setup(self, config: dict[str, Any]) -> None:
         """Build the sequence, and load the config's checkpoint if there is one."""
         trial = TrialConfig(**config)
@@ -80,6 +81,7 @@ class Trial(tune.Trainable):
         if hasattr(self, "sequence"):  # missing after a failed setup
             self.sequence.close()
 
+    @explaining()
     def step(self) -> dict[str, Any]:
         """Run one task and return its metrics row."""
         try:
@@ -92,10 +94,12 @@ class Trial(tune.Trainable):
             row[PEAK_GPU_BYTES] = float(peak)
         return {**row, "done": self.sequence.finished}
 
+    @explaining()
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Write the state after the last finished task, whole or not at all."""
         self._manifest = write_state(Path(checkpoint_dir), self.sequence.state(), self._blobs, self._manifest)
 
+    @explaining()
     def load_checkpoint(self, checkpoint_dir: str | dict[str, Any] | None) -> None:
         """Continue from a checkpoint folder."""
         assert isinstance(checkpoint_dir, str)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import pickle
 import re
 import sys
 import traceback
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeVar
 
 from trainables.errors import InputError
@@ -27,6 +29,21 @@ T = TypeVar("T")
 Ours = TypeVar("Ours")
 
 _ANYTHING = (Exception, SystemExit, GeneratorExit)  # all errors of a module but Ctrl-C
+_LIBRARIES = (
+    "mlflow",
+    "numpy",
+    "optuna",
+    "pandas",
+    "peft",
+    "PIL",
+    "pydantic",
+    "ray",
+    "scipy",
+    "sklearn",
+    "timm",
+    "torch",
+)
+_NOT_THEIRS = {"checked_input", "search_spaces", "tausearch", "trainables", *_LIBRARIES, *sys.stdlib_module_names}
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _PATHS = ("folder:", "parquet:")  # a benchmark's images; what follows is no name in a module
 _INSTALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # such a name can be a part of the names of runs and files
@@ -145,14 +162,61 @@ def called(what: str, function: Callable[[], T]) -> T:
         raise InputError(f"{what} failed ({explained(error)})") from error
 
 
+@contextmanager
+def explaining() -> Iterator[None]:
+    """Add to an error that leaves the block a line with its place in the user's code, the last of its traceback.
+
+    Raises:
+        RuntimeError: For an error that another process cannot read, and for a `SystemExit` of code of the user, which
+            would end the process without a traceback.
+        SystemExit: If a signal asks the process to end.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _can_be_sent(error):
+            raise RuntimeError(explained(error)) from error
+        error.add_note(explained(error))
+        raise
+    except SystemExit as error:
+        if not _is_theirs(_frames(error)[0][0]):
+            raise  # a signal's
+        raise RuntimeError(explained(error)) from error
+
+
 def explained(error: BaseException) -> str:
-    """Return an error of the user's code with its file and line number, in one line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" in {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+    """Return an error in one line, with file and line number of the code of the user that was reached last, if any.
+
+    An error in a library is of the code that called the library.
+    """
+    theirs = (f" in {each.f_code.co_filename}, line {line}" for each, line in _frames(error) if _is_theirs(each))
+    where = next(theirs, "")
+    said = str(error)
     if isinstance(error, SyntaxError) and error.filename is not None:
-        where = f" in {error.filename}, line {error.lineno}"
-    said = " ".join(str(error).split())[:200]
+        said, where = error.msg, f" in {error.filename}, line {error.lineno}"
+    said = " ".join(said.split())[:200]
+    if isinstance(error, InputError):
+        return f"{said}{where}"
     return f"{type(error).__name__}{f': {said}' if said else ''}{where}"
+
+
+def _can_be_sent(error: Exception) -> bool:
+    """Whether another process can read an error; many whose constructor takes several arguments it cannot."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True
+
+
+def _frames(error: BaseException) -> list[tuple[FrameType, int]]:
+    """Return frames and line numbers of an error, the innermost first."""
+    return list(traceback.walk_tb(error.__traceback__))[::-1]
+
+
+def _is_theirs(frame: FrameType) -> bool:
+    """Whether a frame is in code of the user."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _NOT_THEIRS
 
 
 def _bare(name: str) -> str:

@@ -36,3 +36,4 @@ def test_divergence_keeps_its_place_between_processes() -> None:
     sent = pickle.loads(pickle.dumps(DivergedError(3, 7, "weights are not finite")))
     assert (sent.task, sent.step, sent.what) == (3, 7, "weights are not finite")
     assert str(sent) == "weights are not finite at task 3, step 7"
+    assert str(pickle.loads(pickle.dumps(DivergedError(3, what="logits are NaN")))) == "logits are NaN at task 3"

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+import torch
 
 from tests.support.packages import install
 from trainables import user_code
 from trainables.errors import InputError
-from trainables.user_code import allow_code, allow_typed, called, find, folders_of, installed, is_code, require_members
+from trainables.user_code import (
+    allow_code,
+    allow_typed,
+    called,
+    explained,
+    explaining,
+    find,
+    folders_of,
+    installed,
+    is_code,
+    require_members,
+)
 
 IMPORTED = "from pathlib import Path\n(Path(__file__).parent / 'ran').touch()\n"
 
@@ -165,3 +179,75 @@ def test_a_file_beside_it_takes_the_place_of_no_library(tmp_path: Path) -> None:
         specs = [PathFinder.find_spec(name) for name in ("own_beside", "safetensors")]
     assert [each is not None and str(each.origin).startswith(str(tmp_path)) for each in specs] == [True, False]
     assert sys.path == before
+
+
+class TwoArguments(Exception):
+    """No other process can read it: its constructor takes more than the text."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+def _raised(function: Callable[[], object]) -> BaseException:
+    with pytest.raises(BaseException) as caught, explaining():
+        function()
+    return caught.value
+
+
+def _fails_in_a_library() -> object:
+    return torch.zeros(2, 3) @ torch.zeros(2, 3)
+
+
+def _exits() -> object:
+    raise SystemExit(3)
+
+
+def _wrong() -> object:
+    raise InputError("two\nlines")
+
+
+def _sends_badly() -> object:
+    raise TwoArguments(1, 2)
+
+
+def test_the_place_of_an_error_is_in_the_code_that_called_a_library() -> None:
+    line = _fails_in_a_library.__code__.co_firstlineno + 1
+    assert explained(_raised(_fails_in_a_library)).endswith(
+        f"shapes cannot be multiplied (2x3 and 2x3) in {__file__}, line {line}"
+    )
+    with pytest.raises(InputError, match=r"^it failed \(TypeError: 'NoneType' object is not callable\)$"):
+        called("it", None)  # type: ignore[arg-type]  # no line of ours is the user's fault
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "said"),
+    [
+        (
+            _fails_in_a_library,
+            RuntimeError,
+            "RuntimeError: mm: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)",
+        ),
+        (_wrong, InputError, "two lines"),
+        (_sends_badly, RuntimeError, "RuntimeError: TwoArguments: 1 and 2"),
+        (_exits, RuntimeError, "RuntimeError: SystemExit: 3"),
+    ],
+)
+def test_a_traceback_ends_with_the_place_in_the_users_code(
+    function: Callable[[], object], kind: type[BaseException], said: str
+) -> None:
+    error = _raised(function)
+    last = traceback.format_exception(error)[-1].strip()
+    assert type(error) is kind
+    assert last == f"{said} in {__file__}, line {function.__code__.co_firstlineno + 1}"
+    pickle.loads(pickle.dumps(error))
+
+
+def test_the_end_that_a_signal_asks_for_is_left_as_it_is() -> None:
+    namespace = {"__name__": "ray._private.worker"}
+    exec("import sys\ndef ended(): sys.exit(1)", namespace)
+    assert type(_raised(namespace["ended"])) is SystemExit  # type: ignore[arg-type]
+    assert type(_raised(lambda: signal_of_a_person())) is KeyboardInterrupt
+
+
+def signal_of_a_person() -> None:
+    raise KeyboardInterrupt

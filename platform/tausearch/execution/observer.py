@@ -120,8 +120,13 @@ class Observer(tune.Callback):
 
 
 def _reason(trial: Any) -> str:
-    """Return in one line why a trial failed. Ray's own text about a dead process has many lines."""
-    if isinstance(latest_error(trial), RayActorError):
+    """Return in one line why a trial failed: the last line of its traceback, which `explaining` has added.
+
+    A dead process has no traceback, and Ray's own text about it has many lines. An error in the making of a trial ends
+    the process, too, but has one.
+    """
+    error = latest_error(trial)
+    if isinstance(error, RayActorError) and not error.actor_init_failed:
         return f"its process died (killed, crashed, short of memory, or with its node); failures: {trial.num_failures}"
     text = ""
     with suppress(OSError):  # the traceback in Tune's file on the driver's machine

@@ -48,7 +48,10 @@ def check_method(method: str, hyperparameters: Mapping[str, Any], *, least: floa
             return IncrementalSequence(small_digits(), method, hyperparameters, **given)
 
         saves = get_method(method).capabilities.curvature
-        trial = record(make(artifacts=folder / "artifacts", save_curvature=saves), folder)
+        try:
+            trial = record(make(artifacts=folder / "artifacts", save_curvature=saves), folder)
+        except InputError as error:  # what the sequence refuses in a search, too
+            raise AssertionError(str(error)) from error
         check_learning(trial, least)
         check_declarations(trial)
         check_predictions(trial)

@@ -9,7 +9,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from tausearch.execution import Listener, StorageWatch
 from tausearch.execution.observer import Observer
@@ -22,6 +22,8 @@ TRIAL = SimpleNamespace(
     error_file=None,
     pickled_error_file=None,
 )
+
+UNMADE = ActorDiedError(RayTaskError("setup", "", ValueError("bad"), proctitle="p", pid=1, ip="127.0.0.1"))
 
 
 class Heard:
@@ -148,6 +150,7 @@ def test_a_new_checkpoint_replaces_all_but_the_one_before(observer: Observer, tm
     ("log", "error", "reason"),
     [
         ("Traceback:\n  File x\nValueError: bad\n\n", ValueError("bad"), "ValueError: bad"),
+        ("in its creation task\n  File x\nValueError: bad in x, line 3\n", UNMADE, "ValueError: bad in x, line 3"),
         ("\n", ValueError("bad"), "unknown error"),
         (None, ValueError("bad"), "unknown error"),
         (

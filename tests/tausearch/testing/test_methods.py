@@ -21,7 +21,11 @@ BREAKS = {
     "repeats": ("\n    @torch.no_grad()\n    def train", NOISE, "a resumed trial ends in another state"),
     "resumes": ('        self.means = state.tensors["means"].to("cpu", copy=True)\n', "", "out of bounds"),
     "copies": ('.to("cpu", copy=True)', "", "a resumed trial has another row"),
-    "columns": ("{TRAIN_LOSS: float", "{'train/more': 1.0, TRAIN_LOSS: float", r"not declared: \['train/more'\]"),
+    "columns": (
+        "{TRAIN_LOSS: float",
+        "{'train/more': 1.0, TRAIN_LOSS: float",
+        "returns 'train/more', which metrics does not declare",
+    ),
     "graph": (LOGITS, LOGITS.replace("bias)", "bias).requires_grad_()"), "logits keep a graph"),
 }
 

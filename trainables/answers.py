@@ -1,0 +1,94 @@
+"""What a method has returned, checked by the sequence that drives it: it may be code of the user."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from numbers import Real
+from typing import Any
+
+from torch import Tensor
+
+from trainables.data import Task
+from trainables.errors import DivergedError, InputError
+from trainables.evaluation import Predict
+from trainables.metrics import TRAIN_LOSS
+from trainables.state import State
+
+
+def checked_row(what: str, row: object, extra: Collection[str], task: Task) -> dict[str, float]:
+    """Return the metrics of `train_task` as numbers.
+
+    Args:
+        what: Begins an error.
+        row: What was returned.
+        extra: The metrics that the method declares, each of which may be missing.
+        task: The task that was trained.
+
+    Raises:
+        InputError: If it is something else.
+        DivergedError: If the loss is not finite.
+    """
+    if not isinstance(row, Mapping) or TRAIN_LOSS not in row:
+        got = ", ".join(map(str, row)) if isinstance(row, Mapping) else _kind(row)
+        raise InputError(f"{what}: train_task must return a dict with {TRAIN_LOSS}, got {got or 'an empty one'}")
+    for name, value in row.items():
+        if name != TRAIN_LOSS and name not in extra:
+            raise InputError(f"{what}: train_task returns {name!r}, which metrics does not declare")
+        if not isinstance(value, Real) and not (isinstance(value, Tensor) and value.numel() == 1):
+            raise InputError(f"{what}: train_task must return a number as {name}, got {_kind(value)}")
+    found = {name: float(value) for name, value in row.items()}
+    if not math.isfinite(found[TRAIN_LOSS]):
+        raise DivergedError(task.index, what=f"{TRAIN_LOSS} is {found[TRAIN_LOSS]}")
+    return found
+
+
+class CheckedPredict:
+    """The function `predict` of a method, whose logits are checked.
+
+    Args:
+        what: Begins an error.
+        predict: The function.
+        classes: Number of classes seen so far.
+    """
+
+    def __init__(self, what: str, predict: Predict, classes: int) -> None:
+        self.what, self.predict, self.classes = what, predict, classes
+        self._nan: list[Tensor] = []  # one for each batch, on the device, so that no batch waits for the one before
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return logits `(b, C_seen)` of images `(b, c, h, w)`.
+
+        Raises:
+            InputError: If they have another shape.
+        """
+        logits, wanted = self.predict(images), (len(images), self.classes)
+        if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
+            got = tuple(logits.shape) if isinstance(logits, Tensor) else _kind(logits)
+            raise InputError(f"{self.what}: predict must return logits {wanted}, got {got}")
+        self._nan.append(logits.isnan().any())
+        return logits
+
+    def require_numbers(self, task: Task) -> None:
+        """Refuse NaN among all logits so far, the largest of which would be no class.
+
+        Raises:
+            DivergedError: If there is one.
+        """
+        if any(bool(each) for each in self._nan):
+            raise DivergedError(task.index, what="logits are NaN")
+
+
+def checked_state(what: str, state: object) -> State:
+    """Return the state of a method.
+
+    Raises:
+        InputError: If it is something else.
+    """
+    if not isinstance(state, State):
+        raise InputError(f"{what}: state must return a State, got {_kind(state)}")
+    return state
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else type(value).__name__
