@@ -43,6 +43,8 @@ def test_all_that_a_package_brings_works_in_a_campaign_that_is_killed(
 ) -> None:
     site = install_example(tmp_path / "site")
     monkeypatch.setenv("PYTHONPATH", str(site))
+    noted = tmp_path / "imported"
+    (site / "mlflow.py").write_text(f"open({str(noted)!r}, 'w').close()\nraise ImportError('not here')\n")
     (tmp_path / "own.yaml").write_text(CAMPAIGN)
     (tmp_path / "killing.py").write_text(KILL)
     storage = Storage(tmp_path / "tausearch-runs")
@@ -66,4 +68,4 @@ def test_all_that_a_package_brings_works_in_a_campaign_that_is_killed(
     assert trained.status == "complete" and trained.rows[-1]["test/final_accuracy"] > 12.5  # a guess
     said = capsys.readouterr().out
     assert f"tally of {search.name}: {{'complete': 4}}" in said and f"tally of {final.name}: {{'complete': 1}}" in said
-    assert not storage.mlflow_file.exists()
+    assert not storage.mlflow_file.exists() and not noted.exists(), "no driver and no worker has imported MLflow"

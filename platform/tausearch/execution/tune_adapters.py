@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ray import tune
+from ray.air._internal import usage
 from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, Trainable, TuneConfig
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
@@ -22,6 +23,8 @@ from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.runs import DrivenDirectory
 
+# Ray's telemetry is off; its count of callbacks would import MLflow, Weights & Biases, Comet and Aim in every driver.
+usage.tag_callbacks = lambda callbacks: False
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
 
 
