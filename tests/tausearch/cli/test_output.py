@@ -255,10 +255,15 @@ def test_predictions_name_the_next_two_classes_and_count_images_of_named_folders
 def test_backbones_without_a_word_are_those_that_are_here(
     word: str, listed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    offers = [Offer("glyph_vit", 1, 28, True), Offer("vit_a", 3, 224, True), Offer("vit_b", 3, 224, False)]
+    offers = [
+        Offer("glyph_vit", 1, 28, True, "glyph_vit", (28,)),
+        Offer("vit_a", 3, 224, True, "vit_a?img_size=224", (96, 224)),
+        Offer("vit_b", 3, 224, False),
+    ]
     show_backbones(offers, word)
     lines = lines_of(capsys)
-    rows = [[cell.strip() for cell in line.split("│")[1:4]] for line in lines if line.startswith("│")]
+    rows = [[cell.strip() for cell in line.split("│")[1:6]] for line in lines if line.startswith("│")]
+    assert [row[3:] for row in rows[:2]] == [["glyph_vit", "28 x 28"], ["vit_a?img_size=224", "96 x 96, 224 x 224"]]
     where = {"glyph_vit": "embedded", "vit_a": "here", "vit_b": "on the hub"}
     assert [(row[0], row[2]) for row in rows] == [(name, where[name]) for name in listed]
     assert rows[0][1] == "28 x 28 grey" and rows[1][1] == "224 x 224 RGB"

@@ -86,9 +86,9 @@ def test_the_backbones_on_offer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offered.timm, "get_pretrained_cfg", made.get)
     fetched = {("here", "pytorch_model.bin"): "/cache/file"}
     monkeypatch.setattr(offered, "try_to_load_from_cache", lambda repository, file: fetched.get((repository, file)))
-    embedded = offered.Offer(EMBEDDED, 1, 32, True)
+    embedded = offered.Offer(EMBEDDED, 1, 32, True, EMBEDDED, (32,))
     here, away = offered.Offer("vit_here", 3, 224, True), offered.Offer("vit_away", 3, 32, False)
-    tried = offered.Offer("vit_tiny_patch16_224.away", 3, 224, False, "vit_tiny_patch16_224")
+    tried = offered.Offer("vit_tiny_patch16_224.away", 3, 224, False, "vit_tiny_patch16_224", (96, 224))
     assert list(offered.offers()) == [embedded, away, here, tried, offered.Offer("vit_unnamed", 3, 16, False)]
     assert list(offered.offers("_here")) == [here] and list(offered.offers("glyph")) == [embedded]
 

@@ -69,12 +69,13 @@ def show_backbones(offers: Sequence[Offer], word: str) -> None:
             each.name,
             f"{each.size} x {each.size} {'grey' if each.channels == 1 else 'RGB'}",
             "embedded" if each.name == EMBEDDED else "here" if each.here else "on the hub",
-            "yes" if each.name == EMBEDDED or each.tried == each.name.partition(".")[0] else each.tried or "",
+            each.tried or "",
+            ", ".join(f"{size} x {size}" for size in each.tested),
         )
         for each in offers
         if word or each.here
     ]
-    out.print(terminal_table(Table("", words("backbone", "reads", "weights", "tried as"), rows)))
+    out.print(terminal_table(Table("", words("backbone", "reads", "weights", "tried by hand as", "in tests at"), rows)))
     if not word:
         others = sum(not each.here for each in offers)
         out.print(f"timm offers {others} more: {tool()} backbones WORD, such as vit_base", soft_wrap=True)
