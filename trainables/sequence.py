@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from trainables.answers import CheckedPredict, checked_row, checked_state
 from trainables.backbones import Backbone
 from trainables.composition import Origin, SavedVector, write_vector
 from trainables.config import Precision
@@ -18,6 +17,7 @@ from trainables.data import Benchmark, Task, described
 from trainables.errors import InputError
 from trainables.evaluation import accuracies
 from trainables.methods import Composable, Context, Curved, get_method
+from trainables.methods.answers import CheckedPredict, checked_row, checked_state
 from trainables.metrics import (
     CACHE_HIT,
     PRECONSOLIDATION,
