@@ -243,7 +243,7 @@ def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
         ({"algorithm": "grid", "sampler_options": {"steps": 3}}, "--sampler-option: a grid has no sampler"),
         (
             {"scheduler": "median", "pruner_options": {"steps": 3}},
-            "pruner 'median': unknown option 'steps'; allowed: none",
+            "pruner 'median': unknown option 'steps'; allowed: first_stop",
         ),
         (
             {"scheduler": "their_samplers:Unsure"},
