@@ -31,9 +31,18 @@ def source_in_code(name: str, ours: Sequence[str] = ()) -> BenchmarkSource:
     """
     found = find("benchmark", name, dict.fromkeys(ours), BenchmarkSource)
     assert isinstance(found, BenchmarkSource), "none of ours is in code"
-    _require_protocol(name, found)
+    return checked_source(name, found)
+
+
+def checked_source(name: str, source: BenchmarkSource) -> BenchmarkSource:
+    """Return a benchmark of the user whose functions check what they return; `name` is for errors.
+
+    Raises:
+        InputError: If one of its fields is wrong.
+    """
+    _require_protocol(name, source)
     return replace(
-        found, load=partial(_checked_load, name, found), transforms=partial(_checked_transforms, name, found)
+        source, load=partial(_checked_load, name, source), transforms=partial(_checked_transforms, name, source)
     )
 
 
@@ -49,9 +58,12 @@ def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
         except Exception as error:  # the transforms are the module's code
             raise InputError(f"benchmark {name!r}: transforms failed ({explained(error)})") from error
         shape = (len(rows), reads.channels, reads.size, reads.size)
-        if not isinstance(made, Tensor) or made.shape != shape or not bool(torch.isfinite(made).all()):
-            got = f"{tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
-            raise InputError(f"benchmark {name!r}: transforms must give finite {shape} for the backbone, got {got}")
+        fits = isinstance(made, Tensor) and made.is_floating_point() and made.shape == shape
+        if not fits or not bool(torch.isfinite(made).all()):
+            got = f"{made.dtype} {tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
+            raise InputError(
+                f"benchmark {name!r}: transforms must give finite floats {shape} for the backbone, got {got}"
+            )
     first, second = task.train.images, evaluation.images
     if isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second):
         raise InputError(f"benchmark {name!r}: load returns the same images for both parts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 import sys
@@ -12,15 +13,20 @@ from typing import Any
 
 import pytest
 import torch
+from optuna.pruners import BasePruner
 from torch import nn
 
 from tausearch.api import SearchRequest, plan_search
+from tausearch.runs import SCHEDULERS
 from tausearch.studies import algorithm_named, pruner_named
-from tausearch.testing import check_backbone, check_rule, check_sampler
+from tausearch.testing import check_backbone, check_benchmark, check_pruner, check_rule, check_sampler
+from tausearch.testing.benchmarks import SOURCE, few_digits
 from tests.support.packages import install_example
 from trainables.backbones import Backbone, InputSpec, OwnBackbone
 from trainables.composition import RULES, Merging, Parameter, choose_rule
 from trainables.composition.chosen_rules import rule_called
+from trainables.data.from_module import source_in_code
+from trainables.errors import InputError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,6 +38,9 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     sys.path.remove(str(site))
     for name in [each for each in sys.modules if each.startswith("tausearch_example")]:
         del sys.modules[name]
+
+
+_NUMBERS = count()
 
 
 def annealing() -> Any:
@@ -65,6 +74,87 @@ def test_the_package_keeps_the_contracts() -> None:
     own = Backbone("mixer").own
     assert own is not None
     check_backbone(own)
+    check_pruner(lambda: pruner_named("far-behind"))
+    check_benchmark(source_in_code("stripes"))
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_our_pruners_keep_the_contract(name: str) -> None:
+    check_pruner(lambda: pruner_named(name))
+
+
+class Answering(BasePruner):
+    def __init__(self, answer: Callable[[int], Any]) -> None:
+        self.answer, self.asked = answer, 0
+
+    def prune(self, study: object, trial: object) -> Any:
+        self.asked += 1
+        return self.answer(self.asked)
+
+
+def _of_the_process() -> Callable[[int], Any]:
+    """Answers that depend on which of this process's pruners it is, from the eighth trial on."""
+    own = next(_NUMBERS)
+    return lambda asked: asked > 7 * 6 and own % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda: lambda asked: "no", "prune must return True or False, got 'no'"),
+        (lambda: lambda asked: random.random() < 0.5, "answers otherwise when it is asked again for the same trials"),
+        (_of_the_process, "answers otherwise after a kill"),
+    ],
+)
+def test_a_broken_pruner_is_noticed(answer: Callable[[], Callable[[int], Any]], words: str) -> None:
+    with pytest.raises(AssertionError, match=words):
+        check_pruner(lambda: Answering(answer()))
+
+
+def _other_each_time(part: str) -> tuple[torch.Tensor, torch.Tensor]:
+    images, labels = few_digits(part)
+    return torch.randint(0, 255, images.shape, dtype=torch.uint8), labels
+
+
+def _without_a_class(part: str) -> tuple[torch.Tensor, torch.Tensor]:
+    images, labels = few_digits(part)
+    kept = labels != (5 if part == "test" else 6)
+    return images[kept], labels[kept]
+
+
+def _drawn(part: str) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.rand(1)
+    return few_digits(part)
+
+
+_ORDERS = count()
+
+
+def _turned(part: str) -> tuple[torch.Tensor, torch.Tensor]:
+    images, labels = few_digits(part)
+    return images, labels.roll(next(_ORDERS))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"load": _other_each_time}, r"load\('train'\) gives other images each time"),
+        ({"load": _turned}, r"load\('train'\) gives other labels each time"),
+        ({"load": _without_a_class}, r"load\('test'\) has no image of '5'"),
+        ({"load": _drawn}, "draws from torch's global generator"),
+        ({"load": lambda part: few_digits("train")}, "load returns the same images for both parts"),
+        ({"load": lambda part: None}, r"load\('train'\) must return images and labels, got NoneType"),
+        (
+            {"transforms": lambda reads: (lambda images, generator: images,) * 2},
+            r"must give finite floats \(2, 1, 32, 32\) for the backbone, got torch.uint8 \(2, 1",
+        ),
+        ({"num_tasks": 9}, "num_tasks must be"),
+    ],
+)
+def test_a_broken_benchmark_is_noticed(changes: dict[str, Any], words: str) -> None:
+    check_benchmark(SOURCE)
+    with pytest.raises((AssertionError, InputError), match=words):
+        check_benchmark(dataclasses.replace(SOURCE, **changes))
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -76,9 +166,6 @@ def _unseeded() -> Any:
     sampler = annealing()
     sampler.random = random.Random()
     return sampler
-
-
-_NUMBERS = count()
 
 
 def _forgetful() -> Any:

@@ -167,7 +167,9 @@ def test_transforms_of_training_and_of_evaluation_must_both_fit(wrong: int, read
     reads = Backbone().input
     from_module.require_fits(build_benchmark(read(transforms=lambda reads: tuple(pair)), "search"), reads)
     pair[wrong] = lambda images, generator: Normalise()(images)[..., 1:]
-    with pytest.raises(InputError, match=r"transforms must give finite \(2, 1, 32, 32\) .* got \(2, 1, 32, 31\)"):
+    with pytest.raises(
+        InputError, match=r"transforms must give finite floats \(2, 1, 32, 32\) .* got torch.float32 \(2, 1, 32, 31\)"
+    ):
         from_module.require_fits(build_benchmark(read(transforms=lambda reads: tuple(pair)), "search"), reads)
 
 

@@ -1,0 +1,55 @@
+"""The contract of pruners: what one answers, and that it answers the same after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy
+import optuna
+from optuna.distributions import FloatDistribution
+from optuna.pruners import BasePruner
+from optuna.trial import TrialState
+
+_FINAL = (60.0, 72.0, 31.0, 55.0, 70.0, 12.0, 66.0, 90.0, 44.0, 71.0, 25.0, 68.0)  # percent, of each trial
+_TASKS, _LOSS = 6, 4.0  # average accuracy falls by so many points with each task
+_KILLED_AFTER = 7
+
+
+def check_pruner(make: Callable[[], BasePruner]) -> None:
+    """Check that a pruner answers True or False, and after a kill what it would have answered.
+
+    Args:
+        make: Makes the pruner.
+
+    Raises:
+        AssertionError: If it answers something else, or otherwise after the kill.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    first, answers = _study(make()), []
+    for number in range(_KILLED_AFTER):
+        answers.append(_trial(first, number))
+    continued = _study(make())
+    again = [_trial(continued, number) for number in range(_KILLED_AFTER)]
+    assert again == answers, "answers otherwise when it is asked again for the same trials; its draws need a seed"
+    for number in range(_KILLED_AFTER, len(_FINAL)):
+        message = "answers otherwise after a kill; its state is not a function of what it was told"
+        assert _trial(first, number) == _trial(continued, number), message
+
+
+def _study(pruner: BasePruner) -> optuna.Study:
+    return optuna.create_study(direction="maximize", pruner=pruner, sampler=optuna.samplers.RandomSampler(seed=0))
+
+
+def _trial(study: optuna.Study, number: int) -> list[bool]:
+    """Return what the pruner answers after each task of a trial, until it stops the trial."""
+    trial, answers = study.ask({"lr": FloatDistribution(0, 1)}), list[bool]()
+    for task in range(1, _TASKS + 1):
+        trial.report(_FINAL[number] + _LOSS * (_TASKS - task), task)
+        found = trial.should_prune()
+        assert isinstance(found, bool | numpy.bool_), f"prune must return True or False, got {found!r}"
+        answers.append(bool(found))
+        if found:
+            study.tell(trial, state=TrialState.PRUNED)
+            return answers
+    study.tell(trial, _FINAL[number])
+    return answers
