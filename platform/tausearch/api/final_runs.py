@@ -70,7 +70,8 @@ def train_with(request: TrainRequest) -> FinalResult:
     plan = plan_training(request)
     with plan.entered() as (spec, directory):
         run = FinalRun(spec, plan.storage, directory)
-        return run_training(run, request.address, None, request.progress_to, callbacks, request.resume_options)
+        how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
+        return run_training(run, *how)
 
 
 train = with_fields_of(TrainRequest, train_with)

@@ -294,6 +294,7 @@ class TrainRequest(NewRunRequest):
         benchmark: Another benchmark to train and test on; by default that of the search.
         gpus_per_trial: Share of a GPU that a trial gets; 0 trains on the CPU.
         save_curvature: Whether the curvature of each task is saved with its vector, for merging rules that read it.
+        time_budget: Seconds after which the run is stopped; `resume` continues it.
     """
 
     best: BestFile
@@ -303,6 +304,7 @@ class TrainRequest(NewRunRequest):
     benchmark: str | None = None
     gpus_per_trial: float = 0
     save_curvature: bool = False
+    time_budget: float | None = within(bounds.TIME, None)
 
 
 @dataclass(frozen=True)

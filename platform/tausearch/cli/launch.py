@@ -276,6 +276,7 @@ def train(
     tracking: options.Trackers = None,
     tracking_uri: options.Tracking = None,
     address: options.Address = None,
+    time_budget: options.TimeBudget = None,
     allow_code: options.AllowCode = None,
     dry_run: options.DryRun = False,
     json: options.Json = False,
@@ -300,6 +301,7 @@ def train(
         tracking=tracking,
         tracking_uri=tracking_uri,
         address=address,
+        time_budget=options.seconds(time_budget),
         progress_to=options.progress_to(json),
         best=_best_of(what, storage),
     )

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from tausearch.api import FinalResult, SearchRequest, TrainRequest, continuation, plan_search, plan_training, resume
+from tausearch.api import (
+    FinalResult,
+    SearchRequest,
+    TrainRequest,
+    continuation,
+    final_runs,
+    plan_search,
+    plan_training,
+    resume,
+    train,
+)
 from tausearch.api.final_runs import FinalRun
 from tausearch.api.outcome import outcome_of
 from tausearch.cli.output import show_final
@@ -74,6 +84,15 @@ def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, mo
     monkeypatch.setattr(continuation, "run_training", lambda run, *_: went_on.append(run.spec))
     resume("f", storage=storage.root)
     assert went_on == [spec]
+
+
+def test_a_final_run_stops_at_its_time_budget(
+    best: BestFile, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(final_runs, "run_training", lambda run, *how: started.append((run.spec.name, *how)))
+    train(best, storage=storage.root, name="t", time_budget=60.0, progress_to="stderr", tracking="none")
+    assert started == [("t", None, 60.0, "stderr", [], " --tracking none")]
 
 
 def test_results_are_told_over_all_and_order_by_order(
