@@ -201,3 +201,28 @@ def test_a_step_is_a_task_and_divergence_is_an_end(
     else:
         row = {"task": 2.0, "val/average_accuracy": 50.0, "done": True}
         assert running.step() == {**row, "memory/peak_gpu_bytes": 7.0}
+
+
+def test_what_fails_ends_its_traceback_with_the_place_in_the_users_code(
+    config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = trial.Trial(config.as_dict())
+
+    def fails(*_: object) -> None:
+        raise ValueError("no way")
+
+    monkeypatch.setattr(trial, "build_sequence", fails)
+    for name in ("run_next_task", "state", "load_state"):
+        monkeypatch.setattr(running.sequence, name, fails)
+    monkeypatch.setattr(trial, "read_state", lambda *_: None)
+    calls = [
+        lambda: running.setup(config.as_dict()),
+        running.step,
+        lambda: running.save_checkpoint(str(tmp_path)),
+        lambda: running.load_checkpoint(str(tmp_path)),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="no way") as caught:
+            call()
+        place = f"ValueError: no way in {__file__}, line {fails.__code__.co_firstlineno + 1}"
+        assert caught.value.__notes__ == [place]

@@ -51,11 +51,11 @@ class ChosenRule:
     def merge(
         self, theta_0: Mapping[str, Tensor], vectors: Sequence[SavedVector], weights: Sequence[float]
     ) -> dict[str, Tensor]:
-        """Return the merged tau by tuned weight name, on the CPU; vectors and weights are one or more.
+        """Return the merged tau by tuned weight name, in theta_0's precision, on the CPU.
 
         Raises:
-            InputError: If the rule fails, or returns other names or shapes, or numbers that are not finite; or if it
-                reads curvatures, and a vector lacks one.
+            InputError: If the rule fails, or returns other names or shapes, or numbers that are not finite floats; or
+                if it reads curvatures, and a vector lacks one.
         """
         rule, what = rule_called(self.name), f"rule {self.name!r}"
         self.require_curvatures(vectors)
@@ -69,7 +69,7 @@ class ChosenRule:
         found = called(what, lambda: rule.merge(merging))
         if fault := _fault(found, theta_0):
             raise InputError(f"{what}: {fault}")
-        return dict(found)
+        return {name: value.detach().to(theta_0[name].dtype) for name, value in found.items()}
 
     @property
     def reads_curvatures(self) -> bool:
@@ -152,6 +152,8 @@ def _fault(found: object, theta_0: Mapping[str, Tensor]) -> str | None:
         if not isinstance(value, Tensor) or value.shape != weight.shape:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
             return f"merge must return {tuple(weight.shape)} for {name!r}, got {got}"
-        if not bool(torch.isfinite(value).all()):
+        if not value.is_floating_point():
+            return f"merge must return floats for {name!r}, got {value.dtype}"
+        if not bool(torch.isfinite(value.to(weight.dtype)).all()):
             return f"merge returned numbers for {name!r} that are not finite"
     return None

@@ -172,6 +172,10 @@ def _renamed(merging: Merging) -> dict[str, Tensor]:
         (_renamed, "merge must return each tuned weight once"),
         (lambda merging: {n: tau.T[:1] for n, tau in merging.taus[0].items()}, "merge must return ("),
         (lambda merging: {n: tau * torch.nan for n, tau in merging.taus[0].items()}, "that are not finite"),
+        (
+            lambda merging: {n: tau.long() for n, tau in merging.taus[0].items()},
+            "merge must return floats for 'blocks.",
+        ),
         (lambda merging: 1 / 0, "failed (ZeroDivisionError: division by zero in "),
     ],
 )
@@ -182,3 +186,14 @@ def test_what_a_rule_returns_is_checked(
     with pytest.raises(InputError) as caught:
         merged(vectors.theta_0, three, [1.0, 1.0, 1.0], choose_rule("their_rules:Broken", {}))
     assert fault in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_what_a_rule_computes_in_other_precision_is_taken(
+    vectors: FullTaskVectors, three: list[SavedVector], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = staticmethod(lambda merging: {n: tau.float().requires_grad_() for n, tau in merging.taus[0].items()})
+    monkeypatch.setattr(Broken, "answer", answer)
+    found = choose_rule("their_rules:Broken", {}).merge(vectors.theta_0, three, [1.0, 1.0, 1.0])
+    for name, value in found.items():
+        tau = three[0].dense(name, vectors.theta_0[name])
+        assert torch.equal(value, tau.float().double()) and value.dtype == tau.dtype and not value.requires_grad
