@@ -13,7 +13,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import arithmetic, fisher, growth, overhead, own_pictures, processors, scale, sharing, stages, vit_b16
+from benchmarks import (
+    arithmetic,
+    curvature_steps,
+    fisher,
+    growth,
+    overhead,
+    own_pictures,
+    processors,
+    scale,
+    sharing,
+    stages,
+    vit_b16,
+)
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, tmc, trials
 from benchmarks.choosing import measuring, patience, travel
@@ -30,6 +42,7 @@ BENCHMARKS = {
     "scale": scale.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,
+    "curvature-steps": curvature_steps.run,
     "growth": growth.run,
     "processors": processors.run,
     "choosing": measuring.run,

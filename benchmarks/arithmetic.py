@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from trainables.backbones import Backbone
 from trainables.config import Precision
-from trainables.curvature import DiagonalCurvature
+from trainables.curvature import Curvature, CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature
 from trainables.data import ImageSet, Task
 from trainables.data.transforms import Normalise
 from trainables.methods import Context, get_method
@@ -69,10 +69,16 @@ def random_weights() -> Iterator[Path]:
 
 
 def prepared(
-    name: str, backbone: Backbone, device: str, precision: Precision, batch: int, steps: int
+    name: str,
+    backbone: Backbone,
+    device: str,
+    precision: Precision,
+    batch: int,
+    steps: int,
+    curvature: CurvatureKind = "diagonal",
 ) -> tuple[Any, Task]:
     """Return a method that has begun a task of so many batches of noise, and the task; one epoch."""
-    config = {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 1e-4}
+    config = {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 1e-4, "curvature": curvature}
     entry = get_method(name)
     known: list[Consolidation] = []
     context = Context(
@@ -85,12 +91,20 @@ def prepared(
     task = Task(1, range(CLASSES), noise, noise)
     width = learner.width
     mixture = Mixture(torch.ones(1), torch.zeros(1, width), torch.ones(1, width))
-    theta_0 = learner.vectors.theta_0.items()
-    fisher = DiagonalCurvature({name: torch.full_like(weight, 1e-3, device="cpu") for name, weight in theta_0})
+    held = _curvature(curvature, {name: tuple(weight.shape) for name, weight in learner.vectors.theta_0.items()})
     head = (torch.zeros(CLASSES, width), torch.zeros(CLASSES))
-    known.append(Consolidation(1, head, (mixture,) * CLASSES, fisher, 1, None))
+    known.append(Consolidation(1, head, (mixture,) * CLASSES, held, 1, None))
     learner.begin_task(task)
     return learner, task
+
+
+def _curvature(kind: CurvatureKind, shapes: dict[str, tuple[int, ...]]) -> Curvature:
+    """Return the same curvature in either form."""
+    if kind == "diagonal":
+        return DiagonalCurvature({name: torch.full(shape, 1e-3) for name, shape in shapes.items()})
+    return KroneckerCurvature(
+        {name: Factors(torch.eye(i)[None], 1e-3 * torch.eye(o)[None]) for name, (o, i) in shapes.items()}
+    )
 
 
 def _matrix_rate(device: str, dtype: torch.dtype) -> float:
