@@ -383,6 +383,16 @@ class SearchSpec(RunSpec):
         return self.aim.words(trial) if self.objectives else self.value_text(trial.value or 0.0)
 
     @property
+    def chosen_by_name(self) -> str:
+        """The name of what its trials are chosen by, as users give it."""
+        return self.aim.name if self.objectives else self.value_metric.removeprefix(f"{self.metrics.prefix}/")
+
+    @property
+    def has_own_scale(self) -> bool:
+        """Whether its values depend on its other trials, so that those of two searches do not compare."""
+        return self.aim.by_knee
+
+    @property
     def worst(self) -> float:
         """The value of a diverged trial."""
         return 0.0

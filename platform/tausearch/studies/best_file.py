@@ -314,7 +314,7 @@ def best_of_all(
 
     Raises:
         InputError: If there is no such method, no search of them has a finished trial, or the searches choose by
-            different metrics, or by knees of their own fronts, so that none of them is the best.
+            different metrics, or on scales of their own, so that none of them is the best.
     """
     get_method(method)
     statuses, faults = all_statuses(storage)
@@ -326,9 +326,10 @@ def best_of_all(
         there = sorted({f"{shlex.quote(each.spec.benchmark)} {each.spec.method}" for each in searches})
         others = f"; there are searches of: {', '.join(there)}" if there else ""
         raise InputError(f"no search of {method!r} on {benchmark!r} in {storage.root} has a finished trial{others}")
-    aims = {each.spec.name: each.spec.aim for each in matching if isinstance(each.spec, SearchSpec)}
-    if len(aims) > 1 and (len({aim.name for aim in aims.values()}) > 1 or any(aim.by_knee for aim in aims.values())):
-        named = ", ".join(f"{name} by {aim.name}" for name, aim in aims.items())
+    specs = [each.spec for each in matching if isinstance(each.spec, SearchSpec)]
+    names = {spec.name: spec.chosen_by_name for spec in specs}
+    if len(specs) > 1 and (len(set(names.values())) > 1 or any(spec.has_own_scale for spec in specs)):
+        named = ", ".join(f"{name} by {metric}" for name, metric in names.items())
         raise InputError(f"searches of {method!r} on {benchmark!r} choose differently: {named}; name one of them")
     return _best_of(storage, max(matching, key=lambda found: found.goodness), left_out)
 

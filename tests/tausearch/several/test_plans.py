@@ -137,3 +137,23 @@ def test_the_choice_is_trained_on_each_of_its_benchmarks(tmp_path: Path) -> None
     finals = {name: plan_training(TrainRequest(best, benchmark=name, storage=tmp_path)).spec for name in spec.titles}
     assert {name: final.protocol.epochs for name, final in finals.items()} == {"digits": 5, "letters": 1}
     assert {final.tuned_on for final in finals.values()} == {"digits,letters?epochs=1"}
+
+
+@pytest.mark.parametrize(("across", "better"), [("mean", "other"), ("normalised", None)])
+def test_two_searches_compare_where_their_values_are_accuracies(
+    across: str, better: str | None, tmp_path: Path
+) -> None:
+    for name, value in (("both", 80.0), ("other", 90.0)):
+        request = SearchRequest(BOTH, "ita-lora", trials=1, storage=tmp_path, name=name, across=across)
+        plan = plan_search(request)
+        with plan.entered() as (spec, directory):
+            assert isinstance(spec, MultiSearchSpec)
+            for place in range(2):
+                point = {**spec.start, **spec.fixed}
+                Record(directory.record).write(part(spec, 0, place, value, hyperparameters=point))
+    if better is not None:
+        selection = best_of_all(plan.storage, BOTH, "ita-lora").selection
+        assert selection is not None and selection.search == better
+    else:
+        with pytest.raises(InputError, match="choose differently: both by normalised, other by normalised"):
+            best_of_all(plan.storage, BOTH, "ita-lora")

@@ -83,6 +83,11 @@ class MultiSearchSpec(SearchSpec):
         return f"{value:.{digits}f} {self.value_title}"
 
     @property
+    def has_own_scale(self) -> bool:
+        """Whether its values depend on its other trials, so that those of two searches do not compare."""
+        return self.across != "mean"
+
+    @property
     def worst(self) -> float:
         """The value of a diverged trial."""
         return LOWEST if self.across == "normalised" else 0.0
