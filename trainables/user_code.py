@@ -175,13 +175,15 @@ def explaining() -> Iterator[None]:
         yield
     except Exception as error:
         if not _can_be_sent(error):
-            raise RuntimeError(explained(error)) from error
+            told = _retold(error)
+            raise told from None
         error.add_note(explained(error))
         raise
     except SystemExit as error:
         if not _is_theirs(_frames(error)[0][0]):
             raise  # a signal's
-        raise RuntimeError(explained(error)) from error
+        told = _retold(error)
+        raise told from None
 
 
 def explained(error: BaseException) -> str:
@@ -200,13 +202,23 @@ def explained(error: BaseException) -> str:
     return f"{type(error).__name__}{f': {said}' if said else ''}{where}"
 
 
-def _can_be_sent(error: Exception) -> bool:
-    """Whether another process can read an error; many whose constructor takes several arguments it cannot."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return False
+def _can_be_sent(error: BaseException | None) -> bool:
+    """Whether another process can read an error and its causes; not where a constructor takes several arguments."""
+    while error is not None:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return False
+        error = error.__cause__
     return True
+
+
+def _retold(error: BaseException) -> RuntimeError:
+    """Return an error that has the traceback of another as text."""
+    told = RuntimeError(explained(error))
+    told.add_note("".join(traceback.format_exception(error)))
+    told.add_note(explained(error))
+    return told
 
 
 def _frames(error: BaseException) -> list[tuple[FrameType, int]]:

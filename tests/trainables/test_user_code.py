@@ -210,6 +210,10 @@ def _sends_badly() -> object:
     raise TwoArguments(1, 2)
 
 
+def _caused_badly() -> object:
+    raise ValueError("no") from TwoArguments(1, 2)
+
+
 def test_the_place_of_an_error_is_in_the_code_that_called_a_library() -> None:
     line = _fails_in_a_library.__code__.co_firstlineno + 1
     assert explained(_raised(_fails_in_a_library)).endswith(
@@ -228,8 +232,9 @@ def test_the_place_of_an_error_is_in_the_code_that_called_a_library() -> None:
             "RuntimeError: mm: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)",
         ),
         (_wrong, InputError, "two lines"),
-        (_sends_badly, RuntimeError, "RuntimeError: TwoArguments: 1 and 2"),
-        (_exits, RuntimeError, "RuntimeError: SystemExit: 3"),
+        (_sends_badly, RuntimeError, "TwoArguments: 1 and 2"),
+        (_caused_badly, RuntimeError, "ValueError: no"),
+        (_exits, RuntimeError, "SystemExit: 3"),
     ],
 )
 def test_a_traceback_ends_with_the_place_in_the_users_code(
@@ -239,7 +244,9 @@ def test_a_traceback_ends_with_the_place_in_the_users_code(
     last = traceback.format_exception(error)[-1].strip()
     assert type(error) is kind
     assert last == f"{said} in {__file__}, line {function.__code__.co_firstlineno + 1}"
+    assert f"in {function.__name__}\n" in "".join(traceback.format_exception(error))
     pickle.loads(pickle.dumps(error))
+    assert error.__cause__ is None, "Ray copies causes"
 
 
 def test_the_end_that_a_signal_asks_for_is_left_as_it_is() -> None:
