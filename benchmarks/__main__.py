@@ -31,6 +31,7 @@ from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, t
 from benchmarks.choosing import measuring, patience, travel
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
+from benchmarks.planning import held
 from benchmarks.soak.command import main as soak
 
 BENCHMARKS = {
@@ -40,6 +41,7 @@ BENCHMARKS = {
     "fisher": fisher.run,
     "overhead": overhead.run,
     "scale": scale.run,
+    "planning": held.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,
     "curvature-steps": curvature_steps.run,

@@ -1,0 +1,76 @@
+"""Write the tables of docs/scale.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.planning.simulator import Machine, Outcome, Work, lower_bound, simulate
+from benchmarks.planning.table import BEFORE, DATASETS, task_seconds, whole_table
+from benchmarks.results.page import as_table, filled
+from tausearch.presentation import clock
+
+PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
+GPUS = (8, 64, 512)
+TRIALS, SEEDS = 24, 3
+START = 5.0  # seconds from a free slot to the first task: a process that reads ViT-B/16
+DRIVER = 0.048  # seconds of the driver for a finished task: docs/performance.md
+FAILURES = (0.01, 0.1)  # of a GPU, per hour
+
+
+def write_page() -> None:
+    """Simulate, and write all tables."""
+    tables = {"work": as_table(("", "float32", "bf16"), _work()), "makespan": as_table(_HEADER, _rows())}
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    print(f"written: {PAGE}")
+
+
+def _work() -> Iterator[tuple[str, ...]]:
+    """Yield the price of the whole table, and of a search of `ita-lora` on each dataset."""
+    both = [whole_table(TRIALS, SEEDS, bf16=bf16) for bf16 in (False, True)]
+    whole = [sum(each.seconds for each in cells) for cells in both]
+    reports = [sum((each.trials + each.seeds) * len(each.tasks) for each in cells) for cells in both]
+    yield "whole table, GPU hours", *(f"{_hours(each):.0f}" for each in whole)
+    full = (seconds / (DRIVER * count) for seconds, count in zip(whole, reports, strict=True))
+    yield "busy cards that keep one driver busy all the time", *(f"{each:.0f}" for each in full)
+    for dataset in DATASETS:
+        seconds = [TRIALS * sum(task_seconds("ita-lora", dataset, bf16=bf16)) for bf16 in (False, True)]
+        shared = BEFORE * len(task_seconds("ita-lora", dataset))
+        yield f"search of `ita-lora` on `{dataset}`, GPU hours", *(f"{_hours(each + shared):.1f}" for each in seconds)
+
+
+_HEADER = ("GPUs", "campaign", "bound", "makespan", "utilisation", "tail", "lost", "driver busy")
+
+
+def _rows() -> Iterator[tuple[str, ...]]:
+    for gpus in GPUS:
+        for name, cells, failures in _campaigns():
+            found = simulate(cells, Machine(gpus, START, DRIVER, failures))
+            bound = "" if any(each.stops for each in cells) else clock(lower_bound(cells, gpus))
+            yield str(gpus), name, bound, *_numbers(found)
+
+
+def _campaigns() -> Iterator[tuple[str, list[Work], float]]:
+    """Yield name, cells and failures of the campaigns that are compared."""
+    whole = whole_table(TRIALS, SEEDS)
+    yield "as the file has it", whole, 0.0
+    yield "the longest cells first", longest_first(whole), 0.0
+    yield "and `asha`", longest_first(whole_table(TRIALS, SEEDS, early_stopping=True)), 0.0
+    yield "and `random`, no limit at a time", longest_first(whole_table(TRIALS, SEEDS, at_once=TRIALS)), 0.0
+    yield "and bf16", longest_first(whole_table(TRIALS, SEEDS, at_once=TRIALS, bf16=True)), 0.0
+    for failures in FAILURES:
+        yield f"longest first, {failures:g} failures per GPU and hour", longest_first(whole), failures
+
+
+def longest_first(cells: Sequence[Work]) -> list[Work]:
+    """Return the cells in the order of their longest chains."""
+    return sorted(cells, key=lambda each: -each.chain)
+
+
+def _numbers(found: Outcome) -> tuple[str, ...]:
+    shares = f"{100 * found.utilisation:.0f} %", clock(found.tail), f"{_hours(found.lost):.1f} GPU h"
+    return clock(found.seconds), *shares, f"{100 * found.driver:.1f} %"
+
+
+def _hours(seconds: float) -> float:
+    return seconds / 3600

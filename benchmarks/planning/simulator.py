@@ -1,0 +1,201 @@
+"""An event simulation of a campaign: which slot runs which task when.
+
+It has the platform's rules (`execution.dispatcher`). A free slot takes the next trial of the first cell that has one.
+An algorithm that learns runs a quarter of its trials at a time. A cell's final run begins when its search has ended.
+Every finished task passes through one driver, which takes a fixed time for each. A GPU that fails loses the task that
+runs on it, and its trial goes on elsewhere from its last finished task.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+
+@dataclass(frozen=True)
+class Work:
+    """A cell of a campaign: its search, then its final run.
+
+    Attributes:
+        tasks: Seconds of each task of a trial, alone on its slot.
+        trials: Trials of the search; 0 for none.
+        seeds: Trials of the final run.
+        at_once: Trials of the search at a time.
+        stops: Task (from 1) to the share of running trials that an early-stopping rule ends after it.
+    """
+
+    tasks: tuple[float, ...]
+    trials: int
+    seeds: int
+    at_once: int
+    stops: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all trials, one after the other, where none is stopped."""
+        return (self.trials + self.seeds) * sum(self.tasks)
+
+    @property
+    def chain(self) -> float:
+        """Seconds of the longest chain: rounds of its search, then the final run at once."""
+        rounds = -(-self.trials // self.at_once) if self.trials else 0
+        return (rounds + (1 if self.seeds else 0)) * sum(self.tasks)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a campaign runs on.
+
+    Attributes:
+        slots: Trials at a time.
+        start: Seconds from a free slot to the first task of a new trial in a process that is there.
+        driver: Seconds that the driver takes for each finished task.
+        failures: Failures of a slot, per hour.
+        repair: Seconds until a slot that failed takes a trial again.
+    """
+
+    slots: int
+    start: float = 0.0
+    driver: float = 0.0
+    failures: float = 0.0
+    repair: float = 600.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a simulated campaign went.
+
+    Attributes:
+        seconds: From the first trial to the end of the last.
+        computed: Seconds of tasks that were finished.
+        lost: Seconds of tasks that a failure ended.
+        tail: Seconds at the end in which fewer than 90 % of the slots were busy.
+        driver: Share of the time in which the driver was busy.
+    """
+
+    seconds: float
+    computed: float
+    lost: float
+    tail: float
+    driver: float
+    slots: int
+
+    @property
+    def utilisation(self) -> float:
+        """Share of slots x time that finished tasks took."""
+        return self.computed / (self.slots * self.seconds)
+
+
+@dataclass
+class _Trial:
+    cell: int
+    searching: bool
+    done: int = 0
+
+
+@dataclass
+class _Cell:
+    work: Work
+    asked: int = 0  # trials of the search that have begun
+    running: int = 0
+    ended: int = 0
+    seeds: int = 0  # seeds that have begun
+    waiting: list[_Trial] = field(default_factory=list)  # that lost their slot
+
+    def next(self, number: int) -> _Trial | None:
+        if self.waiting:
+            return self.waiting.pop()
+        if self.asked < self.work.trials and self.running < self.work.at_once:
+            self.asked, self.running = self.asked + 1, self.running + 1
+            return _Trial(number, searching=True)
+        if self.ended == self.work.trials and self.seeds < self.work.seeds:
+            self.seeds += 1
+            return _Trial(number, searching=False)
+        return None
+
+
+def lower_bound(cells: Sequence[Work], slots: int) -> float:
+    """Return the seconds that no schedule can beat: all work over all slots, or the longest chain."""
+    return max(sum(each.seconds for each in cells) / slots, max(each.chain for each in cells))
+
+
+def simulate(cells: Sequence[Work], machine: Machine, seed: int = 0, jitter: float = 0.05) -> Outcome:
+    """Run a campaign event by event.
+
+    Args:
+        cells: The cells in the order of the campaign's file.
+        machine: What it runs on.
+        seed: Of the durations and failures.
+        jitter: Standard deviation of a task's duration as a share of it.
+    """
+    return _Simulation(cells, machine, Random(seed), jitter).run()
+
+
+class _Simulation:
+    def __init__(self, cells: Sequence[Work], machine: Machine, random: Random, jitter: float) -> None:
+        self.cells = [_Cell(work) for work in cells]
+        self.machine, self.random, self.jitter = machine, random, jitter
+        self.free = list(range(machine.slots))
+        self.events: list[tuple[float, int, int, _Trial | None, float, bool]] = []
+        self.count = 0
+        self.driver_free = self.driver_busy = self.computed = self.lost = 0.0
+        self.busy: list[tuple[float, int]] = []  # time, slots that are busy from then on
+
+    def run(self) -> Outcome:
+        now = 0.0
+        self._fill(now)
+        while self.events:
+            now, _, slot, trial, seconds, failed = heapq.heappop(self.events)
+            if trial is None:  # repaired
+                self.free.append(slot)
+            elif failed:
+                self.lost += seconds
+                self.cells[trial.cell].waiting.append(trial)
+                self._push(now + self.machine.repair, slot, None, 0.0, False)
+            else:
+                self.computed += seconds
+                self._task_done(now, slot, trial)
+            self._fill(now)
+        end = max((time for time, _ in self.busy), default=0.0)
+        return Outcome(end, self.computed, self.lost, self._tail(end), self.driver_busy / end, self.machine.slots)
+
+    def _task_done(self, now: float, slot: int, trial: _Trial) -> None:
+        told = max(now, self.driver_free) + self.machine.driver
+        self.driver_free, self.driver_busy = told, self.driver_busy + self.machine.driver
+        cell, trial.done = self.cells[trial.cell], trial.done + 1
+        stop = dict(cell.work.stops).get(trial.done, 0.0) if trial.searching else 0.0
+        if trial.done < len(cell.work.tasks) and self.random.random() >= stop:
+            self._begin(told, slot, trial, 0.0)
+            return
+        if trial.searching:
+            cell.running, cell.ended = cell.running - 1, cell.ended + 1
+        self.free.append(slot)
+
+    def _fill(self, now: float) -> None:
+        """Give free slots to the first cells that have a trial."""
+        first = 0
+        while self.free and first < len(self.cells):
+            trial = self.cells[first].next(first)
+            if trial is None:
+                first += 1
+            else:
+                self._begin(now, self.free.pop(), trial, self.machine.start)
+        self.busy.append((now, self.machine.slots - len(self.free)))
+
+    def _begin(self, now: float, slot: int, trial: _Trial, start: float) -> None:
+        usual = self.cells[trial.cell].work.tasks[trial.done]
+        seconds = max(0.1 * usual, self.random.gauss(usual, self.jitter * usual))
+        rate = self.machine.failures / 3600
+        until = self.random.expovariate(rate) if rate else float("inf")
+        failed = until < start + seconds
+        self._push(now + (until if failed else start + seconds), slot, trial, until if failed else seconds, failed)
+
+    def _push(self, time: float, slot: int, trial: _Trial | None, seconds: float, failed: bool) -> None:
+        self.count += 1  # breaks ties by order
+        heapq.heappush(self.events, (time, self.count, slot, trial, seconds, failed))
+
+    def _tail(self, end: float) -> float:
+        last = max((time for time, busy in self.busy if busy >= 0.9 * self.machine.slots), default=0.0)
+        return end - last
