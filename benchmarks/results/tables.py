@@ -20,7 +20,7 @@ from tausearch.runs import Storage, TrialSummary
 from trainables.metrics import TEST
 
 SPREAD = "validation: worst / start / chosen"
-HEADER = ("method", "chosen configuration", SPREAD, "test", "pooled", "forgetting", "trial")
+HEADER = ("method", "chosen configuration", SPREAD, "test", "incremental", "pooled", "forgetting", "trial")
 
 
 def provenance(standing: CampaignStanding) -> str:
@@ -92,14 +92,13 @@ def _cells(cells: Sequence[CellStanding]) -> str:
 
 def _row(each: CellStanding) -> tuple[str, ...]:
     scores = each.scores or {}
-    pooled, forgetting = scores.get(TEST.pooled_accuracy), scores.get(TEST.forgetting)
+    others = map(scores.get, (TEST.average_incremental_accuracy, TEST.pooled_accuracy, TEST.forgetting))
     return (
         f"`{each.cell.method}`",
         _chosen(each),
         _spread(each),
         each.reason or "" if each.accuracy is None else each.accuracy.text(),
-        "" if pooled is None else pooled.text(),
-        "" if forgetting is None else forgetting.text(),
+        *("" if score is None else score.text() for score in others),
         _seconds(each),
     )
 

@@ -38,6 +38,7 @@ class MethodEntry:
         remnants: Function of the hyperparameters that are known of a run of a composable method. It returns what a task
             may keep of images of tasks before it: sentences that follow "task 3: ", none if it keeps nothing. None in
             its place says that nobody knows.
+        vectors: What its task vectors are, a sentence for model cards, where they are no differences of weights.
     """
 
     name: str
@@ -51,6 +52,7 @@ class MethodEntry:
     unsuited: Callable[[Any, OwnImages], Iterable[Unsuited]] = lambda config, images: ()
     space: Path | None = None
     remnants: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
+    vectors: str = ""
 
     def parse(self, hyperparameters: Mapping[str, Any]) -> Any:
         """Return the checked config for some hyperparameters.

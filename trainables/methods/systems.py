@@ -84,7 +84,17 @@ _SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a co
 _VECTORS = Capabilities(composable=True, whole_classifier=True)
 register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate))
 register(MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate, unsuited=seed.unsuited))
-register(MethodEntry("tmc", tmc.TMCConfig, _VECTORS, tmc.TMC, remnants=lambda known: ()))
+register(
+    MethodEntry(
+        "tmc",
+        tmc.TMCConfig,
+        _VECTORS,
+        tmc.TMC,
+        remnants=lambda known: (),
+        vectors="Vectors of tmc move a network and classifier that are linearised at theta_0; they are no weights of"
+        " the network itself.",
+    )
+)
 
 _TAK_NEUTRAL = {"regularise": "all", "references": "past", "head": "frozen"}
 register(
@@ -97,5 +107,7 @@ register(
         validate=tak.validate,
         **_OWN_DATA,
         remnants=remnants.tak,
+        vectors="Vectors of tak move features that are linearised at theta_0; they are no weights of the network"
+        " itself. Equal weights 1/n of n vectors stand for their sum times the method's alpha.",
     )
 )

@@ -15,6 +15,7 @@ from tausearch.presentation import as_markdown, counted
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.errors import InputError
+from trainables.methods import known_method
 from trainables.task_names import NamedTask
 
 CARD_FILE = "README.md"
@@ -70,6 +71,10 @@ def _head(about: About) -> Iterator[str]:
     protocol = about.protocol
     yield from ("---", f"library_name: {_LIBRARY[about.form]}", "pipeline_tag: image-classification", "---", "")
     yield from (f"# {' + '.join(about.methods)} on {shown_benchmark(about.benchmark)}", "", _IS[about.form], "")
+    for method in about.methods:
+        entry = known_method(method)
+        if about.form == "vectors" and entry is not None and entry.vectors:
+            yield from (entry.vectors, "")
     yield f"Learned by {', '.join(about.runs)} with tausearch {about.version}, on the backbone {protocol.backbone}"
     yield f"(sha256 {protocol.weights_digest[:12]}), {counted(protocol.epochs, 'epoch')} a task."
     if about.weights:

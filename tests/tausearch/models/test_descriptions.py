@@ -50,6 +50,13 @@ def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: Ab
     ]
 
 
+@pytest.mark.parametrize(("method", "said"), [("tak", True), ("tmc", True), ("ita-lora", False), ("of:Nobody", False)])
+def test_a_card_of_vectors_says_where_they_are_no_weights(about: About, method: str, said: bool) -> None:
+    changed = about.model_copy(update={"methods": (method,), "form": "vectors"})
+    assert (f"Vectors of {method} move" in card(changed)) == said
+    assert "linearised" not in card(changed.model_copy(update={"form": "timm"}))
+
+
 def test_a_card_says_what_has_not_been_measured_and_the_rule(about: About) -> None:
     changes = {
         "accuracies": {},
