@@ -57,6 +57,8 @@ class TAK:
             self.generic, self.generic_digest = read_generic(config.factors, context.backbone)
         vit = context.backbone.load(context.device, attention="plain")
         self.model = LinearisedFeatures(vit, context.precision, context.device, class_token=True)
+        if self.generic is not None:
+            self._require_whole(self.generic)
         self.heads = Heads(vit.num_features, context.device)
         self.sums = self.model.zero()  # alpha times the finished task vectors
         self.count = 0
@@ -64,6 +66,18 @@ class TAK:
         self._anchor: Head | None = None
         self._penalty: FeaturePenalty | None = None
         self._other: Vector | None = None  # a composition in place of the sum
+
+    def _require_whole(self, generic: FeatureCurvature) -> None:
+        """Check that generic factors are of the very weights that are tuned.
+
+        Raises:
+            InputError: If a weight has none, or factors are of no such weight.
+        """
+        has = {*(f"{name}.weight" for name in generic.layers.factors), *generic.affine.factors}
+        biases = {f"{name}.bias" for name in generic.layers.factors}
+        if wrong := sorted((has ^ set(self.model.theta_0)) - biases):
+            what = "has factors of" if wrong[0] in has else "has no factors of"
+            raise InputError(f"tak: factors={self.config.factors}: {what} {wrong[0]}, make the file again")
 
     def begin_task(self, task: Task) -> None:
         """Begin at tau = 0 and h0_t; set up the penalty."""

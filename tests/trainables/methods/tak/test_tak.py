@@ -19,7 +19,7 @@ from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import Backbone, InputSpec
 from trainables.backbones.linearised import Vector, tangent_weights
 from trainables.composition import Origin, VectorPool, network_for, write_vector
-from trainables.curvature import FeatureCurvature, feature_curvature
+from trainables.curvature import Factors, FeatureCurvature, feature_curvature
 from trainables.data import Task
 from trainables.errors import DivergedError, InputError
 from trainables.heads import Head
@@ -305,6 +305,23 @@ def test_generic_references_hold_the_first_task_too(tmp_path: Path) -> None:
     changed = State(state.tensors, values={**state.values, "factors": "other"})
     with pytest.raises(InputError, match="other factors than those that the trial began with"):
         TAK(context, config).load_state(changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [("less", "has no factors of"), ("more", "has factors of other.weight")]
+)
+def test_generic_factors_of_other_layers_are_refused(change: str, message: str, tmp_path: Path) -> None:
+    one, _ = two_curvatures()
+    factors = dict(one.layers.factors)
+    first = next(iter(factors))
+    if change == "less":
+        del factors[first]
+    else:
+        factors["other"] = Factors(*(part.clone() for part in (factors[first].inputs, factors[first].outputs)))
+    write_generic(tmp_path / "f", replace(one, layers=replace(one.layers, factors=factors)), Tiny(), "random")
+    context = replace(tiny_context((2, 3), backbone=Tiny()), prepare=Prepared())
+    with pytest.raises(InputError, match=f"^tak: factors=.*: {message}"):
+        TAK(context, TAKConfig(lr=1, strength=1, references="generic", factors=str(tmp_path / "f")))
 
 
 def test_generic_references_without_their_file_or_of_another_backbone_are_refused(tmp_path: Path) -> None:
