@@ -278,6 +278,8 @@ def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening
     try:
         if planned.cell.search is not None and planned.search.exists:
             planned.search.continued()
+        elif planned.cell.search is not None and planned.training.exists:
+            raise InputError(f"run {planned.runs.final!r} was trained without a search")
         over = planned.cell.search is None or (search is not None and search.state == "finished" and not planned.added)
         if not over or not planned.training.exists:
             return planned

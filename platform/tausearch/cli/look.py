@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,31 +81,32 @@ def report(
     json: options.Json = False,
 ) -> None:
     """Write one HTML file that shows a run. It has plots, tables and the best file, and needs no network."""
-    from tausearch.report import cell_of, write_report  # plotly and Optuna take a second to import
+    from tausearch.report import cells_of, write_report  # plotly and Optuna take a second to import
     from tausearch.runs import shown_benchmark
 
     root = open_storage(storage, write=False)
     require_output(root, output, "--output")
-    cell = cell_of(root, name)
+    cells = cells_of(root, name)
     file = output or root.run(name).path / "report.html"
-    comparison = [] if cell.final is None else _beside_the_paper(cell.final)
-    title = f"{cell.method} on {shown_benchmark(cell.benchmark)}: {name}"
-    written = write_report(title, [cell], file, comparison=comparison)
+    comparison = _beside_the_paper([cell.final for cell in cells if cell.final is not None])
+    title = f"{cells[0].method} on {shown_benchmark(cells[0].benchmark)}: {name}"
+    written = write_report(title, cells, file, comparison=comparison)
     if json:
         print_json({"report": str(written)})
     else:
         print(f"report: {written}")
 
 
-def _beside_the_paper(final: RunDirectory) -> Sequence[Table]:
-    """Return the final run beside the paper's results, or why it cannot be compared; nothing before it has results."""
+def _beside_the_paper(finals: Sequence[RunDirectory]) -> Sequence[Table]:
+    """Return final runs beside the paper's results, or why they cannot be compared; nothing without results."""
     from tausearch.comparison import as_sheets, read_final_run
 
-    try:
-        _, run = read_final_run(final)
-    except InputError:
-        return []  # the page says why it cannot be read
-    return [] if run is None else as_sheets([run])
+    runs = []
+    for final in finals:
+        with suppress(InputError):  # the page says why it cannot be read
+            runs.append(read_final_run(final)[1])
+    found = [run for run in runs if run is not None]
+    return as_sheets(found) if found else []
 
 
 @app.command()

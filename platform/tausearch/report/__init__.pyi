@@ -1,5 +1,5 @@
 from .page import cell_link, write_report
-from .pairs import cell_of
+from .pairs import cell_of, cells_of
 from .tables import AnyTable, edit_table
 from .views import ReportCell
 
@@ -7,6 +7,7 @@ __all__ = [
     "AnyTable",
     "ReportCell",
     "cell_of",
+    "cells_of",
     "edit_table",
     "cell_link",
     "write_report",

@@ -1,12 +1,32 @@
-"""The cell of a single run: a search with the final run of its choice, or a final run with its search."""
+"""The cells of a single run: a search with the final runs of its choice, or a final run with its search."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from tausearch.report.views import ReportCell
 from tausearch.runs import FinalSpec, MultiSearchSpec, RunDirectory, SearchSpec, Storage, read_spec, read_trials
 from trainables.errors import InputError
+
+
+def cells_of(storage: Storage, name: str) -> list[ReportCell]:
+    """Return what the page of a run shows: `cell_of`, and of a search on several benchmarks a final run on each.
+
+    Raises:
+        InputError: If there is no such run, or its specification cannot be read.
+        StorageError: If we may not read the record.
+    """
+    cell, search = cell_of(storage, name), read_spec(storage.run(name))
+    if not isinstance(search, MultiSearchSpec):
+        return [cell]
+    finals = {spec.benchmark: spec for spec in _finals_of(storage, search)}  # the newest on each
+    whole = replace(cell, final=None, state="search")
+    return [whole, *(_alone(storage, finals[name]) for name in search.parts if name in finals)]
+
+
+def _alone(storage: Storage, final: FinalSpec) -> ReportCell:
+    return ReportCell(final.benchmark, final.method, None, storage.run(final.name), "final run")
 
 
 def cell_of(storage: Storage, name: str) -> ReportCell:
@@ -28,9 +48,13 @@ def cell_of(storage: Storage, name: str) -> ReportCell:
 
 
 def _final_of(storage: Storage, search: SearchSpec) -> RunDirectory | None:
-    specs, _ = storage.read_each(read_spec)
-    finals = [spec for spec in specs if spec.purpose == "final" and _belong(search, spec)]
+    finals = _finals_of(storage, search)
     return storage.run(finals[-1].name) if finals else None
+
+
+def _finals_of(storage: Storage, search: SearchSpec) -> list[FinalSpec]:
+    specs, _ = storage.read_each(read_spec)
+    return [spec for spec in specs if spec.purpose == "final" and _belong(search, spec)]
 
 
 def _search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:

@@ -130,6 +130,16 @@ def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Pa
         planned(tmp_path, TABLE.replace("algorithm: random", "algorithm: random, seed: 1"), trials=6)
 
 
+def test_a_cell_that_was_not_searched_gets_no_search_beside_its_final_run(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    joint = plan.cells[-1]
+    create(joint.training.spec, plan.storage)
+    assert planned(tmp_path).cells[-1].standing.state == "stopped"
+    said = "run 't-digits-joint-final' was trained without a search; .*: --redo digits/joint"
+    with pytest.raises(InputError, match=said):
+        planned(tmp_path, TABLE.replace("search: null", "search: {{trials: 3}}"))
+
+
 def test_cells_that_have_not_begun_are_tracked_like_those_that_have(tmp_path: Path) -> None:
     started(tmp_path)
     plan = planned(tmp_path, tracking="none")

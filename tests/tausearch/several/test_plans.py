@@ -12,9 +12,11 @@ from tausearch.api import SearchRequest, plan_search
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest
 from tausearch.cli.output import show_status, status_as_dict
+from tausearch.report import cells_of
 from tausearch.report.views import ReportCell, read_cell
 from tausearch.runs import MultiSearchSpec, Record, read_spec, read_status
 from tausearch.studies import best_of_all, load_best, write_best
+from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial, search_spec
 from tests.tausearch.several.made import accuracy, part, parts, several_search
 from trainables.data import split_references
@@ -157,3 +159,18 @@ def test_two_searches_compare_where_their_values_are_accuracies(
     else:
         with pytest.raises(InputError, match="choose differently: both by normalised, other by normalised"):
             best_of_all(plan.storage, BOTH, "ita-lora")
+
+
+def test_the_report_shows_a_final_run_on_each_benchmark(tmp_path: Path) -> None:
+    spec, storage, directory = several_search(tmp_path)
+    for name, benchmark in (("old", "glyphs"), ("on-digits", "digits"), ("on-glyphs", "glyphs"), ("other", "letters")):
+        final = make_final_run(storage, name, [80.0], benchmark=benchmark)
+        final.model_copy(update={"source": spec.name}).save(storage.run(name))
+    whole, *finals = cells_of(storage, spec.name)
+    assert (whole.search, whole.final, whole.benchmark) == (directory, None, spec.benchmark)
+    assert [(each.benchmark, each.search, each.final) for each in finals] == [
+        ("digits", None, storage.run("on-digits")),
+        ("glyphs", None, storage.run("on-glyphs")),
+    ]
+    (alone,) = cells_of(storage, "on-glyphs")
+    assert (alone.search, alone.final) == (directory, storage.run("on-glyphs"))
