@@ -73,7 +73,8 @@ def test_files_that_have_no_tasks(content: str, message: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"task": ["nowhere.yaml"]}, "--task must be class names .* or a YAML file, got 'nowhere.yaml'"),
+        ({"task": ["nowhere.yaml"]}, "--task nowhere.yaml: there is no such file"),
+        ({"task": ["zebra"]}, "--task must be class names .* or a YAML file, got 'zebra'"),
         ({"task": []}, "--task must be at least one task"),
         ({"class_order": "nowhere.txt"}, "--class-order must be 'label' or a seed, .* got 'nowhere.txt'"),
         ({"class_order": ["0", "1"]}, "class_order: must name all 10 classes; missing: '2'"),
