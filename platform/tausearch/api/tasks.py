@@ -28,8 +28,6 @@ def class_order_of(given: Sequence[str] | int | str | None) -> int | tuple[str, 
     try:
         lines = read_text(Path(given)).splitlines()
     except FileNotFoundError:
-        if Path(name).suffix in (".yaml", ".yml"):
-            raise InputError(f"--task {name}: there is no such file") from None
         raise InputError(
             "--class-order must be 'label' or a seed, names of classes with commas between them, or a file of names,"
             f" got {shown(given)}"
@@ -61,6 +59,8 @@ def _of_file(name: str) -> tuple[NamedTask, ...]:
     try:
         content = read_yaml(Path(name))
     except FileNotFoundError:
+        if Path(name).suffix in (".yaml", ".yml"):
+            raise InputError(f"--task {name}: there is no such file") from None
         raise InputError(
             "--task must be class names with commas between them, such as animals=zebra,horse, or a YAML file, got"
             f" {shown(name)}"
