@@ -351,7 +351,7 @@ def _show_preview(found: Preview, json: bool) -> None:
 def _show_result(result: SearchResult | FinalResult, request: DriveRequest, json: bool) -> None:
     """Print the results of a run and end the command, with an error if nothing was chosen or a seed is missing."""
     from tausearch.api import SearchResult
-    from tausearch.presentation import code_words, command_on, storage_words
+    from tausearch.presentation import resume_command, storage_words
     from tausearch.runs import read_spec
 
     storage = request.storage
@@ -369,5 +369,5 @@ def _show_result(result: SearchResult | FinalResult, request: DriveRequest, json
         output.show_final(result, cast("FinalSpec", spec), storage_words(storage))
     if result.out_of_time:
         succeeded = any(complete)  # all of them is not to be expected
-    resume_command = f"{command_on('resume', result.name, storage)}{code_words(*spec.code)}{request.resume_options}"
-    leave(result.signal, result.out_of_time, resume_command, succeeded)
+    command = resume_command(result.name, storage, spec.code, request.resume_options)
+    leave(result.signal, result.out_of_time, command, succeeded)

@@ -14,7 +14,7 @@ import typer
 
 from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
-from tausearch.presentation import print_json, say_unreadable
+from tausearch.presentation import print_json, resume_command, say_unreadable, storage_words
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_output
 from trainables.errors import InputError
 
@@ -60,7 +60,19 @@ def status(
     elif choices is not None:
         output.show_protocols(found, choices)
     else:
-        output.show_status(found, beside)
+        output.show_status(found, beside, _go_on(found, root, storage))
+
+
+def _go_on(found: RunStatus, root: Storage, storage: str) -> str | None:
+    """Return the command that continues a stopped run, or the campaign that it belongs to; else None."""
+    if found.state != "stopped":
+        return None
+    from tausearch.campaigns import campaign_of, read_standing
+
+    if (campaign := campaign_of(root, found.spec.name)) is None:
+        return resume_command(found.spec.name, storage, found.spec.code)
+    standing = read_standing(root, root.campaign(campaign))
+    return None if standing.running else standing.command(storage_words(storage))
 
 
 def _choices(found: RunStatus) -> list[ProtocolChoice]:

@@ -29,7 +29,7 @@ from tausearch.execution.queue import After, RunQueue, RunSource, SingleRun
 from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
-from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, code_words, command_on, counted, output_to
+from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, counted, output_to, resume_command
 from tausearch.runs import (
     DrivenDirectory,
     FinalSpec,
@@ -203,7 +203,7 @@ def drive(
         home=run.directory,
         resources=spec.resources,
         read=read_by_trials(spec),
-        resume_command=command_on("resume", spec.name, run.storage.root) + code_words(*spec.code) + resume_options,
+        resume_command=resume_command(spec.name, run.storage.root, spec.code, resume_options),
         address=address,
         time_budget=time_budget,
         max_concurrent_trials=spec.resources.max_concurrent_trials,

@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 
 from tausearch.api.synchronisation import Synced
-from tausearch.campaigns import CampaignCells, CampaignStanding, CellRuns, read_standing, write_campaign_report
+from tausearch.campaigns import (
+    CampaignCells,
+    CampaignStanding,
+    CellRuns,
+    read_cells,
+    read_standing,
+    write_campaign_report,
+)
 from tausearch.cli.output import show_standing
-from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Storage
+from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Storage, driver_lock
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
@@ -79,6 +86,17 @@ def test_what_stands_in_one_line_and_in_full(
     assert listed == content
     code, _, err = shown(storage, capsys, monkeypatch, "status", "nope")
     assert code == 2 and err.count("\n") == 1 and "nope" in err
+
+
+def test_a_run_of_it_goes_on_by_its_command(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["status", read_cells(storage.campaign("t")).cells[0].search or "", "--storage", str(storage.root)]
+    last = run(words, capsys, monkeypatch)[1].splitlines()[-1]
+    assert last.startswith("go on: ")
+    assert last.endswith(f" campaign run {storage.root.parent}/t.yaml --storage {storage.root}")
+    with driver_lock(storage.campaign("t")):
+        assert "go on" not in run(words, capsys, monkeypatch)[1]
 
 
 def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(

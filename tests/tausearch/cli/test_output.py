@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -41,7 +42,7 @@ from tausearch.runs import (
 from tausearch.runs.creation import create
 from tausearch.studies import BestFile
 from tausearch.studies.best_file import choose
-from tests.support.command_line import Ask
+from tests.support.command_line import Ask, run
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.report.runs import make_final, make_search
 from trainables.backbones.offered import Offer
@@ -94,6 +95,29 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
     assert lines[:2] == [f"{spec.name}: stopped; 2 complete, 2 pending (1 not begun)", "note: a note"]
     assert "equal 2 of 2 trials came to 70.00 %: of them the one that forgets least, then the earliest" in lines
     assert [line.split()[1:4] for line in lines if line.startswith("│ *")] == [["*", "0", "│"]] * 2  # and on the front
+
+
+@pytest.mark.parametrize("purpose", ["search", "final"])
+def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
+    purpose: str, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = {"trials": 1, "protocol": spec.protocol.model_copy(update={"backbone": "nets:NET"})}
+    given = spec.model_copy(update=named) if purpose == "search" else final_spec(spec, name="final", **named)
+    _, directory = create(given, Storage(tmp_path))
+    words = ["status", given.name, "--storage", str(tmp_path)]
+    _, out, err = run(words, capsys, monkeypatch)
+    begun = f"ita-lora on digits: no {'trial' if purpose == 'search' else 'seed'} has begun"
+    assert err == "" and begun in out.splitlines() and "┃" not in out
+    last = out.splitlines()[-1]
+    assert last.startswith("go on: ") and last.endswith(
+        f" resume {given.name} --storage {tmp_path} --allow-code nets:NET"
+    )
+    ended = make_trial(0, value=70.0)
+    if purpose == "final":
+        ended = replace(ended, rows=[{k.replace("val/", "test/"): v for k, v in row.items()} for row in ended.rows])
+    Record(directory.record).write(ended)
+    out = run(words, capsys, monkeypatch)[1]
+    assert "finished; 1 complete" in out and "┃" in out and "go on" not in out
 
 
 def test_the_list_of_runs_has_the_score_of_a_final_run_and_the_best_of_a_search(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from tausearch.presentation import (
     Emphasis,
     Table,
     clock,
-    code_words,
     console,
     counted,
     emphasise,
@@ -70,18 +68,10 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
     for each in standing.failed:
         out.print(f"{each.cell.title}: {each.reason}", style="red", soft_wrap=True)
     if standing.state == "stopped":
-        out.print(f"go on: {command or _command(standing, storage_option)}", soft_wrap=True)
+        out.print(f"go on: {command or standing.command(storage_option)}", soft_wrap=True)
     for benchmark, page in read_pages(standing.directory).items():
         started = f" (after: {tool()} ui{storage_option})" if page.startswith(LOCAL) else ""
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
-
-
-def _command(standing: CampaignStanding, storage_option: str) -> str:
-    """Return the command that continues a campaign."""
-    runs = [run for each in standing.cells for run in (each.search, each.final) if run is not None]
-    named = [name for each in standing.cells for name in (each.cell.benchmark, each.cell.method)]
-    code = code_words(*named, *(name for run in runs for name in run.spec.code))
-    return f"{tool()} campaign run {shlex.quote(standing.file)}{storage_option}{code}"
 
 
 def _row(each: CellStanding, *, marked: bool) -> tuple[object, ...]:

@@ -240,8 +240,8 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
     console().print(table)
 
 
-def show_status(found: RunStatus, beside: BesideBounds | None = None) -> None:
-    """Print one run with its trials, beside its bounds."""
+def show_status(found: RunStatus, beside: BesideBounds | None = None, go_on: str | None = None) -> None:
+    """Print one run with its trials, beside its bounds, and the command that continues it where there is one."""
     lines = _Lines(console(), 14)
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
     begun = sum(trial.status == "pending" for trial in found.trials)
@@ -251,7 +251,12 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None) -> None:
     if found.note:
         lines.out.print(f"note: {found.note}", soft_wrap=True)
     best = None if found.best is None else found.best.number
-    _show_trials(lines, found.spec, found.trials, best)
+    if found.trials:
+        _show_trials(lines, found.spec, found.trials, best)
+    else:
+        lines.out.print(
+            f"{found.spec.method} on {found.spec.benchmark}: no {found.spec.role} has begun", soft_wrap=True
+        )
     _show_settings(lines, found.spec)
     _show_bounds(lines, beside)
     if found.spec.purpose == "search":
@@ -263,6 +268,8 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None) -> None:
         _show_front(lines, found.spec, found.trials, best)
         _show_trust(lines, found.spec, found.trials, found.rank_correlations)
     _show_errors(lines, found.trials)
+    if go_on is not None:
+        lines.out.print(f"go on: {go_on}", soft_wrap=True)
 
 
 def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:

@@ -40,3 +40,8 @@ def sync_advice(name: str, error: str, storage_option: str) -> str:
 def command_on(verb: str, name: str, root: str | Path) -> str:
     """Return `tausearch VERB NAME` for a run, with its storage root if that is not the default."""
     return f"{tool()} {verb} {name}{storage_words(root)}"
+
+
+def resume_command(name: str, root: str | Path, code: tuple[str, ...], options: str = "") -> str:
+    """Return the command that continues a run; `code` is `RunSpec.code`, `options` are more words after a space."""
+    return f"{command_on('resume', name, root)}{code_words(*code)}{options}"
