@@ -111,7 +111,9 @@ def report(
 
 def _beside_the_paper(finals: Sequence[RunDirectory]) -> Sequence[Table]:
     """Return final runs beside the paper's results, or why they cannot be compared; nothing without results."""
-    from tausearch.comparison import as_sheets, read_final_run
+    if not finals:
+        return []
+    from tausearch.comparison import as_sheets, read_final_run  # imports torch
 
     runs = []
     for final in finals:
