@@ -29,6 +29,10 @@ class Faults:
             self._found.append(error)
         return isinstance(error, InputError)
 
+    def __bool__(self) -> bool:
+        """Whether a mistake was kept."""
+        return bool(self._found)
+
     def raise_all(self) -> None:
         """Raise the mistakes that were kept, if there are any: one as it is, several as one error."""
         if len(self._found) == 1:

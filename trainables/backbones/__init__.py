@@ -138,6 +138,15 @@ class Backbone:
 
         return is_here(self.name)
 
+    @property
+    def needs_download(self) -> bool:
+        """Whether reading the weights downloads them now: they are not here, and the hub answers."""
+        if self.here:
+            return False
+        from trainables.backbones.loading import hub_answers  # imports timm, which takes two seconds
+
+        return hub_answers()
+
     def initial_head(self, class_names: Sequence[str]) -> Tensor | None:
         """Return the first weights of a head of these classes, `(C, d)`; None where the backbone offers none.
 

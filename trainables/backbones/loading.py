@@ -138,11 +138,17 @@ def _not_waiting_for_the_hub() -> Iterator[None]:
     """Use earlier downloads alone if the hub does not answer; its client would retry for most of a minute."""
     constants = huggingface_hub.constants
     before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = before or not _answers(constants.ENDPOINT)
+    constants.HF_HUB_OFFLINE = not hub_answers()
     try:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
+
+
+def hub_answers() -> bool:
+    """Whether weights can be asked of the hub: it is allowed, and its server listens."""
+    constants = huggingface_hub.constants
+    return not constants.HF_HUB_OFFLINE and _answers(constants.ENDPOINT)
 
 
 def _answers(address: str) -> bool:

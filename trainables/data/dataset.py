@@ -28,6 +28,7 @@ from trainables.errors import InputError
 
 DATA_VARIABLE = "TAUSEARCH_DATA"
 DEFAULT_DATA_ROOT = "./tausearch-data"
+_NAMED = 5  # broken images of which an error has a line
 _OPTIONS = {  # option to the kind of benchmark that has it
     "variant": "published datasets",
     "partial": "published datasets",
@@ -142,7 +143,8 @@ class Dataset:
             A line for each unreadable image that `skip_broken` leaves out.
 
         Raises:
-            InputError: If an image is missing or unreadable, or the prepared form was made from other files.
+            InputError: If images are missing or unreadable, with a line for each of the first five; or if the prepared
+                form was made from other files.
         """
         manifest = self.manifest()
         if manifest is not None:
@@ -151,7 +153,10 @@ class Dataset:
         listing = self.checked(self.find(), whole=True)
         if self.expected is not None and self.expected.total is not None:
             self.both_parts(listing)
-        return [line for part in parts for line in self._left_out(listing, part, progress)]
+        lines = [line for part in parts for line in self._unreadable(listing, part, progress)]
+        if lines and not self.ref.skip_broken:
+            raise InputError(*_first_broken(lines))
+        return lines
 
     def _require_current(self, manifest: Manifest, parts: Sequence[Part]) -> None:
         try:
@@ -166,22 +171,18 @@ class Dataset:
                     f" {self.home} now; run `tausearch data prepare` again, or remove it"
                 )
 
-    def _left_out(self, listing: Listing, part: Part, progress: Progress) -> list[str]:
+    def _unreadable(self, listing: Listing, part: Part, progress: Progress) -> list[str]:
         images, _ = listing.parts[part]()
         if isinstance(images, Tensor):
             return []
-        note, skip = self.note(part), self.ref.skip_broken
+        note = self.note(part)
         known = noted(images, note)
-        if known and not skip:  # an image may have been repaired without a change of the digest
+        if known and not self.ref.skip_broken:  # an image may have been repaired without a change of the digest
             note.unlink(missing_ok=True)
             known = None
         if known is None:
             known = unreadable_rows(images, note, progress(f"looking at the {part} images once", len(images)))
-        lines = list(known.values())
-        if lines and not skip:
-            more = f" ({len(lines)} such images; `tausearch data check` names all)" if len(lines) > 1 else ""
-            raise InputError(f"{lines[0]}{more}; --skip-broken leaves out what cannot be read")
-        return lines
+        return list(known.values())
 
     def prepare(self, form: Form | None, progress: Progress) -> Manifest:
         """Write the prepared form, by default chosen by size; a failure is an InputError and leaves an earlier form."""
@@ -275,6 +276,15 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
         return _find_in(publication, open_tree(home) if home.is_dir() else Tree(home, {}), variant)
 
     return Dataset(kept, home, variant, find, publication.expected[variant])
+
+
+def _first_broken(lines: Sequence[str]) -> list[str]:
+    """Return the lines of the first unreadable images, and one that says how many more there are; with advice."""
+    named, more = list(lines[:_NAMED]), len(lines) - _NAMED
+    if more > 0:
+        images = "1 more image" if more == 1 else f"{more} more images"
+        named.append(f"{images} cannot be read: `tausearch data check` names all")
+    return [*named[:-1], f"{named[-1]}; --skip-broken leaves out what cannot be read"]
 
 
 def _find_in(publication: Publication, tree: Tree, variant: str) -> Listing:

@@ -62,8 +62,8 @@ class OpenBenchmark:
         """Return the benchmark's backbone.
 
         If its weights cannot be fetched, small images of a folder or Parquet file get the embedded one, and a line on
-        stderr. These images are read before anything is fetched. A benchmark in code names a backbone that its
-        transforms fit.
+        stderr. These images are read before anything is fetched, and where one is broken nothing is. A benchmark in
+        code names a backbone that its transforms fit.
 
         Args:
             backbone_weights: Local weights file of the benchmark's backbone, or None.
@@ -78,13 +78,15 @@ class OpenBenchmark:
         faults = Faults()
         with faults:
             _ = self._unreadable
-        with faults:
-            wanted = self._fetched(wanted)
+        if not (faults and wanted.needs_download):
+            with faults:
+                wanted, said = self._fetched(wanted)
         faults.raise_all()
+        say_unreadable(*said)
         return wanted
 
-    def _fetched(self, wanted: Backbone) -> Backbone:
-        """Return a backbone whose weights lie here: the wanted one, or for small images the embedded one."""
+    def _fetched(self, wanted: Backbone) -> tuple[Backbone, list[str]]:
+        """Return a backbone whose weights lie here: the wanted one, or the embedded one with a line on why."""
         try:
             _ = wanted.digest
         except NotFetchedError:
@@ -92,12 +94,11 @@ class OpenBenchmark:
             if side > _SMALL:
                 raise
             reads = Backbone().input
-            say_unreadable(
+            return Backbone(), [
                 f"{wanted.name}: its weights cannot be fetched. The images are small ({side} pixels), so the embedded"
                 f" {EMBEDDED} is taken: it reads {reads.size} x {reads.size} grey, colour and finer detail are lost"
-            )
-            return Backbone()
-        return wanted
+            ]
+        return wanted, []
 
     @cached_property
     def _unreadable(self) -> list[str]:

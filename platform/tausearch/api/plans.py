@@ -61,7 +61,7 @@ def _plan_one(request: SearchRequest, opening: Opening) -> Plan[SearchSpec]:
     """Return the plan of a search on one benchmark.
 
     What is wrong is said at once, as far as one part can be checked without another. Words come before images, and
-    images before the download of weights. Missing tasks are said with both.
+    images before the weights, which are not downloaded if an image is broken. Missing tasks are said with both.
 
     With `gpus_per_trial="auto"` the share of a GPU is 1 until a pilot trial has been measured.
 
@@ -110,8 +110,9 @@ def _plan_one(request: SearchRequest, opening: Opening) -> Plan[SearchSpec]:
     reads = backbone.input  # refuses an unknown backbone
     with faults:
         usable = opened.require("search", request.seed, reads)
-    with faults:
-        protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
+    if not (faults and backbone.needs_download):
+        with faults:
+            protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
     faults.raise_all()
     few = opened.ref.is_own and usable.data.evaluation <= _FEW
     usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, few, trials)
@@ -149,10 +150,13 @@ def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> No
         with faults:
             opened = opening(str(reference(_text_of(request)).with_options(tasks=1)), request.data_root)
             backbone = _backbone(request, opened)
-            with faults:
+            later = Faults()
+            with later:
                 opened.require("search", request.seed, backbone.input)
-            with faults:
-                _ = backbone.digest
+            if not (later and backbone.needs_download):
+                with later:
+                    _ = backbone.digest
+            later.raise_all()
         faults.raise_all()
 
 
@@ -316,8 +320,9 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
         _require_curvature(request, entry)
     with faults:
         usable = opened.require("final", then.split_seed, reads)
-    with faults:
-        protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
+    if not (faults and backbone.needs_download):
+        with faults:
+            protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
     faults.raise_all()
     _require_same_protocol(then, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
     for order in orders or ():

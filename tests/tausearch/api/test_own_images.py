@@ -21,7 +21,7 @@ from tausearch.studies.best_file import choose
 from tests.support.command_line import Command
 from tests.support.imports import ROOT
 from trainables import user_code
-from trainables.backbones import EMBEDDED, Backbone
+from trainables.backbones import EMBEDDED, Backbone, loading, offered
 from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
 
@@ -55,6 +55,8 @@ def no_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         return original(*arguments, pretrained=False, **options)
 
     monkeypatch.setattr(timm, "create_model", create)
+    monkeypatch.setattr(loading, "hub_answers", lambda: False)
+    monkeypatch.setattr(offered, "is_here", lambda name: False)
 
 
 def wanted(text: str, tmp_path: Path, **options: object) -> SearchRequest:
@@ -70,7 +72,7 @@ def test_a_search_finds_a_broken_test_image_before_it_starts(folder: Folder, tmp
 
 
 @pytest.mark.parametrize("backbone", [None, "vit_tiny_patch16_224"])
-def test_a_broken_image_is_named_before_a_download_is_tried_and_both_at_once(
+def test_a_broken_image_is_named_with_what_is_wrong_with_the_weights(
     folder: Folder, tmp_path: Path, no_hub: None, backbone: str | None
 ) -> None:
     request = wanted(folder(side=70, broken=("c/5",)), tmp_path, backbone=backbone)
@@ -84,7 +86,32 @@ def test_a_broken_image_is_named_before_a_download_is_tried_and_both_at_once(
     assert "needs --tasks" in tasks and others == [image, weights]
 
 
-def test_a_final_run_says_both_at_once(folder: Folder, tmp_path: Path, no_hub: None) -> None:
+@pytest.mark.parametrize("backbone", [None, "vit_tiny_patch16_224"])
+def test_nothing_is_downloaded_for_broken_images(
+    folder: Folder, tmp_path: Path, no_hub: None, monkeypatch: pytest.MonkeyPatch, backbone: str | None
+) -> None:
+    monkeypatch.setattr(loading, "hub_answers", lambda: True)
+    request = wanted(folder(side=70, broken=("c/5",)), tmp_path, backbone=backbone)
+    for benchmark in (request.benchmark, request.benchmark.partition("?")[0]):
+        with pytest.raises(InputError) as caught:
+            plan_search(replace(request, benchmark=benchmark))
+        assert "test/c/5.png: cannot be read" in str(caught.value) and "fetched" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("no_hub")
+def test_of_small_broken_images_nothing_is_said_but_the_images(
+    folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_search(wanted(folder(broken=("a/1", "c/5")), tmp_path, backbone=None))
+    train, test = str(caught.value).splitlines()
+    assert "train/a/1.png: cannot be read" in train and "test/c/5.png: cannot be read" in test
+    assert "--skip-broken" in test and "fetched" not in capsys.readouterr().err
+
+
+def test_a_final_run_says_both_at_once(
+    folder: Folder, tmp_path: Path, no_hub: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = folder(side=70)
     spec = plan_search(wanted(text, tmp_path)).spec
     protocol = spec.protocol.model_copy(update={"backbone": "vit_tiny_patch16_224"})
@@ -93,6 +120,9 @@ def test_a_final_run_says_both_at_once(folder: Folder, tmp_path: Path, no_hub: N
     )
     folder(side=70, broken=("c/5",))
     with pytest.raises(InputError, match=r"test/c/5.png: cannot be read.*\n.*its weights cannot be fetched"):
+        plan_training(TrainRequest(best, storage=tmp_path / "runs"))
+    monkeypatch.setattr(loading, "hub_answers", lambda: True)  # then nothing is downloaded for them
+    with pytest.raises(InputError, match=r"test/c/5.png: cannot be read[^\n]*$"):
         plan_training(TrainRequest(best, storage=tmp_path / "runs"))
 
 

@@ -145,7 +145,14 @@ def never(name: str, total: int) -> Any:
 def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refused(tmp_path: Path) -> None:
     put(tmp_path, images() | {f"cat/{n}.png": b"no image" for n in range(6)})
     text = f"folder:{tmp_path}?tasks=2"
-    assert len(require_usable(f"{text}&skip_broken=yes", PARTS)) == 6
+    broken = require_usable(f"{text}&skip_broken=yes", PARTS)
+    assert len(broken) == 6
+    with pytest.raises(InputError) as caught:
+        require_usable(text, PARTS)
+    *named, more = str(caught.value).splitlines()
+    assert named == broken[:5] and more.startswith(
+        "1 more image cannot be read: `tausearch data check` names all; --skip"
+    )
     with pytest.raises(InputError, match="class 'cat' has no image that can be read in the train part"):
         get_source(f"{text}&skip_broken=yes").load("train")
     put(tmp_path, images())
