@@ -135,9 +135,7 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
     shown = view.search = RunView(directory.name, _facts(status, directory), trials=_trials(status))
     travel = left_out(status.spec, status.trials)
     if status.best is not None:
-        shown.score = percent(status.accuracy)
-        if travel:
-            shown.score, _, shown.unit = status.spec.value_text(status.accuracy).partition(" ")
+        shown.score, shown.unit = percent(status.accuracy), status.spec.value_unit
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
         with view.noting(str(directory.best_file)):
             shown.best_file = _text(directory.best_file)

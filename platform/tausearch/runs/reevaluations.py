@@ -151,12 +151,14 @@ class Reevaluation:
         """The unit of the candidates' values; the score of a knee has none."""
         if self.spec.search.aim.by_knee:
             return ""
-        return "%" if self.measure is None else self.measure.unit
+        return self.spec.search.value_unit if self.measure is None else self.measure.unit
 
     @property
     def difference(self) -> str:
         """The unit of their differences."""
-        return {"%": "points"}.get(self.unit, self.unit)
+        if self.spec.search.aim.by_knee:
+            return ""
+        return "points" if self.measure is None else self.measure.difference
 
     def values(self, candidate: int) -> list[float]:
         """Return the values of a candidate, round by round, in the unit of the metric."""

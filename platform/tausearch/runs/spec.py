@@ -188,9 +188,14 @@ class RunSpec(Strict):
         """The value at an axis, with its unit."""
         return "final accuracy (%)"
 
+    @property
+    def value_unit(self) -> str:
+        """The unit of the value."""
+        return "%"
+
     def value_text(self, value: float | None, digits: int = 2) -> str:
         """Return the value of a trial with its unit."""
-        return "-" if value is None else f"{value:.{digits}f} %"
+        return "-" if value is None else f"{value:.{digits}f} {self.value_unit}"
 
     @property
     def step_name(self) -> str:

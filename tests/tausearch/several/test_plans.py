@@ -14,7 +14,7 @@ from tausearch.api.requests import TrainRequest
 from tausearch.cli.output import show_status, status_as_dict
 from tausearch.report import cells_of
 from tausearch.report.views import ReportCell, read_cell
-from tausearch.runs import MultiSearchSpec, Record, read_spec, read_status
+from tausearch.runs import MultiSearchSpec, Record, Reevaluate, read_spec, read_status
 from tausearch.studies import best_of_all, load_best, write_best
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial, search_spec
@@ -99,6 +99,15 @@ def test_status_and_best_file_know_every_benchmark(tmp_path: Path, capsys: pytes
     )
     view = read_cell(ReportCell(spec.benchmark, spec.method, directory, None, "done")).search
     assert view is not None and (view.score, view.unit) == ("100.00", "normalised")
+
+
+def test_fresh_runs_have_the_unit_of_the_score(tmp_path: Path) -> None:
+    spec, _, directory = several_search(tmp_path, trials=2, reevaluate=Reevaluate(best=1, runs=1))
+    for trial in range(2):
+        for place in range(2):
+            Record(directory.record).write(part(spec, trial, place, 80.0 + trial))
+    found = read_status(directory).reevaluation
+    assert found is not None and (found.unit, found.difference) == ("normalised", "points")
 
 
 def test_files_of_a_search_on_one_benchmark_have_no_new_key(tmp_path: Path) -> None:

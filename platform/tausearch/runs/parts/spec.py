@@ -76,11 +76,10 @@ class MultiSearchSpec(SearchSpec):
         """The value at an axis, with its unit."""
         return f"score over benchmarks ({self.value_title})"
 
-    def value_text(self, value: float | None, digits: int = 2) -> str:
-        """Return the value of a trial with its unit."""
-        if value is None or self.across == "mean":
-            return super().value_text(value, digits)
-        return f"{value:.{digits}f} {self.value_title}"
+    @property
+    def value_unit(self) -> str:
+        """The unit of the value."""
+        return "%" if self.across == "mean" else self.value_title
 
     @property
     def has_own_scale(self) -> bool:
