@@ -202,6 +202,11 @@ def explained(error: BaseException) -> str:
     return f"{type(error).__name__}{f': {said}' if said else ''}{where}"
 
 
+def kind_of(value: object) -> str:
+    """Return the type of a value in an error."""
+    return "nothing" if value is None else type(value).__name__
+
+
 def _can_be_sent(error: BaseException | None) -> bool:
     """Whether another process can read an error and its causes; not where a constructor takes several arguments."""
     while error is not None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trainables.backbones.inputs import InputSpec, Shape
 from trainables.errors import InputError
-from trainables.user_code import called
+from trainables.user_code import called, kind_of
 
 TUNED_SUFFIXES = ("attn.qkv", "attn.proj", "mlp.fc1", "mlp.fc1_g", "mlp.fc1_x", "mlp.fc2")
 TUNED = "tuned_layer_names"  # attribute of a network of the user: the ends of the names of the layers that are tuned
@@ -62,9 +62,9 @@ class OwnBackbone:
 
     def _fault(self) -> str | None:
         if not callable(self.build):
-            return f"build must be a function, got {_kind(self.build)}"
+            return f"build must be a function, got {kind_of(self.build)}"
         if not isinstance(self.input, InputSpec):
-            return f"input must be an InputSpec, got {_kind(self.input)}"
+            return f"input must be an InputSpec, got {kind_of(self.input)}"
         if fault := self.input.fault:
             return f"input: {fault}"
         if (
@@ -74,7 +74,7 @@ class OwnBackbone:
         ):
             return f"tuned must be a tuple of ends of names of layers, got {repr(self.tuned)[:100]}"
         if self.initial_head is not None and not callable(self.initial_head):
-            return f"initial_head must be a function, got {_kind(self.initial_head)}"
+            return f"initial_head must be a function, got {kind_of(self.initial_head)}"
         return None
 
     def network(self, name: str) -> nn.Module:
@@ -106,7 +106,7 @@ def _shape_of(own: OwnBackbone, name: str) -> Shape:
     features, rows = _tried(what, model, layers, own.input)
     wanted = (_IMAGES, int(model.num_features))  # type: ignore[arg-type]  # as `network` has checked
     if not isinstance(features, Tensor) or tuple(features.shape) != wanted or features.dtype != torch.float32:
-        got = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else _kind(features)
+        got = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else kind_of(features)
         raise InputError(f"{what}: must give features torch.float32 {wanted}, as num_features says, got {got}")
     if not bool(torch.isfinite(features).all()):
         raise InputError(f"{what}: its features are not finite")
@@ -127,7 +127,7 @@ def _tuned(what: str, model: nn.Module, ends: tuple[str, ...]) -> list[nn.Module
         raise InputError(f"{what}: tuned: it has no layer whose name ends in {', '.join(ends)}")
     for name, layer in found.items():
         if not isinstance(layer, nn.Linear):
-            raise InputError(f"{what}: tuned: {name!r} must be a Linear, got {_kind(layer)}")
+            raise InputError(f"{what}: tuned: {name!r} must be a Linear, got {kind_of(layer)}")
     return list(found.values())
 
 
@@ -142,7 +142,3 @@ def _tried(what: str, model: nn.Module, layers: list[nn.Module], reads: InputSpe
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _kind(value: object) -> str:
-    return "nothing" if value is None else type(value).__name__

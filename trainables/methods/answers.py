@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from numbers import Real
-from typing import Any
 
 from torch import Tensor
 
@@ -14,6 +13,7 @@ from trainables.errors import DivergedError, InputError
 from trainables.evaluation import Predict
 from trainables.metrics import TRAIN_LOSS
 from trainables.state import State
+from trainables.user_code import kind_of
 
 
 def checked_row(what: str, row: object, extra: Collection[str], task: Task) -> dict[str, float]:
@@ -30,13 +30,13 @@ def checked_row(what: str, row: object, extra: Collection[str], task: Task) -> d
         DivergedError: If the loss is not finite.
     """
     if not isinstance(row, Mapping) or TRAIN_LOSS not in row:
-        got = ", ".join(map(str, row)) if isinstance(row, Mapping) else _kind(row)
+        got = ", ".join(map(str, row)) if isinstance(row, Mapping) else kind_of(row)
         raise InputError(f"{what}: train_task must return a dict with {TRAIN_LOSS}, got {got or 'an empty one'}")
     for name, value in row.items():
         if name != TRAIN_LOSS and name not in extra:
             raise InputError(f"{what}: train_task returns {name!r}, which metrics does not declare")
         if not isinstance(value, Real) and not (isinstance(value, Tensor) and value.numel() == 1):
-            raise InputError(f"{what}: train_task must return a number as {name}, got {_kind(value)}")
+            raise InputError(f"{what}: train_task must return a number as {name}, got {kind_of(value)}")
     found = {name: float(value) for name, value in row.items()}
     if not math.isfinite(found[TRAIN_LOSS]):
         raise DivergedError(task.index, what=f"{TRAIN_LOSS} is {found[TRAIN_LOSS]}")
@@ -64,7 +64,7 @@ class CheckedPredict:
         """
         logits, wanted = self.predict(images), (len(images), self.classes)
         if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
-            got = tuple(logits.shape) if isinstance(logits, Tensor) else _kind(logits)
+            got = tuple(logits.shape) if isinstance(logits, Tensor) else kind_of(logits)
             raise InputError(f"{self.what}: predict must return logits {wanted}, got {got}")
         self._nan.append(logits.isnan().any())
         return logits
@@ -86,9 +86,5 @@ def checked_state(what: str, state: object) -> State:
         InputError: If it is something else.
     """
     if not isinstance(state, State):
-        raise InputError(f"{what}: state must return a State, got {_kind(state)}")
+        raise InputError(f"{what}: state must return a State, got {kind_of(state)}")
     return state
-
-
-def _kind(value: Any) -> str:
-    return "nothing" if value is None else type(value).__name__

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 from trainables.errors import InputError
 from trainables.methods.contract import Capabilities, Composable, Curved, ExtraMetric, Method
 from trainables.methods.entry import MethodEntry, validator_of
-from trainables.user_code import called, require_members
+from trainables.user_code import called, kind_of, require_members
 
 
 def entry_of(name: str, declared: type) -> MethodEntry:
@@ -105,4 +105,4 @@ def _space(what: str, declared: type) -> Path:
 
 
 def _shown(value: object) -> str:
-    return "nothing" if value is None else repr(value)[:100] if isinstance(value, str) else type(value).__name__
+    return repr(value)[:100] if isinstance(value, str) else kind_of(value)

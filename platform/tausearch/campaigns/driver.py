@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from tausearch.campaigns.outputs import write_outputs
 from tausearch.campaigns.plans import CampaignPlan, CampaignRequest, plan_campaign
 from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.execution import Driver, Interrupt, RunQueue, read_by_trials
-from tausearch.presentation import code_words, counted, storage_words, tool
+from tausearch.presentation import campaign_command, counted, storage_words
 from tausearch.runs import (
     CampaignDirectory,
     Resources,
@@ -177,8 +176,8 @@ def _result(
 
 def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
     request, specs = plan.request, [spec for cell in plan.cells for spec in cell.specs]
-    code = code_words(*(name for spec in specs for name in spec.code))
-    command = f"{tool()} campaign run {shlex.quote(str(request.file))}{storage_words(plan.storage.root)}"
+    code = [name for spec in specs for name in spec.code]
+    storage_option = storage_words(plan.storage.root)
     return Driver(
         home=plan.directory,
         resources=Resources(
@@ -186,7 +185,7 @@ def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
             gpus_per_trial=max(spec.resources.gpus_per_trial for spec in specs),
         ),
         read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
-        resume_command=f"{command}{code}{request.resume_options}",
+        resume_command=campaign_command(str(request.file), storage_option, code, request.resume_options),
         address=request.address,
         time_budget=request.time_budget,
         max_concurrent_trials=request.max_concurrent_trials,

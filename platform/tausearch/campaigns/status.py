@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tausearch.campaigns.cells import CellRuns, read_cells
-from tausearch.presentation import code_words, tool
+from tausearch.presentation import campaign_command
 from tausearch.runs import (
     CampaignDirectory,
     RunStatus,
@@ -130,8 +129,8 @@ class CampaignStanding:
         """Return the command that continues it, without callbacks, which no file has."""
         runs = [run for each in self.cells for run in (each.search, each.final) if run is not None]
         named = [name for each in self.cells for name in (each.cell.benchmark, each.cell.method)]
-        code = code_words(*named, *(name for run in runs for name in run.spec.code))
-        return f"{tool()} campaign run {shlex.quote(self.file)}{storage_option}{code}"
+        code = (*named, *(name for run in runs for name in run.spec.code))
+        return campaign_command(self.file, storage_option, code)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --json` prints."""

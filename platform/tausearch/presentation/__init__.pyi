@@ -15,7 +15,15 @@ from .search_plots import SearchPlots
 from .table_formats import as_csv, as_latex, as_markdown, record_table, terminal_table
 from .tables import CellLook, Column, Emphasis, Table, emphasise, gain, numbers, score, words
 from .terminal.bars import LongWork
-from .terminal.commands import code_words, command_on, resume_command, storage_words, sync_advice, tool
+from .terminal.commands import (
+    campaign_command,
+    code_words,
+    command_on,
+    resume_command,
+    storage_words,
+    sync_advice,
+    tool,
+)
 from .terminal.live import LiveDisplay
 from .terminal.progress import ProgressDisplay
 from .terminal.quiet import Stream, output_to
@@ -67,6 +75,7 @@ __all__ = [
     "caption",
     "output_to",
     "clock",
+    "campaign_command",
     "code_words",
     "command_on",
     "reevaluation_table",

@@ -14,7 +14,6 @@ from pydantic import FiniteFloat, SerializerFunctionWrapHandler, model_serialize
 
 from checked_input.bounds import ROUNDS, SEED
 from checked_input.schema import Strict
-from search_spaces.schema import Dimension
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, reevaluation_name, trial_name
 from tausearch.runs.objectives.aim import best_trial, eligible
 from tausearch.runs.objectives.objective import Objective
@@ -23,7 +22,7 @@ from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.parts.trials import MultiTrial, is_start, recorded_trials, scales_of
 from tausearch.runs.racing import Race, Verdict, lead, race, verdict
 from tausearch.runs.record import Record
-from tausearch.runs.spec import Reevaluate, Role, RunSpec, SearchSpec
+from tausearch.runs.spec import Reevaluate, Role, RunSpec, SearchSpec, SpecOfSearch
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 
@@ -31,7 +30,7 @@ _MOST = int(ROUNDS.high)  # a re-evaluation's number is that of its trial times 
 _ROUNDING = 1e-9  # a lead of exactly one image is none
 
 
-class ReevaluationSpec(RunSpec):
+class ReevaluationSpec(SpecOfSearch):
     """The re-evaluations of a search as a run; made from the search's specification, never written.
 
     They are numbered so that more trials, candidates or rounds change no number. Round k has the seed of the search
@@ -40,7 +39,6 @@ class ReevaluationSpec(RunSpec):
 
     role: ClassVar[Role] = "reevaluation"
     purpose: Literal["search"] = "search"
-    search: SearchSpec
     reevaluate: Reevaluate
 
     @classmethod
@@ -49,21 +47,6 @@ class ReevaluationSpec(RunSpec):
         shared = {name: getattr(search, name) for name in (*RunSpec.model_fields, "reevaluate")}
         own = {"name": reevaluation_name(search.name), "trials": reevaluations_of(search), "search": search}
         return cls(**{**shared, **own})
-
-    @property
-    def dimensions(self) -> Mapping[str, Dimension]:
-        """The hyperparameters in which the trials differ."""
-        return self.search.space
-
-    @property
-    def removability(self) -> bool:
-        """Whether the search's trials measure what each task loses without its vector."""
-        return self.search.removability
-
-    @property
-    def run_name(self) -> str:
-        """The name of the search."""
-        return self.search.name
 
     def number(self, candidate: int, round_: int) -> int:
         """Return the number of a re-evaluation."""

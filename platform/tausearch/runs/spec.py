@@ -485,6 +485,27 @@ class FinalSpec(RunSpec):
         return self.seeds[number % len(self.seeds)]
 
 
+class SpecOfSearch(RunSpec):
+    """The specification of a run that belongs to a search: its re-evaluations, or the parts of its trials."""
+
+    search: SearchSpec
+
+    @property
+    def dimensions(self) -> Mapping[str, Dimension]:
+        """The hyperparameters in which the trials differ."""
+        return self.search.space
+
+    @property
+    def removability(self) -> bool:
+        """Whether the search's trials measure what each task loses without its vector."""
+        return self.search.removability
+
+    @property
+    def run_name(self) -> str:
+        """The name of the search."""
+        return self.search.name
+
+
 AnySpec = SearchSpec | FinalSpec  # the kinds of `run.yaml`
 
 

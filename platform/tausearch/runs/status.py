@@ -134,7 +134,7 @@ class RunStatus:
             "objectives": {each.metric: each.direction for each in aim.objectives},
             "chosen_by": aim.metric,
             "values": None if best is None else aim.measured(best),
-            "front": [{"trial": trial.number, **aim.measured(trial)} for trial in self.front],
+            "front": aim.front_as_dicts(self.trials),
         }
 
 

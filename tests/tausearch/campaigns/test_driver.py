@@ -35,7 +35,8 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     told = {"callbacks": ["m:C"], "tracking": "none"}
     request = CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs", **asked, **told)  # type: ignore[arg-type]
     monkeypatch.setattr(driver_module, "read_by_trials", lambda spec: ["/data", f"/{spec.method}"])
-    monkeypatch.setattr(driver_module, "code_words", lambda *benchmarks: f" --allow-code {'+'.join(benchmarks)}")
+    said = "tausearch.presentation.terminal.commands.code_words"
+    monkeypatch.setattr(said, lambda *benchmarks: f" --allow-code {'+'.join(benchmarks)}")
     monkeypatch.setattr(RunSpec, "code", property(lambda spec: (f"m:{spec.method}",)))
     driver = _driver(plan_campaign(request), Trial)
     assert {name: getattr(driver, name) for name in asked} == asked

@@ -108,22 +108,15 @@ def search_as_dict(result: SearchResult, spec: SearchSpec) -> dict[str, Any]:
     reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
     trials = _trials_as_dicts(result.trials)
     ended = {} if result.ending is None else {"ended": result.ending.model_dump()}
-    travel = {"left_out": [each.as_dict() for each in result.left_out]} if result.left_out else {}
     more = {
-        **_front_as_dict(spec, result.trials),
+        **({"front": spec.aim.front_as_dicts(result.trials)} if len(spec.objectives) > 1 else {}),
         **ended,
         **reevaluated,
-        **travel,
+        **_left_out_as_dict(spec, result.trials),
         **_bounds_as_dict(result.bounds),
         **_tracking_as_dict(result),
     }
     return {"name": result.name, "best": best, "trials": trials, **more}
-
-
-def _front_as_dict(spec: SearchSpec, trials: Sequence[TrialSummary]) -> dict[str, Any]:
-    if len(spec.objectives) < 2:
-        return {}
-    return {"front": [{"trial": trial.number, **spec.aim.measured(trial)} for trial in spec.aim.front(trials)]}
 
 
 def final_as_dict(result: FinalResult) -> dict[str, Any]:

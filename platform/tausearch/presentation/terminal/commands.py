@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from tausearch.runs import DEFAULT_STORAGE
@@ -45,3 +46,8 @@ def command_on(verb: str, name: str, root: str | Path) -> str:
 def resume_command(name: str, root: str | Path, code: tuple[str, ...], options: str = "") -> str:
     """Return the command that continues a run; `code` is `RunSpec.code`, `options` are more words after a space."""
     return f"{command_on('resume', name, root)}{code_words(*code)}{options}"
+
+
+def campaign_command(file: str, storage_option: str, code: Iterable[str], options: str = "") -> str:
+    """Return the command that continues a campaign; `code` are names, of which some are code."""
+    return f"{tool()} campaign run {shlex.quote(file)}{storage_option}{code_words(*code)}{options}"

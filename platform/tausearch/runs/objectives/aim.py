@@ -59,6 +59,10 @@ class Aim:
         numbers = {trial.number for some in (trials, fit) for trial in front(self.objectives, some)}
         return [trial for trial in ranked(trials) if trial.number in numbers]
 
+    def front_as_dicts(self, trials: Sequence[TrialSummary]) -> list[dict[str, float]]:
+        """Return the plain form of the front that `--json` prints: trials with their values in the objectives."""
+        return [{"trial": trial.number, **self.measured(trial)} for trial in self.front(trials)]
+
     @property
     def metric(self) -> str:
         """The name of what a trial is chosen by: a metric, or "knee"."""

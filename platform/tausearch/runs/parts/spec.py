@@ -6,17 +6,16 @@ a search on this benchmark alone would be, and has a file of its own in the reco
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
 from checked_input import bounds
 from checked_input.schema import Strict
-from search_spaces.schema import Dimension
 from tausearch.runs.parts.scores import LABELS, LOWEST, Across
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol, shown_benchmark
-from tausearch.runs.spec import Role, RunSpec, SearchSpec
+from tausearch.runs.spec import Role, RunSpec, SearchSpec, SpecOfSearch
 from trainables.user_code import is_code
 
 
@@ -109,7 +108,7 @@ def titles_of(benchmarks: Sequence[str]) -> tuple[str, ...]:
     return tuple(name if names.count(name) == 1 else text for name, text in zip(names, shown, strict=True))
 
 
-class PartsSpec(RunSpec):
+class PartsSpec(SpecOfSearch):
     """The parts of a search on several benchmarks, or of its re-evaluations, as a run; never written.
 
     Part `b` of trial `k` has number `k B + b`, for B benchmarks.
@@ -169,21 +168,6 @@ class PartsSpec(RunSpec):
     def code(self) -> tuple[str, ...]:
         """The code of the user, `MODULE:NAME`, that parts import."""
         return self.search.code
-
-    @property
-    def dimensions(self) -> Mapping[str, Dimension]:
-        """The hyperparameters in which the trials differ."""
-        return self.search.space
-
-    @property
-    def removability(self) -> bool:
-        """Whether parts measure what each task loses without its vector."""
-        return self.search.removability
-
-    @property
-    def run_name(self) -> str:
-        """The name of the search."""
-        return self.search.name
 
     def about(self, number: int) -> dict[str, Any]:
         """Return further columns of a part in the record."""
