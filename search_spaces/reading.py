@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from checked_input.names import choices
 from checked_input.schema import is_no_mapping, read_model
 from checked_input.text_files import TextFileError, one_line, shown
 from search_spaces.schema import DEFAULT, Dimension, Range, ResolvedSpace, Scalar, SpaceFile, resolve
@@ -36,7 +37,7 @@ def _file_of(method: str, own: Path | None) -> SpaceFile:
     if own is not None:
         return read_space_file(own) if own.is_file() else SpaceFile()
     if method not in METHODS_WITH_SPACE:
-        raise SpaceError(f"no search space for method {method!r}; allowed: {', '.join(METHODS_WITH_SPACE)}")
+        raise SpaceError(f"no search space for method {method!r}; {choices(method, METHODS_WITH_SPACE)}")
     return _own_file(method)
 
 
@@ -99,7 +100,7 @@ def load_space(
     fixed = overrides or {}
     for name, value in fixed.items():
         if name not in names:
-            raise SpaceError(f"--set {name}={value}: unknown hyperparameter {name!r}; allowed: {', '.join(names)}")
+            raise SpaceError(f"--set {name}={value}: unknown hyperparameter {name!r}; {choices(name, names)}")
     _require_numbers(usual, fixed, "--set ")
     return resolve(files, method, benchmark, fixed, source)
 
@@ -107,14 +108,14 @@ def load_space(
 def _require_known(source: str, file: SpaceFile, names: Collection[str], benchmarks: Collection[str] | None) -> None:
     for where, name in file.places():
         if name not in names:
-            raise SpaceError(f"{source}: {where}: unknown hyperparameter {name!r}; allowed: {', '.join(names)}")
+            raise SpaceError(f"{source}: {where}: unknown hyperparameter {name!r}; {choices(name, names)}")
     if benchmarks is None:
         return
     for section in ("paper", "start", "fixed"):
         allowed = (*benchmarks, *(() if section == "paper" else (DEFAULT,)))
         for name in getattr(file, section):
             if name not in allowed and ":" not in name:  # names with a colon, such as folder:PATH, are checked on use
-                raise SpaceError(f"{source}: {section}: unknown benchmark {name!r}; allowed: {', '.join(allowed)}")
+                raise SpaceError(f"{source}: {section}: unknown benchmark {name!r}; {choices(name, allowed)}")
 
 
 def _require_numbers(usual: SpaceFile, values: Mapping[str, Scalar], where: str) -> None:
@@ -152,5 +153,5 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"{key} is missing; see `tausearch spaces METHOD` for a whole entry"
     if first["type"] == "extra_forbidden" and len(path) == 1:
-        return f"{key}: Extra inputs are not permitted; allowed: {', '.join(SpaceFile.model_fields)}"
+        return f"{key}: Extra inputs are not permitted; {choices(key, SpaceFile.model_fields)}"
     return f"{key}: {first['msg']}, got {shown(first['input'])}"

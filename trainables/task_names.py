@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from urllib.parse import unquote
 
+from checked_input.names import near
 from checked_input.text_files import shown
 from trainables.errors import InputError
 
 _LONGEST_NAME = 60  # characters of a task's own name
 _LONGEST_LABEL = 24  # characters of the classes that stand for a name
 _PLAIN = " -_.+()"  # what a class name keeps in a reference, besides letters and digits
-_NEAR = 3  # similar class names that an error shows
 _SHOWN = 10  # names that a line lists
 
 
@@ -119,8 +118,8 @@ def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all
         InputError: If a name is unknown, given twice or missing; `where` stands in front.
     """
     if unknown := [name for name in dict.fromkeys(given) if name not in names]:
-        near = get_close_matches(unknown[0], names, _NEAR, 0.5)
-        others = f"; did you mean {listed(near)}?" if near else f"; classes are {listed(names)}"
+        similar = near(unknown[0], names)
+        others = f"; did you mean {listed(similar)}?" if similar else f"; classes are {listed(names)}"
         raise InputError(f"{where}: there is no class {listed(unknown)}{others}")
     if repeated := [name for name in dict.fromkeys(given) if given.count(name) > 1]:
         raise InputError(f"{where}: class {listed(repeated)} is given twice")
@@ -150,8 +149,8 @@ def task_called(option: str, given: int | str, tasks: Sequence[NamedTask]) -> in
         if matches:
             return matches[0]
     known = [name for task in tasks for name in ([task.name] if task.name else task.classes)]
-    near = get_close_matches(given, [*known, *(name for task in tasks for name in task.classes)], _NEAR, 0.5)
+    similar = near(given, [*known, *(name for task in tasks for name in task.classes)])
     raise InputError(
         f"--{option}: there is no task {shown(given)}; "
-        + (f"did you mean {listed(near)}?" if near else f"tasks are {listed([task.label for task in tasks])}")
+        + (f"did you mean {listed(similar)}?" if similar else f"tasks are {listed([task.label for task in tasks])}")
     )

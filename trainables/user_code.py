@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
+from checked_input.names import choices
 from trainables.errors import InputError
 
 T = TypeVar("T")
@@ -114,8 +115,8 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
         with _on_path(_folder_of(kind, name)):
             found = _imported(what, module, attribute)
     else:
-        allowed = ", ".join((*builtins, *installed(kind), "MODULE:NAME"))
-        raise InputError(f"unknown {kind} {name!r}; allowed: {allowed}")
+        allowed = choices(name, (*builtins, *installed(kind)), "MODULE:NAME")
+        raise InputError(f"unknown {kind} {name!r}; {allowed}")
     if not isinstance(found, must_be):
         wanted = "class" if must_be is type else must_be.__name__
         got = "nothing of that name" if found is None else type(found).__name__

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from checked_input.names import choices
 from checked_input.text_files import shown
 from trainables.composition.builtin_rules import RULES
 from trainables.composition.curvatures import SavedCurvatures, require_curvature
@@ -132,8 +133,7 @@ def choose_rule(name: str, given: Mapping[str, Any], seed: int = 0) -> ChosenRul
     declared = rule_called(name).parameters
     for key, value in given.items():
         if key not in declared:
-            allowed = ", ".join(declared) or "none"
-            raise InputError(f"rule {name!r}: unknown parameter {key!r}; allowed: {allowed}")
+            raise InputError(f"rule {name!r}: unknown parameter {key!r}; {choices(key, declared)}")
         if fault := declared[key].fault(value):
             raise InputError(f"rule {name!r}: {key} {fault}")
     return ChosenRule(name, {key: float(given.get(key, each.default)) for key, each in declared.items()}, seed)

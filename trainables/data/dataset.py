@@ -14,6 +14,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
+from checked_input.names import choices
 from trainables.data.disk import folder, parquet_layout
 from trainables.data.disk.listing import ImageFiles, Listing, Rows
 from trainables.data.disk.manifest import VERSION, Form, Manifest, listing_of, read_manifest, require_inside
@@ -268,7 +269,7 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
     variant = ref.variant or publication.variants[0]
     if variant not in publication.variants:
         raise InputError(
-            f"benchmark {ref.name!r}: unknown variant {variant!r}; allowed: {', '.join(publication.variants)}"
+            f"benchmark {ref.name!r}: unknown variant {variant!r}; {choices(variant, publication.variants)}"
         )
     home = data_root(root) / ref.name
 

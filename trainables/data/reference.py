@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from checked_input.bounds import BATCH, CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
+from checked_input.names import choices
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, names_of, text_of
 from trainables.user_code import file_name, installed, is_code
@@ -56,7 +57,7 @@ class BenchmarkRef:
         for part in query.split("&") if query else []:
             key, equals, value = part.partition("=")
             if key not in OPTIONS or not equals:
-                raise InputError(f"benchmark {text!r}: unknown option {part!r}; allowed: {', '.join(OPTIONS)}")
+                raise InputError(f"benchmark {text!r}: unknown option {part!r}; {choices(key, OPTIONS)}")
             if key == "task":
                 options[key] = (*options.get(key, ()), _task(text, value))
                 continue

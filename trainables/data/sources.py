@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from checked_input.names import choices
 from trainables.data.benchmark import BenchmarkSource
 from trainables.data.dataset import dataset_of, on_disk, require_options
 from trainables.data.disk.listing import Rows
@@ -72,11 +73,11 @@ def reference(text: str) -> BenchmarkRef:
     """
     ref = BenchmarkRef.parse(text)
     if not (ref.name in BENCHMARKS or on_disk(ref) or ref.in_code):
-        known = ", ".join((*BENCHMARKS, *PUBLISHED, *installed("benchmark")))
-        meant = f"; did you mean {FOLDER}{text}?" if Path(ref.name).is_dir() else ""
-        raise InputError(
-            f"unknown benchmark {ref.name!r}; allowed: {known}, {FOLDER}PATH, {PARQUET}PATH, MODULE:NAME{meant}"
-        )
+        is_folder = Path(ref.name).is_dir()
+        known = (*BENCHMARKS, *PUBLISHED, *installed("benchmark"))
+        allowed = choices("" if is_folder else ref.name, known, f"{FOLDER}PATH", f"{PARQUET}PATH", "MODULE:NAME")
+        meant = f"; did you mean {FOLDER}{text}?" if is_folder else ""
+        raise InputError(f"unknown benchmark {ref.name!r}; {allowed}{meant}")
     return ref
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from checked_input.names import choices
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkSpec
 from trainables.data.few_images import OwnImages, Unsuited
@@ -63,7 +64,7 @@ class MethodEntry:
         known = [field.name for field in fields(self.config)]
         unknown = sorted(set(hyperparameters) - set(known))
         if unknown:
-            raise InputError(f"{self.name}: unknown hyperparameter {unknown[0]!r}; allowed: {', '.join(known)}")
+            raise InputError(f"{self.name}: unknown hyperparameter {unknown[0]!r}; {choices(unknown[0], known)}")
         try:
             return validator_of(self.config).validate_python(dict(hyperparameters))
         except ValidationError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from checked_input.names import choices
 from search_spaces import ResolvedSpace
 from tausearch import studies
 from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
@@ -219,7 +220,7 @@ def _require_several(request: SearchRequest, benchmarks: Sequence[str]) -> None:
     """Refuse the options that a search on several benchmarks cannot have, all at once."""
     faults = []
     if request.across is not None and request.across not in ACROSS:
-        faults.append(f"unknown --across {request.across!r}; allowed: {', '.join(ACROSS)}")
+        faults.append(f"unknown --across {request.across!r}; {choices(request.across, ACROSS)}")
     with suppress(InputError):  # each is refused where it is opened
         names = [str(reference(name)) for name in benchmarks]
         faults += [f"benchmark {name!r}: is given twice" for name in dict.fromkeys(names) if names.count(name) > 1]

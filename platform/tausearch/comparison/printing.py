@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from checked_input.names import choices
 from tausearch.comparison.paper import paper_results
 from tausearch.comparison.runs import FinalRun, read_final_runs
 from tausearch.presentation import (
@@ -93,7 +94,7 @@ def show(
     known = [*dict.fromkeys([*paper_results().benchmarks, *BENCHMARKS, *(run.spec.benchmark for run in runs)])]
     for name in benchmarks:
         if name not in known:
-            raise InputError(f"unknown benchmark {name!r}; allowed: {', '.join(known)}")
+            raise InputError(f"unknown benchmark {name!r}; {choices(name, known)}")
     if runs or form == "json":
         _print(answer(runs, without), form)
     else:

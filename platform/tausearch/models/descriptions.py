@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from checked_input.bounds import WEIGHT, text_fault
+from checked_input.names import choices
 from checked_input.schema import Strict, first_fault
 from checked_input.text_files import TextFileError, read_json
 from tausearch.models.merge_configs import LINEAR
@@ -142,7 +143,7 @@ def _rule_fault(rule: str, parameters: Mapping[str, float]) -> str | None:
     """Return the fault of a rule of ours, or of a name that stands for nothing; other rules are code, not run here."""
     if rule not in RULES:
         known = is_code(rule) or rule in installed("rule")
-        return None if known else f"unknown rule {rule!r}; allowed: {', '.join((*RULES, *installed('rule')))}"
+        return None if known else f"unknown rule {rule!r}; {choices(rule, (*RULES, *installed('rule')))}"
     declared = RULES[rule].parameters
     if other := sorted(parameters.keys() ^ declared.keys()):
         return f"rule_parameters of {rule} must be {', '.join(declared) or 'none'}, not so {other[0]!r}"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+from checked_input.names import choices
 from tausearch.models.cards import write_card
 from tausearch.models.descriptions import About
 from tausearch.models.evaluation import Tick, merging_rule
@@ -32,7 +33,7 @@ def chosen_forms(forms: Sequence[str] | None, pools: Pools, merge: MergeConfig) 
     problems = _problems(pools, merge)
     for form in forms or ():
         if form not in FORMS:
-            raise InputError(f"unknown form {form!r}; allowed: {', '.join(FORMS)}")
+            raise InputError(f"unknown form {form!r}; {choices(form, FORMS)}")
     for form in forms or ():
         if form in problems:
             raise InputError(f"--form {form}: {problems[form]}")

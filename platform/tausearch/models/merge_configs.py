@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
+from checked_input.names import choices
 from tausearch.presentation import say_unreadable
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, task_called
@@ -108,7 +109,7 @@ def merge_config_of(
         return uniform(count)
     mode = next((mode for mode in UNLEARNING_MODES if mode == (coefficient or "drop")), None)
     if mode is None:
-        raise InputError(f"unknown coefficient {coefficient!r}; allowed: {', '.join(UNLEARNING_MODES)}")
+        raise InputError(f"unknown coefficient {coefficient!r}; {choices(coefficient, UNLEARNING_MODES)}")
     if mode == "drop" and len(drop) == count:
         raise InputError(f"--drop {_list(drop)}: leaves no task of {count}")
     return dropping(count, drop, mode)

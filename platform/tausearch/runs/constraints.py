@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import FiniteFloat, model_serializer, model_validator
 
+from checked_input.names import choices
 from checked_input.schema import Strict
 from checked_input.text_files import shown
 from tausearch.runs.trials import TrialSummary, ranked
@@ -57,7 +58,7 @@ class Constraint(Strict):
         names = {name.removeprefix(f"{VALIDATION.prefix}/"): name for name in [*metrics, SECONDS]}
         metric = names.get(found[1].removeprefix(f"{VALIDATION.prefix}/"))
         if metric is None:
-            raise InputError(f"--constraint {text}: unknown metric {found[1]!r}; allowed: {', '.join(names)}")
+            raise InputError(f"--constraint {text}: unknown metric {found[1]!r}; {choices(found[1], names)}")
         bound = float(found[3])
         if abs(bound) == inf:
             raise InputError(f"--constraint {text}: the number is too large")

@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
 from checked_input.bounds import text_fault
+from checked_input.names import near
 from checked_input.text_files import one_line, shown
 from tausearch.runs.directories import CampaignDirectory, RunDirectory
 from trainables.errors import InputError
@@ -115,7 +115,7 @@ class Storage:
     def near(self, name: str) -> str:
         """Return the end of an error about an unknown run: runs of similar names, or else the latest runs."""
         names = [run.name for run in self.runs()]
-        found = get_close_matches(name, names, _MAX_SUGGESTIONS, 0.5) or names[-_MAX_SUGGESTIONS:][::-1]
+        found = near(name, names) or names[-_MAX_SUGGESTIONS:][::-1]
         return f"; there are: {', '.join(found)}{', ...' if len(names) > len(found) else ''}" if found else ""
 
     def free_name(self, stem: str) -> str:

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from checked_input.names import choices
 from checked_input.schema import Strict, first_fault, is_no_mapping, read_model
 from checked_input.text_files import TextFileError, shown
 from checked_input.yaml_text import yaml_of
@@ -425,4 +426,4 @@ def _explain(error: ValidationError) -> str:
         ("selection", "ended"): Ending,
     }
     model = sections[first["loc"][:-1]]
-    return f"{first_fault(error)}; allowed: {', '.join(model.model_fields)}"
+    return f"{first_fault(error)}; {choices(first['loc'][-1], model.model_fields)}"

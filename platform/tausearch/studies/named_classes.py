@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
+from checked_input.names import choices
 from search_spaces import Scalar
 from trainables.errors import InputError
 from trainables.user_code import called, find, installed, is_code
@@ -30,8 +31,8 @@ def named_class(kind: str, name: str, ours: Sequence[str], base: type[T], librar
             raise InputError(f"unknown {kind} {name!r}; Optuna has {', '.join(wanted)}")
         return wanted[name.removeprefix(OPTUNA)]
     if not is_code(name) and name not in installed(kind):
-        allowed = ", ".join((*ours, *installed(kind), "optuna:CLASS", "MODULE:NAME"))
-        raise InputError(f"unknown {OPTIONS[kind]} {name!r}; allowed: {allowed}")
+        allowed = choices(name, (*ours, *installed(kind)), "optuna:CLASS", "MODULE:NAME")
+        raise InputError(f"unknown {OPTIONS[kind]} {name!r}; {allowed}")
     found = find(kind, name, dict.fromkeys(ours, base), type)
     if not issubclass(found, base):
         raise InputError(f"{kind} {name!r}: must be a subclass of optuna's {base.__name__}")
@@ -48,6 +49,6 @@ def made(kind: str, name: str, make: Callable[..., T], options: Mapping[str, Sca
     parameters = inspect.signature(make).parameters
     if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
         for key in sorted(values.keys() - parameters.keys()):
-            allowed = ", ".join(each for each in parameters if each != "seed") or "none"
-            raise InputError(f"{kind} {name!r}: unknown option {key!r}; allowed: {allowed}")
+            allowed = choices(key, (each for each in parameters if each != "seed"))
+            raise InputError(f"{kind} {name!r}: unknown option {key!r}; {allowed}")
     return called(f"{kind} {name!r}", lambda: make(**values))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from checked_input.bounds import MOST_SEEDS
+from checked_input.names import choices
 from checked_input.text_files import shown
 from search_spaces import Scalar
 from tausearch.runs import (
@@ -34,7 +35,7 @@ def one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
     for each in allowed:
         if each == name:
             return each
-    raise InputError(f"unknown {kind} {name!r}; allowed: {', '.join(allowed)}")
+    raise InputError(f"unknown {kind} {name!r}; {choices(name, allowed)}")
 
 
 def different_numbers(option: str, numbers: Sequence[int]) -> tuple[int, ...]:

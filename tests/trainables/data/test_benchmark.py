@@ -181,7 +181,8 @@ def test_images_are_made_for_the_benchmarks_backbone_unless_another_is_named() -
 
 
 def test_unknown_benchmark_lists_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match="unknown benchmark 'digit'; allowed: digits, glyphs.*MODULE:NAME$"):
+    said = r"unknown benchmark 'digit'; allowed: digits, glyphs.*MODULE:NAME; did you mean 'digits'\?$"
+    with pytest.raises(InputError, match=said):
         get_source("digit")
     (tmp_path / "birds").mkdir()
     monkeypatch.chdir(tmp_path)

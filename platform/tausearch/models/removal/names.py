@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 
+from checked_input.names import near
 from checked_input.text_files import shown
 from trainables.data import BenchmarkSpec, Removal
 from trainables.errors import InputError
@@ -48,7 +48,7 @@ def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
         return [spec.class_names.index(name)]
     if is_task:
         return tasks[name]
-    close = get_close_matches(name, spec.class_names, _SUGGESTED, 0.5) or spec.class_names[:_SUGGESTED]
+    close = near(name, spec.class_names) or spec.class_names[:_SUGGESTED]
     more = ", ..." if len(spec.class_names) > len(close) else ""
     raise InputError(
         f"--forget: there is no {kind or 'class or task'} {shown(name)}; classes: {', '.join(close)}{more};"

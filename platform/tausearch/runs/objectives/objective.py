@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from checked_input.names import choices
 from checked_input.schema import Strict
 from checked_input.text_files import shown
 from tausearch.runs.constraints import REMOVABILITY, SECONDS
@@ -104,7 +105,7 @@ def objectives_of(texts: Sequence[str], metrics: Collection[str]) -> tuple[Objec
         metric = names.get(short, PEAK_GPU_BYTES if short == _BYTES and PEAK_GPU_BYTES in metrics else None)
         direction = None if metric is None else _direction(metric)
         if metric is None or direction is None:
-            why = "trials on a CPU report no memory of a GPU" if short == _BYTES else f"allowed: {', '.join(names)}"
+            why = "trials on a CPU report no memory of a GPU" if short == _BYTES else choices(short, names)
             raise InputError(f"--objective {shown(str(text), 60)}: unknown metric; {why}")
         if any(each.metric == metric for each in found):
             raise InputError(f"--objective {short}: is given twice")
@@ -127,7 +128,7 @@ def preferred(text: str | None, objectives: Sequence[Objective]) -> str:
     names = {KNEE: KNEE, **{each.name: each.metric for each in objectives}}
     found = names.get(text.removeprefix(f"{VALIDATION.prefix}/"))
     if found is None:
-        raise InputError(f"--prefer {shown(text, 60)}: allowed: {', '.join(names)}")
+        raise InputError(f"--prefer {shown(text, 60)}: {choices(text, names)}")
     return found
 
 

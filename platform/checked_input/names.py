@@ -1,0 +1,27 @@
+"""What an error says of a name that is not among those that are allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_MOST = 3
+
+
+def near(name: str, names: Iterable[str]) -> list[str]:
+    """Return up to three names like a mistyped one, the most similar first."""
+    return get_close_matches(name, list(dict.fromkeys(names)), _MOST)
+
+
+def choices(name: object, names: Iterable[str], *forms: str) -> str:
+    """Return `allowed: a, b, FORM`, and the names among them that a user may have meant.
+
+    Args:
+        name: The wrong name.
+        names: The allowed names.
+        forms: What else is allowed, such as `MODULE:NAME`.
+    """
+    known = tuple(names)
+    allowed = f"allowed: {', '.join((*known, *forms)) or 'none'}"
+    meant = near(str(name), known)
+    return f"{allowed}; did you mean {' or '.join(map(repr, meant))}?" if meant else allowed

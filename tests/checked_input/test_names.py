@@ -1,0 +1,42 @@
+"""What an error says of an unknown name: what is allowed, and which of it was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from checked_input.names import choices, near
+from search_spaces import SpaceError, load_space
+from tausearch.studies import algorithm_named
+from trainables.data import reference
+from trainables.errors import InputError
+from trainables.methods import get_method
+
+
+def test_the_most_similar_names_come_first_and_once() -> None:
+    assert near("digts", ["letters", "digits", "digit", "digits", "dig"]) == ["digits", "digit", "dig"]
+    assert near("zzz", ["digits"]) == [] == near("", ["digits"])
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "forms", "said"),
+    [
+        ("tpu", ["tpe", "gp"], ["MODULE:NAME"], "allowed: tpe, gp, MODULE:NAME; did you mean 'tpe'?"),
+        ("MODULE", ["tpe"], ["MODULE:NAME"], "allowed: tpe, MODULE:NAME"),  # a form is nothing to type
+        ("colour", ["color", "colours"], [], "allowed: color, colours; did you mean 'colours' or 'color'?"),
+        ("x", [], [], "allowed: none"),
+        (3, ["tpe"], [], "allowed: tpe"),
+    ],
+)
+def test_what_is_allowed_and_what_was_meant(name: object, names: list[str], forms: list[str], said: str) -> None:
+    assert choices(name, iter(names), *forms) == said
+
+
+def test_names_of_methods_benchmarks_algorithms_and_hyperparameters_are_suggested() -> None:
+    with pytest.raises(InputError, match=r"unknown method 'ita-lroa'; .*; did you mean 'ita-lora'"):
+        get_method("ita-lroa")
+    with pytest.raises(InputError, match=r"unknown benchmark 'digts'; .*MODULE:NAME; did you mean 'digits'\?$"):
+        reference("digts?tasks=2")
+    with pytest.raises(InputError, match=r"unknown algorithm 'tpu'; .*; did you mean 'tpe'"):
+        algorithm_named("tpu")
+    with pytest.raises(SpaceError, match=r"unknown hyperparameter 'bta'; .*; did you mean 'beta'"):
+        load_space("iel-lora", "digits", overrides={"bta": 1})
