@@ -34,11 +34,11 @@ class Faults:
         return bool(self._found)
 
     def raise_all(self) -> None:
-        """Raise the mistakes that were kept, if there are any: one as it is, several as one error."""
+        """Raise the mistakes that were kept, if there are any: one as it is, several as one error, each once."""
         if len(self._found) == 1:
             raise self._found[0]
         if self._found:
-            raise InputError(*(fault for each in self._found for fault in each.args))
+            raise InputError(*dict.fromkeys(fault for each in self._found for fault in each.args))
 
 
 class NoTasksError(InputError):

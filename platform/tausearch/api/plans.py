@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from checked_input.names import choices
@@ -20,8 +20,10 @@ from tausearch.presentation import counted
 from tausearch.runs import (
     ACROSS,
     AnySpec,
+    Constraint,
     ExperimentProtocol,
     FinalSpec,
+    Objective,
     Plan,
     SearchSpec,
     StopRule,
@@ -32,7 +34,7 @@ from tausearch.runs import (
 )
 from tausearch.tracking import checked_tracking, checked_uri
 from trainables.backbones import EMBEDDED, Backbone
-from trainables.config import PRECISIONS, Purpose
+from trainables.config import PRECISIONS, Precision, Purpose
 from trainables.data import reference, split_references
 from trainables.errors import Faults, InputError, NoTasksError
 from trainables.methods import MethodEntry, Scenario, get_method
@@ -70,7 +72,71 @@ def _plan_one(request: SearchRequest, opening: Opening) -> Plan[SearchSpec]:
         InputError: If something in the request is wrong.
         SpaceError: If the search space is wrong.
     """
-    faults = Faults()
+    words = _checked_words(request, opening)
+    entry, opened = words.entry, words.opened
+    backbone = _backbone(request, opened)
+    scenario = entry.scenario(opened.source.spec, backbone)
+    space = _space(request, entry, opened, scenario)
+    studies.require_runs(entry, space, scenario)
+    known = studies.known_points(
+        request.warm_start or (),
+        space,
+        open_storage(request.storage, write=False),
+        lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
+    )
+    trials = _trial_count(request.trials, request.algorithm, studies.grid_size(space.space, known), bool(space.space))
+    faults, reads = Faults(), backbone.input  # refuses an unknown backbone
+    with faults:
+        usable = opened.require("search", request.seed, reads)
+    if not (faults and backbone.needs_download):
+        with faults:
+            protocol = protocol_of(opened.source.spec, request.seed, backbone, words.precision)
+    faults.raise_all()
+    few = opened.ref.is_own and usable.data.evaluation <= _FEW
+    usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, few, trials)
+    spec = SearchSpec(
+        **words.given,
+        protocol=protocol,
+        data=usable.data,
+        tasks=opened.source.spec.named_tasks,
+        trials=trials,
+        algorithm=request.algorithm,
+        sampler_options=dict(request.sampler_options or {}),
+        scheduler=request.scheduler,
+        pruner_options=dict(request.pruner_options or {}),
+        seed=request.seed,
+        space=space.space,
+        start=space.start,
+        warm_start=known,
+        constraints=words.constraints,
+        objectives=words.objectives,
+        prefer=words.prefer,
+        reevaluate=studies.requested_reevaluation(request.reevaluate, request.reevaluate_runs, trials, usual),
+        stop=StopRule(patience=request.patience, target=request.target),
+        fixed=space.fixed,
+        left_out=usable.left_out,
+    )
+    studies.require_sampler(spec)
+    return Plan(spec, words.storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of a request for a search on one benchmark, with `given`, fields of its specification."""
+
+    entry: MethodEntry
+    opened: OpenBenchmark
+    precision: Precision
+    storage: Storage
+    given: dict[str, Any]
+    constraints: tuple[Constraint, ...]
+    objectives: tuple[Objective, ...]
+    prefer: str
+
+
+def _checked_words(request: SearchRequest, opening: Opening) -> _Words:
+    """Check what can be checked without images and weights; raises one `InputError` with all that is wrong."""
+    faults, entry, opened = Faults(), None, None
     with faults:
         entry = get_method(request.method)
     with faults:
@@ -82,7 +148,10 @@ def _plan_one(request: SearchRequest, opening: Opening) -> Plan[SearchSpec]:
         precision = studies.one_of("precision", request.precision, PRECISIONS)
     with faults:
         opened = opening(_text_of(request), request.data_root)
-    _raise_words(faults, request, opening)
+    if entry is None or opened is None:
+        _raise_words(faults, request, opening)
+    with faults:
+        studies.require_hyperparameters(entry, request.set or {})
     with faults:
         storage, given = _given(request, "search", opened, entry)
     with faults:
@@ -97,54 +166,11 @@ def _plan_one(request: SearchRequest, opening: Opening) -> Plan[SearchSpec]:
         )
         studies.require_alone(objectives, request.scheduler, request.patience, request.target)
     faults.raise_all()
-    backbone = _backbone(request, opened)
-    scenario = entry.scenario(opened.source.spec, backbone)
-    space = _space(request, entry, opened, scenario)
-    studies.require_runs(entry, space, scenario)
-    known = studies.known_points(
-        request.warm_start or (),
-        space,
-        open_storage(request.storage, write=False),
-        lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
-    )
-    trials = _trial_count(request.trials, request.algorithm, studies.grid_size(space.space, known), bool(space.space))
-    reads = backbone.input  # refuses an unknown backbone
-    with faults:
-        usable = opened.require("search", request.seed, reads)
-    if not (faults and backbone.needs_download):
-        with faults:
-            protocol = protocol_of(opened.source.spec, request.seed, backbone, precision)
-    faults.raise_all()
-    few = opened.ref.is_own and usable.data.evaluation <= _FEW
-    usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, few, trials)
-    spec = SearchSpec(
-        **given,
-        protocol=protocol,
-        data=usable.data,
-        tasks=opened.source.spec.named_tasks,
-        trials=trials,
-        algorithm=request.algorithm,
-        sampler_options=dict(request.sampler_options or {}),
-        scheduler=request.scheduler,
-        pruner_options=dict(request.pruner_options or {}),
-        seed=request.seed,
-        space=space.space,
-        start=space.start,
-        warm_start=known,
-        constraints=constraints,
-        objectives=objectives,
-        prefer=prefer,
-        reevaluate=studies.requested_reevaluation(request.reevaluate, request.reevaluate_runs, trials, usual),
-        stop=StopRule(patience=request.patience, target=request.target),
-        fixed=space.fixed,
-        left_out=usable.left_out,
-    )
-    studies.require_sampler(spec)
-    return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+    return _Words(entry, opened, precision, storage, given, constraints, objectives, prefer)
 
 
-def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> None:
-    """Raise what is wrong with the words of a request. If tasks alone are missing, check images and weights, too."""
+def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> NoReturn:
+    """Raise what is wrong with words without a method or a benchmark. If tasks alone are missing, check images, too."""
     try:
         faults.raise_all()
     except NoTasksError:
@@ -159,6 +185,7 @@ def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> No
                     _ = backbone.digest
             later.raise_all()
         faults.raise_all()
+    raise AssertionError("a method or a benchmark is missing, and no fault says so")
 
 
 def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Opening) -> Plan[SearchSpec]:

@@ -25,7 +25,7 @@ from .recorded.replays import DEFAULT_SEEDS, Comparison, Outcome, Replay, replay
 from .recorded.trials import RecordedTrials
 from .schedulers import FIRST_STOP, pruner_named
 from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Searcher, points_ahead
-from .spaces import defaults, require_runs, space_of
+from .spaces import defaults, require_hyperparameters, require_runs, space_of
 from .study import SearchStudy, directions_of, require_sampler, study_of
 from .study_mirror import StudyMirror
 from .warm_start import known_points, warm_start_lines
@@ -76,6 +76,7 @@ __all__ = [
     "read_table",
     "replay",
     "replays_of",
+    "require_hyperparameters",
     "require_runs",
     "algorithm_named",
     "pruner_named",

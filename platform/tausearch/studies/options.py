@@ -20,7 +20,7 @@ from tausearch.runs import (
 )
 from tausearch.studies.algorithms import algorithm_named
 from tausearch.studies.schedulers import FIRST_STOP, pruner_named
-from trainables.errors import InputError
+from trainables.errors import Faults, InputError
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 
 if TYPE_CHECKING:  # torch takes seconds to import
@@ -106,7 +106,11 @@ def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_g
         InputError: If a text such as `forgetting <= 5` is wrong or given twice, or no trial has its metric.
     """
     metrics = _metrics(entry, tasks, on_gpu)
-    found = [Constraint.parse(text, metrics) for text in texts]
+    faults, found = Faults(), []
+    for text in texts:
+        with faults:
+            found.append(Constraint.parse(text, metrics))
+    faults.raise_all()
     for number, each in enumerate(found):
         if each.metric in VALIDATION.removability and (fault := entry.removability_fault(tasks)):
             raise InputError(f"--constraint {texts[number]}: {fault}")

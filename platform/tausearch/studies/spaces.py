@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from checked_input.names import choices
 from search_spaces import Range, ResolvedSpace, Scalar, load_space
 from trainables.data import BENCHMARKS
-from trainables.errors import InputError
+from trainables.errors import Faults, InputError
 from trainables.methods import MethodEntry, Scenario, get_method
 
 
@@ -30,6 +31,7 @@ def space_of(
     known = [each.name for each in fields(entry.config)]
     if file is None and entry.space is not None and not entry.space.is_file():
         raise InputError(f"method {method!r}: has no search space; write {entry.space}, or give a file with --space")
+    require_hyperparameters(entry, overrides)
     load = partial(load_space, method, benchmark, own=entry.space, known=known)
     space = load(file=file, overrides=overrides, benchmarks=BENCHMARKS, suited=suited)
     own = space if entry.space is not None and not entry.space.is_file() else load()
@@ -43,6 +45,16 @@ def space_of(
     except InputError as error:
         raise InputError(f"{file or entry.space or f'{method}.yaml'}: {error}") from error
     return space
+
+
+def require_hyperparameters(entry: MethodEntry, overrides: Mapping[str, Scalar]) -> None:
+    """Refuse the values of `--set` whose names the method does not know, all at once; raises an `InputError`."""
+    known, faults = [each.name for each in fields(entry.config)], Faults()
+    for name, value in overrides.items():
+        with faults:
+            if name not in known:
+                raise InputError(f"--set {name}={value}: unknown hyperparameter {name!r}; {choices(name, known)}")
+    faults.raise_all()
 
 
 def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:

@@ -135,11 +135,13 @@ def test_all_that_is_wrong_with_the_words_of_a_request_is_said_at_once(folder: F
     method, algorithm, precision, tasks = str(caught.value).splitlines()
     assert "unknown method 'fintune'" in method and "unknown algorithm 'tp'" in algorithm
     assert "unknown precision 'half'" in precision and "tasks" in tasks and text in tasks
-    request = SearchRequest(text, "finetune", tasks=2, scheduler="x", constraint=["speed <= 1"], tracking_uri="x://y")
+    wrong = {"algorithm": "tp", "scheduler": "asha", "constraint": ["speed <= 1", "loss"], "set": {"l": 1, "lrr": 2}}
+    request = SearchRequest(text, "finetune", tasks=2, tracking_uri="x://y", **wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError) as caught:
         plan_search(request)
-    uri, scheduler, constraint = str(caught.value).splitlines()
-    assert "x://y" in uri and "unknown scheduler 'x'" in scheduler and "speed" in constraint
+    algorithm, first, second, uri, constraint, other = str(caught.value).splitlines()
+    assert "unknown algorithm 'tp'" in algorithm and "--set l=1" in first and "--set lrr=2" in second
+    assert "x://y" in uri and "speed" in constraint and "METRIC <= NUMBER" in other
 
 
 def test_broken_images_are_left_out_and_listed_from_search_to_final_run(
