@@ -15,6 +15,7 @@ from .requests import (
     ResumeRequest,
     SearchRequest,
     TrainRequest,
+    field_fault,
     with_fields_of,
     within,
 )
@@ -85,5 +86,6 @@ __all__ = [
     "train_with",
     "FinalRun",
     "with_fields_of",
+    "field_fault",
     "within",
 ]

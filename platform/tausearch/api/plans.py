@@ -330,12 +330,20 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     Raises:
         InputError: If something in the request, or the best file's protocol, is wrong.
     """
-    if isinstance(request.gpus_per_trial, str):
-        got = request.gpus_per_trial
+    if isinstance(got := request.gpus_per_trial, str):
         raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {got!r}")
-    best, seeds = request.best.on(request.benchmark), studies.different_numbers("--seeds", request.seeds)
-    orders = None if request.class_orders is None else studies.different_numbers("--class-orders", request.class_orders)
-    entry = get_method(best.method)
+    faults = Faults()
+    with faults:
+        seeds = studies.different_numbers("--seeds", request.seeds)
+    with faults:
+        given = request.class_orders
+        orders = None if given is None else studies.different_numbers("--class-orders", given)
+    with faults:
+        entry = get_method(request.best.method)
+        studies.require_hyperparameters(entry, request.set or {})
+        _require_curvature(request, entry)
+    faults.raise_all()
+    best = request.best.on(request.benchmark)
     named = best.benchmark if request.best.benchmarks else request.benchmark or best.benchmark
     opened = opening(named, request.data_root)
     overrides = dict(request.set or {})
@@ -343,9 +351,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     then = best.protocol
     backbone = Backbone.of(then.backbone, then.backbone_weights, then.initial_head)
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
-    faults, reads = Faults(), backbone.input
-    with faults:
-        _require_curvature(request, entry)
+    reads = backbone.input
     with faults:
         usable = opened.require("final", then.split_seed, reads)
     if not (faults and backbone.needs_download):
@@ -355,9 +361,9 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     _require_same_protocol(then, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large
-    storage, given = _given(request, "final", opened, entry)
+    storage, shared = _given(request, "final", opened, entry)
     spec = FinalSpec(
-        **given,
+        **shared,
         protocol=protocol,
         data=usable.data,
         trials=len(seeds) * len(orders or (None,)),

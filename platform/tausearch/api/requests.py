@@ -62,12 +62,14 @@ class CheckedRequest:
                 several lines.
         """
         own = fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
-        if faults := [f"{_option(each)} {fault}" for each in own if (fault := _wrong(each, getattr(self, each.name)))]:
+        if faults := [
+            f"{_option(each)} {fault}" for each in own if (fault := field_fault(each, getattr(self, each.name)))
+        ]:
             raise InputError(*faults)
 
 
-def _wrong(of: Field[Any], value: object) -> str | None:
-    """Return what is wrong with the value of a field, of several parts with the first wrong one; None if nothing is."""
+def field_fault(of: Field[Any], value: object) -> str | None:
+    """Return what is wrong with the value of a field by itself, of several parts with the first wrong one."""
     if words := _expected(of, value):
         return f"must be {words}, got {shown(value)}"
     parts = value if isinstance(value, list | tuple | range) else (value,)

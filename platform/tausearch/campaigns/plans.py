@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from checked_input import bounds
+from search_spaces import SpaceError
 from tausearch.api import (
     DriveRequest,
     Opening,
@@ -36,7 +37,7 @@ from tausearch.runs import (
     reevaluations_of,
 )
 from tausearch.studies import BestFile, load_best, start_of
-from trainables.errors import InputError
+from trainables.errors import Faults, InputError
 
 
 @dataclass(frozen=True)
@@ -225,8 +226,7 @@ class _Planner:
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
         final = f"{stem}-final" if known is None or anew else known.final
         asked = {**_given(self.request), **cell.protocol, **(cell.search or {}), "name": stem if searched else final}
-        search = plan_search(SearchRequest(cell.benchmark, cell.method, **asked), self.opening)
-        search = replace(search, may_extend=True)
+        search = replace(self._search(cell, final, asked), may_extend=True)
         training = plan_training(_training(cell, final, start_of(search.spec), self.request), self.opening)
         runs = CellRuns(
             benchmark=search.spec.benchmark,
@@ -241,6 +241,28 @@ class _Planner:
         )
         planned = PlannedCell(cell, runs, search, training, cell_standing(self.storage, runs))
         return _of_the_same_options(planned, self.request, self.opening)
+
+    def _search(self, cell: Cell, final: str, asked: Mapping[str, Any]) -> Plan[SearchSpec]:
+        """Return the plan of a cell's search; what is wrong with it is said together with its final run's faults."""
+        faults = Faults()
+        with faults:
+            try:
+                return plan_search(SearchRequest(cell.benchmark, cell.method, **asked), self.opening)
+            except SpaceError as error:
+                raise InputError(*error.args) from error
+        with faults:
+            self._check_training(cell, final)
+        faults.raise_all()
+        raise AssertionError("the search has a fault")
+
+    def _check_training(self, cell: Cell, final: str) -> None:
+        """Check the final run of a cell at the start of the method's own space."""
+        usual = {**_given(self.request), **cell.protocol, "name": final}
+        try:
+            start = start_of(plan_search(SearchRequest(cell.benchmark, cell.method, **usual), self.opening).spec)
+        except ValueError:  # a fault of what both share, which the search has, too
+            return
+        plan_training(_training(cell, final, start, self.request), self.opening)
 
     def _stem(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> str:
         """Return the prefix of the names of a cell's runs: the known one, or a new one for `--redo`."""

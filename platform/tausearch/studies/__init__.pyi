@@ -23,7 +23,7 @@ from .recorded.configurations import ConfigurationTable
 from .recorded.files import TABLES, load_table, read_table, table_files, write_table
 from .recorded.replays import DEFAULT_SEEDS, Comparison, Outcome, Replay, replay, replays_of
 from .recorded.trials import RecordedTrials
-from .schedulers import FIRST_STOP, pruner_named
+from .schedulers import FIRST_STOP, pruner_class, pruner_named
 from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Searcher, points_ahead
 from .spaces import defaults, require_hyperparameters, require_runs, space_of
 from .study import SearchStudy, directions_of, require_sampler, study_of
@@ -79,6 +79,7 @@ __all__ = [
     "require_hyperparameters",
     "require_runs",
     "algorithm_named",
+    "pruner_class",
     "pruner_named",
     "require_sampler",
     "require_scheduler",

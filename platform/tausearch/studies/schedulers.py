@@ -69,7 +69,12 @@ def pruner_named(name: str, options: Mapping[str, Scalar] | None = None, first_s
     Raises:
         InputError: If there is no such scheduler, or it cannot be made with the options.
     """
+    first = {_FIRST[name]: first_stop} if name in _FIRST else {}
+    return made("pruner", name, pruner_class(name), {**first, **(options or {})})
+
+
+def pruner_class(name: str) -> Callable[..., BasePruner]:
+    """Return what makes the pruner of a scheduler; raises an `InputError` if there is no such scheduler."""
     if name in SCHEDULERS:
-        first = {_FIRST[name]: first_stop} if name in _FIRST else {}
-        return made("pruner", name, _PRUNERS[name], {**first, **(options or {})})
-    return made("pruner", name, named_class("pruner", name, SCHEDULERS, BasePruner, optuna.pruners), options or {})
+        return _PRUNERS[name]
+    return named_class("pruner", name, SCHEDULERS, BasePruner, optuna.pruners)

@@ -123,12 +123,18 @@ def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: P
         ("trials: 6", "storage: /tmp", "search.storage: is given on the command line of `campaign run`"),
         ("trials: 6", "tracking-uri: x", "search.tracking_uri: is given on the command line"),
         ("trials: 6", "name: x", "search.name: there is no such key"),
+        ("trials: 6", "trials: 0", "search.trials: must be a whole number from 1"),
+        ("algorithm: random", "algorithm: tpu", "search.algorithm: unknown algorithm 'tpu'; .*; did you mean 'tpe'"),
+        ("scheduler: asha", "scheduler: ash", r"cells\[2\].search.scheduler: unknown scheduler 'ash'; .* 'asha'"),
+        ("scheduler: asha", "precision: fp8", r"cells\[2\].search.precision: unknown precision 'fp8'"),
+        ("[ita-lora, finetune]", "[ita-lroa]", r"methods\[0\]: unknown method 'ita-lroa'; .*; did you mean 'ita-lora'"),
+        ("method: joint", "method: jont", r"cells\[0\].method: unknown method 'jont'; .*; did you mean 'joint'"),
         ("seeds: [0, 1]", "seeds: 3", "train.seeds: input should be an instance of sequence, got 3"),
         ("seeds: [0, 1]", "seeds: [a]", r"train.seeds\[0\]: input should be a valid integer, got 'a'"),
         ("lr: 1e-3", "lr: [1]", r"cells\[1\].search.set.lr.*, got \[1\]"),
         ("{method: joint, search: null}", "{search: null}", r"cells\[0\]: names neither a benchmark nor a method"),
         ("{method: joint, search", "{metod: joint, search", r"cells\[0\].metod: .*allowed: benchmark, method, search"),
-        ("search: null", "search: 3", r"cells\[0\].search: input should be a valid dictionary, got 3"),
+        ("search: null", "search: 3", r"cells\[0\].search: must be a mapping, got 3"),
         ("scheduler: asha", "schedule: asha", r"cells\[2\].search.schedule: there is no such key"),
         ("benchmark: glyphs, search", "benchmark: nope, search", r"cells\[2\].benchmark: unknown benchmark 'nope'"),
     ],
@@ -141,6 +147,35 @@ def test_what_is_wrong_is_named_with_its_place_and_what_is_allowed(
     with pytest.raises(InputError, match=f"campaign file {path}: {said}") as caught:
         read_campaign(path)
     assert "\n" not in str(caught.value)
+
+
+def test_all_that_is_wrong_is_said_at_once_with_the_names_that_were_meant(tmp_path: Path) -> None:
+    wrong = [
+        ("[digits, glyphs]", "[digts, digts, glyphs]", "benchmarks[0]: ", "'digits'"),
+        ("[ita-lora, finetune]", "[ita-lora, finetun]", "methods[1]: ", "'finetune'"),
+        ("trials: 6", "trails: 6, class_order: 1.5", "search.trails: ", "'trials'"),
+        ("set: {lr: 0.5, alpha: 2}", "set: {lr: [1], alpha: 2}", "search.set.lr", None),
+        ("seeds: [0, 1]", "sedes: [0, 1]", "train.sedes: ", "'seeds'"),
+        ("method: joint", "metod: joint", "cells[0].metod: ", "'method'"),
+        ("trials: 3", "epoch: 3, storage: x", "cells[1].search.epoch: ", "'epochs'"),
+    ]
+    text = WHOLE
+    for old, new, _, _ in wrong:
+        text = text.replace(old, new, 1)
+    with pytest.raises(InputError) as caught:
+        read_campaign(path := written(tmp_path, text))
+    lines = [line.removeprefix(f"campaign file {path}: ") for line in str(caught.value).splitlines()]
+    for _, _, place, meant in wrong:
+        (line,) = [line for line in lines if line.startswith(place)]
+        assert meant is None or f"did you mean {meant}" in line
+    others = [
+        "benchmarks[1]: unknown",
+        "benchmarks: 'digts' is there twice",
+        "search.class_order",
+        "cells[1].search.st",
+    ]
+    assert all(sum(line.startswith(each) for line in lines) == 1 for each in others)
+    assert len(lines) == len(wrong) + len(others)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

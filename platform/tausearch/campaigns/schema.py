@@ -1,0 +1,206 @@
+"""The schema of a campaign's file, and a line for everything that is wrong with its names and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import Field as RequestField
+from dataclasses import fields
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
+
+from checked_input.names import choices
+from checked_input.schema import Strict, is_no_mapping
+from checked_input.text_files import one_line, shown
+from search_spaces import Scalar
+from search_spaces.values import ScalarField
+from tausearch.api import SearchRequest, TrainRequest, field_fault
+from tausearch.studies import BestFile, algorithm_named, one_of, pruner_class
+from tausearch.tracking import Callback
+from trainables.config import PRECISIONS
+from trainables.data import reference
+from trainables.errors import InputError
+from trainables.methods import METHODS, get_method
+from trainables.user_code import is_code
+
+_OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds"}
+_OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"} | {
+    "callbacks",
+    "tracking",
+}
+_NAMES: Mapping[str, Callable[[str], object]] = {  # options whose value is one of some names
+    "algorithm": algorithm_named,
+    "scheduler": pruner_class,
+    "precision": partial(one_of, "precision", allowed=PRECISIONS),
+}
+
+
+class RequestOptions(BaseModel):
+    """Options of `search` or `train`, under their names of the command line or of the request's fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _underscored(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        return {str(name).replace("-", "_"): value for name, value in given.items()}
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The options that the file has, as fields of the request."""
+        return self.model_dump(exclude_unset=True)
+
+
+def _options_of(request: type[SearchRequest] | type[TrainRequest]) -> Any:
+    """Return the model of a request's options without those that the cell or the command line sets."""
+    hints = get_type_hints(request, localns={"Scalar": Scalar, "BestFile": BestFile, "Callback": Callback})
+    kept: dict[str, Any] = {
+        each.name: Annotated[hints[each.name], AfterValidator(partial(_checked, each))]
+        for each in fields(request)
+        if each.name not in _OF_THE_CELL | _OF_THE_COMMAND
+    }
+    kept["set"] = Mapping[str, ScalarField] | None
+    # "auto" is refused: it needs a pilot before the search, which campaigns do not run.
+    kept["gpus_per_trial"] = Annotated[float, BeforeValidator(_share)]
+    options: dict[str, Any] = {name: (kind, None) for name, kind in kept.items()}
+    return create_model("Options", __base__=RequestOptions, **options)
+
+
+def _checked(of: RequestField[Any], value: Any) -> Any:
+    """Return the value of an option if it can be right by itself."""
+    if fault := field_fault(of, value):
+        raise InputError(fault)
+    if of.name in _NAMES:
+        _NAMES[of.name](value)
+    return value
+
+
+def _share(value: object) -> object:
+    """Return the number of a fraction such as 1/3, which YAML reads as text."""
+    try:
+        return float(Fraction(value)) if isinstance(value, str) else value
+    except (ValueError, ZeroDivisionError):
+        return value
+
+
+def _known_method(name: str) -> str:
+    """Return the name of a method; code is looked at where its cells are planned."""
+    if name not in METHODS and not is_code(name):
+        get_method(name)
+    return name
+
+
+if TYPE_CHECKING:  # models made from the fields of requests are no types to a checker
+    SearchOptions = RequestOptions
+    TrainOptions = RequestOptions
+else:
+    SearchOptions, TrainOptions = _options_of(SearchRequest), _options_of(TrainRequest)
+Benchmark = Annotated[str, AfterValidator(lambda text: str(reference(text)))]
+Method = Annotated[str, AfterValidator(_known_method)]
+
+
+class Difference(Strict):
+    """Options that differ in one cell, one row or one column of the table."""
+
+    benchmark: Benchmark | None = None
+    method: Method | None = None
+    search: SearchOptions | None = None
+    train: TrainOptions = TrainOptions()
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Difference:
+        if self.benchmark is None and self.method is None:
+            raise InputError("names neither a benchmark nor a method")
+        return self
+
+
+class FileContent(Strict):
+    """The content of a campaign's file."""
+
+    campaign: str
+    benchmarks: list[Benchmark] = Field(min_length=1)
+    methods: list[Method] = Field(min_length=1)
+    search: SearchOptions | None = SearchOptions()
+    train: TrainOptions = TrainOptions()
+    cells: list[Difference] = []
+
+
+def content_of(plain: object) -> FileContent:
+    """Return the checked content of a file.
+
+    Raises:
+        InputError: With a line for each name or value that is wrong, each with its place and what is allowed.
+    """
+    try:
+        content = FileContent.model_validate(plain)
+    except ValidationError as error:
+        raise InputError(*_faults(error), *_twice(plain)) from error
+    if twice := list(_twice(plain)):
+        raise InputError(*twice)
+    return content
+
+
+def _twice(plain: object) -> Iterator[str]:
+    """Yield a line for each benchmark and method that the lists name more than once."""
+    for key in ("benchmarks", "methods"):
+        names = plain.get(key) if isinstance(plain, Mapping) else None
+        texts = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+        yield from (f"{key}: {name!r} is there twice" for name in dict.fromkeys(texts) if texts.count(name) > 1)
+
+
+def _faults(error: ValidationError) -> list[str]:
+    """Return the lines of an error, of an option that may have several types with the first one."""
+    if is_no_mapping(error):
+        return [f"it must be a mapping with the keys {', '.join(FileContent.model_fields)}"]
+    found: dict[tuple[object, ...], list[str]] = {}
+    for each in error.errors():
+        found.setdefault(_entry(each["loc"]), list(_lines(each)))
+    return [line for lines in found.values() for line in lines]
+
+
+def _entry(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return the place of the option or name that an error is in, without the types that it was tried as."""
+    for number, part in enumerate(place):
+        if part in ("search", "train"):
+            return place[: number + (3 if "set" in place[number:] else 2)]
+    return place
+
+
+def _lines(fault: Any) -> Iterator[str]:
+    """Yield the lines of one fault that pydantic has found."""
+    place: Sequence[int | str] = fault["loc"]
+    path = [one_line(part) for part in place if not str(part).startswith(("function", "Sequence", "Mapping"))]
+    key = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path).removeprefix(".")
+    kind, raised = fault["type"], fault.get("ctx", {}).get("error")
+    if kind == "missing":
+        yield f"{key} is missing"
+    elif kind == "extra_forbidden" and path[-1] in _OF_THE_COMMAND and len(path) > 1:
+        yield f"{key}: is given on the command line of `campaign run`, for all cells"
+    elif kind == "extra_forbidden":
+        yield f"{key}: there is no such key; {choices(path[-1], _model_at(place[:-1]).model_fields)}"
+    elif isinstance(raised, InputError):
+        yield from (f"{key}: {line}" for line in raised.args)
+    else:
+        said = "must be a mapping" if kind in ("model_type", "dict_type") else fault["msg"].lower()
+        yield f"{key}: {said}, got {shown(fault['input'])}"
+
+
+def _model_at(place: Sequence[int | str]) -> type[BaseModel]:
+    """Return the model whose keys stand at a place of the file."""
+    if not place:
+        return FileContent
+    models: Mapping[object, type[BaseModel]] = {"search": SearchOptions, "train": TrainOptions}
+    return models.get(place[-1], Difference)
