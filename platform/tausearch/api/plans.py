@@ -45,8 +45,13 @@ DEFAULT_TRIALS = 12
 _FEW = 100  # validation images, one of which is a point or more
 
 
-def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Plan[SearchSpec]:
+def plan_search(request: SearchRequest, opening: Opening = open_benchmark, *, write: bool = True) -> Plan[SearchSpec]:
     """Return the plan of a search on one benchmark or several whose request is right. Nothing is started.
+
+    Args:
+        request: The search.
+        opening: Opens its benchmarks.
+        write: Whether the storage must have a place for the run.
 
     Raises:
         InputError: If something in the request is wrong.
@@ -57,10 +62,10 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark) -> Pl
         return _plan_several(request, benchmarks, opening)
     if request.across is not None:
         raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
-    return _plan_one(request, opening)
+    return _plan_one(request, opening, write=write)
 
 
-def _plan_one(request: SearchRequest, opening: Opening) -> Plan[SearchSpec]:
+def _plan_one(request: SearchRequest, opening: Opening, *, write: bool = True) -> Plan[SearchSpec]:
     """Return the plan of a search on one benchmark.
 
     What is wrong is said at once, as far as one part can be checked without another. Words come before images, and
@@ -72,7 +77,7 @@ def _plan_one(request: SearchRequest, opening: Opening) -> Plan[SearchSpec]:
         InputError: If something in the request is wrong.
         SpaceError: If the search space is wrong.
     """
-    words = _checked_words(request, opening)
+    words = _checked_words(request, opening, write=write)
     entry, opened = words.entry, words.opened
     backbone = _backbone(request, opened)
     scenario = entry.scenario(opened.source.spec, backbone)
@@ -134,7 +139,7 @@ class _Words:
     prefer: str
 
 
-def _checked_words(request: SearchRequest, opening: Opening) -> _Words:
+def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> _Words:
     """Check what can be checked without images and weights; raises one `InputError` with all that is wrong."""
     faults, entry, opened = Faults(), None, None
     with faults:
@@ -153,7 +158,7 @@ def _checked_words(request: SearchRequest, opening: Opening) -> _Words:
     with faults:
         studies.require_hyperparameters(entry, request.set or {})
     with faults:
-        storage, given = _given(request, "search", opened, entry)
+        storage, given = _given(request, "search", opened, entry, write=write)
     with faults:
         steps, options = _steps(entry, opened), request.pruner_options or {}
         studies.require_scheduler(request.scheduler, request.algorithm, steps, options)
@@ -324,8 +329,8 @@ def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, sc
     return studies.space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
 
 
-def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> Plan[FinalSpec]:
-    """Return the plan of a final run whose request is right. Nothing is started.
+def plan_training(request: TrainRequest, opening: Opening = open_benchmark, *, write: bool = True) -> Plan[FinalSpec]:
+    """Return the plan of a final run whose request is right; for the arguments see `plan_search`. Nothing is started.
 
     Raises:
         InputError: If something in the request, or the best file's protocol, is wrong.
@@ -361,7 +366,7 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark) -> P
     _require_same_protocol(then, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large
-    storage, shared = _given(request, "final", opened, entry)
+    storage, shared = _given(request, "final", opened, entry, write=write)
     spec = FinalSpec(
         **shared,
         protocol=protocol,
@@ -408,14 +413,14 @@ def require_continuable(spec: AnySpec) -> None:
 
 
 def _given(
-    request: SearchRequest | TrainRequest, purpose: Purpose, opened: OpenBenchmark, entry: MethodEntry
+    request: SearchRequest | TrainRequest, purpose: Purpose, opened: OpenBenchmark, entry: MethodEntry, *, write: bool
 ) -> tuple[Storage, dict[str, Any]]:
     """Check the options of every new run; returns the storage root and fields of the specification."""
     share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
     resources = plan_resources(request.cpus_per_trial, share, request.max_concurrent_trials, request.address)
     uri, trackers = checked_uri(request.tracking_uri), checked_tracking(request.tracking)
     stem = f"{opened.ref.slug}-{file_name(entry.name)}" + ("-final" if purpose == "final" else "")
-    storage, name = _new_run(request, stem)
+    storage, name = _new_run(request, stem, write=write)
     given = {
         "name": name,
         "id": uuid4().hex,
@@ -432,11 +437,11 @@ def _given(
     return storage, given
 
 
-def _new_run(request: SearchRequest | TrainRequest, stem: str) -> tuple[Storage, str]:
+def _new_run(request: SearchRequest | TrainRequest, stem: str, *, write: bool = True) -> tuple[Storage, str]:
     """Return the storage root and the name of a run."""
     if request.resume_if_exists and request.name is None:
         raise InputError("--resume-if-exists goes with --name: without one every run is a new one")
-    return new_run(request.storage, request.name, stem, resume_if_exists=request.resume_if_exists)
+    return new_run(request.storage, request.name, stem, resume_if_exists=request.resume_if_exists, write=write)
 
 
 def _steps(entry: MethodEntry, opened: OpenBenchmark) -> int:

@@ -74,6 +74,11 @@ class PlannedCell:
     training: Plan[FinalSpec]
     standing: CellStanding
 
+    @property
+    def title(self) -> str:
+        """The title of the cell: `digits/ita-lora`."""
+        return self.runs.title
+
     @cached_property
     def added(self) -> int:
         """Number of trials that its search gets beyond those that it was started with."""
@@ -107,7 +112,7 @@ class CampaignPlan:
 
     Attributes:
         directory: Its folder, which need not exist yet.
-        refused: The cells that cannot be run; a campaign with such a cell is not driven.
+        rows: All cells in the order of the file; a campaign with one that is refused is not driven.
         gone: Earlier cells that its file does not name any more.
         opening: Opens each benchmark once, so that it is checked once.
     """
@@ -115,11 +120,20 @@ class CampaignPlan:
     name: str
     storage: Storage
     directory: CampaignDirectory
-    cells: tuple[PlannedCell, ...]
-    refused: tuple[RefusedCell, ...]
+    rows: tuple[PlannedCell | RefusedCell, ...]
     gone: tuple[CellRuns, ...]
     request: CampaignRequest
     opening: Opening
+
+    @property
+    def cells(self) -> tuple[PlannedCell, ...]:
+        """The cells that can be run."""
+        return tuple(each for each in self.rows if isinstance(each, PlannedCell))
+
+    @property
+    def refused(self) -> tuple[RefusedCell, ...]:
+        """The cells that cannot be run."""
+        return tuple(each for each in self.rows if isinstance(each, RefusedCell))
 
     @property
     def kept(self) -> CampaignCells:
@@ -157,7 +171,7 @@ def plan_campaign(request: CampaignRequest) -> CampaignPlan:
 
 
 def preview_campaign(request: CampaignRequest) -> CampaignPlan:
-    """Return the plan of a campaign, with the cells that are refused. Nothing is started.
+    """Return the plan of a campaign, with the cells that are refused. Nothing is started or written.
 
     Raises:
         InputError: If the file is wrong, or a cell to start anew is not in it.
@@ -174,15 +188,15 @@ def preview_campaign(request: CampaignRequest) -> CampaignPlan:
         if title not in titles:
             raise InputError(f"--redo {title}: the campaign has no such cell; it has {', '.join(titles)}")
     planner = _Planner(request, storage, file.name)
-    cells, refused = [], []
+    rows: list[PlannedCell | RefusedCell] = []
     for cell in file.cells:
         try:
-            cells.append(planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo))
+            rows.append(planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo))
         except ValueError as error:  # InputError and SpaceError are
             faults = error.args if isinstance(error, InputError) else (str(error),)
-            refused.append(RefusedCell(cell.title, tuple(map(str, faults))))
+            rows.append(RefusedCell(cell.title, tuple(map(str, faults))))
     gone = tuple(each for title, each in known.items() if title not in titles)
-    return CampaignPlan(file.name, storage, directory, tuple(cells), tuple(refused), gone, request, planner.opening)
+    return CampaignPlan(file.name, storage, directory, tuple(rows), gone, request, planner.opening)
 
 
 def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> Plan[FinalSpec]:
@@ -196,10 +210,10 @@ def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening)
     if planned.cell.search is None:
         return planned.training
     best, name = load_best(planned.search.directory.best_file), planned.runs.final
-    plan = plan_training(_training(planned.cell, name, best, request), opening)
+    plan = plan_training(_training(planned.cell, name, best, request), opening, write=False)
     if plan.exists and _has_chosen_otherwise(read_spec(plan.directory), plan.spec):
         free = plan.storage.free_name(f"{_stem_of(name)}-final")
-        return plan_training(_training(planned.cell, free, best, request), opening)
+        return plan_training(_training(planned.cell, free, best, request), opening, write=False)
     return plan
 
 
@@ -227,7 +241,7 @@ class _Planner:
         final = f"{stem}-final" if known is None or anew else known.final
         asked = {**_given(self.request), **cell.protocol, **(cell.search or {}), "name": stem if searched else final}
         search = replace(self._search(cell, final, asked), may_extend=True)
-        training = plan_training(_training(cell, final, start_of(search.spec), self.request), self.opening)
+        training = self._training(cell, final, search)
         runs = CellRuns(
             benchmark=search.spec.benchmark,
             method=cell.method,
@@ -247,7 +261,7 @@ class _Planner:
         faults = Faults()
         with faults:
             try:
-                return plan_search(SearchRequest(cell.benchmark, cell.method, **asked), self.opening)
+                return plan_search(SearchRequest(cell.benchmark, cell.method, **asked), self.opening, write=False)
             except SpaceError as error:
                 raise InputError(*error.args) from error
         with faults:
@@ -259,10 +273,15 @@ class _Planner:
         """Check the final run of a cell at the start of the method's own space."""
         usual = {**_given(self.request), **cell.protocol, "name": final}
         try:
-            start = start_of(plan_search(SearchRequest(cell.benchmark, cell.method, **usual), self.opening).spec)
+            search = plan_search(SearchRequest(cell.benchmark, cell.method, **usual), self.opening, write=False)
         except ValueError:  # a fault of what both share, which the search has, too
             return
-        plan_training(_training(cell, final, start, self.request), self.opening)
+        self._training(cell, final, search)
+
+    def _training(self, cell: Cell, final: str, search: Plan[SearchSpec]) -> Plan[FinalSpec]:
+        """Return the plan of a cell's final run at the start of its search."""
+        best = start_of(search.spec)
+        return plan_training(_training(cell, final, best, self.request), self.opening, write=False)
 
     def _stem(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> str:
         """Return the prefix of the names of a cell's runs: the known one, or a new one for `--redo`."""

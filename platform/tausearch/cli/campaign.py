@@ -35,7 +35,7 @@ def plan(
     from tausearch.campaigns import CampaignRequest, estimate, preview_campaign, run_pilots
 
     planned = preview_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
-    if pilot or not planned.cells:
+    if pilot:
         planned.require_all()
     if pilot:
         run_pilots(planned)

@@ -23,16 +23,19 @@ from trainables.errors import InputError
 S = TypeVar("S", bound=RunSpec)
 
 
-def new_run(storage: str | Path, name: str | None, stem: str, *, resume_if_exists: bool = False) -> tuple[Storage, str]:
+def new_run(
+    storage: str | Path, name: str | None, stem: str, *, resume_if_exists: bool = False, write: bool = True
+) -> tuple[Storage, str]:
     """Return the storage and the name of a new run.
 
-    Without a name, it is the first of `stem-1`, `stem-2`, ... that is free.
+    Without a name, it is the first of `stem-1`, `stem-2`, ... that is free. `write` says whether it may be made next.
 
     Raises:
-        InputError: If the storage cannot be written or is full, or the name is taken or not allowed.
+        InputError: If the name is taken or not allowed, or with `write` if the storage cannot be written or is full.
     """
-    root = open_storage(storage, write=True)
-    require_space(root.root)
+    root = open_storage(storage, write=write)
+    if write:
+        require_space(root.root)
     directory = root.run(name or root.free_name(stem))
     if directory.path.exists() and not (resume_if_exists and directory.spec_file.is_file()):
         raise InputError(_taken(directory))

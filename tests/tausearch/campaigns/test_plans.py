@@ -168,9 +168,34 @@ def test_the_plan_has_every_cell_though_one_is_refused(
     code, out, err = run(words, capsys, monkeypatch)
     assert code == 2 and err.count("\n") == 1 and "digits/ita-lora: run 't-digits-ita-lora' was started" in err
     rows = [line for line in out.splitlines() if "digits/" in line]
-    assert len(rows) == 3 and ["refused" in row for row in rows] == [False, False, True] and "start" in rows[0]
-    refused = json.loads(run([*words, "--json"], capsys, monkeypatch)[1])["refused"]
+    assert len(rows) == 3 and ["refused" in row for row in rows] == [True, False, False] and "start" in rows[1]
+    told = json.loads(run([*words, "--json"], capsys, monkeypatch)[1])
+    assert told["order"] == ["digits/ita-lora", "digits/finetune", "digits/joint"]
+    refused = told["refused"]
     assert [each["title"] for each in refused] == ["digits/ita-lora"] and "is now 3" in refused[0]["reasons"][0]
+
+
+def test_a_plan_is_read_where_nothing_may_be_written_and_has_a_table_of_refused_cells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder below /proc cannot be made, even by root."""
+    (tmp_path / "t.yaml").write_text(TABLE.format(trials=4))
+    words = ["campaign", "plan", str(tmp_path / "t.yaml"), "--storage", "/proc/nowhere"]
+    code, out, _ = run(words, capsys, monkeypatch)
+    assert code == 0 and out.count("digits/") == 3
+    (tmp_path / "t.yaml").write_text(TABLE.format(trials=4).replace("[0, 1]", "[0, 0]"))
+    code, out, err = run(words, capsys, monkeypatch)
+    assert code == 2 and "--seeds must be" in err and "0 cells" not in out
+    assert [line.replace("│", " ").split()[:2] for line in out.splitlines() if "digits/" in line] == [
+        ["digits/ita-lora", "refused"],
+        ["digits/finetune", "refused"],
+        ["digits/joint", "refused"],
+    ]
+    code, _, err = run(["campaign", "run", *words[2:]], capsys, monkeypatch)
+    assert code == 2 and "--seeds must be" in err
+    (tmp_path / "t.yaml").write_text(TABLE.format(trials=4))
+    code, _, err = run(["campaign", "run", *words[2:]], capsys, monkeypatch)
+    assert code == 2 and "--storage /proc/nowhere: cannot be written" in err
 
 
 def test_what_is_wrong_with_several_cells_is_said_once_and_each_fault_has_a_line(tmp_path: Path) -> None:

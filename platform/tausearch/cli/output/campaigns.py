@@ -28,7 +28,7 @@ from tausearch.presentation import (
 from trainables.metrics import TEST
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
-    from tausearch.campaigns import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate
+    from tausearch.campaigns import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate, PlannedCell
     from tausearch.runs import SearchSpec, Storage
 
 _EMPHASIS: dict[str, Emphasis] = {
@@ -133,24 +133,27 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
         Column("next"),
         *numbers("estimate", format=clock),
     ]
-    rows: list[tuple[object, ...]] = [
-        (
-            each.runs.title,
-            each.standing.state,
-            _searched(each.runs.trials, each.search.spec) if each.runs.search else "not searched",
-            counted(each.runs.seeds, "seed"),
-            each.runs.tasks,
-            each.next,
-            "?" if estimate.seconds is None else estimate.seconds,
-        )
-        for each, estimate in zip(plan.cells, estimates, strict=True)
-    ]
-    rows += [(each.title, "refused", None, None, None, "nothing", None) for each in plan.refused]
-    bad = emphasise(range(len(plan.cells), len(rows)), "bad")
+    planned = {each.title: _planned_row(each, found) for each, found in zip(plan.cells, estimates, strict=True)}
+    refused = ("refused", None, None, None, "nothing", None)
+    rows = [planned.get(each.title, (each.title, *refused)) for each in plan.rows]
+    bad = emphasise((number for number, each in enumerate(plan.rows) if each.title not in planned), "bad")
     out.print(terminal_table(Table(f"campaign {plan.name}", columns, rows, bad)))
-    _show_totals(out, plan, estimates)
+    if plan.cells:
+        _show_totals(out, plan, estimates)
     for gone in plan.gone:
         out.print(f"{gone.title} is no longer in the file; its runs would be left alone", soft_wrap=True)
+
+
+def _planned_row(each: PlannedCell, estimate: Estimate) -> tuple[object, ...]:
+    return (
+        each.title,
+        each.standing.state,
+        _searched(each.runs.trials, each.search.spec) if each.runs.search else "not searched",
+        counted(each.runs.seeds, "seed"),
+        each.runs.tasks,
+        each.next,
+        "?" if estimate.seconds is None else estimate.seconds,
+    )
 
 
 def _searched(trials: int, spec: SearchSpec) -> str:
@@ -201,4 +204,5 @@ def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str,
         for each, estimate in zip(plan.cells, estimates, strict=True)
     ]
     refused = [{"title": each.title, "reasons": list(each.faults)} for each in plan.refused]
-    return {"name": plan.name, "cells": cells, "refused": refused, "gone": [each.title for each in plan.gone]}
+    order, gone = [each.title for each in plan.rows], [each.title for each in plan.gone]
+    return {"name": plan.name, "order": order, "cells": cells, "refused": refused, "gone": gone}
