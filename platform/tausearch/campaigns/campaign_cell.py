@@ -70,9 +70,12 @@ class CampaignCell:
                 self.plan.directory.reopen(self.planned.search.spec.name)
             return SearchRun.entered(self.planned.search, locks)
         self._trained = True
-        if not self._may_choose_anew and self._is_concluded(self.runs.final):
+        grows = self.planned.added_seeds > 0
+        if not self._may_choose_anew and not grows and self._is_concluded(self.runs.final):
             return None
         final = self._final()
+        if final.added:
+            self.plan.directory.reopen(final.spec.name)
         if self._is_concluded(final.spec.name):
             self.final = self._known
             return None

@@ -197,7 +197,7 @@ def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
 def _headlines(plan: CampaignPlan) -> Iterator[str]:
     searched = sum(each.runs.trials for each in plan.cells)
     seeds = sum(each.runs.seeds for each in plan.cells)
-    done = sum(each.standing.state == "done" and not each.added for each in plan.cells)
+    done = sum(each.standing.state == "done" and not each.grows for each in plan.cells)
     known = f" ({done} done already)" if done else ""
     cells, trials = counted(len(plan.cells), "cell"), counted(searched, "trial")
     yield f"campaign {plan.name}: {cells}{known}, {trials} to search, {counted(seeds, 'seed')} to train"

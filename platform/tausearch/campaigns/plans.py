@@ -84,11 +84,22 @@ class PlannedCell:
         """Number of trials that its search gets beyond those that it was started with."""
         return self.search.added if self.cell.search is not None else 0
 
+    @cached_property
+    def added_seeds(self) -> int:
+        """Number of seeds that its final run gets beyond those that it was started with."""
+        return self.training.added
+
+    @property
+    def grows(self) -> bool:
+        """Whether a run that may have ended gets more trials or seeds."""
+        return self.added > 0 or self.added_seeds > 0
+
     @property
     def next(self) -> str:
         """What a driver of the campaign would do, in a few words."""
-        if self.added:
-            return f"{counted(self.added, 'trial')} more"
+        more = [(self.added, "trial"), (self.added_seeds, "seed")]
+        if self.grows:
+            return " and ".join(f"{counted(count, noun)} more" for count, noun in more if count)
         words = {"waiting": "start", "done": "nothing", "failed": "nothing"}
         return words.get(self.standing.state, "go on")
 
@@ -210,7 +221,7 @@ def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening)
     if planned.cell.search is None:
         return planned.training
     best, name = load_best(planned.search.directory.best_file), planned.runs.final
-    plan = plan_training(_training(planned.cell, name, best, request), opening, write=False)
+    plan = replace(plan_training(_training(planned.cell, name, best, request), opening, write=False), may_extend=True)
     if plan.exists and _has_chosen_otherwise(read_spec(plan.directory), plan.spec):
         free = plan.storage.free_name(f"{_stem_of(name)}-final")
         return plan_training(_training(planned.cell, free, best, request), opening, write=False)
@@ -281,7 +292,8 @@ class _Planner:
     def _training(self, cell: Cell, final: str, search: Plan[SearchSpec]) -> Plan[FinalSpec]:
         """Return the plan of a cell's final run at the start of its search."""
         best = start_of(search.spec)
-        return plan_training(_training(cell, final, best, self.request), self.opening, write=False)
+        plan = plan_training(_training(cell, final, best, self.request), self.opening, write=False)
+        return replace(plan, may_extend=True)
 
     def _stem(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> str:
         """Return the prefix of the names of a cell's runs: the known one, or a new one for `--redo`."""

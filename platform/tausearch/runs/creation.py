@@ -16,7 +16,7 @@ from tausearch.runs.guards import driver_lock, remove_empty, require_space
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.trials import recorded_trials
 from tausearch.runs.record import Record
-from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec, differences
+from tausearch.runs.spec import AnySpec, FinalSpec, RunSpec, SearchSpec, differences
 from tausearch.runs.storage import Storage, nearest_folder, open_storage
 from trainables.errors import InputError
 
@@ -93,7 +93,8 @@ class Plan(Generic[S]):
 
     Attributes:
         named: Whether the user has named the run.
-        may_extend: Whether an existing search gets more trials, and the re-evaluation of so many, if the plan has more.
+        may_extend: Whether an existing search gets more trials, and the re-evaluation of so many, or an existing final
+            run more seeds, if the plan has more.
     """
 
     spec: S
@@ -131,7 +132,7 @@ class Plan(Generic[S]):
 
     @property
     def added(self) -> int:
-        """Number of trials that an existing search gets beyond those that it was planned with."""
+        """Number of trials that an existing run gets beyond those that it was planned with."""
         if not self.exists:
             return 0
         then = read_spec(self.directory)
@@ -140,7 +141,11 @@ class Plan(Generic[S]):
     def _extended(self, then: AnySpec) -> dict[str, Any]:
         """Return the fields of the existing run that more trials change."""
         spec: RunSpec = self.spec
-        if not self.may_extend or not isinstance(spec, SearchSpec) or spec.trials <= then.trials:
+        if not self.may_extend or spec.trials <= then.trials:
+            return {}
+        if isinstance(spec, FinalSpec) and isinstance(then, FinalSpec):
+            return _with_more_seeds(then, spec)
+        if not isinstance(spec, SearchSpec):
             return {}
         assert isinstance(then, SearchSpec), "purposes would differ"
         rule = extended_rule(then, self.directory, recorded_trials(then, Record(self.directory.record)))
@@ -166,12 +171,25 @@ class Plan(Generic[S]):
                 yield spec, self.directory
 
 
+def _with_more_seeds(then: FinalSpec, now: FinalSpec) -> dict[str, Any]:
+    """Return the fields of a final run with more seeds, the new ones last, as a seed keeps its number.
+
+    With class orders a number would stand for another order, so such a run gets none.
+    """
+    if then.protocol.class_orders is not None or not set(then.seeds) < set(now.seeds):
+        return {}
+    seeds = (*then.seeds, *(seed for seed in now.seeds if seed not in then.seeds))
+    return {"seeds": seeds, "trials": len(seeds)}
+
+
 def _counting_as(spec: RunSpec, then: RunSpec) -> RunSpec:
-    """Return a new specification that counts trials and candidates as an existing search does.
+    """Return a new specification that counts trials, candidates and seeds as an existing run does.
 
     The rule for ending counts from the trial at which the search was extended, and the searches of earlier versions
     re-evaluate their start only if it is among the best.
     """
+    if isinstance(spec, FinalSpec) and isinstance(then, FinalSpec) and set(spec.seeds) == set(then.seeds):
+        return spec.model_copy(update={"seeds": then.seeds})
     if not isinstance(spec, SearchSpec) or not isinstance(then, SearchSpec):
         return spec
     kept = {name: getattr(then.stop, name) for name in ("since", "least_gain")}

@@ -515,7 +515,8 @@ _HOW = {"id", "version", "resources", "tracking", "tracking_uri", "data_root", "
 
 def differences(then: RunSpec, now: RunSpec) -> list[str]:
     """Return the differences that make two runs different, such as `trials was 12, is now 24`; not machine or paths."""
-    old, new = (_flat(spec.model_dump(mode="json", exclude=_HOW)) for spec in (then, now))
+    follows = {"trials"} if isinstance(then, FinalSpec) else set()  # from seeds and class orders, which are named
+    old, new = (_flat(spec.model_dump(mode="json", exclude={*_HOW, *follows})) for spec in (then, now))
     return [
         f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"
         for key in dict.fromkeys([*old, *new])

@@ -219,9 +219,23 @@ def test_what_is_wrong_with_several_cells_is_said_once_and_each_fault_has_a_line
 def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> None:
     create(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
     assert planned(tmp_path).cells[2].standing.state == "stopped"
-    said = "digits/joint: .*'t-digits-joint-final' .*seeds was 0 1, is now 0 1 2"
-    with pytest.raises(InputError, match=said):
-        planned(tmp_path, TABLE.replace("[0, 1]", "[0, 1, 2]"))
+    said = "digits/joint: .*'t-digits-joint-final' was started otherwise: seeds was 0 1, is now 0 2 3; to start the"
+    with pytest.raises(InputError, match=said):  # their number follows, and is no option of the file
+        planned(tmp_path, TABLE.replace("[0, 1]", "[0, 2, 3]"))
+
+
+def test_more_seeds_extend_a_final_run_and_each_keeps_its_number(tmp_path: Path) -> None:
+    create(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
+    joint = planned(tmp_path, TABLE.replace("[0, 1]", "[4, 1, 0, 3]")).cells[2]
+    assert (joint.added_seeds, joint.next, joint.training.continued().seeds) == (2, "2 seeds more", (0, 1, 4, 3))
+    assert [each.next for each in planned(tmp_path, TABLE.replace("[0, 1]", "[1, 0]")).cells] == ["start"] * 2 + [
+        "go on"
+    ]
+    ordered = TABLE.replace("seeds: [0, 1]", "seeds: [0, 1], class_orders: [5, 6]").replace("t\n", "u\n", 1)
+    assert len(planned(tmp_path, ordered).cells) == 3
+    create(planned(tmp_path, ordered).cells[2].training.spec, Storage(tmp_path / "runs"))
+    with pytest.raises(InputError, match="seeds was 0 1, is now 0 1 2"):  # a number stands for another order then
+        planned(tmp_path, ordered.replace("[0, 1]", "[0, 1, 2]"))
 
 
 def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:

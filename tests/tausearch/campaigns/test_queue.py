@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -11,7 +12,15 @@ from typing import cast
 import pytest
 
 from tausearch.api.outcome import outcome_of
-from tausearch.campaigns import CampaignPlan, CampaignRequest, campaign_of, plan_campaign, read_cells, read_standing
+from tausearch.campaigns import (
+    CampaignPlan,
+    CampaignRequest,
+    campaign_of,
+    estimate,
+    plan_campaign,
+    read_cells,
+    read_standing,
+)
 from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
@@ -52,10 +61,31 @@ def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_
     plan = planned(tmp_path)
     for name in (first, f"{first}-final"):
         plan.directory.conclude(name)
-    shutil.copytree(tmp_path / first, tmp_path / f"{first}-final")
+    create(plan.cells[0].training.spec, plan.storage)
     assert opened(plan) == [second]
     shutil.rmtree(tmp_path / first)
     assert opened(plan) == [first, second]
+
+
+def test_a_final_run_with_more_seeds_is_opened_again_and_trains_only_these(tmp_path: Path) -> None:
+    table = TABLE.replace("[finetune, ewc]", "[finetune]").replace("search: {trials: 2}", "search: null")
+    table += "train: {seeds: [0, 1]}\n"
+    plan = planned(tmp_path, table)
+    final = plan.cells[0].training.spec
+    record = Record(create(final, plan.storage)[1].record, tasks=5)
+    for number in range(2):
+        record.write(replace(make_trial(number, 5, 60.0), seed=number))
+    plan.directory.conclude(final.name)
+    assert opened(planned(tmp_path, table)) == []
+    more = planned(tmp_path, table.replace("[0, 1]", "[7, 1, 0]"))
+    (left,) = estimate(more)
+    assert left.seconds is not None and left.seconds > 0
+    cell = CampaignCell(more, more.cells[0], print)
+    with ExitStack() as locks:
+        run = cell.open(locks)
+        assert run is not None and not plan.directory.is_concluded(final.name)
+        assert list(iter(run.next_trial, None)) == [(2, {})] and run.spec.seed_of(2) == 7
+    assert cell.open(ExitStack()) is None
 
 
 @pytest.mark.parametrize("better", [False, True])
