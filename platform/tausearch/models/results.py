@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import statistics
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
 
 Form = Literal["adapter", "timm", "models", "vectors"]
+_NUMBERED = re.compile(r"(keep|drop)-(\d+(?:,\d+)*)(?:-(.+))?")  # what a label says of tasks, and then of the rest
 EDIT = "edit"  # the label of the editing protocol's file
 _MAX_NAME = 80  # characters
 _COMPUTED = ("summary", "still_answered", "validation")  # in a file for its readers; not read back
@@ -101,6 +103,18 @@ class CompositionResult(Strict):
     def tasks(self) -> tuple[int, ...]:
         """The numbers of the tasks, from 1, as the run numbers them."""
         return tuple(range(1, len(self.weights) + 1)) if self.removal is None else self.removal.tasks
+
+    @property
+    def title(self) -> str:
+        """The label with the names of tasks and classes: `drop 2 (animals)`, `forget zebra`."""
+        found = _NUMBERED.fullmatch(self.label)
+        if self.removal is not None:
+            names = [each.name or f"class {each.number}" for each in self.removal.classes]
+            return f"forget {', '.join(names)}"
+        if found is None or not self.task_names:
+            return self.label
+        named = ", ".join(f"{task} ({self.task_names[int(task) - 1]})" for task in found[2].split(","))
+        return f"{found[1]} {named}{', ' + found[3] if found[3] else ''}"
 
     @property
     def still_answered(self) -> tuple[StillAnswered, ...]:

@@ -61,8 +61,34 @@ def matrix_table(spec: RunSpec, trials: Sequence[TrialSummary]) -> Table:
     return Table(title, columns, rows)
 
 
-def composition_table(results: Sequence[CompositionResult]) -> Table:
-    """Return the test accuracy of compositions on each task, percent."""
+def composition_tables(results: Sequence[CompositionResult]) -> list[Table]:
+    """Return the test accuracy of compositions over all classes, and apart those over fewer; none for neither."""
+    whole, fewer = ([each for each in results if (each.removal is None) == all_there] for all_there in (True, False))
+    return [*([_whole_table(whole)] if whole else []), *([_fewer_table(fewer)] if fewer else [])]
+
+
+def _fewer_table(results: Sequence[CompositionResult]) -> Table:
+    """Return the test accuracy where classes were taken out, of each on the images and classes that it has left."""
+    removals = [(each, each.removal) for each in results if each.removal is not None]
+    tasks = sorted({task for each in results for task in each.tasks})
+    columns = [
+        *(Column("composition"), Column("rule")),
+        *numbers("classes left"),
+        *numbers("the run on their images", "mean over tasks", *(f"task {task}" for task in tasks), format=score),
+    ]
+    rows = []
+    for result, removal in removals:
+        scores = result.summary()
+        before = Score.of([fmean(seed) for seed in removal.before])
+        left = sum(map(len, result.task_classes)) or None
+        rule = rule_words(result.rule, result.rule_parameters)
+        each = (scores.get(TEST.accuracy(task)) for task in tasks)
+        rows.append((result.title, rule, left, before, scores[TEST.final_accuracy], *each))
+    title = "compositions without some classes, test accuracy in percent over the classes left: rows do not compare"
+    return Table(title, columns, rows)
+
+
+def _whole_table(results: Sequence[CompositionResult]) -> Table:
     tasks = range(1, 1 + max(len(result.weights) for result in results))
     names = max((result.task_names for result in results), key=len)
     columns = [
@@ -74,8 +100,8 @@ def composition_table(results: Sequence[CompositionResult]) -> Table:
         scores = result.summary()
         rule = rule_words(result.rule, result.rule_parameters)
         each = (scores[TEST.accuracy(task)] if task <= len(result.weights) else None for task in tasks)
-        rows.append((result.label, rule, scores[TEST.final_accuracy], *each))
-    return Table("compositions of task vectors, test accuracy in percent", columns, rows)
+        rows.append((result.title, rule, scores[TEST.final_accuracy], *each))
+    return Table("compositions of task vectors, test accuracy in percent over all classes", columns, rows)
 
 
 def edit_table(result: EditResult) -> Table:

@@ -165,8 +165,7 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
             shown.tables.append(tables.matrix_table(status.spec, finished))
             shown.plots.extend(filter(None, [time_plot(finished, status.spec)]))
     with view.noting(f"compositions of {directory.name}"):
-        if compositions := read_compositions(directory):
-            shown.tables.append(tables.composition_table(compositions))
+        shown.tables.extend(tables.composition_tables(read_compositions(directory)))
     with view.noting(f"edits of {directory.name}"):
         if (edit := read_edit(directory)) is not None:
             shown.tables.append(tables.edit_table(edit))

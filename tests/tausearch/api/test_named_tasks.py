@@ -17,7 +17,7 @@ from tausearch.models import CompositionResult
 from tausearch.models.exports import _unnamed
 from tausearch.models.removal.names import removal_of
 from tausearch.presentation import accuracy_matrix_figure
-from tausearch.report.tables import composition_table, matrix_table
+from tausearch.report.tables import composition_tables, matrix_table
 from tausearch.runs import RunSpec, TrialSummary, read_spec, shown_benchmark
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import choose
@@ -151,7 +151,7 @@ def test_tables_and_figures_name_the_tasks(spec: RunSpec) -> None:
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1: even", "2: 7, 9"]
     made = {"runs": ("r",), "benchmark": TEXT, "seeds": (0,), "accuracies": ((90.0, 80.0),), "weights": (0.5, 0.5)}
     result = CompositionResult(label="uniform", task_names=("even", "7, 9"), **made)
-    assert [column.name for column in composition_table([result]).columns][-2:] == ["task 1: even", "task 2: 7, 9"]
+    assert [column.name for column in composition_tables([result])[0].columns][-2:] == ["task 1: even", "task 2: 7, 9"]
 
 
 def test_mlflow_has_the_names_and_short_ones_of_long_benchmarks(spec: RunSpec) -> None:

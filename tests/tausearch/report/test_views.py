@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from search_spaces import Choices
-from tausearch.models import CompositionResult, EditedSeed, EditResult
+from tausearch.models import CompositionResult, EditedSeed, EditResult, RemovalReport
 from tausearch.report import ReportCell, cell_of
 from tausearch.report import tables as report_tables
 from tausearch.report.page import _overview, cell_link
@@ -20,6 +20,7 @@ from tausearch.report.views import CellView, RunView, _add_scores, _facts, read_
 from tausearch.runs import Constraint, Reevaluate, Score, SearchSpec, Storage, read_status
 from tausearch.runs.creation import create
 from tests.support.runs.trials import final_spec, make_trial, search_spec
+from tests.tausearch.models.test_removal_report import forgotten
 from tests.tausearch.report.runs import add_compositions, make_final, make_search, write
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -103,12 +104,31 @@ def test_compositions_of_fewer_tasks_leave_cells_empty_and_one_names_the_tasks()
         composed(50.0),
         composed(60.0, 40.0, rule="ties", rule_parameters={"density": 0.25}, task_names=("birds", "owls")),
     )
-    table = report_tables.composition_table([older, named])
+    (table,) = report_tables.composition_tables([older, named])
     assert table.header == ["composition", "rule", "mean over tasks", "task 1: birds", "task 2: owls"]
     assert table.texts == [
         ["l", "linear", "50.00", "50.00", ""],
         ["l", "ties, density 0.25", "50.00", "60.00", "40.00"],
     ]
+
+
+def test_compositions_without_some_classes_stand_apart_and_rows_are_named() -> None:
+    def composed(label: str, removal: RemovalReport | None = None, **more: Any) -> CompositionResult:
+        about = {"runs": ("r",), "benchmark": "digits", "seeds": (0, 1), "label": label, "weights": (0.5, 0.5), **more}
+        return CompositionResult(accuracies=((60.0, 40.0), (70.0, 50.0)), removal=removal, **about)
+
+    names = {"task_names": ("birds", "3, 4"), "task_classes": (("owl", "tit"), ("3", "4"))}
+    before = ((80.0, 60.0), (90.0, 50.0))
+    removal = RemovalReport(tasks=(1, 3), classes=(forgotten(3, name="zebra"),), before=before, left_out=(), remains=())
+    left = {"task_names": ("birds", "6"), "task_classes": (("owl", "tit"), ("6",))}
+    plain = [composed("drop-2", **names), composed("keep-1,2-negate", **names), composed("uniform", **names)]
+    whole, fewer = report_tables.composition_tables([*plain, composed("forget-3", removal, **left)])
+    assert [row[0] for row in whole.texts] == ["drop 2 (3, 4)", "keep 1 (birds), 2 (3, 4), negate", "uniform"]
+    assert whole.title.endswith("over all classes") and "without" not in whole.title
+    assert fewer.header[2:] == ["classes left", "the run on their images", "mean over tasks", "task 1", "task 3"]
+    assert fewer.texts[0][0] == "forget zebra" and fewer.texts[0][2] == "3"
+    assert fewer.texts[0][3:] == ["70.00 ± 0.00", "55.00 ± 7.07", "65.00 ± 7.07", "45.00 ± 7.07"]
+    assert report_tables.composition_tables([]) == [] and composed("drop-2").title == "drop-2"
 
 
 def test_the_reading_that_is_nearest_to_the_papers_stands_out() -> None:
