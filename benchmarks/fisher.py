@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import Backbone, tuned_layers
-from trainables.curvature import layer_fisher
+from trainables.curvature import DiagonalCurvature
 from trainables.data import build_benchmark, get_source
 from trainables.process import settle
 
@@ -29,7 +29,9 @@ def measure(scale: float, images: Tensor) -> dict[str, Any]:
 
     def fisher(passes: int | None) -> tuple[float, dict[str, Tensor]]:
         start = time.perf_counter()
-        found, _ = layer_fisher(model, tuned_layers(model), head, images.split(64), passes=passes, generator=generator)
+        found, _ = DiagonalCurvature.estimate(
+            model, tuned_layers(model), head, images.split(64), passes=passes, generator=generator
+        )
         return time.perf_counter() - start, found.values
 
     ratios, errors = [], []

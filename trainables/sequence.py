@@ -83,7 +83,7 @@ class IncrementalSequence:
         self.benchmark = benchmark
         self.device = torch.device(device)
         self.artifacts = artifacts if entry.capabilities.composable else None
-        if save_curvature and (fault := entry.curvature_fault()):
+        if save_curvature and (fault := entry.curvature_fault(hyperparameters)):
             raise InputError(fault)
         self.save_curvature = save_curvature
         spec = benchmark.spec

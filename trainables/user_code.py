@@ -129,6 +129,11 @@ def file_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-._")
 
 
+def _function(method: Any) -> Callable[..., Any]:
+    """Return the function of a class method, whose first argument is the class; any other method as it is."""
+    return method.__func__ if isinstance(method, classmethod) else method
+
+
 def require_members(what: str, found: type, protocol: type) -> None:
     """Refuse a class that lacks a method of a protocol, or whose method takes other arguments.
 
@@ -141,11 +146,13 @@ def require_members(what: str, found: type, protocol: type) -> None:
             f"{what}: the class {found.__name__} lacks {', '.join(missing)} of the protocol {protocol.__name__}"
         )
     for name, method in wanted.items():
-        parameters = list(inspect.signature(method).parameters)
+        first, *parameters = inspect.signature(_function(method)).parameters.values()
+        named = {each.name: each for each in parameters if each.kind is each.KEYWORD_ONLY}
+        ordered = [each.name for each in parameters if each.name not in named]
         try:
-            inspect.signature(inspect.getattr_static(found, name)).bind(*parameters)
+            inspect.signature(_function(inspect.getattr_static(found, name))).bind(first, *ordered, **named)
         except TypeError as error:
-            asked = ", ".join(parameters[1:])
+            asked = ", ".join((*ordered, *(f"{each}=" for each in named)))
             raise InputError(f"{what}: {found.__name__}.{name} must take ({asked}) ({error})") from error
 
 

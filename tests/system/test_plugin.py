@@ -20,6 +20,8 @@ benchmarks: [stripes]
 methods: [slda]
 search: {trials: 4, reevaluate: 0, backbone: mixer, algorithm: annealing, scheduler: far-behind}
 train: {seeds: [0]}
+cells:
+  - {method: ita-lora, search: {trials: 1, set: {curvature: per-layer}}}
 """
 KILL = """\
 import os
@@ -64,6 +66,8 @@ def test_all_that_a_package_brings_works_in_a_campaign_that_is_killed(
     assert trials[0].rows == killed[0].rows and len(trials) == 4
     assert isinstance(spec, SearchSpec) and (spec.protocol.backbone, spec.trackers) == ("mixer", ())
     assert OptunaSearcher(spec, trials, TrialTable(trials)).study.agrees  # what annealing proposes without a kill
+    held = storage.run("own-stripes-ita-lora")
+    assert read_spec(held).fixed["curvature"] == "per-layer" and Record(held.record).trials()[0].status == "complete"
     (trained,) = Record(final.record).trials()
     assert trained.status == "complete" and trained.rows[-1]["test/final_accuracy"] > 12.5  # a guess
     said = capsys.readouterr().out

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainables.curvature.contract import Curvature, QuadraticForm, TaskCurvature
+from trainables.curvature.contract import Curvature, EstimatedCurvature, QuadraticForm, TaskCurvature
 from trainables.curvature.diagonal import DiagonalCurvature
-from trainables.curvature.factors import layer_factors
 from trainables.curvature.features import FeatureCurvature, feature_curvature
-from trainables.curvature.fisher import head_fisher, layer_fisher
+from trainables.curvature.head_fisher import head_fisher
 from trainables.curvature.kronecker import Factors, KroneckerCurvature
+from trainables.curvature.passes import add_passes
+from trainables.user_code import find, require_members
 
 CurvatureKind = Literal["diagonal", "kronecker"]
 KINDS: dict[CurvatureKind, type[DiagonalCurvature] | type[KroneckerCurvature]] = {
@@ -21,18 +22,32 @@ KINDS: dict[CurvatureKind, type[DiagonalCurvature] | type[KroneckerCurvature]] =
     "kronecker": KroneckerCurvature,
 }
 
+
+def curvature_called(name: str) -> type[EstimatedCurvature]:
+    """Return a curvature of ours, of an installed package or of `MODULE:NAME`.
+
+    Raises:
+        InputError: If there is none, or it is not a class that satisfies `EstimatedCurvature`.
+    """
+    ours = {str(kind): curvature for kind, curvature in KINDS.items()}
+    found: type[EstimatedCurvature] = find("curvature", name, ours, type)
+    require_members(f"curvature {name!r}", found, EstimatedCurvature)
+    return found
+
+
 __all__ = [
     "KINDS",
     "Curvature",
     "CurvatureKind",
     "DiagonalCurvature",
+    "EstimatedCurvature",
     "Factors",
     "FeatureCurvature",
     "KroneckerCurvature",
     "QuadraticForm",
     "TaskCurvature",
+    "add_passes",
+    "curvature_called",
     "feature_curvature",
     "head_fisher",
-    "layer_factors",
-    "layer_fisher",
 ]

@@ -14,13 +14,14 @@ of the logits by the weights. A regulariser uses its mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from trainables.heads import Head
 from trainables.task_vectors.low_rank import Matrices
 
 
@@ -94,6 +95,28 @@ class Curvature(Protocol):
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
         """Return the curvature that `tensors` describes, in the same memory and in their order."""
+        ...
+
+
+class EstimatedCurvature(Curvature, Protocol):
+    """A curvature of the tuned weights that a run can name: `--set curvature=NAME`."""
+
+    @classmethod
+    def estimate(
+        cls,
+        model: nn.Module,
+        layers: dict[str, nn.Linear],
+        head: Head,
+        batches: Iterable[Tensor],
+        *,
+        passes: int | None,
+        generator: torch.Generator,
+    ) -> tuple[Self, int]:
+        """Return the curvature of linear layers at theta_0, summed over examples, and the number of examples.
+
+        Its weights are named `"<layer>.weight"`, in the order of `layers`, and are `(out, in)`. H is in nats per unit
+        of weight squared. Arguments and errors are those of `add_passes`, which gives the backward passes.
+        """
         ...
 
 

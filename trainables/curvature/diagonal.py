@@ -1,13 +1,19 @@
-"""The diagonal curvature: one number for each weight, such as the diagonal of the Fisher."""
+"""The diagonal curvature: one number for each weight, such as the diagonal of the Fisher.
+
+F_i = E_x E_{y ~ p(.|x)} [(d log p(y|x) / d theta_i)^2], p the softmax over all classes seen so far (the paper,
+eq. (fisher_definition)). The gradient of one example is summed over its tokens before it is squared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from trainables.curvature.passes import CHUNK_BYTES, add_passes
+from trainables.heads import Head
 from trainables.task_vectors.low_rank import Matrices, dense
 
 
@@ -20,6 +26,30 @@ class DiagonalCurvature:
     """
 
     values: dict[str, Tensor]
+
+    @classmethod
+    def estimate(
+        cls,
+        model: nn.Module,
+        layers: dict[str, nn.Linear],
+        head: Head,
+        batches: Iterable[Tensor],
+        *,
+        passes: int | None,
+        generator: torch.Generator,
+    ) -> tuple[DiagonalCurvature, int]:
+        """Return the true Fisher's diagonal, summed over examples; see `EstimatedCurvature.estimate`."""
+        sums = {name: torch.zeros_like(layer.weight) for name, layer in layers.items()}
+
+        def add(name: str, inputs: Tensor, gradients: Tensor, _: bool) -> None:
+            if inputs.shape[1] == 1:  # an example's gradient is an outer product, and so is its square
+                sums[name] += gradients[:, :, 0].square().sum(0).T @ inputs[:, 0].square()
+                return
+            for gradient in gradients:
+                _add_squares(sums[name], gradient, inputs)
+
+        examples = add_passes(model, layers, head, batches, add, passes=passes, generator=generator)
+        return cls({f"{name}.weight": total.detach() for name, total in sums.items()}), examples
 
     def plus(self, other: DiagonalCurvature, weight: float = 1.0) -> DiagonalCurvature:
         """Return H + weight * H'."""
@@ -59,6 +89,14 @@ class DiagonalCurvature:
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> DiagonalCurvature:
         return DiagonalCurvature({name: change(value) for name, value in self.values.items()})
+
+
+def _add_squares(total: Tensor, gradients: Tensor, inputs: Tensor) -> None:
+    """Add the squared gradient of each example: gradients `(b, n, out)` and inputs `(b, n, in)` of one layer."""
+    chunk = max(1, CHUNK_BYTES[total.device.type] // (total.numel() * total.element_size()))
+    for gradient, x in zip(gradients.split(chunk), inputs.split(chunk), strict=True):
+        per_example = gradient.transpose(1, 2) @ x  # [chunk, out, in], summed over the n tokens
+        total += per_example.square_().sum(0)
 
 
 def _stacked(values: list[Tensor]) -> Tensor:

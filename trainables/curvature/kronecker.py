@@ -7,20 +7,33 @@ Notation: a weight is `(out, in)`, and so is its displacement D; S is 1, or the 
 There are two ways to add tasks up. Averages, the default, take constant memory: A is the sum of A_t, and G the mean of
 G_t over tasks. They are exact for equal tasks. Kept apart, each task has its own pair, and sums are exact.
 
-Source: the averages are those of TAK, https://arxiv.org/abs/2602.17385. It sums G_t over tasks instead, so that its
-penalty is larger by their number.
+With a the inputs of a linear layer (n tokens of an example) and g the gradients of all backward passes by its outputs,
+the factors of the generalised Gauss-Newton matrix at theta_0 are
+
+    H = sum over examples of J^T (diag(p) - p p^T) J  ~  N G (x) A,     (G (x) A) vec(D) = vec(G D A),
+    A = 1/N sum_examples 1/n sum_tokens a a^T,         G = 1/N sum_examples sum_tokens sum_passes g g^T.
+
+They are exact for layers that see one token, where N = 1, or where G of an example does not depend on it. Tokens count
+as independent of each other, so that their cross terms are left out.
+
+Source: Martens and Grosse 2015, https://arxiv.org/abs/1503.05671; for layers that many tokens share ("expand"),
+Eschenhagen et al. 2023, https://arxiv.org/abs/2311.00636. The averages over tasks are those of TAK,
+https://arxiv.org/abs/2602.17385, which sums G_t over tasks instead, so that its penalty is larger by their number, and
+has G / n for G.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from trainables.curvature.passes import add_passes
+from trainables.heads import Head
 from trainables.task_vectors.low_rank import LowRank, Matrices, dense
 
 
@@ -52,6 +65,36 @@ class KroneckerCurvature:
     shift: float = 0.0
     tasks: float = 1.0
     apart: bool = False
+
+    @classmethod
+    def estimate(
+        cls,
+        model: nn.Module,
+        layers: dict[str, nn.Linear],
+        head: Head,
+        batches: Iterable[Tensor],
+        *,
+        passes: int | None,
+        generator: torch.Generator,
+        apart: bool = False,
+    ) -> tuple[KroneckerCurvature, int]:
+        """Return the factors of the sum over examples; see `EstimatedCurvature.estimate`."""
+        inputs_sums = {name: layer.weight.new_zeros(2 * (layer.in_features,)) for name, layer in layers.items()}
+        gradient_sums = {name: layer.weight.new_zeros(2 * (layer.out_features,)) for name, layer in layers.items()}
+
+        def add(name: str, inputs: Tensor, gradients: Tensor, first: bool) -> None:
+            if first:
+                flat = inputs.flatten(0, 1)  # [b n, in]
+                inputs_sums[name].addmm_(flat.T, flat, alpha=1 / inputs.shape[1])
+            flat = gradients.flatten(0, 2)  # [P b n, out]
+            gradient_sums[name].addmm_(flat.T, flat)
+
+        examples = add_passes(model, layers, head, batches, add, passes=passes, generator=generator)
+        factors = {
+            f"{name}.weight": Factors(inputs_sums[name].detach()[None], gradient_sums[name].detach()[None] / examples)
+            for name in layers
+        }
+        return cls(factors, apart=apart), examples
 
     def plus(self, other: KroneckerCurvature, weight: float = 1.0) -> KroneckerCurvature:
         """Return H + weight * H': exact if kept apart, else with averaged factors."""

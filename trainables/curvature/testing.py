@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from trainables.curvature.contract import Curvature, QuadraticForm
+from trainables.curvature.contract import Curvature, EstimatedCurvature, QuadraticForm
 from trainables.task_vectors.low_rank import LowRank, Matrices, dense
 
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-11  # differences that pass for rounding in float64
@@ -49,6 +49,51 @@ def check_curvature(
         assert _numbers(one.plus(two)) == _numbers(one), "the sum of two tasks has other tensors than one of them"
     for task, matrix in zip(tasks, before, strict=True):
         _assert_equal(dense_matrix(task, shapes), matrix, "a curvature after its methods were called")
+
+
+def check_estimate(kind: type[EstimatedCurvature], *, sums_exactly: bool = True, constant_memory: bool = True) -> None:
+    """Check what a curvature that a run can name estimates of a small network, for three sets of images.
+
+    The arguments are those of `check_curvature`, which checks the three.
+
+    Raises:
+        AssertionError: If it breaks the contract, or images in two batches have another exact curvature than in one.
+    """
+    network = _SmallNetwork()
+    layers = {name: layer for name, layer in network.named_modules() if isinstance(layer, nn.Linear)}
+    shapes = {f"{name}.weight": tuple(layer.weight.shape) for name, layer in layers.items()}
+
+    def drawn(*shape: int, seed: int) -> Tensor:
+        return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+    def estimated(images: Tensor, sizes: int) -> Curvature:
+        head, generator = (drawn(4, 2, seed=8), drawn(4, seed=9)), torch.Generator()
+        batches = images.split(sizes)
+        found, examples = kind.estimate(network, layers, head, batches, passes=None, generator=generator)
+        assert examples == len(images), f"`estimate` counts {examples} of {len(images)} examples"
+        return found
+
+    tasks = [drawn(6, 1, 2, 3, seed=seed) for seed in range(3)]
+    whole = [estimated(images, 6) for images in tasks]
+    check_curvature(whole, shapes, sums_exactly=sums_exactly, constant_memory=constant_memory)
+    parts = dense_matrix(estimated(tasks[0], 4), shapes)
+    _assert_equal(parts, dense_matrix(whole[0], shapes), "`estimate` of images in two batches and in one")
+
+
+class _SmallNetwork(nn.Module):
+    """Two tokens of three numbers to two features; frozen, in eval mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2)
+        generator = torch.Generator().manual_seed(7)
+        self.double().eval()
+        for parameter in self.parameters():
+            parameter.data = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return features, `(b, 1, 2, 3)` to `(b, 2)`."""
+        return self.last(self.second(self.first(images[:, 0]).tanh()).tanh()).mean(1)
 
 
 def dense_matrix(curvature: Curvature, shapes: Mapping[str, tuple[int, ...]]) -> Tensor:

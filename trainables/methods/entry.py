@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from checked_input.names import choices
 from trainables.backbones import Backbone
+from trainables.curvature import KINDS
 from trainables.data import BenchmarkSpec
 from trainables.data.few_images import OwnImages, Unsuited
 from trainables.errors import InputError
@@ -80,10 +81,12 @@ class MethodEntry:
             return f"{self.name} has no task vectors to leave out; allowed with it: {able}"
         return None if tasks > 1 else "leaves out one task of several, and the benchmark has one"
 
-    def curvature_fault(self) -> str | None:
+    def curvature_fault(self, hyperparameters: Mapping[str, Any]) -> str | None:
         """Return why no final run can save a curvature with its task vectors; None if it can."""
         if self.capabilities.curvature:
-            return None
+            kind = hyperparameters.get("curvature")
+            ours = not isinstance(kind, str) or kind in KINDS
+            return None if ours else f"saves a curvature of {' or '.join(KINDS)} alone, and this run's is {kind!r}"
         able = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.curvature)
         return f"{self.name} has no curvature of its tasks; allowed with it: {able}"
 

@@ -9,7 +9,7 @@ from typing import Any
 from trainables.bounds import LOWER_BOUND, UPPER_BOUND
 from trainables.methods import probe, tmc
 from trainables.methods.composable import remnants
-from trainables.methods.composable.config import own_data_probing, unsuited_probing
+from trainables.methods.composable.config import own_data_probing, require_curvature, unsuited_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
 from trainables.methods.composable.learner import full, ia3, lora
@@ -32,7 +32,8 @@ _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated"
 
 def _composable(name: str, config: type, build: Callable[[Context, Any], Method]) -> MethodEntry:
     kept = remnants.iel if issubclass(config, IELConfig) else remnants.ita
-    return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **_OWN_DATA, remnants=kept)
+    more: dict[str, Any] = {**_OWN_DATA, "validate": require_curvature, "remnants": kept}
+    return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **more)
 
 
 register(_composable("ita-fft", ITAConfig, partial(full, rule=ITARule)))

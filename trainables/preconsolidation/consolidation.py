@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import tuned_layers
-from trainables.curvature import KINDS, Curvature, CurvatureKind, TaskCurvature, layer_factors, layer_fisher
+from trainables.curvature import Curvature, DiagonalCurvature, EstimatedCurvature, TaskCurvature, curvature_called
 from trainables.data import Task
 from trainables.heads import Head, first_head
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
@@ -39,7 +39,17 @@ class PreconsolidationConfig:
     components: int = 5  # K, number of Gaussians per class
     draws: int = 256  # N, number of features drawn per class for alignment and for the head's Fisher
     fisher_passes: int | None = 8  # backward passes per batch of the curvature; None: the exact one; 0: no curvature
-    curvature: CurvatureKind = field(default="diagonal", metadata={"newer": True})  # of the tuned weights
+    curvature: str = field(default="diagonal", metadata={"newer": True})  # of the tuned weights; see `curvature_called`
+
+    @property
+    def kind(self) -> type[EstimatedCurvature]:
+        """The class of the curvature; without passes it is of no weight, and the diagonal stands for any."""
+        return DiagonalCurvature if self.fisher_passes == 0 else curvature_called(self.curvature)
+
+    @property
+    def uses(self) -> tuple[type, ...]:
+        """The classes whose code the results depend on, beside this one."""
+        return (self.kind,)
 
     def prepare(self, task: Task, previous: Consolidation | None, basis: Basis) -> dict[str, Tensor]:
         """Return the tensors of a task's pre-consolidation."""
@@ -65,7 +75,7 @@ class PreconsolidationConfig:
         head, classes = (tensors["head/weight"], tensors["head/bias"]), range(len(tensors["head/weight"]))
         mixtures = tuple(Mixture(*(tensors[f"mixture/{c}/{part}"] for part in _MIXTURE_PARTS)) for c in classes)
         parts = {name.removeprefix("fisher/"): part for name, part in tensors.items() if name.startswith("fisher/")}
-        curvature, examples = KINDS[self.curvature].from_tensors(parts), int(tensors["examples"])
+        curvature, examples = self.kind.from_tensors(parts), int(tensors["examples"])
         return Consolidation(task.index, head, mixtures, curvature, examples, Consolidation.shorten(previous))
 
 
@@ -147,10 +157,9 @@ def _curvature(
 ) -> tuple[Curvature, int]:
     """Return the task's curvature on the CPU, summed over examples, and their number; of no weight for 0 passes."""
     if config.fisher_passes == 0:
-        return KINDS[config.curvature]({}), 0
+        return DiagonalCurvature({}), 0
     augmentation = make_generator(seed, "fisher", task.index)
-    estimate = layer_factors if config.curvature == "kronecker" else layer_fisher
-    total, examples = estimate(
+    total, examples = config.kind.estimate(
         backbone,
         tuned_layers(backbone),
         _on(device, head),

@@ -33,7 +33,8 @@ class Basis:
 class Preparation(Protocol[R]):
     """A dataclass whose fields are its settings: plain values, all of which are a part of the cache's key.
 
-    Its results are functions of these, of a `Basis` and of the training images of the tasks so far; of nothing else.
+    Its results are functions of these, of a `Basis` and of the training images of the tasks so far; of nothing else. A
+    tuple `uses` of classes may say whose code they depend on beside its own.
     """
 
     def prepare(self, task: Task, previous: R | None, basis: Basis) -> dict[str, Tensor]:
@@ -45,13 +46,12 @@ class Preparation(Protocol[R]):
         ...
 
 
-def code_of(user: object) -> dict[str, str]:
-    """Return what a key says of the code of an object: nothing of ours, whose changes raise versions.
+def code_of(kind: type) -> dict[str, str]:
+    """Return what a key says of the code of a class: nothing of ours, whose changes raise versions.
 
-    The key of a user's object has the text of its module, so that no entry outlives a change there. What the
+    The key of a user's class has the text of its module, so that no entry outlives a change there. What the
     module imports is not in the key.
     """
-    kind = type(user)
     if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
         return {}
     text = inspect.getsource(sys.modules[kind.__module__])

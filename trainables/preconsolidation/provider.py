@@ -58,7 +58,7 @@ class Preconsolidator(Generic[R]):
         if self.cache is None:
             return self.preparation.read(compute(), task, previous)
         self.hit = True
-        settings, code = _settings(self.preparation), code_of(self.preparation)
+        settings = _settings(self.preparation)
         about = {
             "benchmark": self.spec.name,
             "purpose": self.purpose,
@@ -67,7 +67,7 @@ class Preconsolidator(Generic[R]):
             "seed": str(self.seed),
             **{name: str(value) for name, value in settings.items()},
         }
-        entry = self.cache.get(self._key(task.index, settings, code), compute, about)
+        entry = self.cache.get(self._key(task.index, settings, _code(self.preparation)), compute, about)
         return self.preparation.read(entry, task, previous)
 
     @cached_property
@@ -81,7 +81,7 @@ class Preconsolidator(Generic[R]):
         if self.cache is not None:
             self.cache.close()
 
-    def _key(self, t: int, settings: dict[str, Any], code: dict[str, str]) -> str:
+    def _key(self, t: int, settings: dict[str, Any], code: list[dict[str, str]]) -> str:
         return digest(
             {
                 "data": self.fingerprint,
@@ -97,6 +97,11 @@ class Preconsolidator(Generic[R]):
                 **({} if self.initial_head is None else {"initial_head": rows_digest(self.initial_head)}),
             }
         )
+
+
+def _code(preparation: Preparation[Any]) -> list[dict[str, str]]:
+    """Return what the keys say of the user's code."""
+    return [code for kind in (type(preparation), *getattr(preparation, "uses", ())) if (code := code_of(kind))]
 
 
 def _settings(preparation: Preparation[Any]) -> dict[str, Any]:

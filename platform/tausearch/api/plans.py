@@ -389,7 +389,9 @@ def _require_curvature(request: TrainRequest, entry: MethodEntry) -> None:
     """Refuse `--save-curvature` where no curvature could be saved."""
     if request.save_curvature and request.class_orders is not None:
         raise InputError("--save-curvature: with --class-orders no task vectors are saved, so no curvature either")
-    if request.save_curvature and (fault := entry.curvature_fault()):
+    if request.save_curvature and (
+        fault := entry.curvature_fault({**request.best.hyperparameters, **(request.set or {})})
+    ):
         raise InputError(f"--save-curvature: {fault}")
 
 

@@ -106,7 +106,8 @@ def allow_named(request: CheckedRequest) -> None:
     from trainables.data import split_references  # torch takes seconds to import
 
     benchmarks = split_references(getattr(request, "benchmark", None) or "")
-    allow_typed(*(getattr(request, name, None) for name in _MAY_BE_CODE), *benchmarks)
+    values = (value for value in (getattr(request, "set", None) or {}).values() if isinstance(value, str))
+    allow_typed(*(getattr(request, name, None) for name in _MAY_BE_CODE), *benchmarks, *values)
 
 
 @dataclass(frozen=True, kw_only=True)

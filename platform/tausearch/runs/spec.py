@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,7 +14,7 @@ from checked_input import bounds
 from checked_input.schema import Strict
 from checked_input.yaml_text import yaml_of
 from search_spaces import Scalar
-from search_spaces.schema import Dimension
+from search_spaces.schema import Choices, Dimension
 from tausearch.runs.constraints import Constraint
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.objectives.aim import Aim
@@ -151,7 +151,14 @@ class RunSpec(Strict):
     @property
     def code(self) -> tuple[str, ...]:
         """The code of the user, `MODULE:NAME`, that its trials import."""
-        return tuple(filter(is_code, (self.benchmark.partition("?")[0], self.method, self.protocol.backbone)))
+        named = (self.benchmark.partition("?")[0], self.method, self.protocol.backbone, *self._texts)
+        return tuple(dict.fromkeys(filter(is_code, named)))
+
+    @property
+    def _texts(self) -> Iterator[str]:
+        """The values of hyperparameters that are texts, of which some name code, such as a curvature."""
+        searched = (value for each in self.dimensions.values() if isinstance(each, Choices) for value in each.choices)
+        yield from (value for value in (*self.fixed.values(), *searched) if isinstance(value, str))
 
     @property
     def run_name(self) -> str:

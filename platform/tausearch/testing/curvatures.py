@@ -1,3 +1,4 @@
-"""The contract of curvatures; it stands beside the curvatures, which do not know this package."""
+"""The contract tests of curvatures; they stand beside the curvatures, which do not know this package."""
 
 from trainables.curvature.testing import check_curvature as check_curvature
+from trainables.curvature.testing import check_estimate as check_estimate

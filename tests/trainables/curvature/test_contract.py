@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainables.curvature import DiagonalCurvature, Factors, KroneckerCurvature
 from trainables.curvature.diagonal import DiagonalForm
-from trainables.curvature.testing import check_curvature
+from trainables.curvature.testing import check_curvature, check_estimate
 
 SHAPES = {"a": (3, 2), "b": (2, 2), "c": (3, 2), "d": (3,)}
 
@@ -48,6 +48,21 @@ def test_kronecker_factors_keep_the_contract(apart: bool) -> None:
     else:
         with pytest.raises(AssertionError, match="other tensors"):
             check_curvature(tasks, shapes)
+
+
+def test_what_both_estimate_keeps_the_contract_and_an_estimate_of_the_first_batch_alone_does_not() -> None:
+    check_estimate(DiagonalCurvature)
+    check_estimate(KroneckerCurvature, sums_exactly=False)
+
+    class FirstBatch(DiagonalCurvature):
+        @classmethod
+        def estimate(cls, *args: Any, **how: Any) -> Any:
+            *before, batches = args
+            found, _ = DiagonalCurvature.estimate(*before, [next(iter(batches))], **how)
+            return found, 6
+
+    with pytest.raises(AssertionError, match="two batches"):
+        check_estimate(FirstBatch)
 
 
 class Replaced(DiagonalCurvature):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainables.curvature import DiagonalCurvature, KroneckerCurvature, layer_factors, layer_fisher
+from trainables.curvature import DiagonalCurvature, KroneckerCurvature
 from trainables.heads import Head
 
 curvlinops = pytest.importorskip("curvlinops", reason="needs curvlinops-for-pytorch (`make setup`)")
@@ -78,7 +78,9 @@ def test_kronecker_factors_are_those_of_its_kfac(
         kfac_approx="expand",
         num_per_example_loss_terms=1,
     )
-    curvature, examples = layer_factors(features, {name: layer}, head, batches, passes=None, generator=generator)
+    curvature, examples = KroneckerCurvature.estimate(
+        features, {name: layer}, head, batches, passes=None, generator=generator
+    )
     assert isinstance(curvature, KroneckerCurvature) and examples == 7
     factors = curvature.factors[f"{name}.weight"]
     ours = torch.kron(factors.outputs[0].detach(), factors.inputs[0].detach())
@@ -93,7 +95,9 @@ def test_the_diagonal_is_that_of_its_generalised_gauss_newton_matrix(
     layer.weight.requires_grad_(True)
     loss = nn.CrossEntropyLoss(reduction="sum")
     theirs = curvlinops.GGNLinearOperator(network, loss, [layer.weight], labelled(batches))
-    fisher, examples = layer_fisher(features, {name: layer}, head, batches, passes=None, generator=generator)
+    fisher, examples = DiagonalCurvature.estimate(
+        features, {name: layer}, head, batches, passes=None, generator=generator
+    )
     assert isinstance(fisher, DiagonalCurvature) and examples == 7
     ours = fisher.values[f"{name}.weight"].flatten()
     torch.testing.assert_close(ours, dense(theirs, layer.weight.numel()).diagonal(), **EXACT)

@@ -1,14 +1,16 @@
-"""The curvature that docs/extend.md writes keeps the contract."""
+"""The curvatures that docs/extend.md and the example package write keep the contract."""
 
 from __future__ import annotations
 
 import re
+import runpy
 from typing import Any
 
 import torch
 
-from tausearch.testing import check_curvature
+from tausearch.testing import check_curvature, check_estimate
 from tests.support.imports import ROOT
+from tests.support.packages import EXAMPLE
 
 SHAPES = {"a": (3, 2), "b": (3, 2), "c": (4,)}
 
@@ -21,4 +23,10 @@ def test_the_curvature_of_the_page_keeps_the_contract() -> None:
     exec(compile(block[1], "my_curvature.py", "exec", dont_inherit=True), module)
     generator = torch.Generator().manual_seed(0)
     drawn = [torch.rand(len(SHAPES), generator=generator, dtype=torch.float64) for _ in range(3)]
-    check_curvature([module["Scalars"](dict(zip(SHAPES, h.unbind(), strict=True))) for h in drawn], SHAPES)
+    check_curvature([module["PerLayer"](dict(zip(SHAPES, h.unbind(), strict=True))) for h in drawn], SHAPES)
+    check_estimate(module["PerLayer"])
+
+
+def test_the_curvature_of_the_example_package_keeps_the_contract_of_those_that_a_run_can_name() -> None:
+    module = runpy.run_path(str(EXAMPLE / "tausearch_example" / "per_layer.py"))
+    check_estimate(module["PerLayer"])

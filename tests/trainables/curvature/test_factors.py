@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import tuned_layers
 from trainables.backbones.class_token import read_class_token_only
-from trainables.curvature import Factors, KroneckerCurvature, layer_factors
+from trainables.curvature import Factors, KroneckerCurvature
 from trainables.heads import Head
 
 EXACT = {"rtol": 1e-9, "atol": 1e-11}
@@ -46,7 +46,7 @@ def found(
     model: nn.Module, layers: dict[str, nn.Linear], head: Head, batches: Iterable[Tensor], passes: int | None = None
 ) -> tuple[KroneckerCurvature, int]:
     generator = torch.Generator().manual_seed(1)
-    return layer_factors(model.eval(), layers, head, batches, passes=passes, generator=generator)
+    return KroneckerCurvature.estimate(model.eval(), layers, head, batches, passes=passes, generator=generator)
 
 
 def gauss_newton(model: nn.Module, weight: Tensor, images: Tensor, head: Head) -> Tensor:
@@ -146,7 +146,9 @@ def test_few_passes_are_unbiased(images: Tensor, generator: torch.Generator) -> 
     layers = tuned_layers(model)
     true, _ = found(model, layers, head, [images])
     tenfold = images.repeat(10, 1, 1, 1)
-    draws = [layer_factors(model, layers, head, [tenfold], passes=2, generator=generator)[0] for _ in range(30)]
+    draws = [
+        KroneckerCurvature.estimate(model, layers, head, [tenfold], passes=2, generator=generator)[0] for _ in range(30)
+    ]
     for name, want in true.factors.items():
         stacked = torch.stack([draw.factors[name].outputs for draw in draws])
         torch.testing.assert_close(draws[0].factors[name].inputs, 10 * want.inputs, **EXACT)
@@ -173,7 +175,8 @@ def test_tasks_kept_apart_sum_to_the_same_blocks(generator: torch.Generator) -> 
     images = [torch.randn(1, 1, 4, generator=generator, dtype=torch.float64) for _ in range(3)]
     draw = torch.Generator()
     one, two, three = (
-        layer_factors(model.eval(), model.layers, head, [x], passes=None, generator=draw, apart=True)[0] for x in images
+        KroneckerCurvature.estimate(model.eval(), model.layers, head, [x], passes=None, generator=draw, apart=True)[0]
+        for x in images
     )
     form = one.plus(two).plus(three).form([("first.weight",)])
     delta = torch.randn(1, 4, 4, generator=generator, dtype=torch.float64)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import tuned_layers
 from trainables.backbones.class_token import read_class_token_only
-from trainables.curvature import layer_fisher
+from trainables.curvature import DiagonalCurvature
 from trainables.curvature import passes as passes_module
 from trainables.curvature.softmax_hessian import hessian_square_root
 from trainables.heads import Head
@@ -33,7 +33,9 @@ def head(generator: torch.Generator) -> Head:
 
 def exact(model: nn.Module, head: Head, batches: Iterable[Tensor], passes: int | None = None) -> tuple[Fisher, int]:
     generator = torch.Generator().manual_seed(1)
-    found, examples = layer_fisher(model, tuned_layers(model), head, batches, passes=passes, generator=generator)
+    found, examples = DiagonalCurvature.estimate(
+        model, tuned_layers(model), head, batches, passes=passes, generator=generator
+    )
     return found.values, examples
 
 
@@ -100,7 +102,10 @@ def test_few_passes_are_unbiased_against_brute_force(images: Tensor, head: Head)
     want = brute_force(model, [layer.weight for layer in layers.values()], images, head)
     generator = torch.Generator().manual_seed(1)
     tenfold = images.repeat(10, 1, 1, 1)  # ten draws in one: each example draws for itself
-    draws = [layer_fisher(model, layers, head, [tenfold], passes=2, generator=generator)[0].values for _ in range(40)]
+    draws = [
+        DiagonalCurvature.estimate(model, layers, head, [tenfold], passes=2, generator=generator)[0].values
+        for _ in range(40)
+    ]
     for got, expected in zip(zip(*(draw.values() for draw in draws), strict=True), want, strict=True):
         stacked = torch.stack(got) / 10
         error = stacked.std(0) / len(draws) ** 0.5
@@ -129,7 +134,7 @@ def test_error_of_eight_passes_at_100_classes(scale: float, largest: float, gene
     read_class_token_only(model)
     layers = tuned_layers(model)
     true, got = (
-        layer_fisher(model, layers, head, [images], passes=passes, generator=generator)[0].values
+        DiagonalCurvature.estimate(model, layers, head, [images], passes=passes, generator=generator)[0].values
         for passes in (None, 8)
     )
     error = sum((got[name] - true[name]).square().sum() for name in true) ** 0.5

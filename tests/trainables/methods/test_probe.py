@@ -45,7 +45,7 @@ def test_it_is_theta_0_with_the_anchors_of_ita_side_by_side(
 
 def test_it_trains_no_weight_and_estimates_no_fisher(make: partial[IncrementalSequence]) -> None:
     sequence = make("probe", PROBED, cache=None)
-    with mock.patch("trainables.preconsolidation.consolidation.layer_fisher") as estimate:
+    with mock.patch("trainables.curvature.DiagonalCurvature.estimate") as estimate:
         run(sequence)
     estimate.assert_not_called()
     learner: Any = sequence.method

@@ -10,7 +10,7 @@ import torch
 
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
-from trainables.curvature import CurvatureKind, Factors, KroneckerCurvature
+from trainables.curvature import CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature
 from trainables.preconsolidation import Consolidation, PreconsolidationConfig, consolidation
 from trainables.preconsolidation.consolidation import consolidate
 from trainables.preconsolidation.mixtures import Mixture
@@ -53,20 +53,21 @@ def test_the_stages_come_in_the_order_of_the_algorithm_and_are_given_their_hyper
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     order, given_to = [], dict[str, tuple[Any, ...]]()
-    for name in ("fit_mixture", "linear_probe", "align", "layer_fisher"):
-        original = getattr(consolidation, name)
+    for name in ("fit_mixture", "linear_probe", "align", "estimate"):
+        owner: Any = DiagonalCurvature if name == "estimate" else consolidation
+        original = getattr(owner, name)
 
         def spy(*args: object, name: str = name, original=original, **given: object) -> object:  # type: ignore[no-untyped-def]
             order.append(name)
             given_to[name] = (*args, given.get("generator"), given.get("passes"))
             return original(*args, **given)
 
-        monkeypatch.setattr(consolidation, name, spy)
+        monkeypatch.setattr(owner, name, spy)
     consolidated(0)
-    assert order == ["fit_mixture", "fit_mixture", "linear_probe", "align", "layer_fisher"]
-    assert given_to["fit_mixture"][1] == 3 and given_to["align"][3] == 7 and given_to["layer_fisher"][-1] == 1
+    assert order == ["fit_mixture", "fit_mixture", "linear_probe", "align", "estimate"]
+    assert given_to["fit_mixture"][1] == 3 and given_to["align"][3] == 7 and given_to["estimate"][-1] == 1
     epochs, lr, draw = given_to["linear_probe"][1:4]
-    assert given_to["layer_fisher"][-2].initial_seed() == derive_seed(0, "fisher-signs", 1)
+    assert given_to["estimate"][-2].initial_seed() == derive_seed(0, "fisher-signs", 1)
     assert (epochs, lr) == (2, 0.2) and [len(labels) for _, labels in draw()] == [5, 5, 5, 5, 4]
 
 
@@ -80,7 +81,7 @@ def test_the_curvature_is_of_the_kind_that_is_asked_for_and_adds_up_over_tasks()
         torch.testing.assert_close(sums.inputs, factors.inputs + new.inputs)
         torch.testing.assert_close(sums.outputs, (factors.outputs + 2 * new.outputs) / 2)
     none = consolidated(0, replace(config, fisher_passes=0))
-    assert none.curvature == KroneckerCurvature({}) and none.examples == 0
+    assert none.curvature.tensors() == {} and none.examples == 0
 
 
 def nothing_of(one: Consolidation) -> KroneckerCurvature:

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from tests.support.methods.small_digits import small_digits
+from trainables import user_code
 from trainables.backbones import Backbone
 from trainables.curvature import DiagonalCurvature, Factors, KroneckerCurvature
 from trainables.preconsolidation import (
@@ -26,6 +27,7 @@ from trainables.preconsolidation import (
     provider,
 )
 from trainables.preconsolidation.mixtures import Mixture
+from trainables.user_code import allow_code
 
 Make = Callable[..., Preconsolidator[Any]]
 CONFIG = PreconsolidationConfig(lr_pre=0.03, epochs_pre=8, components=4, draws=200, fisher_passes=2)
@@ -194,6 +196,25 @@ def test_an_entry_says_what_it_is_and_is_let_go_of(make: Make, tmp_path: Path) -
     assert {"benchmark": "digits", "purpose": "final", "seed": "3", "epochs_pre": "8"}.items() <= about["2"].items()
     made.close()
     assert not any(entry.in_use for entry in entries)
+
+
+def test_the_text_of_a_curvature_of_the_user_is_in_the_key(
+    make: Make, computed: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digested: list[dict[str, Any]] = []
+    monkeypatch.setattr(provider, "digest", lambda parts: digested.append(dict(parts)) or f"{len(digested):064}")
+    monkeypatch.setattr(user_code, "_allowed", {})
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    allow_code("own_hessian:Mine", tmp_path)
+    text = "from trainables.curvature import DiagonalCurvature\n\nclass Mine(DiagonalCurvature):\n    pass\n"
+    for each in (text, text, f"{text}\n"):
+        (tmp_path / "own_hessian.py").write_text(each)
+        monkeypatch.delitem(sys.modules, "own_hessian", raising=False)
+        linecache.clearcache()
+        make(preparation=dataclasses.replace(CONFIG, curvature="own_hessian:Mine")).task(1)
+    make().task(1)
+    first, again, changed, ours = (parts.get("code") for parts in digested)
+    assert first == again != changed and first[0]["class"] == "own_hessian:Mine" and ours is None
 
 
 OWN = """\

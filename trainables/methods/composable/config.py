@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from trainables.curvature import CurvatureKind
+from trainables.curvature import curvature_called
 from trainables.data.few_images import OwnImages, Unsuited
 from trainables.data.sources import epochs_of
 from trainables.methods.contract import Scenario
@@ -29,7 +29,7 @@ class ComposableConfig:
     lr_pre: Positive = 0.01  # of linear probing
     epochs_pre: Count = 3  # of linear probing
     fisher_passes: PositiveCount | Literal["all"] = 8  # backward passes per batch of the Fisher; "all" is exact
-    curvature: CurvatureKind = "diagonal"  # of the tuned weights: the Fisher's diagonal, or Kronecker factors
+    curvature: str = "diagonal"  # of the tuned weights: the Fisher's diagonal, "kronecker", or code of the user
     formulation: Formulation = "paper"  # the equations, or the authors' code where it departs from them
     regularise: Literal["all", "head", "none"] = "all"  # "head" and "none" are ablations
     heads: Literal["concatenated", "averaged"] = "concatenated"  # h_t as trained, or as in `averaged_heads`
@@ -41,6 +41,11 @@ class ComposableConfig:
         return PreconsolidationConfig(
             lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=passes, curvature=self.curvature
         )
+
+
+def require_curvature(config: ComposableConfig, _: Scenario) -> None:
+    """Refuse a curvature that does not exist, is code that is not allowed, or does not keep its contract."""
+    curvature_called(config.curvature)
 
 
 def own_data_probing(scenario: Scenario, steps: int) -> dict[str, float | int]:

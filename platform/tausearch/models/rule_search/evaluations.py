@@ -63,7 +63,7 @@ def evaluations_of(pools: Pools, merge: MergeConfig) -> Evaluations:
         "runs": [[source.text, each] for source, each in zip(pools.sources, ids, strict=True)],
         "seeds": list(pools.by_seed),
         "weights": merge.weights,
-        "rule": [merge.rule, code_of(rule_called(merge.rule))],
+        "rule": [merge.rule, code_of(type(rule_called(merge.rule)))],
         "version": version("tausearch"),
     }
     digest = hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:16]
