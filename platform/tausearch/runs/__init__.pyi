@@ -33,7 +33,7 @@ from .insight import (
     rank_correlations,
 )
 from .objectives.aim import Aim, best_trial, eligible
-from .objectives.objective import Objective, objectives_of, preferred
+from .objectives.objective import FINAL_ACCURACY, Objective, objectives_of, preferred
 from .parts.left_out import LeftOut, left_out
 from .parts.reading import read_spec
 from .parts.scores import ACROSS, LEAST_GAIN, Across, Scale, Scales, score_of
@@ -157,6 +157,7 @@ __all__ = [
     "trial_name",
     "objectives_of",
     "preferred",
+    "FINAL_ACCURACY",
     "FinalSpec",
     "RunSpec",
     "SearchSpec",

@@ -22,7 +22,7 @@ _LONGEST = 200  # characters
 _FORM = re.compile(r"\s*([\w/]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", re.ASCII)
 
 
-def _range(metric: str) -> tuple[float, float]:
+def metric_range(metric: str) -> tuple[float, float]:
     """Return the range of a metric, in its unit."""
     if "accuracy" in metric:
         return 0.0, 100.0
@@ -62,7 +62,7 @@ class Constraint(Strict):
         bound = float(found[3])
         if abs(bound) == inf:
             raise InputError(f"--constraint {text}: the number is too large")
-        low, high = _range(metric)
+        low, high = metric_range(metric)
         if (found[2] == "<=" and bound < low) or (found[2] == ">=" and bound > high):
             raise InputError(f"--constraint {text}: no trial can keep it; {metric} goes from {low:g} to {high:g}")
         return cls.model_validate({"metric": metric, "relation": found[2], "bound": bound})

@@ -10,6 +10,7 @@ from checked_input.names import choices
 from checked_input.text_files import shown
 from search_spaces import Scalar
 from tausearch.runs import (
+    FINAL_ACCURACY,
     SCHEDULERS,
     Constraint,
     Objective,
@@ -138,13 +139,16 @@ def require_alone(objectives: Sequence[Objective], scheduler: str, patience: int
     """Check the objectives of a search with its rules for stopping.
 
     Raises:
-        InputError: If a scheduler, which compares accuracies, or the end of the search cannot go with them.
+        InputError: If a scheduler, which compares accuracies, or the end of the search cannot go with them, or if no
+            trial or every trial reaches the target.
     """
     if objectives and scheduler != "none":
         raise InputError(f"--scheduler {scheduler}: stops trials by accuracy; allowed with --objective: none")
     if len(objectives) > 1 and (patience is not None or target is not None):
         option = "--target" if patience is None else "--patience"
         raise InputError(f"{option}: goes with one objective, as a front has no single best")
+    if target is not None and (fault := (*objectives, FINAL_ACCURACY)[0].target_fault(target)):
+        raise InputError(f"--target {target:g}: {fault}")
 
 
 def _metrics(entry: MethodEntry, tasks: int, on_gpu: bool) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -108,6 +109,33 @@ class TestAsked:
             require_alone(both, "none", None, 90.0)
         require_alone(both[1:], "none", 3, 1.0)
         require_alone((), "asha", 3, None)
+
+    @pytest.mark.parametrize(
+        ("objectives", "target", "said"),
+        [
+            ([], 101, "no trial can reach it; final_accuracy goes from 0 to 100 %"),
+            ([], 100, None),
+            ([], 0, "every trial reaches it; final_accuracy goes from 0 to 100 %"),
+            ([], 0.1, None),
+            (["forgetting"], -101, "no trial can reach it; forgetting goes from -100 to 100 points"),
+            (["forgetting"], 100, "every trial reaches it"),
+            (["forgetting"], 0, None),
+            (["removability"], 201, "no trial can reach it"),
+            (["removability/rest"], -101, "no trial can reach it"),
+            (["seconds"], -1, "no trial can reach it; seconds goes from 0 to inf s"),
+            (["seconds"], 1e9, None),
+            (["train/loss"], -5, None),
+        ],
+    )
+    def test_a_target_that_none_or_every_trial_reaches_is_refused(
+        self, objectives: list[str], target: float, said: str | None
+    ) -> None:
+        aims = objectives_of(objectives, METRICS)
+        if said is None:
+            require_alone(aims, "none", None, target)
+        else:
+            with pytest.raises(InputError, match=re.escape(f"--target {target:g}: {said}")):
+                require_alone(aims, "none", None, target)
 
 
 class TestChosen:

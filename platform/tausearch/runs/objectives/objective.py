@@ -8,7 +8,7 @@ from typing import Literal
 from checked_input.names import choices
 from checked_input.schema import Strict
 from checked_input.text_files import shown
-from tausearch.runs.constraints import REMOVABILITY, SECONDS
+from tausearch.runs.constraints import REMOVABILITY, SECONDS, metric_range
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
@@ -68,6 +68,17 @@ class Objective(Strict):
     def signed(self, value: float) -> float:
         """Return a value with the sign that makes more of it better; the same call leads back."""
         return value if self.direction == "maximize" else -value
+
+    def target_fault(self, target: float) -> str | None:
+        """Return why a target ends no search, or every one; None where trials may differ in reaching it."""
+        low, high = metric_range(self.metric)
+        if self.signed(target) > max(self.signed(low), self.signed(high)):
+            says = "no trial can reach it"
+        elif self.signed(target) <= min(self.signed(low), self.signed(high)):
+            says = "every trial reaches it"
+        else:
+            return None
+        return f"{says}; {self.name} goes from {low:g} to {high:g} {self.unit}".rstrip()
 
     def text(self, value: float | None) -> str:
         """Return a value with its unit, such as `93.20 %`."""
