@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.load_profile("repeatable")
 
+_VISIBLE = {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _threads() -> None:
@@ -27,6 +30,27 @@ def _threads() -> None:
     import torch
 
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Hide the machine's GPUs from the processes of all tests but those in `gpu`: trials would use them by default."""
+    if _needs_gpu(item.path):
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        os.environ.update(_VISIBLE)
+    else:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+@pytest.fixture(autouse=True)
+def _no_gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide them from this process, too, which may have asked CUDA before."""
+    if not _needs_gpu(request.path):
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+
+
+def _needs_gpu(path: Path) -> bool:
+    return "gpu" in path.relative_to(Path(__file__).parent).parts
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,6 +6,7 @@ The tutorial is run as a whole by `tests/tausearch/models/test_tutorial.py`.
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,8 @@ def test_what_it_would_start_can_be_started(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr("tausearch.cluster.session.ray_session", lambda *_, **__: nullcontext())  # joins no cluster
+    monkeypatch.setattr("ray.cluster_resources", dict)
     words = list(command.words)
     if "--space" in words:
         words[words.index("--space") + 1] = "space.yaml"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import pytest
 
@@ -32,6 +33,17 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         return out, err
 
     return call
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Pretend that torch finds a number of GPUs on this machine."""
+
+    def pretend(count: int) -> None:
+        monkeypatch.setattr("torch.cuda.is_available", lambda: count > 0)
+        monkeypatch.setattr("torch.cuda.device_count", lambda: count)
+
+    return pretend
 
 
 @pytest.fixture

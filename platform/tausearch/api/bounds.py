@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, TrainRequest
@@ -18,8 +18,10 @@ from tausearch.runs import (
     AnySpec,
     BesideBounds,
     FinalSpec,
+    Plan,
     RunDirectory,
     RunResult,
+    SearchSpec,
     Storage,
     beside_bounds,
     read_status,
@@ -27,6 +29,8 @@ from tausearch.runs import (
 from tausearch.studies import start_of
 from tausearch.tracking import tracking_text
 from trainables.errors import InputError
+
+S = TypeVar("S", SearchSpec, FinalSpec)
 
 
 def bounds_after(run: Run, open_bound: Callable[[str, ExitStack], Run]) -> After | None:
@@ -65,6 +69,11 @@ def bounds_of(result: RunResult) -> BesideBounds | None:
 
 def _beside(directory: RunDirectory) -> BesideBounds | None:
     return beside_bounds(read_status(directory), Storage(directory.path.parent))
+
+
+def as_beside(plan: Plan[S], spec: AnySpec) -> Plan[S]:
+    """Return the plan of a bound with the device of its run, and why."""
+    return replace(plan, spec=plan.spec.model_copy(update={"resources": spec.resources}))
 
 
 def bound_search(spec: AnySpec, method: str, storage: Storage, address: str | None) -> SearchRequest:

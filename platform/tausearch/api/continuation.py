@@ -10,7 +10,7 @@ from tausearch.api.final_runs import FinalResult, FinalRun, run_training
 from tausearch.api.plans import require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searches import SearchResult, SearchRun, run_search
-from tausearch.cluster import plan_resources
+from tausearch.cluster import continued_resources
 from tausearch.presentation import counted, say_unreadable
 from tausearch.runs import AnySpec, ExperimentProtocol, MultiSearchSpec, Record, RunDirectory, SearchSpec
 from tausearch.studies import grid_size, requested_reevaluation, require_alone
@@ -90,7 +90,7 @@ def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -
     if request.reevaluate is not None or request.reevaluate_runs is not None:
         spec = _reevaluating(spec, request)
     wanted = request.max_concurrent_trials or spec.resources.max_concurrent_trials
-    resources = plan_resources(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial, wanted, request.address)
+    resources = continued_resources(spec, request.gpus_per_trial, wanted, request.address)
     uri = checked_uri(request.tracking_uri) or spec.tracking_uri
     trackers = spec.tracking if request.tracking is None else checked_tracking(request.tracking)
     require_installed(trackers or ())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from tausearch.api.bounds import bound_training, bounds_after, bounds_of
+from tausearch.api.bounds import as_beside, bound_training, bounds_after, bounds_of
 from tausearch.api.outcome import FinalOutcome
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
+from tausearch.cluster import measured
 from tausearch.execution import Preview, Run, drive, preview_of
 from tausearch.presentation import Stream
 from tausearch.runs import (
@@ -68,6 +70,7 @@ def train_with(request: TrainRequest) -> FinalResult:
     allow_named(request)
     callbacks = callbacks_of(request.callbacks)
     plan = plan_training(request)
+    plan = measured(plan, request.address, sys.stdout if request.progress_to == "stdout" else sys.stderr)
     with plan.entered() as (spec, directory):
         run = FinalRun(spec, plan.storage, directory)
         how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
@@ -109,7 +112,8 @@ def run_training(
     """
 
     def open_bound(method: str, locks: ExitStack) -> FinalRun:
-        return FinalRun.entered(plan_training(bound_training(run.spec, method, run.storage, address)), locks)
+        plan = plan_training(bound_training(run.spec, method, run.storage, address))
+        return FinalRun.entered(as_beside(plan, run.spec), locks)
 
     result = drive(
         run,

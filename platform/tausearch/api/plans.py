@@ -15,7 +15,7 @@ from tausearch import studies
 from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest, allow_named
 from tausearch.api.tasks import class_order_of, tasks_of
-from tausearch.cluster import plan_resources, require_gpu
+from tausearch.cluster import GpusAt, gpus_at, may_use_gpu, placed, plan_resources, require_pilot
 from tausearch.presentation import counted
 from tausearch.runs import (
     ACROSS,
@@ -45,12 +45,17 @@ DEFAULT_TRIALS = 12
 _FEW = 100  # validation images, one of which is a point or more
 
 
-def plan_search(request: SearchRequest, opening: Opening = open_benchmark, *, write: bool = True) -> Plan[SearchSpec]:
+def plan_search(
+    request: SearchRequest, opening: Opening = open_benchmark, *, gpus: GpusAt = gpus_at, write: bool = True
+) -> Plan[SearchSpec]:
     """Return the plan of a search on one benchmark or several whose request is right. Nothing is started.
+
+    A cluster is joined for a moment, after all other checks, if nothing is said about GPUs.
 
     Args:
         request: The search.
         opening: Opens its benchmarks.
+        gpus: Returns the number of GPUs at an address.
         write: Whether the storage must have a place for the run.
 
     Raises:
@@ -59,19 +64,17 @@ def plan_search(request: SearchRequest, opening: Opening = open_benchmark, *, wr
     """
     benchmarks = split_references(request.benchmark)
     if len(benchmarks) > 1:
-        return _plan_several(request, benchmarks, opening)
+        return placed(_plan_several(request, benchmarks, opening), request, gpus)
     if request.across is not None:
         raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
-    return _plan_one(request, opening, write=write)
+    return placed(_plan_one(request, opening, write=write), request, gpus)
 
 
 def _plan_one(request: SearchRequest, opening: Opening, *, write: bool = True) -> Plan[SearchSpec]:
-    """Return the plan of a search on one benchmark.
+    """Return the plan of a search on one benchmark, whose device is chosen afterwards.
 
     What is wrong is said at once, as far as one part can be checked without another. Words come before images, and
     images before the weights, which are not downloaded if an image is broken. Missing tasks are said with both.
-
-    With `gpus_per_trial="auto"` the share of a GPU is 1 until a pilot trial has been measured.
 
     Raises:
         InputError: If something in the request is wrong.
@@ -145,8 +148,7 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
     with faults:
         entry = get_method(request.method)
     with faults:
-        if request.gpus_per_trial == "auto" and request.address is None:
-            require_gpu("--gpus-per-trial auto")
+        require_pilot(request)
     with faults:
         studies.algorithm_named(request.algorithm)
     with faults:
@@ -163,7 +165,7 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
         steps, options = _steps(entry, opened), request.pruner_options or {}
         studies.require_scheduler(request.scheduler, request.algorithm, steps, options)
     with faults:
-        on_gpu = request.gpus_per_trial != 0
+        on_gpu = may_use_gpu(request)
         constraints = studies.constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
     with faults:
         objectives, prefer = studies.objectives_named(
@@ -244,7 +246,6 @@ def _alone(request: SearchRequest) -> SearchRequest:
         variant=None,
         label_column=None,
         class_order=seed,
-        gpus_per_trial=0 if request.gpus_per_trial == "auto" else request.gpus_per_trial,
     )
 
 
@@ -263,8 +264,6 @@ def _require_several(request: SearchRequest, benchmarks: Sequence[str]) -> None:
     order = request.class_order
     if order not in (None, "label") and not isinstance(order, int):
         faults.append("--class-order: names of classes are about one benchmark; with several, give a seed")
-    if request.gpus_per_trial == "auto":
-        faults.append("--gpus-per-trial auto: measures a trial on one benchmark; with several, give a number")
     if request.across != "mean" and (request.patience is not None or request.target is not None):
         faults.append("--patience, --target: with several benchmarks, go with --across mean; other values move")
     if request.objective is not None or request.prefer is not None:
@@ -329,15 +328,17 @@ def _space(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, sc
     return studies.space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
 
 
-def plan_training(request: TrainRequest, opening: Opening = open_benchmark, *, write: bool = True) -> Plan[FinalSpec]:
+def plan_training(
+    request: TrainRequest, opening: Opening = open_benchmark, *, gpus: GpusAt = gpus_at, write: bool = True
+) -> Plan[FinalSpec]:
     """Return the plan of a final run whose request is right; for the arguments see `plan_search`. Nothing is started.
 
     Raises:
         InputError: If something in the request, or the best file's protocol, is wrong.
     """
-    if isinstance(got := request.gpus_per_trial, str):
-        raise InputError(f"--gpus-per-trial must be a number, such as 0, 1, 1/3 or 0.25, got {got!r}")
     faults = Faults()
+    with faults:
+        require_pilot(request)
     with faults:
         seeds = studies.different_numbers("--seeds", request.seeds)
     with faults:
@@ -382,7 +383,8 @@ def plan_training(request: TrainRequest, opening: Opening = open_benchmark, *, w
         measure_removability=_removability_bounded(best) and entry.removability_fault(opened.source.num_tasks) is None,
         save_curvature=request.save_curvature,
     )
-    return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+    plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+    return placed(plan, request, gpus)
 
 
 def _require_curvature(request: TrainRequest, entry: MethodEntry) -> None:
@@ -418,7 +420,8 @@ def _given(
     request: SearchRequest | TrainRequest, purpose: Purpose, opened: OpenBenchmark, entry: MethodEntry, *, write: bool
 ) -> tuple[Storage, dict[str, Any]]:
     """Check the options of every new run; returns the storage root and fields of the specification."""
-    share = 1 if request.gpus_per_trial == "auto" else request.gpus_per_trial
+    wish = request.gpus_per_trial
+    share = 0 if wish is None or wish == "auto" else wish  # `placed` chooses
     resources = plan_resources(request.cpus_per_trial, share, request.max_concurrent_trials, request.address)
     uri, trackers = checked_uri(request.tracking_uri), checked_tracking(request.tracking)
     stem = f"{opened.ref.slug}-{file_name(entry.name)}" + ("-final" if purpose == "final" else "")

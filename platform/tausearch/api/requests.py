@@ -152,6 +152,9 @@ class NewRunRequest(DriveRequest):
         name: The run's name; by default benchmark, method and the next free number.
         set: Hyperparameters with a fixed value; in a final run it replaces the value of the best file.
         cpus_per_trial: Number of CPU threads of a trial.
+        gpus_per_trial: Share of a GPU per trial: 1 or 1/k; 0 trains on the CPU; "auto" measures a pilot trial and
+            chooses 1/k. By default the CPU where there is no GPU, else "auto" for the embedded backbone and 1 for
+            others; a run that goes on keeps its share.
         cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 for no cache.
         resume_if_exists: Whether to continue the run of this name if it has the same specification.
         with_bounds: Whether to run `probe` and `joint` afterwards, at the start of their spaces, on the same images,
@@ -161,6 +164,7 @@ class NewRunRequest(DriveRequest):
     name: str | None = None
     set: Mapping[str, Scalar] | None = None
     cpus_per_trial: int = within(bounds.THREADS, 1)
+    gpus_per_trial: float | Literal["auto"] | None = None
     cache_size: float = within(bounds.GIGABYTES, DEFAULT_CACHE_SIZE)
     resume_if_exists: bool = False
     with_bounds: bool = False
@@ -182,7 +186,6 @@ class SearchRequest(NewRunRequest):
         scheduler: Rule for stopping trials early: "none", "asha" or "median", which stop no trial before the third
             task; or a pruner, named like a sampler.
         pruner_options: Arguments of the scheduler's pruner.
-        gpus_per_trial: Share of a GPU per trial; 0 trains on the CPU; "auto" measures a pilot trial and chooses 1/k.
         seed: The seed of the algorithm, of every trial, and of the validation split.
         space: A search-space file whose entries replace those of the method's own.
         warm_start: Configurations to try before the algorithm proposes any: "paper" for the paper's choices for the
@@ -229,7 +232,6 @@ class SearchRequest(NewRunRequest):
     sampler_options: Mapping[str, Scalar] | None = None
     scheduler: str = "none"
     pruner_options: Mapping[str, Scalar] | None = None
-    gpus_per_trial: float | Literal["auto"] = 0
     seed: int = within(bounds.SEED, 0)
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
@@ -269,6 +271,7 @@ class ResumeRequest(DriveRequest):
         patience: As in `SearchRequest`; by default unchanged. With `trials`, only later trials count.
         target: As in `SearchRequest`; by default unchanged. With `trials`, only later trials count.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
+        gpus_per_trial: Share of a GPU per trial from now on, 0, 1 or 1/k; by default as the run was started with.
         without_damaged: Whether to move damaged files of the record aside and run their trials again.
         with_bounds: As in `NewRunRequest`; a run that was made without can have them.
     """
@@ -281,6 +284,7 @@ class ResumeRequest(DriveRequest):
     patience: int | None = within(bounds.TRIALS, None)
     target: float | None = within(bounds.VALUE, None)
     time_budget: float | None = within(bounds.TIME, None)
+    gpus_per_trial: float | None = None
     without_damaged: bool = False
     with_bounds: bool = False
 
@@ -295,7 +299,6 @@ class TrainRequest(NewRunRequest):
         class_orders: Seeds of random class orders to judge over, all seeds with each; by default the benchmark's own
             order. Such a run leaves no task vectors.
         benchmark: Another benchmark to train and test on; by default that of the search.
-        gpus_per_trial: Share of a GPU that a trial gets; 0 trains on the CPU.
         save_curvature: Whether the curvature of each task is saved with its vector, for merging rules that read it.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
     """
@@ -305,7 +308,6 @@ class TrainRequest(NewRunRequest):
     seeds: Sequence[int] = within(bounds.SEED, DEFAULT_SEEDS)
     class_orders: Sequence[int] | None = within(bounds.SEED, None)
     benchmark: str | None = None
-    gpus_per_trial: float = 0
     save_curvature: bool = False
     time_budget: float | None = within(bounds.TIME, None)
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import optuna
 from ray.tune import Trainable
 
-from tausearch.api.bounds import bound_search, bounds_after, bounds_of
+from tausearch.api.bounds import as_beside, bound_search, bounds_after, bounds_of
 from tausearch.api.outcome import SearchOutcome
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
-from tausearch.cluster import with_measured_share
+from tausearch.cluster import measured
 from tausearch.execution import Listener, Preview, Run, drive, preview_of
 from tausearch.presentation import Stream, say_unreadable
 from tausearch.runs import (
@@ -124,8 +123,7 @@ def search_with(request: SearchRequest) -> SearchResult:
     callbacks = callbacks_of(request.callbacks)
     plan = plan_search(request)
     out = sys.stdout if request.progress_to == "stdout" else sys.stderr
-    if request.gpus_per_trial == "auto":
-        plan = _measured(request, plan, out)
+    plan = measured(plan, request.address, out)
     for line in warm_start_lines(plan.spec):
         print(line, file=out, flush=True)
     with plan.entered() as (spec, directory):
@@ -155,16 +153,6 @@ def preview_search_with(request: SearchRequest) -> Preview:
 preview_search = with_fields_of(SearchRequest, preview_search_with)
 
 
-def _measured(request: SearchRequest, plan: Plan[SearchSpec], out: TextIO) -> Plan[SearchSpec]:
-    """Run a pilot trial and set the share of a GPU that each trial needs; a continued run keeps its share."""
-    if plan.exists:
-        return replace(plan, spec=plan.spec.model_copy(update={"resources": read_spec(plan.directory).resources}))
-    pilot = plan.spec.trial(0, dict(plan.spec.start), cache=plan.storage.cache)
-    spec, line = with_measured_share(plan.spec, pilot, request.address)
-    print(line, file=out, flush=True)
-    return replace(plan, spec=spec)
-
-
 def run_search(
     run: SearchRun,
     address: str | None = None,
@@ -181,7 +169,8 @@ def run_search(
     """
 
     def open_bound(method: str, locks: ExitStack) -> SearchRun:
-        return SearchRun.entered(plan_search(bound_search(run.spec, method, run.storage, address)), locks)
+        plan = plan_search(bound_search(run.spec, method, run.storage, address))
+        return SearchRun.entered(as_beside(plan, run.spec), locks)
 
     result = drive(
         run,

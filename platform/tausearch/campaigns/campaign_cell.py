@@ -116,7 +116,7 @@ class CampaignCell:
         search = self.planned.search.directory
         if self.runs.search is not None and not search.best_file.exists():
             raise InputError(why_nothing_chosen(read_status(search)))
-        return plan_final(self.planned, self.plan.request, self.plan.opening)
+        return plan_final(self.planned, self.plan.request, self.plan.opening, self.plan.gpus)
 
     def _is_concluded(self, run: str) -> bool:
         """Whether a driver of the campaign has concluded a run. A run that was deleted later is made again."""

@@ -24,6 +24,7 @@ from tausearch.api import (
 from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import Cell, read_campaign
 from tausearch.campaigns.status import CellStanding, cell_standing
+from tausearch.cluster import GpusAt, asked_once, gpus_at
 from tausearch.presentation import counted
 from tausearch.runs import (
     AnySpec,
@@ -126,6 +127,7 @@ class CampaignPlan:
         rows: All cells in the order of the file; a campaign with one that is refused is not driven.
         gone: Earlier cells that its file does not name any more.
         opening: Opens each benchmark once, so that it is checked once.
+        gpus: Joins the cluster once, to ask for its GPUs.
     """
 
     name: str
@@ -135,6 +137,7 @@ class CampaignPlan:
     gone: tuple[CellRuns, ...]
     request: CampaignRequest
     opening: Opening
+    gpus: GpusAt
 
     @property
     def cells(self) -> tuple[PlannedCell, ...]:
@@ -207,10 +210,11 @@ def preview_campaign(request: CampaignRequest) -> CampaignPlan:
             faults = error.args if isinstance(error, InputError) else (str(error),)
             rows.append(RefusedCell(cell.title, tuple(map(str, faults))))
     gone = tuple(each for title, each in known.items() if title not in titles)
-    return CampaignPlan(file.name, storage, directory, tuple(rows), gone, request, planner.opening)
+    known_of = (planner.opening, planner.gpus)
+    return CampaignPlan(file.name, storage, directory, tuple(rows), gone, request, *known_of)
 
 
-def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> Plan[FinalSpec]:
+def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening, gpus: GpusAt) -> Plan[FinalSpec]:
     """Return the plan of the final run of a cell whose search has chosen.
 
     A final run of an earlier choice is left alone, and the plan has a new name.
@@ -221,10 +225,11 @@ def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening)
     if planned.cell.search is None:
         return planned.training
     best, name = load_best(planned.search.directory.best_file), planned.runs.final
-    plan = replace(plan_training(_training(planned.cell, name, best, request), opening, write=False), may_extend=True)
+    plan = plan_training(_training(planned.cell, name, best, request), opening, gpus=gpus, write=False)
+    plan = replace(plan, may_extend=True)
     if plan.exists and _has_chosen_otherwise(read_spec(plan.directory), plan.spec):
         free = plan.storage.free_name(f"{_stem_of(name)}-final")
-        return plan_training(_training(planned.cell, free, best, request), opening, write=False)
+        return plan_training(_training(planned.cell, free, best, request), opening, gpus=gpus, write=False)
     return plan
 
 
@@ -246,6 +251,7 @@ class _Planner:
         self.storage = storage
         self.campaign = campaign
         self.opening = cache(open_benchmark)
+        self.gpus = asked_once(gpus_at)
 
     def plan(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> PlannedCell:
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
@@ -265,14 +271,15 @@ class _Planner:
             steps=search.spec.steps,
         )
         planned = PlannedCell(cell, runs, search, training, cell_standing(self.storage, runs))
-        return _of_the_same_options(planned, self.request, self.opening)
+        return _of_the_same_options(planned, self.request, self.opening, self.gpus)
 
     def _search(self, cell: Cell, final: str, asked: Mapping[str, Any]) -> Plan[SearchSpec]:
         """Return the plan of a cell's search; what is wrong with it is said together with its final run's faults."""
         faults = Faults()
         with faults:
             try:
-                return plan_search(SearchRequest(cell.benchmark, cell.method, **asked), self.opening, write=False)
+                request = SearchRequest(cell.benchmark, cell.method, **asked)
+                return plan_search(request, self.opening, gpus=self.gpus, write=False)
             except SpaceError as error:
                 raise InputError(*error.args) from error
         with faults:
@@ -284,7 +291,9 @@ class _Planner:
         """Check the final run of a cell at the start of the method's own space."""
         usual = {**_given(self.request), **cell.protocol, "name": final}
         try:
-            search = plan_search(SearchRequest(cell.benchmark, cell.method, **usual), self.opening, write=False)
+            search = plan_search(
+                SearchRequest(cell.benchmark, cell.method, **usual), self.opening, gpus=self.gpus, write=False
+            )
         except ValueError:  # a fault of what both share, which the search has, too
             return
         self._training(cell, final, search)
@@ -292,7 +301,7 @@ class _Planner:
     def _training(self, cell: Cell, final: str, search: Plan[SearchSpec]) -> Plan[FinalSpec]:
         """Return the plan of a cell's final run at the start of its search."""
         best = start_of(search.spec)
-        plan = plan_training(_training(cell, final, best, self.request), self.opening, write=False)
+        plan = plan_training(_training(cell, final, best, self.request), self.opening, gpus=self.gpus, write=False)
         return replace(plan, may_extend=True)
 
     def _stem(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> str:
@@ -319,7 +328,7 @@ def _training(cell: Cell, name: str, best: BestFile, request: CampaignRequest) -
     return TrainRequest(best, name=name, **{**_given(request), **cell.train})
 
 
-def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening: Opening) -> PlannedCell:
+def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening: Opening, gpus: GpusAt) -> PlannedCell:
     """Return a cell, with a new final run if its search has chosen otherwise since; refuse one with other options.
 
     A search that is not over may choose otherwise still, so its cell keeps the final run until then.
@@ -336,7 +345,7 @@ def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening
         over = planned.cell.search is None or (search is not None and search.state == "finished" and not planned.added)
         if not over or not planned.training.exists:
             return planned
-        final = plan_final(planned, request, opening)
+        final = plan_final(planned, request, opening, gpus)
         if final.exists:
             final.continued()
             return planned

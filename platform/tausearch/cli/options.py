@@ -40,8 +40,16 @@ ConcurrentAsBefore = Annotated[
     int | None, typer.Option(help="Trials at a time [default: as the search was started with].")
 ]
 Cpus = Annotated[int, typer.Option(help="CPU threads of a trial.")]
-Gpus = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1 or 1/k.")]
-GpusOrAuto = Annotated[str, typer.Option(help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it.")]
+Gpus = Annotated[
+    str | None,
+    typer.Option(
+        help="Share of a GPU per trial: 0, 1, 1/k, or auto to measure it [default: the CPU without a GPU, else auto for"
+        " the embedded backbone and 1 for others]."
+    ),
+]
+GpusAsBefore = Annotated[
+    str | None, typer.Option(help="Share of a GPU per trial from now on: 0, 1 or 1/k [default: as before].")
+]
 Name = Annotated[str | None, typer.Option(help="Name of the run [default: made from benchmark and method].")]
 ResumeIfExists = Annotated[
     bool, typer.Option("--resume-if-exists", help="Continue the run of that --name if there is one.")
@@ -197,9 +205,9 @@ def class_order(text: str) -> int | str | None:
     return None if text == "label" else int(text) if _WHOLE.fullmatch(text) else text
 
 
-def gpu_share(text: str) -> Any:
-    """Read the value of `--gpus-per-trial`: a number, or "auto" as it is; raises `InputError` for other text."""
-    if text == "auto":
+def gpu_share(text: str | None, *, auto: bool = True) -> Any:
+    """Read the value of `--gpus-per-trial`: a number, "auto" or None as it is; raises `InputError` for other text."""
+    if text is None or (auto and text == "auto"):
         return text
     try:
         if not _SHARE.fullmatch(text):

@@ -1,13 +1,23 @@
-from .capacity import capacity_here, local_cpus, trials_that_fit
+from .capacity import capacity_here, gpus_here, local_cpus, trials_that_fit
+from .devices import GpusAt, asked_once, continued_resources, kept, may_use_gpu, measured, placed, require_pilot
 from .pilot import first_rows, with_measured_share
 from .preflight import require_fit_nodes
-from .resources import plan_resources, require_gpu
-from .session import joined, ray_session, require_reachable
+from .resources import plan_resources
+from .session import gpus_at, joined, ray_session, require_reachable
 from .watches import head_watched, raylet_watched
 
 __all__ = [
+    "GpusAt",
+    "asked_once",
+    "continued_resources",
+    "kept",
+    "may_use_gpu",
+    "measured",
+    "placed",
     "capacity_here",
     "first_rows",
+    "gpus_at",
+    "gpus_here",
     "head_watched",
     "joined",
     "local_cpus",
@@ -15,7 +25,7 @@ __all__ = [
     "ray_session",
     "raylet_watched",
     "require_fit_nodes",
-    "require_gpu",
+    "require_pilot",
     "require_reachable",
     "trials_that_fit",
     "with_measured_share",

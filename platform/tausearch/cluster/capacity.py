@@ -12,6 +12,13 @@ def local_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def gpus_here() -> int:
+    """Return the number of GPUs that torch can use on this machine."""
+    import torch  # takes seconds to import
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
 def trials_that_fit(resources: Resources, cpus: float, gpus: float) -> int:
     """Return the number of trials that fit the CPUs and GPUs at a time, at least one."""
     fits = int(cpus // resources.cpus_per_trial)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from tausearch.cluster.capacity import local_cpus
 from tausearch.cluster.session import ray_session
-from tausearch.runs import SearchSpec
+from tausearch.runs import Pilot, RunSpec
 from trainables.config import TrialConfig
 from trainables.device import CONTEXT_BYTES
 from trainables.errors import InputError
 from trainables.sequence import IncrementalSequence
 from trainables.trial import build_sequence
 
+S = TypeVar("S", bound=RunSpec)
 HEADROOM = 1.15  # later tasks have more head rows, and allocators fragment
 MAX_TRIALS_PER_GPU = 64
 
@@ -24,34 +25,48 @@ def propose(peak_bytes: int, total_bytes: int, cpus: int, cpus_per_trial: int) -
     return max(1, min(by_memory, cpus // cpus_per_trial, MAX_TRIALS_PER_GPU))
 
 
-def with_measured_share(spec: SearchSpec, config: TrialConfig, address: str | None) -> tuple[SearchSpec, str]:
-    """Run the first tasks of a trial on a whole GPU, and set the GPU share of the spec.
+def with_measured_share(spec: S, configs: Sequence[TrialConfig], address: str | None) -> tuple[S, str]:
+    """Run the first tasks of pilot trials, each on a whole GPU, and set the GPU share of the spec.
+
+    Args:
+        spec: A search or a final run.
+        configs: A trial of it, or one on each of several benchmarks; the largest counts.
+        address: Address of the Ray cluster; None for this machine.
 
     Returns:
         The spec with the share 1/k, and a line with the measurement.
 
     Raises:
-        InputError: If the cluster has no GPU, or the pilot fails.
+        InputError: If the cluster has no GPU, or a pilot fails.
     """
     import ray  # takes seconds to import
 
     resources = spec.resources.model_copy(update={"gpus_per_trial": 1.0})
-    with ray_session(resources, address):
+    with ray_session(resources, address, quiet=True):
         task = ray.remote(_measure).options(num_gpus=1, num_cpus=spec.resources.cpus_per_trial)
         try:
-            peak, total = ray.get(task.remote(config.as_dict()))
+            found = ray.get([task.remote(config.as_dict()) for config in configs])
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
-            raise InputError(f"--gpus-per-trial auto: the pilot trial failed ({reason})") from error
-        total_resources = ray.cluster_resources()
-        gpus = int(total_resources.get("GPU", 1))
-        cpus = int(total_resources.get("CPU", local_cpus())) // gpus
+            raise InputError(f"the pilot trial failed ({reason})") from error
+        cpus = _cpus_per_gpu()
+    peak, total = max(peak for peak, _ in found), min(total for _, total in found)
     if peak == 0:
-        raise InputError("--gpus-per-trial auto: the pilot trial used no GPU memory, so there is nothing to measure")
+        raise InputError("the pilot trial used no GPU memory, so there is nothing to measure")
     k = propose(peak, total, cpus, spec.resources.cpus_per_trial)
-    chosen = resources.model_copy(update={"gpus_per_trial": 1 / k})
-    line = f"pilot: {peak / 2**30:.2f} of {total / 2**30:.1f} GiB at most, so {k} trials per GPU"
-    return spec.model_copy(update={"resources": chosen}), line
+    pilot = Pilot(peak_bytes=peak, gpu_bytes=total)
+    chosen = resources.model_copy(update={"gpus_per_trial": 1 / k, "pilot": pilot})
+    return spec.model_copy(
+        update={"resources": chosen}
+    ), f"pilot: {pilot} at most, so {k} trial{'s' if k > 1 else ''} per GPU"
+
+
+def _cpus_per_gpu() -> int:
+    """Return the CPUs for each GPU of the connected cluster, of the nodes that have GPUs; the fewest count."""
+    import ray  # takes seconds to import
+
+    alive = (node["Resources"] for node in ray.nodes() if node["Alive"])
+    return min((int(has.get("CPU", 0) // has["GPU"]) for has in alive if has.get("GPU")), default=local_cpus())
 
 
 def first_rows(sequence: IncrementalSequence, tasks: int) -> Iterator[dict[str, float]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import torch
-
 from checked_input.text_files import shown
-from tausearch.cluster.capacity import local_cpus, trials_that_fit
+from tausearch.cluster.capacity import gpus_here, local_cpus, trials_that_fit
 from tausearch.cluster.session import require_reachable
 from tausearch.runs import Resources
 from trainables.errors import InputError
@@ -13,7 +11,7 @@ from trainables.errors import InputError
 
 def require_gpu(wish: str) -> None:
     """Raise an `InputError` that begins with `wish` if this machine has no GPU."""
-    if not torch.cuda.is_available():
+    if not gpus_here():
         raise InputError(f"{wish}: this machine has no GPU")
 
 
@@ -41,6 +39,6 @@ def plan_resources(
         cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, max_concurrent_trials=max_concurrent_trials
     )
     if address is None and max_concurrent_trials is not None:
-        fits = trials_that_fit(resources, local_cpus(), torch.cuda.device_count())
+        fits = trials_that_fit(resources, local_cpus(), gpus_here())
         resources = resources.model_copy(update={"max_concurrent_trials": min(max_concurrent_trials, fits)})
     return resources

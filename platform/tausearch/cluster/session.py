@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from tempfile import gettempdir
 
-from tausearch.cluster.capacity import local_cpus
+from tausearch.cluster.capacity import gpus_here, local_cpus
 from tausearch.runs import Resources
 from trainables.errors import InputError
 
@@ -102,8 +102,8 @@ def _refused(address: str | None, error: Exception) -> str:
 
 
 @contextmanager
-def ray_session(resources: Resources, address: str | None = None) -> Iterator[None]:
-    """Start Ray, or join the cluster at `address`, while the block runs.
+def ray_session(resources: Resources, address: str | None = None, *, quiet: bool = False) -> Iterator[None]:
+    """Start Ray, or join the cluster at `address`, while the block runs. If `quiet`, Ray's warnings are not printed.
 
     Raises:
         InputError: If Ray cannot be started, or the cluster does not answer, has another version, belongs to another
@@ -119,10 +119,11 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
         ray.init(
             address=address or "local",
             num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial),
+            num_gpus=None if address else gpus_here() or None,  # as many as the trials were planned for
             resources=None if address else {_PRIVATE: 1},
             include_dashboard=False,
             log_to_driver=False,
-            logging_level="WARNING",
+            logging_level="ERROR" if quiet else "WARNING",
             job_config=job,
         )
     except Exception as error:
@@ -140,3 +141,20 @@ def ray_session(resources: Resources, address: str | None = None) -> Iterator[No
         yield
     finally:
         _leave()
+
+
+def gpus_at(address: str | None) -> float:
+    """Return the GPUs of this machine, or of the Ray cluster at an address, which is joined for a moment.
+
+    Raises:
+        InputError: If the cluster cannot be joined.
+    """
+    if address is None:
+        return gpus_here()
+    import ray  # takes seconds to import
+
+    if ray.is_initialized():
+        return ray.cluster_resources().get("GPU", 0)
+    require_reachable(address)
+    with ray_session(Resources(), address, quiet=True):  # this is before the run has a log for them
+        return ray.cluster_resources().get("GPU", 0)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-
-from tausearch.cluster import local_cpus, trials_that_fit
+from tausearch.cluster import gpus_here, local_cpus, trials_that_fit
 from tausearch.runs import PartsSpec, RunSpec, parts_of
 from tausearch.studies import learns
 
@@ -27,4 +25,4 @@ def known_concurrent_trials(spec: RunSpec, *, on_cluster: bool) -> int | None:
     if on_cluster and spec.resources.max_concurrent_trials is None:
         return None
     spec = parts_of(spec) or spec
-    return min(concurrent_trials(spec, local_cpus(), torch.cuda.device_count()), spec.trials)
+    return min(concurrent_trials(spec, local_cpus(), gpus_here()), spec.trials)

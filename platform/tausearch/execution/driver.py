@@ -310,6 +310,7 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
     number = known_concurrent_trials(spec, on_cluster=on_cluster) or "as many as the cluster fits"
     chosen_by = f", chosen by {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
     continued = f" (continued: {known} have started)" if known else ""
+    device = f", on {spec.device}" if spec.device else ""
     trials = counted(spec.trials, "trial")
     at_a_time = "at a time" if parts_of(spec) is None else "parts at a time"
     if isinstance(spec, FinalSpec):
@@ -318,5 +319,5 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
         trials = f"seeds {' '.join(map(str, spec.seeds))}{each}"
     return (
         f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} {at_a_time},"
-        f" {counted(spec.steps, spec.step_name)} each{chosen_by}{continued}"
+        f" {counted(spec.steps, spec.step_name)} each{chosen_by}{device}{continued}"
     )

@@ -55,6 +55,7 @@ class Preview:
         taken: Measurements of similar runs.
         unsuited: Usual settings that do not suit the user's own few images; of a dry run alone.
         backbones: The time of the run's backbone and of a small one; of a dry run alone, where that helps.
+        pilot: Whether a pilot trial is to measure the share of a GPU that trials need.
     """
 
     spec: RunSpec
@@ -67,6 +68,13 @@ class Preview:
     taken: Taken
     unsuited: tuple[Unsuited, ...] = ()
     backbones: tuple[BackboneTime, ...] = ()
+    pilot: bool = False
+
+    @property
+    def device(self) -> str:
+        """Device and precision of a trial in words; empty where there is no GPU to speak of."""
+        precision = self.spec.protocol.precision
+        return f"a share of a GPU in {precision} (a pilot trial measures it)" if self.pilot else self.spec.device
 
     @property
     def tasks(self) -> int:
@@ -179,6 +187,7 @@ class Preview:
             "known_from": list(self.taken.runs),
             "unsuited": [asdict(each) for each in self.unsuited],
             "backbones": [each.as_dict() for each in self.backbones],
+            **({"device": self.device} if self.device else {}),
         }
 
     def _tasks(self) -> str:
@@ -291,7 +300,8 @@ def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) ->
         spec = plan.continued()
         return preview(spec, plan.storage, address, read_trials(spec, plan.directory))
     times = backbone_times(plan.spec, address)
-    return replace(preview(plan.spec, plan.storage, address), unsuited=unsuited_to(plan.spec), backbones=times)
+    shown = preview(plan.spec, plan.storage, address)
+    return replace(shown, unsuited=unsuited_to(plan.spec), backbones=times, pilot=plan.pilot)
 
 
 def _of_part(part: Part) -> str:

@@ -96,7 +96,12 @@ def record_of(spec: RunSpec, directory: RunDirectory) -> Record:
     """Return the record of a run, for writing: its files have the columns of all metrics that its trials report."""
     return Record(
         directory.record,
-        {"run": spec.run_name, "benchmark": spec.benchmark, "method": spec.method},
+        {
+            "run": spec.run_name,
+            "benchmark": spec.benchmark,
+            "method": spec.method,
+            "gpus_per_trial": float(spec.resources.gpus_per_trial),
+        },
         tasks=spec.protocol.tasks,
         names=spec.metrics,
         extra=[

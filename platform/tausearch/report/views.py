@@ -214,6 +214,8 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
     if isinstance(spec, MultiSearchSpec):
         facts["protocol"] = f"{protocol.backbone}, {protocol.precision}; value of a trial: {spec.across}"
         facts |= {title: _size(part.protocol) for title, part in zip(spec.titles, spec.parts.values(), strict=True)}
+    if spec.device:
+        facts["trials on"] = spec.device
     facts["time in trials"] = clock(sum(trial.seconds for trial in status.trials))
     if (beside := beside_bounds(status, Storage(directory.path.parent))) is not None:
         facts["bounds"] = str(beside)

@@ -39,7 +39,15 @@ from .parts.reading import read_spec
 from .parts.scores import ACROSS, LEAST_GAIN, Across, Scale, Scales, score_of
 from .parts.spec import MultiSearchSpec, Part, PartsSpec, parts_of, titles_of
 from .parts.trials import MultiTrial, recorded_trials, scales_of, whole_trials
-from .protocol import DataFacts, ExperimentProtocol, protocol_of, shown_benchmark, without_folder_paths
+from .protocol import (
+    DataFacts,
+    ExperimentProtocol,
+    Pilot,
+    Resources,
+    protocol_of,
+    shown_benchmark,
+    without_folder_paths,
+)
 from .racing import LEVEL, Race, Verdict, race, verdict
 from .record import Record, row_metrics
 from .reevaluations import (
@@ -72,7 +80,6 @@ from .spec import (
     FinalSpec,
     KnownPoint,
     Reevaluate,
-    Resources,
     Retraining,
     RunSpec,
     SearchSpec,
@@ -144,6 +151,7 @@ __all__ = [
     "KnownPoint",
     "LEVEL",
     "MetricSummary",
+    "Pilot",
     "Plan",
     "ProtocolChoice",
     "Race",

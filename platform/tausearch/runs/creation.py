@@ -93,6 +93,7 @@ class Plan(Generic[S]):
 
     Attributes:
         named: Whether the user has named the run.
+        pilot: Whether a pilot trial is to measure the share of a GPU that its trials need, before the run is made.
         may_extend: Whether an existing search gets more trials, and the re-evaluation of so many, or an existing final
             run more seeds, if the plan has more.
     """
@@ -101,6 +102,7 @@ class Plan(Generic[S]):
     storage: Storage
     named: bool
     resume_if_exists: bool = False
+    pilot: bool = False
     may_extend: bool = False
 
     @property

@@ -1,11 +1,11 @@
-"""The protocol of an experiment, made from a benchmark and a backbone."""
+"""The protocol of an experiment, made from a benchmark and a backbone, and the resources of its trials."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, PositiveInt, SerializerFunctionWrapHandler, model_serializer
 
 from checked_input import bounds
 from checked_input.schema import Strict
@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # torch takes seconds to import; to read what was asked for m
     from trainables.data import BenchmarkSpec
 
 
+_GIB = 2**30
 _LONGEST = 100  # characters of a benchmark in the title of a figure; the names of classes are part of it
 
 
@@ -42,6 +43,65 @@ class DataFacts(Strict):
     train: int  # training images
     per_task: tuple[int, ...] = ()  # training images of each task; empty in the recorded tables of benchmarks
     evaluation: int  # validation images in a search, test images in a final run
+
+
+class Pilot(Strict):
+    """The measurements of a pilot trial on a whole GPU, from which the share of each trial follows.
+
+    Attributes:
+        peak_bytes: Largest memory that the trial took of the GPU.
+        gpu_bytes: Memory of the GPU.
+    """
+
+    peak_bytes: PositiveInt
+    gpu_bytes: PositiveInt
+
+    def __str__(self) -> str:
+        return f"{self.peak_bytes / _GIB:.2f} of {self.gpu_bytes / _GIB:.1f} GiB"
+
+
+class Resources(Strict):
+    """The share of a machine that each trial gets; without a maximum, `execution.concurrent_trials` limits them.
+
+    Attributes:
+        gpus_per_trial: 1/k of a GPU; 0 to compute on the CPU.
+        gpus_from: Who chose the share: the user ("request"), or the default where there is a GPU ("rule"). None where
+            there was no GPU to choose, and in runs of earlier versions.
+        pilot: The measurement that the share follows from; None if none was made.
+    """
+
+    cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
+    gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
+    gpus_from: Literal["request", "rule"] | None = None
+    pilot: Pilot | None = None
+    max_concurrent_trials: Annotated[int, AfterValidator(bounds.CONCURRENT.checked)] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what a run without a choice of GPUs does not have."""
+        return {key: value for key, value in plain(self).items() if value or key not in ("gpus_from", "pilot")}
+
+    @property
+    def share(self) -> str:
+        """The device of a trial in words."""
+        if not self.gpus_per_trial:
+            return "the CPU"
+        k = round(1 / self.gpus_per_trial)
+        return "a whole GPU" if k == 1 else f"1/{k} of a GPU"
+
+    @property
+    def why(self) -> str:
+        """Why a trial has its share, in words; empty where nobody has chosen."""
+        if self.pilot is not None:
+            return f"a pilot trial took {self.pilot}"
+        reasons = {"request": "as asked for", "rule": "the default where there is one", None: ""}
+        return reasons[self.gpus_from]
+
+    def words(self, precision: str) -> str:
+        """Return device, precision and reason in words; nothing where there is no GPU to speak of."""
+        if not self.gpus_per_trial and self.gpus_from is None:
+            return ""
+        return f"{self.share} in {precision}" + (f" ({self.why})" if self.why else "")
 
 
 def shown_benchmark(text: str) -> str:

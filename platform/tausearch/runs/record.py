@@ -47,7 +47,7 @@ class Record:
     def __init__(
         self,
         folder: Path,
-        constants: Mapping[str, str] | None = None,
+        constants: Mapping[str, str | float] | None = None,
         *,
         tasks: int = 0,
         names: MetricNames = VALIDATION,

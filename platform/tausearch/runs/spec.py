@@ -19,7 +19,7 @@ from tausearch.runs.constraints import Constraint
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.objectives.aim import Aim
 from tausearch.runs.objectives.objective import KNEE, Objective
-from tausearch.runs.protocol import DataFacts, ExperimentProtocol
+from tausearch.runs.protocol import DataFacts, ExperimentProtocol, Resources
 from tausearch.runs.storage import DEFAULT_CACHE_SIZE, replace_text
 from tausearch.runs.trials import TrialSummary
 from trainables.config import Purpose, TrialConfig
@@ -31,14 +31,6 @@ ALGORITHMS = ("tpe", "gp", "random", "grid")  # ours; others are named as `studi
 SCHEDULERS = ("none", "asha", "median")
 TrackerName = Literal["mlflow", "tensorboard"]
 Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
-
-
-class Resources(Strict):
-    """The share of a machine that each trial gets; without a maximum, `execution.concurrent_trials` limits them."""
-
-    cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
-    gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
-    max_concurrent_trials: Annotated[int, AfterValidator(bounds.CONCURRENT.checked)] | None = None
 
 
 class KnownPoint(Strict):
@@ -199,6 +191,11 @@ class RunSpec(Strict):
     def value_unit(self) -> str:
         """The unit of the value."""
         return "%"
+
+    @property
+    def device(self) -> str:
+        """Device and precision of a trial in words, and why; empty where there is no GPU to speak of."""
+        return self.resources.words(self.protocol.precision)
 
     def value_text(self, value: float | None, digits: int = 2) -> str:
         """Return the value of a trial with its unit."""

@@ -115,6 +115,7 @@ class RunStatus:
             "state": self.state,
             "trials": self.counts,
             "best": best,
+            **({"device": self.spec.device} if self.spec.device else {}),
             **({"ended": self.ending.model_dump()} if self.ending is not None else {}),
             **({"gain": self.gain.model_dump()} if self.gain is not None else {}),
             **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),

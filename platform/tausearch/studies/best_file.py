@@ -140,6 +140,7 @@ class BestFile(Strict):
         versions: Of tausearch, torch, timm and peft.
         left_out: A line for each image that could not be read and was left out of the search.
         benchmarks: The protocol on each benchmark of a search on several; empty for one.
+        device: Device and precision of a trial of the search in words; None where there was no GPU to speak of.
     """
 
     schema_version: Literal[1]
@@ -151,11 +152,12 @@ class BestFile(Strict):
     versions: dict[str, str]
     left_out: tuple[str, ...] = ()
     benchmarks: dict[str, ExperimentProtocol] = {}
+    device: str | None = None
 
     @model_serializer(mode="wrap")
     def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what a search on one benchmark does not have."""
-        return _without(plain(self), "benchmarks")
+        """Leave out what a search on one benchmark, or one without a GPU, does not have."""
+        return _without(plain(self), "benchmarks", "device")
 
     def on(self, benchmark: str | None) -> BestFile:
         """Return the best file of one chosen on several benchmarks for a single one; any other as it is.
@@ -288,6 +290,7 @@ def _best(spec: AnySpec, hyperparameters: Mapping[str, Scalar], selection: Selec
         benchmarks={name: part.protocol for name, part in spec.parts.items()}
         if isinstance(spec, MultiSearchSpec)
         else {},
+        device=spec.device or None,
     )
 
 

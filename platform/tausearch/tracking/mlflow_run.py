@@ -27,6 +27,7 @@ _MLFLOW_STATUS: dict[Status, str] = {
 PARENT_TAG = "mlflow.parentRunId"
 RUN_TAG = "tausearch.run"
 ID_TAG = "tausearch.id"
+DEVICE_TAG = "device"  # of a trial, in words
 _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stored a batch's metrics
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
 DrawTrial = Callable[[RunSpec, TrialSummary], Any]  # a matplotlib figure
@@ -140,8 +141,11 @@ class MlflowRun:
             # The run may have a new name.
             self._client.update_run(parent.info.run_id, status="RUNNING", name=spec.run_name)
             self._client.set_tag(parent.info.run_id, RUN_TAG, spec.run_name)
+            if spec.device:
+                self._client.set_tag(parent.info.run_id, DEVICE_TAG, spec.device)
         else:
             names = {RUN_TAG: spec.run_name, ID_TAG: spec.id, "kind": spec.purpose}
+            names |= {DEVICE_TAG: spec.device} if spec.device else {}
             tags = {**names, **self._tags, **_search_tags(spec), **_task_tags(spec)}
             parent = self._client.create_run(self._experiment, run_name=spec.run_name, tags=tags)
         if not (parent.inputs and parent.inputs.dataset_inputs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -143,19 +143,11 @@ def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> 
     ],
 )
 def test_what_cannot_be_is_refused(
-    given: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], message: str, tmp_path: Path, gpus: Callable[[int], None]
 ) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    gpus(0)
     with pytest.raises(InputError, match=message):
         plan_search(SearchRequest("digits", "finetune", storage=tmp_path, **given))
-
-
-def test_a_share_that_is_to_be_measured_is_a_whole_gpu_until_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    request = SearchRequest("digits", "finetune", gpus_per_trial="auto", storage=tmp_path)
-    assert plan_search(request).spec.resources.gpus_per_trial == 1
 
 
 @pytest.mark.parametrize(

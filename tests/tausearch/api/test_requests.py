@@ -18,7 +18,6 @@ from tausearch.api import (
     ResumeRequest,
     SearchRequest,
     TrainRequest,
-    plan_training,
 )
 from tausearch.cli import compose, launch
 from trainables.errors import InputError
@@ -145,12 +144,6 @@ def test_no_cache_is_a_cache_without_room(
     monkeypatch.setattr(launch, "_best_of", lambda what, storage: ASKED["train"]["best"])
     given = {**_options(command), **asked, "no_cache": True, "cache_size": 5.0}
     assert reached(monkeypatch, command, door, **given)["cache_size"] == 0.0
-
-
-def test_a_final_run_measures_no_pilot() -> None:
-    wanted: Any = "auto"
-    with pytest.raises(InputError, match="--gpus-per-trial must be a number, .*got 'auto'"):
-        plan_training(TrainRequest(ASKED["train"]["best"], gpus_per_trial=wanted))
 
 
 @pytest.mark.parametrize(

@@ -6,61 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from tausearch.api import SearchRequest, SearchRun, plan_search, searches, synchronisation
-from tausearch.api.searches import ReevaluationRun, SearchResult, _measured
-from tausearch.runs import Reevaluate, Resources, RunResult, SearchSpec, Storage, read_spec
+from tausearch.api import SearchRun, searches, synchronisation
+from tausearch.api.searches import ReevaluationRun, SearchResult
+from tausearch.runs import Reevaluate, RunResult, SearchSpec, Storage, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies import BestListener, StudyMirror
 from tests.support.runs.trials import make_trial
-
-
-@pytest.fixture
-def with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-
-
-@pytest.mark.usefixtures("with_a_gpu")
-@pytest.mark.parametrize("progress_to", ["stdout", "stderr"])
-def test_a_pilot_says_its_line_before_the_search_starts_where_progress_is_shown(
-    progress_to: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def measured(spec: SearchSpec, config: Any, address: str | None) -> tuple[SearchSpec, str]:
-        assert (config.trial, config.hyperparameters) == (0, {**spec.fixed, **spec.start})
-        return spec.model_copy(update={"resources": Resources(gpus_per_trial=0.25)}), "pilot: 4 trials per GPU"
-
-    went: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(searches, "with_measured_share", measured)
-    monkeypatch.setattr(searches, "warm_start_lines", lambda spec: ["warm start: 1 point"])
-    monkeypatch.setattr(searches, "run_search", lambda run, *how: went.append((run.spec.resources, *how)))
-    searches.search(
-        "digits",
-        "finetune",
-        gpus_per_trial="auto",
-        storage=tmp_path,
-        progress_to=progress_to,
-        time_budget=9.0,
-        tracking="none",
-    )
-    assert went == [(Resources(gpus_per_trial=0.25), None, 9.0, progress_to, [], " --tracking none")]
-    said = "pilot: 4 trials per GPU\nwarm start: 1 point\n"
-    assert tuple(capsys.readouterr()) == ((said, "") if progress_to == "stdout" else ("", said))
-
-
-@pytest.mark.usefixtures("with_a_gpu")
-def test_a_search_that_goes_on_keeps_the_share_that_was_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: dict[str, Any] = {"gpus_per_trial": "auto", "storage": tmp_path, "name": "s", "resume_if_exists": True}
-    request = SearchRequest("digits", "finetune", **asked)
-    first = plan_search(request)
-    create(first.spec.model_copy(update={"resources": Resources(gpus_per_trial=0.2)}), first.storage)
-    monkeypatch.setattr(searches, "with_measured_share", lambda *_: pytest.fail("measured again"))
-    plan = _measured(request, plan_search(request), None)  # type: ignore[arg-type]  # nothing is said
-    assert plan.spec.resources == Resources(gpus_per_trial=0.2)
 
 
 def test_the_best_file_is_told_before_the_study_and_both_before_others(spec: SearchSpec, tmp_path: Path) -> None:

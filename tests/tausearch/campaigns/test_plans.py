@@ -46,7 +46,7 @@ def planned(tmp_path: Path, text: str = TABLE, trials: int = 4, **options: Any) 
     return plan_campaign(CampaignRequest(path, storage=tmp_path / "runs", **options))
 
 
-def test_a_benchmark_is_opened_once_in_the_folder_of_the_command(
+def test_a_benchmark_is_opened_once_in_the_folder_of_the_command_and_the_cluster_joined_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, object]] = []
@@ -55,9 +55,12 @@ def test_a_benchmark_is_opened_once_in_the_folder_of_the_command(
         asked.append((text, data_root))
         return open_benchmark(text, None)
 
+    joined: list[object] = []
     monkeypatch.setattr("tausearch.campaigns.plans.open_benchmark", opening)
+    monkeypatch.setattr("tausearch.campaigns.plans.gpus_at", lambda address: joined.append(address) or 2)
     plan = planned(tmp_path, TABLE.replace("algorithm: random", "cpus_per_trial: 4000"), address="auto", data_root="/d")
-    assert asked == [("digits", "/d")]
+    assert asked == [("digits", "/d")] and joined == ["auto"]
+    assert {spec.resources.gpus_from for cell in plan.cells for spec in cell.specs} == {"rule"}
     assert plan.cells[0].search.spec.resources.cpus_per_trial == 4000  # the cluster alone says what fits
 
 

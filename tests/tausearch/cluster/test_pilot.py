@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from tausearch.cluster import pilot
-from tausearch.runs import Resources, SearchSpec
+from tausearch.runs import Pilot, Resources, SearchSpec
 from trainables.errors import InputError
 from trainables.methods import Capabilities
+
+GIB = 2**30
 
 
 class Counted:
@@ -51,47 +53,57 @@ class FakeRay:
     class exceptions:
         RayError = RuntimeError
 
-    def __init__(self, answer: tuple[int, int] | Exception) -> None:
-        self.answer = answer
+    def __init__(self, *answers: tuple[int, int] | Exception) -> None:
+        self.answers = iter(answers)
 
     def remote(self, function: object) -> FakeRay:
         return self
 
     def options(self, **wanted: float) -> FakeRay:
         assert wanted == {"num_gpus": 1, "num_cpus": 2}
-        return SimpleNamespace(remote=lambda config: self.answer)  # type: ignore[return-value]
+        return SimpleNamespace(remote=lambda config: next(self.answers))  # type: ignore[return-value]
 
-    def get(self, answer: tuple[int, int] | Exception) -> tuple[int, int]:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    def get(self, answers: list[tuple[int, int] | Exception]) -> list[tuple[int, int]]:
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers  # type: ignore[return-value]
 
-    def cluster_resources(self) -> dict[str, float]:
-        return {"GPU": 2.0, "CPU": 16.0}
+    def nodes(self) -> list[dict[str, Any]]:
+        """Two GPUs with 16 CPUs; a node without a GPU and one that is gone, whose CPUs no trial gets."""
+        has = [{"GPU": 2.0, "CPU": 16.0}, {"CPU": 64.0}, {"GPU": 1.0, "CPU": 2.0}]
+        return [{"Alive": place < 2, "Resources": each} for place, each in enumerate(has)]
 
 
 def measured(
-    spec: SearchSpec, patch: pytest.MonkeyPatch, answer: tuple[int, int] | Exception
+    spec: SearchSpec, patch: pytest.MonkeyPatch, *answers: tuple[int, int] | Exception
 ) -> tuple[SearchSpec, str]:
-    patch.setitem(sys.modules, "ray", FakeRay(answer))
-    patch.setattr(pilot, "ray_session", lambda resources, address: nullcontext())
-    spec = spec.model_copy(update={"resources": Resources(cpus_per_trial=2, gpus_per_trial=1)})
-    config: Any = SimpleNamespace(as_dict=dict)
-    return pilot.with_measured_share(spec, config, None)
+    patch.setitem(sys.modules, "ray", FakeRay(*answers))
+    patch.setattr(pilot, "ray_session", lambda resources, address, quiet: nullcontext())
+    spec = spec.model_copy(update={"resources": Resources(cpus_per_trial=2, gpus_per_trial=1, gpus_from="rule")})
+    configs: Any = [SimpleNamespace(as_dict=dict) for _ in answers]
+    return pilot.with_measured_share(spec, configs, None)
 
 
 def test_the_share_is_what_the_pilots_peak_allows(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, line = measured(spec, monkeypatch, (10 * 2**30, 80 * 2**30))
+    found, line = measured(spec, monkeypatch, (10 * GIB, 80 * GIB))
     # Each of two GPUs has 8 of 16 CPUs: 4 trials of 2 CPUs, of 6 that fit the memory.
-    assert found.resources == Resources(cpus_per_trial=2, gpus_per_trial=1 / 4)
+    took = Pilot(peak_bytes=10 * GIB, gpu_bytes=80 * GIB)
+    assert found.resources == Resources(cpus_per_trial=2, gpus_per_trial=1 / 4, gpus_from="rule", pilot=took)
     assert line == "pilot: 10.00 of 80.0 GiB at most, so 4 trials per GPU"
+
+
+def test_of_several_benchmarks_the_largest_trial_counts(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, line = measured(spec, monkeypatch, (5 * GIB, 80 * GIB), (30 * GIB, 80 * GIB), (GIB, 80 * GIB))
+    assert found.resources.gpus_per_trial == 1 / 2
+    assert line == "pilot: 30.00 of 80.0 GiB at most, so 2 trials per GPU"
 
 
 def test_a_pilot_that_fails_or_measures_nothing_is_said(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"the pilot trial failed \(out of memory\)"):
         measured(spec, monkeypatch, RuntimeError("a traceback\nout of memory"))
     with pytest.raises(InputError, match="used no GPU memory"):
-        measured(spec, monkeypatch, (0, 80 * 2**30))
+        measured(spec, monkeypatch, (0, 80 * GIB))
 
 
 @pytest.mark.parametrize(

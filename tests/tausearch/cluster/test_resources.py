@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import pytest
@@ -13,10 +14,10 @@ from trainables.errors import InputError
 
 
 @pytest.fixture
-def small_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_machine(monkeypatch: pytest.MonkeyPatch, gpus: Callable[[int], None]) -> None:
     """Pretend to have 8 CPUs and no GPU."""
     monkeypatch.setattr(resources, "local_cpus", lambda: 8)
-    monkeypatch.setattr(resources.torch.cuda, "device_count", lambda: 0)
+    gpus(0)
 
 
 @pytest.mark.usefixtures("small_machine")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from ray.exceptions import AuthenticationError
 
-from tausearch.cluster import ray_session, session
+from tausearch.cluster import gpus_at, ray_session, session
 from tausearch.runs import Resources
 from trainables.errors import InputError
 
@@ -58,6 +59,34 @@ def test_our_own_ray_has_the_cpus_of_a_trial_even_beyond_the_machine(
             pass
     assert [each["num_cpus"] for each in asked] == [9, 8]
     assert {each["address"] for each in asked} == {"local"}  # a cluster that RAY_ADDRESS names is not joined
+
+
+def test_our_own_ray_has_the_gpus_that_torch_finds_and_a_cluster_its_own(
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]], gpus: Callable[[int], None]
+) -> None:
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0, "GPU": 3.0})
+    gpus(3)
+    for address in (None, ADDRESS):
+        with ray_session(Resources(), address):
+            pass
+    gpus(0)
+    with ray_session(Resources()):
+        pass
+    assert [each["num_gpus"] for each in asked] == [3, None, None]
+
+
+def test_the_gpus_of_a_cluster_are_asked_for_by_joining_it_unless_it_is_joined(
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]], gpus: Callable[[int], None]
+) -> None:
+    gpus(1)
+    monkeypatch.setattr(session, "require_reachable", lambda address: None)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0, "GPU": 4.0})
+    assert (gpus_at(None), asked) == (1, [])
+    assert gpus_at(ADDRESS) == 4 and [each["address"] for each in asked] == [ADDRESS]
+    monkeypatch.setattr("ray.is_initialized", lambda: True)
+    assert gpus_at(ADDRESS) == 4 and len(asked) == 1
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0})
+    assert gpus_at(ADDRESS) == 0
 
 
 def test_a_setting_of_the_user_stays(monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]) -> None:

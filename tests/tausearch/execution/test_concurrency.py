@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tausearch.execution import concurrency
@@ -31,10 +33,13 @@ def test_concurrent_trials(
 
 
 def test_concurrent_trials_are_limited_by_machine_request_and_trials(
-    spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, monkeypatch: pytest.MonkeyPatch, gpus: Callable[[int], None]
 ) -> None:
     monkeypatch.setattr(concurrency, "local_cpus", lambda: 8)
-    monkeypatch.setattr(concurrency.torch.cuda, "device_count", lambda: 0)
+    gpus(1)
+    shared = spec.model_copy(update={"resources": Resources(gpus_per_trial=0.5), "trials": 3, "algorithm": "random"})
+    assert known_concurrent_trials(shared, on_cluster=False) == 2
+    gpus(0)
     assert known_concurrent_trials(with_trials(spec, 40, "random"), on_cluster=False) == 4
     assert known_concurrent_trials(with_trials(spec, 40, "random"), on_cluster=True) is None
     assert known_concurrent_trials(with_trials(spec, 40, "random", 9), on_cluster=True) == 9

@@ -19,6 +19,7 @@ from tausearch.runs import (
     Conclusion,
     Reevaluate,
     ReevaluationSpec,
+    Resources,
     SearchSpec,
     Status,
     Storage,
@@ -169,6 +170,19 @@ class TestParent:
         text = mlflow_run._task_tags(spec.model_copy(update={"tasks": tasks}))["tasks"]
         assert len(text) == 5000 and text.startswith("1: animals (zebra, horse); 2: ")
         assert mlflow_run._task_tags(spec) == {}
+
+    def test_the_device_is_a_tag_which_a_continued_run_may_change(
+        self, spec: SearchSpec, tmp_path: Path, store: Store
+    ) -> None:
+        opened(spec, tmp_path)
+        (parent,) = store.runs.values()
+        assert "device" not in parent.data.tags
+        for share, words in ((0.5, "1/2 of a GPU in fp32"), (1, "a whole GPU in fp32")):
+            opened(spec.model_copy(update={"resources": Resources(gpus_per_trial=share)}), tmp_path)
+            (parent,) = store.runs.values()
+            assert parent.data.tags["device"] == words
+        opened(spec.model_copy(update={"resources": Resources(gpus_per_trial=1), "id": "new"}), tmp_path)
+        assert [run.data.tags["device"] for run in store.runs.values()] == ["a whole GPU in fp32"] * 2
 
 
 class TestEnd:

@@ -14,7 +14,8 @@ def show_preview(preview: Preview) -> None:
     ended = f", {preview.ended} of them ended already" if preview.ended else ""
     left = counted(preview.tasks, "task" if parts_of(spec) is None else "part")
     sizes = f"{counted(spec.trials, unit)} of {counted(spec.steps, spec.step_name)} each{ended}, {left} to train"
-    out.print(f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {sizes}", soft_wrap=True)
+    device = f", on {preview.device}" if preview.device else ""
+    out.print(f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {sizes}{device}", soft_wrap=True)
     for line in preview.lines():
         out.print(line, soft_wrap=True)
     if points and points[0]:

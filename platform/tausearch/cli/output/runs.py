@@ -294,11 +294,13 @@ def _show_trials(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary], b
 
 
 def _show_settings(lines: _Lines, spec: AnySpec) -> None:
-    """Print the fixed values, a precision other than fp32, the warm start and the constraints."""
+    """Print the fixed values, a precision other than fp32, the device, the warm start and the constraints."""
     precision = {} if spec.protocol.precision == "fp32" else {"precision": spec.protocol.precision}
     settings = {**spec.fixed, **precision}
     if settings:
         lines.say("fixed" if spec.purpose == "search" else "trained with", brief(settings, list(settings)))
+    if spec.device:
+        lines.say("trials on", spec.device)
     if spec.purpose == "search" and spec.warm_start:
         lines.say("warm start", "; ".join(known.origin for known in spec.warm_start))
     if spec.purpose == "search" and spec.objectives:

@@ -1,0 +1,175 @@
+"""Choose the device of trials: a share of a GPU, or the CPU.
+
+`placed` alone decides, at the end of planning. Where the share is to be measured, the plan says so (`Plan.pilot`), and
+`measured` runs the pilot before the run is made. From then on all read the run's `Resources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any, Literal, Protocol, TextIO, TypeVar
+
+from tausearch.cluster.capacity import gpus_here
+from tausearch.cluster.resources import plan_resources, require_gpu
+from tausearch.runs import AnySpec, FinalSpec, Plan, Resources, SearchSpec, parts_of, read_spec
+from trainables.backbones import EMBEDDED
+from trainables.config import TrialConfig
+from trainables.errors import InputError
+from trainables.metrics import PEAK_GPU_BYTES
+
+S = TypeVar("S", SearchSpec, FinalSpec)
+GpusAt = Callable[[str | None], float]
+"""Returns the GPUs of this machine (None), or of the Ray cluster at an address; `session.gpus_at` does."""
+
+
+class Asked(Protocol):
+    """What a request says about resources; see `api.NewRunRequest`."""
+
+    @property
+    def cpus_per_trial(self) -> int: ...  # noqa: D102
+    @property
+    def gpus_per_trial(self) -> float | Literal["auto"] | None: ...  # noqa: D102
+    @property
+    def max_concurrent_trials(self) -> int | None: ...  # noqa: D102
+    @property
+    def address(self) -> str | None: ...  # noqa: D102
+
+
+def asked_once(gpus_at: GpusAt) -> GpusAt:
+    """Return the function with a memory of its answers and refusals, for one command that plans many runs."""
+
+    @cache
+    def outcome(address: str | None) -> float | InputError:
+        try:
+            return gpus_at(address)
+        except InputError as error:
+            return error
+
+    def answer(address: str | None) -> float:
+        found = outcome(address)
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+    return answer
+
+
+def may_use_gpu(request: Asked) -> bool:
+    """Whether trials may run on a GPU, as far as this is known before a cluster is joined."""
+    if request.gpus_per_trial is None:
+        return request.address is not None or gpus_here() > 0
+    return request.gpus_per_trial != 0
+
+
+def require_pilot(request: Asked) -> None:
+    """Refuse "auto" on a machine without a GPU; a cluster is asked later."""
+    if request.gpus_per_trial == "auto" and request.address is None:
+        require_gpu("--gpus-per-trial auto")
+
+
+def placed(plan: Plan[S], request: Asked, gpus_at: GpusAt) -> Plan[S]:
+    """Return a plan with the device of its trials.
+
+    A number is taken as it is, and "auto" is measured. Without either, trials run on the CPU where there is no GPU. A
+    backbone of the hub or of the user's own gets a whole GPU, and the share of an embedded one is measured. A run that
+    goes on keeps its share, unless the request has a number.
+
+    Raises:
+        InputError: If there is no such GPU, or a bound or an objective needs one.
+    """
+    wish, spec = request.gpus_per_trial, plan.spec
+    cpus, at_once, address = request.cpus_per_trial, request.max_concurrent_trials, request.address
+    if plan.exists and not isinstance(wish, float | int):
+        resources, pilot = kept(read_spec(plan.directory), cpus, at_once, address), False
+    else:
+        by_rule = wish is None and gpus_at(address) > 0
+        pilot = wish == "auto" or (by_rule and spec.protocol.backbone == EMBEDDED)
+        share = wish if isinstance(wish, float | int) else float(by_rule or pilot)
+        chosen_by = "rule" if by_rule else _asked(wish, address)
+        resources = plan_resources(cpus, share, at_once, address).model_copy(update={"gpus_from": chosen_by})
+    _require_measurable(spec, resources, address)
+    return replace(plan, spec=spec.model_copy(update={"resources": resources}), pilot=pilot)
+
+
+def _asked(wish: float | str | None, address: str | None) -> str | None:
+    """Return "request" if the user has chosen between a GPU and the CPU, as far as this is known; else None."""
+    no_choice = wish is None or (wish == 0 and (address is not None or not gpus_here()))
+    return None if no_choice else "request"
+
+
+def continued_resources(
+    then: AnySpec, wish: float | None, max_concurrent_trials: int | None, address: str | None
+) -> Resources:
+    """Return the resources of a run that is resumed, with another share of a GPU if the user wishes one.
+
+    Raises:
+        InputError: If there is no such GPU.
+    """
+    was = then.resources
+    if wish is None:
+        return kept(then, was.cpus_per_trial, max_concurrent_trials, address)
+    resources = plan_resources(was.cpus_per_trial, wish, max_concurrent_trials, address)
+    moved = was.gpus_per_trial > 0 and wish == 0
+    return resources.model_copy(update={"gpus_from": "request" if moved else _asked(wish, address)})
+
+
+def kept(then: AnySpec, cpus_per_trial: int, max_concurrent_trials: int | None, address: str | None) -> Resources:
+    """Return the resources of a run that goes on with the device that it has begun on.
+
+    Raises:
+        InputError: If this is a GPU, and this machine has none.
+    """
+    was = then.resources
+    if was.gpus_per_trial and address is None and not gpus_here():
+        raise InputError(
+            f"run {then.name!r}: each trial began on {was.share}, and this machine has no GPU; continue it where there"
+            " is one, or on the CPU with --gpus-per-trial 0"
+        )
+    resources = plan_resources(cpus_per_trial, was.gpus_per_trial, max_concurrent_trials, address)
+    return resources.model_copy(update={"gpus_from": was.gpus_from, "pilot": was.pilot})
+
+
+def measured(plan: Plan[S], address: str | None, out: TextIO) -> Plan[S]:
+    """Run the pilot trial of a plan that asks for one, and set the share that each trial needs.
+
+    Returns:
+        The plan. If the pilot fails and the user has not asked for it, each trial gets a whole GPU.
+
+    Raises:
+        InputError: If the pilot fails and the user has asked for it.
+    """
+    if not plan.pilot:
+        return plan
+    from tausearch.cluster.pilot import with_measured_share  # imports Ray, which takes seconds
+
+    print("a pilot trial on a whole GPU measures how many can share one", file=out, flush=True)
+    try:
+        spec, line = with_measured_share(plan.spec, _pilots(plan), address)
+    except InputError as error:
+        if plan.spec.resources.gpus_from == "request":
+            raise InputError(f"--gpus-per-trial auto: {error}") from error
+        print(f"{error}; each trial gets a whole GPU", file=out, flush=True)
+        return replace(plan, pilot=False)
+    print(line, file=out, flush=True)
+    return replace(plan, spec=spec, pilot=False)
+
+
+def _pilots(plan: Plan[S]) -> list[TrialConfig]:
+    """Return the trials to measure: the first, at the start of the space, on each benchmark."""
+    spec, cache = plan.spec, plan.storage.cache
+    point: dict[str, Any] = dict(spec.start) if isinstance(spec, SearchSpec) else {}
+    parts = parts_of(spec)
+    if parts is None:
+        return [spec.trial(0, point, cache=cache)]
+    return [parts.trial(number, point, cache=cache) for number in range(parts.count)]
+
+
+def _require_measurable(spec: AnySpec, resources: Resources, address: str | None) -> None:
+    """Refuse bounds and objectives on the memory of a GPU on a cluster that turns out to have none."""
+    if resources.gpus_per_trial or not isinstance(spec, SearchSpec):
+        return
+    asked = [each.metric for each in spec.constraints] + [each.metric for each in spec.objectives]
+    if PEAK_GPU_BYTES in asked:
+        raise InputError(f"{PEAK_GPU_BYTES}: no trial measures it, as the cluster at {address} has no GPU")
