@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 import pytest
 import timm
 import torch
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from tausearch import compose, draw, edit, load_model
 from tausearch.models import FORMS, CompositionResult, read_about, read_compositions
-from tausearch.models.removal.membership import separation
+from tausearch.models.removal.membership import interval, separation
 from tausearch.models.removal.names import removal_of
 from tausearch.models.removal.remnants import remaining_lines
 from tausearch.runs import Storage
@@ -296,3 +298,20 @@ def test_membership_is_the_share_of_pairs_in_order() -> None:
     alike = separation([draws[0]], [draws[1]])
     assert alike.low < 0.5 < alike.high and 0.05 < alike.high - alike.low < 0.1  # 1.96 * 2 / sqrt(6 * 400) = 0.08
     assert separation([draws[0]], [draws[1] + 0.5]).low > 0.8
+
+
+def test_an_interval_has_a_width_where_all_pairs_are_alike_and_covers_as_often_as_it_says() -> None:
+    lowest, highest, equal = [*losses([0.0] * 6)], [*losses([1.0] * 6)], [*losses([2.0] * 6)]
+    told = separation(lowest, highest)
+    assert told.auc == 1 == told.high and told.low == pytest.approx(0.689, abs=0.001)  # 1 to 1 with a bootstrap
+    assert separation(highest, lowest).high == pytest.approx(1 - told.low)
+    tied = separation(equal, equal)
+    assert tied.auc == 0.5 and tied.low == pytest.approx(0.224, abs=0.001) and tied.high == pytest.approx(1 - tied.low)
+    generator = np.random.default_rng(0)
+    far = NormalDist().inv_cdf(0.9) * 2**0.5  # normal losses this far apart have an area of 0.9
+    held = 0
+    for _ in range(400):
+        wins = generator.normal(size=(24, 1)) < generator.normal(far, size=6)
+        low, high = interval(float(wins.mean()), *wins.shape)
+        held += low <= 0.9 <= high
+    assert 0.93 < held / 400 < 0.99

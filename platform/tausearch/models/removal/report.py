@@ -10,7 +10,7 @@ class Separation(Strict):
 
     Attributes:
         auc: Share of pairs in which the training image has the lower loss, from 0 to 1; 0.5 cannot tell them apart.
-        low: Lower end of the 95 % interval: bootstrap over images.
+        low: Lower end of the 95 % interval, see `membership.interval`.
         high: Its upper end.
     """
 

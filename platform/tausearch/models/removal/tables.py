@@ -13,7 +13,7 @@ from tausearch.runs import Score
 FEW_IMAGES = 20  # test images of a class below which its membership test says little
 MEMBERSHIP_NOTE = (
     "Membership: how often a training image of the class has a lower loss than a test image; 0.5 cannot be told apart,"
-    " in brackets the 95 % interval (bootstrap over images). The own answer is the likeliest class, whichever it is."
+    " in brackets the 95 % interval (Newcombe 2006). The own answer is the likeliest class, whichever it is."
 )
 _SHOWN = 10  # classes that a forgotten class's images land on; --json has all
 
