@@ -1,4 +1,4 @@
-from .bounds import BesideBounds, Bound, beside_bounds, chance, little_left
+from .bounds import BesideBounds, Bound, beside_bounds, chance, hardly_learned, little_left
 from .constraints import Constraint, excesses, why_nothing_chosen
 from .creation import Plan, created, new_run
 from .directories import CampaignDirectory, DrivenDirectory, RunDirectory, trial_name
@@ -122,6 +122,7 @@ __all__ = [
     "Bound",
     "beside_bounds",
     "chance",
+    "hardly_learned",
     "little_left",
     "ALGORITHMS",
     "CampaignDirectory",

@@ -6,7 +6,7 @@ tasks, split and backbone, and for a final run on the same seeds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -102,26 +102,51 @@ def chance(spec: RunSpec) -> float | None:
 
 
 def little_left(spec: RunSpec, trials: Sequence[TrialSummary]) -> str | None:
-    """Name the tasks of which little is left at the end, in the mean over finished trials.
+    """Name the tasks that have lost much since they were learned, in the mean over finished trials.
 
-    That is an accuracy below twice chance, or below half of that right after the task was learned.
+    That is an accuracy below half of that right after the task was learned, or a lower one that is below twice chance.
 
     Returns:
         The titles of the tasks with both accuracies; None if there is no such task.
     """
+    lines = [
+        f"{spec.task_title(task)} ({end:.0f} %, {learned:.0f} % when it was learned)"
+        for task, learned, end in _learned_and_left(spec, trials)
+        if end < _OF_LEARNED * learned or (round(end) < round(learned) and _near_chance(spec, end))
+    ]
+    return "; ".join(lines) or None
+
+
+def hardly_learned(spec: RunSpec, trials: Sequence[TrialSummary]) -> str | None:
+    """Name the tasks below twice chance that have lost nothing since they were learned.
+
+    Returns:
+        The titles of the tasks with their accuracies at the end, means over trials; None if there is no such task.
+    """
+    lines = [
+        f"{spec.task_title(task)} ({end:.0f} %)"
+        for task, learned, end in _learned_and_left(spec, trials)
+        if round(end) >= round(learned) and _near_chance(spec, end)
+    ]
+    return "; ".join(lines) or None
+
+
+def _near_chance(spec: RunSpec, accuracy: float) -> bool:
+    guess = chance(spec)
+    return guess is not None and accuracy < _OF_CHANCE * guess
+
+
+def _learned_and_left(spec: RunSpec, trials: Sequence[TrialSummary]) -> Iterator[tuple[int, float, float]]:
+    """Yield each task with its accuracy right after it was learned, and at the end, means over finished trials."""
     finished = [trial for trial in trials if trial.status == "complete" and trial.rows]
     if isinstance(spec, MultiSearchSpec):
-        return None  # its steps are benchmarks, of which nothing is forgotten
-    guess, lines = chance(spec), []
+        return  # its steps are benchmarks, of which nothing is forgotten
     for task in range(1, spec.protocol.tasks + 1) if finished else ():
         name = spec.metrics.accuracy(task)
         if any(name not in trial.rows[-1] for trial in finished):
             continue
-        end = fmean(trial.rows[-1][name] for trial in finished)
         learned = fmean(next(row[name] for row in trial.rows if name in row) for trial in finished)
-        if end < _OF_LEARNED * learned or (guess is not None and end < _OF_CHANCE * guess):
-            lines.append(f"{spec.task_title(task)} ({end:.0f} %, {learned:.0f} % when it was learned)")
-    return "; ".join(lines) or None
+        yield task, learned, fmean(trial.rows[-1][name] for trial in finished)
 
 
 def _finished(directories: Sequence[RunDirectory]) -> list[RunStatus]:

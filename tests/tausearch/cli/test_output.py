@@ -47,6 +47,7 @@ from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.report.runs import make_final, make_search
 from trainables.backbones.offered import Offer
 from trainables.preconsolidation.cache import Entry
+from trainables.task_names import NamedTask
 
 
 def recorded(spec: SearchSpec, trials: list[TrialSummary], folder: Path) -> RunDirectory:
@@ -200,6 +201,19 @@ def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is
     assert f"trial 0: little is left of task 1 (40 %, 90 % when it was learned) {where}" in lines
     assert search_as_dict(result, spec)["bounds"] == result.bounds.as_dict()
     assert result.bounds.as_dict()["missing"] == ["probe", "joint"]
+
+
+def test_a_task_that_was_hardly_learned_is_not_said_to_be_lost(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = make_trial(0, value=44.0)
+    for row in trial.rows:
+        row["val/accuracy/task_1"] = 12.0
+    spec = spec.model_copy(update={"tasks": tuple(NamedTask((f"{n}", f"{n}+")) for n in range(0, 10, 2))})
+    show_search(searched(spec, [trial], tmp_path, choose(spec, trial, 1)), spec, "")
+    lines = [line for line in lines_of(capsys) if "of task" in line]
+    said = "trial 0: hardly more than chance (10 %) was learned of task 1: 0, 0+ (12 %) (see docs/troubleshooting.md)"
+    assert lines == [said]
 
 
 ENDED, FAILED = make_trial(0, value=70.0), make_trial(1, tasks=1, status="failed")

@@ -16,6 +16,7 @@ from tausearch.runs import (
     Storage,
     beside_bounds,
     chance,
+    hardly_learned,
     little_left,
     read_status,
 )
@@ -123,14 +124,18 @@ def test_tasks_of_which_little_is_left_are_named_with_what_was_there(spec: RunSp
     spec = spec.model_copy(update={"tasks": TASKS, "protocol": protocol, "steps": 2})
     assert chance(spec) == 25.0
 
-    def left(first: float, learned: float, second: float) -> str | None:
+    def left(first: float, learned: float, second: float, said: Any = little_left) -> str | None:
         trial = make_trial(0, tasks=2, value=50.0)
         trial.rows[0]["val/accuracy/task_1"] = learned
         trial.rows[1] |= {"val/accuracy/task_1": first, "val/accuracy/task_2": second}
-        return little_left(spec, [trial, make_trial(1)])
+        found: str | None = said(spec, [trial, make_trial(1)])
+        return found
 
     assert left(60, 100, 60) is None and left(50, 100, 50) is None
     assert left(49, 60, 60) == "1: birds (49 %, 60 % when it was learned)"  # under twice chance
     assert left(54, 110, 60) == "1: birds (54 %, 110 % when it was learned)"  # under half
-    assert left(60, 100, 8) == "2: c, d (8 %, 8 % when it was learned)"
+    assert left(60, 100, 8) is None  # the second task is the last: it has lost nothing
+    assert left(60, 100, 8, hardly_learned) == "2: c, d (8 %)"
+    assert left(30.2, 30.4, 60) is None and left(30.2, 30.4, 60, hardly_learned) == "1: birds (30 %)"
+    assert left(49, 60, 60, hardly_learned) is None and left(60, 60, 60, hardly_learned) is None
     assert little_left(spec, [make_trial(1)]) is None

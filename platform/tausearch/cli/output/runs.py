@@ -45,9 +45,11 @@ from tausearch.runs import (
     RunStatus,
     SearchSpec,
     TrialSummary,
+    chance,
     chosen_trial,
     correlation_interval,
     gain_of,
+    hardly_learned,
     left_out,
     little_left,
     rank_correlations,
@@ -366,6 +368,8 @@ def _show_left(lines: _Lines, spec: RunSpec, who: str, trials: Sequence[TrialSum
         lines.warn(f"{who} forgets {points:.0f} points: little is left of earlier tasks {where}")
     elif tasks := little_left(spec, trials):
         lines.warn(f"{who}: little is left of task {tasks} {where}")
+    if tasks := hardly_learned(spec, trials):
+        lines.warn(f"{who}: hardly more than chance ({chance(spec):.0f} %) was learned of task {tasks} {where}")
 
 
 def _show_bounds(lines: _Lines, beside: BesideBounds | None) -> None:
