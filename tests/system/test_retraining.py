@@ -38,6 +38,7 @@ def test_stopped_and_called_again(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(400) == 130
     out = (tmp_path / "out.txt").read_text()
+    assert "estimate:" not in out  # one price
     assert "4 trainings, about" in out and out.endswith("interrupted; continue with: the same command\n"), out
     done = json.loads(tausearch(*WORDS, cwd=tmp_path))
     spec = read_spec(open_storage(root, write=False).run(NEW))

@@ -96,7 +96,9 @@ class RetrainingPlan:
         say_unreadable(*self.lines())
         with self.plan.entered() as (spec, directory):
             self._take_over(spec, directory)
-            result = run_training(FinalRun(spec, self.plan.storage, directory), progress_to="stderr")
+            run = FinalRun(spec, self.plan.storage, directory)
+            run.time_said = True
+            result = run_training(run, progress_to="stderr")
         if result.signal is not None:
             raise StoppedError(result.name, result.signal)
         self._require_complete(spec, directory)

@@ -221,7 +221,7 @@ def drive(
 
         display.say(_headline(run, on_cluster=address is not None))
         display.say(f"log of Ray, Optuna and MLflow: {run.directory.log_file}")
-        for line in () if over else preview(spec, run.storage, address, run.trials).lines():
+        for line in () if over else preview(spec, run.storage, address, run.trials).lines(estimate=not run.time_said):
             display.say(line)
         cell, interrupt, told = SingleRun(run, after, display.say), session.interrupt, callbacks
         background = after is not None

@@ -122,8 +122,8 @@ class Preview:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
-    def lines(self) -> Iterator[str]:
-        """Return lines about the data, the origin of trials, and the estimates."""
+    def lines(self, *, estimate: bool = True) -> Iterator[str]:
+        """Return lines about the data, the origin of trials, and the estimates of time and memory unless unwanted."""
         if self.spec.tasks:
             yield f"{self.spec.step_name}s: {self._tasks()}"
         if isinstance(self.spec, MultiSearchSpec):
@@ -146,7 +146,8 @@ class Preview:
             yield from self._choice(self.spec.reevaluate)
         for each in self.unsuited:
             yield f"few images: {each}"
-        yield f"estimate: {self._estimate()}"
+        if estimate:
+            yield f"estimate: {self._estimate()}"
         if self.backbones:
             yield f"backbone: {backbone_line(self.spec, *self.backbones)}"
         if self.spec.with_bounds:

@@ -49,6 +49,7 @@ class Run:
             opened.
         active: Numbers of the units that Tune runs now.
         exhausted: Whether the searcher has no more trials, and will have none.
+        time_said: Whether the command has said how long it takes, better than earlier runs can.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Run:
         self.listeners: Sequence[Listener] = ()
         self.active: set[int] = set()
         self.exhausted = False
+        self.time_said = False
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether nothing is left to run, given all trials that have started."""

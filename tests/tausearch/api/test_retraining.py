@@ -42,7 +42,7 @@ class Trainings:
         self.stop_after: int | None = None
 
     def __call__(self, run: FinalRun, **options: Any) -> SimpleNamespace:
-        assert options == {"progress_to": "stderr"}  # stdout holds the result
+        assert options == {"progress_to": "stderr"} and run.time_said  # stdout holds the result, and there is one price
         while (next_trial := run.next_trial()) is not None:
             if self.stop_after is not None and len(self.done) >= self.stop_after:
                 return SimpleNamespace(name=run.spec.name, signal=signal.SIGINT)
@@ -232,7 +232,9 @@ class TestTheNewRun:
         rows = read_trials(*spec_of(storage))[0].rows
         remove(storage.run("ita-retrained-1"), lost, rows[:1])
         trainings.done.clear()
-        trainings(FinalRun(spec_of(storage)[0], storage, storage.run("ita-retrained-1")), progress_to="stderr")
+        run = FinalRun(spec_of(storage)[0], storage, storage.run("ita-retrained-1"))
+        run.time_said = True
+        trainings(run, progress_to="stderr")
         assert trainings.done == [(0, 1), (0, 2)] and tensors(storage.run("ita-retrained-1").artifacts) == vectors
         assert retrained(storage, "task:2", seeds=[0]).accuracies == first.accuracies
 

@@ -321,12 +321,16 @@ def test_a_search_that_goes_on_says_how_far_it_was(
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def preview(spec: SearchSpec, storage: Storage, address: str | None, trials: TrialTable) -> SimpleNamespace:
-        return SimpleNamespace(lines=lambda: [f"{len(list(trials))} trials known, on {address}"])
+        return SimpleNamespace(lines=lambda estimate: [f"{len(list(trials))} trials known, on {address} {estimate}"])
 
     monkeypatch.setattr(driver_module, "preview", preview)
     drive(opened(spec, tmp_path, [make_trial(0, value=60.0), make_trial(1, tasks=1)]), address="auto")
     out = capfd.readouterr().out
-    assert "(continued: 2 have started)" in out and "\n2 trials known, on auto\n" in out
+    run = opened(spec.model_copy(update={"name": "other"}), tmp_path, [make_trial(0, value=60.0)])
+    run.time_said = True
+    drive(run, address="auto")
+    assert "\n1 trials known, on auto False\n" in capfd.readouterr().out  # the command has said a better estimate
+    assert "(continued: 2 have started)" in out and "\n2 trials known, on auto True\n" in out
 
 
 def test_a_run_that_has_ended_needs_no_ray(
