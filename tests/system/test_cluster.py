@@ -169,3 +169,36 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(clu
     assert all([row["task"] for row in trial.rows] == [1, 2, 3, 4, 5] for table in after.values() for trial in table)
     assert_no_run_loses_anything(before, after)
     assert_all_is_there(root, "nodes", cells=2)
+
+
+WAITING = """
+import sys
+from tausearch.cluster import capacity_here, gpus_at, ray_session, waiting
+from tausearch.runs import Resources
+nodes = "Active:\\n 1 ray.head.default\\nPending:\\n gpu, 1 launching\\nRecent failures:\\n"
+waiting.ray_status = lambda: "Node status\\n" + nodes  # of an autoscaler, which is not here
+print(gpus_at(sys.argv[1]))
+with ray_session(Resources(gpus_per_trial=0.5), sys.argv[1], say=lambda line: print(line, flush=True)):
+    print(capacity_here())
+print(gpus_at(sys.argv[1]))
+"""
+
+
+def test_a_gpu_that_comes_later_is_waited_for(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The GPU exists for Ray alone."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)  # Ray makes up no GPU where all are hidden
+    out, before = tmp_path / "out.txt", alive(cluster)
+    with out.open("w") as file:
+        process = subprocess.Popen([sys.executable, "-c", WAITING, cluster.address], stdout=file, stderr=file)
+    wait_until(lambda: "waiting until" in out.read_text() or process.poll() is not None, 240, "the line")
+    node = cluster.add_node(**NODE | {"num_gpus": 1})
+    try:
+        assert process.wait(240) == 0, out.read_text()
+    finally:
+        cluster.remove_node(node)
+        wait_until(lambda: alive(cluster) == before, 240, "Ray to notice that the node is gone")
+    lack = "a trial needs 0.5 GPU, the cluster has 0 in all"
+    line = f"{lack}: waiting until its autoscaler has started a node that fits a trial"
+    assert out.read_text().splitlines() == ["0", line, "(2.0, 1.0)", "1.0"]

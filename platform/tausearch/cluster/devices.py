@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, Protocol, TextIO, TypeVar
 
 from tausearch.cluster.capacity import gpus_here
@@ -138,21 +138,22 @@ def measured(plan: Plan[S], address: str | None, out: TextIO) -> Plan[S]:
         The plan. If the pilot fails and the user has not asked for it, each trial gets a whole GPU.
 
     Raises:
-        InputError: If the pilot fails and the user has asked for it.
+        InputError: If the pilot fails and the user has asked for it, or Ray cannot be started or joined.
     """
     if not plan.pilot:
         return plan
-    from tausearch.cluster.pilot import with_measured_share  # imports Ray, which takes seconds
+    from tausearch.cluster.pilot import PilotError, with_measured_share  # imports Ray, which takes seconds
 
-    print("a pilot trial on a whole GPU measures how many can share one", file=out, flush=True)
+    say = partial(print, file=out, flush=True)
+    say("a pilot trial on a whole GPU measures how many can share one")
     try:
-        spec, line = with_measured_share(plan.spec, _pilots(plan), address)
-    except InputError as error:
+        spec, line = with_measured_share(plan.spec, _pilots(plan), address, say)
+    except PilotError as error:
         if plan.spec.resources.gpus_from == "request":
             raise InputError(f"--gpus-per-trial auto: {error}") from error
-        print(f"{error}; each trial gets a whole GPU", file=out, flush=True)
+        say(f"{error}; each trial gets a whole GPU")
         return replace(plan, pilot=False)
-    print(line, file=out, flush=True)
+    say(line)
     return replace(plan, spec=spec, pilot=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from tausearch.cluster.capacity import local_cpus
@@ -19,40 +19,48 @@ HEADROOM = 1.15  # later tasks have more head rows, and allocators fragment
 MAX_TRIALS_PER_GPU = 64
 
 
+class PilotError(InputError):
+    """A pilot trial has failed, or has measured nothing."""
+
+
 def propose(peak_bytes: int, total_bytes: int, cpus: int, cpus_per_trial: int) -> int:
     """Return the number of trials that fit the memory and the CPUs of one GPU, at least 1."""
     by_memory = int(total_bytes / (HEADROOM * peak_bytes + CONTEXT_BYTES))
     return max(1, min(by_memory, cpus // cpus_per_trial, MAX_TRIALS_PER_GPU))
 
 
-def with_measured_share(spec: S, configs: Sequence[TrialConfig], address: str | None) -> tuple[S, str]:
+def with_measured_share(
+    spec: S, configs: Sequence[TrialConfig], address: str | None, say: Callable[[str], None]
+) -> tuple[S, str]:
     """Run the first tasks of pilot trials, each on a whole GPU, and set the GPU share of the spec.
 
     Args:
         spec: A search or a final run.
         configs: A trial of it, or one on each of several benchmarks; the largest counts.
         address: Address of the Ray cluster; None for this machine.
+        say: Shows a line to the user while a GPU is waited for.
 
     Returns:
         The spec with the share 1/k, and a line with the measurement.
 
     Raises:
-        InputError: If the cluster has no GPU, or a pilot fails.
+        InputError: If Ray cannot be started or joined, or has no GPU.
+        PilotError: If a pilot fails.
     """
     import ray  # takes seconds to import
 
     resources = spec.resources.model_copy(update={"gpus_per_trial": 1.0})
-    with ray_session(resources, address, quiet=True):
+    with ray_session(resources, address, say=say, quiet=True):
         task = ray.remote(_measure).options(num_gpus=1, num_cpus=spec.resources.cpus_per_trial)
         try:
             found = ray.get([task.remote(config.as_dict()) for config in configs])
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
-            raise InputError(f"the pilot trial failed ({reason})") from error
+            raise PilotError(f"the pilot trial failed ({reason})") from error
         cpus = _cpus_per_gpu()
     peak, total = max(peak for peak, _ in found), min(total for _, total in found)
     if peak == 0:
-        raise InputError("the pilot trial used no GPU memory, so there is nothing to measure")
+        raise PilotError("the pilot trial used no GPU memory, so there is nothing to measure")
     k = propose(peak, total, cpus, spec.resources.cpus_per_trial)
     pilot = Pilot(peak_bytes=peak, gpu_bytes=total)
     chosen = resources.model_copy(update={"gpus_per_trial": 1 / k, "pilot": pilot})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ ray.cloudpickle.register_pickle_by_value(node_probe)  # works on a node without 
 def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] = ()) -> None:
     """Check versions, storage, package, data and resources of every node that has CPUs.
 
+    A node without a GPU, beside others that have one, gets no trials that need it, and is not refused for that.
+
     Args:
         resources: The resources of one trial.
         folder: The run directory, which every node must see and write.
@@ -42,11 +44,11 @@ def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] 
     (folder / token).write_text(token)
     try:
         reports = _ask(nodes, folder, token, list(needed))
-        problems = [problem for node in nodes if (problem := _problem(node, reports, resources, folder, token))]
+        problems = [fault for node in nodes if (fault := _problem(node, reports, folder, token))]
     finally:
         for file in folder.glob(f"{token}*"):
             file.unlink(missing_ok=True)
-    if problems:
+    if problems := problems or list(_too_small(nodes, resources)):
         raise InputError(*problems)
 
 
@@ -68,11 +70,29 @@ def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str
     return reports
 
 
-def _problem(
-    node: dict[str, Any], reports: dict[str, Any], resources: Resources, folder: Path, token: str
-) -> str | None:
-    """Return why a node cannot run trials; None if it can."""
-    name = f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']}, Ray's {node['NodeID'][:8]})"
+def _name(node: dict[str, Any]) -> str:
+    return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']}, Ray's {node['NodeID'][:8]})"
+
+
+def _too_small(nodes: Sequence[dict[str, Any]], resources: Resources) -> Iterator[str]:
+    """Yield a line for each node that is too small for a trial; nodes without a GPU count if none has one."""
+    on_gpu = resources.gpus_per_trial > 0 and any(node["Resources"].get("GPU") for node in nodes)
+    for node in nodes:
+        has = node["Resources"]
+        if on_gpu and not has.get("GPU"):
+            continue  # it gets no trials
+        for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
+            if has.get(kind, 0) < wanted:
+                yield (
+                    f"{_name(node)}: has {has.get(kind, 0):g} {kind}, a trial needs {wanted:g}; ask for less, or start"
+                    " this node's Ray with --num-cpus=0 so that it gets no trials"
+                )
+                break
+
+
+def _problem(node: dict[str, Any], reports: dict[str, Any], folder: Path, token: str) -> str | None:
+    """Return why a node cannot run trials, but for its size; None if it can."""
+    name = _name(node)
     report = reports.get(node["NodeID"])
     if report is None:
         return f"{name}: did not answer within {_ANSWER_SECONDS:g} s"
@@ -90,13 +110,6 @@ def _problem(
         return f"{name}: writes to another {folder} than this machine; --storage must be shared"
     if report["missing"]:
         return f"{name}: does not see {report['missing']}, which trials read; put it at the same path on every node"
-    for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
-        has = node["Resources"].get(kind, 0)
-        if has < wanted:
-            return (
-                f"{name}: has {has:g} {kind}, a trial needs {wanted:g}; ask for less, or start this node's Ray with"
-                " --num-cpus=0 so that it gets no trials"
-            )
     return None
 
 

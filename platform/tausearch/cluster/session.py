@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from tempfile import gettempdir
 
 from tausearch.cluster.capacity import gpus_here, local_cpus
+from tausearch.cluster.waiting import wait_for_node
 from tausearch.runs import Resources
 from trainables.errors import InputError
 
@@ -29,6 +30,7 @@ _ENVIRONMENT = {
     "RAY_prestart_worker_first_driver": "0",
 }
 
+Say = Callable[[str], None]
 _MAX_MESSAGE = 200  # characters of Ray's error
 _PRIVATE = "tausearch_own"  # resource that marks a Ray which ends with its run
 
@@ -61,12 +63,15 @@ def require_reachable(address: str) -> None:
 
 
 def joined() -> str:
-    """Return address, nodes and CPUs of the cluster that this process has joined, in words."""
+    """Return address, nodes, CPUs and GPUs of the cluster that this process has joined, in words."""
     import ray  # takes seconds to import
 
     alive = [node for node in ray.nodes() if node["Alive"]]
-    cpus = ray.cluster_resources().get("CPU", 0)
-    return f"joined the Ray at {ray.get_runtime_context().gcs_address} (nodes: {len(alive)}, CPUs: {cpus:g})"
+    total = ray.cluster_resources()
+    has = f"nodes: {len(alive)}, CPUs: {total.get('CPU', 0):g}"
+    if total.get("GPU"):
+        has += f", GPUs: {total['GPU']:g}"
+    return f"joined the Ray at {ray.get_runtime_context().gcs_address} ({has})"
 
 
 def _leave() -> None:
@@ -102,8 +107,16 @@ def _refused(address: str | None, error: Exception) -> str:
 
 
 @contextmanager
-def ray_session(resources: Resources, address: str | None = None, *, quiet: bool = False) -> Iterator[None]:
-    """Start Ray, or join the cluster at `address`, while the block runs. If `quiet`, Ray's warnings are not printed.
+def ray_session(
+    resources: Resources | None, address: str | None = None, *, say: Say | None = None, quiet: bool = False
+) -> Iterator[None]:
+    """Start Ray, or join the cluster at `address`, while the block runs.
+
+    Args:
+        resources: What a trial needs; None for a look at the cluster, however small it is.
+        address: Address of the cluster.
+        say: Shows a line to the user; where given, a cluster whose autoscaler can start a node is waited for.
+        quiet: Whether Ray's warnings are not printed.
 
     Raises:
         InputError: If Ray cannot be started, or the cluster does not answer, has another version, belongs to another
@@ -118,7 +131,7 @@ def ray_session(resources: Resources, address: str | None = None, *, quiet: bool
     try:
         ray.init(
             address=address or "local",
-            num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial),
+            num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial if resources else 1),
             num_gpus=None if address else gpus_here() or None,  # as many as the trials were planned for
             resources=None if address else {_PRIVATE: 1},
             include_dashboard=False,
@@ -135,12 +148,22 @@ def ray_session(resources: Resources, address: str | None = None, *, quiet: bool
                 f"--address {address}: the Ray that answers is another run's own and ends with it; start one that stays"
                 " with: ray start --head"
             )
-        for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
-            if wanted > total.get(kind, 0):
-                raise InputError(f"a trial needs {wanted:g} {kind}, the cluster has {total.get(kind, 0):g} in all")
+        if resources is not None:
+            _require_room(resources, total, None if address is None else say)
         yield
     finally:
         _leave()
+
+
+def _require_room(resources: Resources, total: dict[str, float], say: Say | None) -> None:
+    """Refuse a cluster that is too small for a trial, unless its autoscaler can start a node and `say` is given."""
+    for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
+        if wanted > total.get(kind, 0):
+            lack = f"a trial needs {wanted:g} {kind}, the cluster has {total.get(kind, 0):g} in all"
+            if say is None:
+                raise InputError(lack)
+            return wait_for_node(resources, lack, say)
+    return None
 
 
 def gpus_at(address: str | None) -> float:
@@ -156,5 +179,5 @@ def gpus_at(address: str | None) -> float:
     if ray.is_initialized():
         return ray.cluster_resources().get("GPU", 0)
     require_reachable(address)
-    with ray_session(Resources(), address, quiet=True):  # this is before the run has a log for them
+    with ray_session(None, address, quiet=True):  # this is before the run has a log for them
         return ray.cluster_resources().get("GPU", 0)

@@ -149,7 +149,7 @@ class Driver:
                 display.enter(_entrance(self.address))
                 with ExitStack() as stack:
                     with interrupt.at_once(partial(_leave_at_start, leave)):
-                        stack.enter_context(ray_session(self.resources, self.address))
+                        stack.enter_context(ray_session(self.resources, self.address, say=display.say))
                     if self.address is None:
                         stack.enter_context(raylet_watched(partial(_leave_without_raylet, leave, interrupt)))
                     interrupt.listen()

@@ -140,7 +140,7 @@ def test_on_several_benchmarks_each_is_measured(tmp_path: Path, gpus: GPUS, monk
     assert plan.pilot and plan.spec.resources.gpus_from == "request"
     found: list[Any] = []
 
-    def share(spec: SearchSpec, configs: Any, address: str | None) -> tuple[SearchSpec, str]:
+    def share(spec: SearchSpec, configs: Any, address: str | None, say: Any) -> tuple[SearchSpec, str]:
         found.extend(configs)
         return spec, "pilot"
 
@@ -153,9 +153,9 @@ def test_on_several_benchmarks_each_is_measured(tmp_path: Path, gpus: GPUS, monk
 def pilot_that(monkeypatch: pytest.MonkeyPatch, resources: Resources | None) -> None:
     """Let pilots find resources; None to let them fail."""
 
-    def share(spec: Any, configs: Any, address: str | None) -> tuple[Any, str]:
+    def share(spec: Any, configs: Any, address: str | None, say: Any) -> tuple[Any, str]:
         if resources is None:
-            raise InputError("the pilot trial failed (out of memory)")
+            raise pilot.PilotError("the pilot trial failed (out of memory)")
         return spec.model_copy(update={"resources": resources}), "pilot: 4 trials per GPU"
 
     monkeypatch.setattr(pilot, "with_measured_share", share)
@@ -197,6 +197,13 @@ def test_a_pilot_that_fails_ends_the_command_only_if_it_was_asked_for(
     found = measured(plan, None, out)
     assert found.spec.resources == Resources(gpus_per_trial=1, gpus_from="rule") and not found.pilot
     assert out.getvalue().splitlines()[1] == "the pilot trial failed (out of memory); each trial gets a whole GPU"
+
+    def refuse(*_: object) -> None:
+        raise InputError("no Ray cluster can be joined there")
+
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="can be joined"):
+        patch.setattr(pilot, "with_measured_share", refuse)
+        measured(plan, None, out)
     asked = placed(plan_of(spec, tmp_path), request_of(tmp_path, "auto"), lambda address: 1)
     with pytest.raises(InputError, match=r"^--gpus-per-trial auto: the pilot trial failed \(out of memory\)$"):
         measured(asked, None, out)

@@ -79,12 +79,23 @@ def test_a_node_that_cannot_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_every_node_that_cannot_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError) as caught:
-        looked_at(monkeypatch, tmp_path, [node(1, cpus=1), node(2), node(3, gpus=0)], {})
-    few_cpus, no_gpu = caught.value.args
+        looked_at(monkeypatch, tmp_path, [node(1, cpus=1), node(2), node(3, gpus=0.25)], {})
+    few_cpus, few_gpus = caught.value.args
     assert "(192.0.2.1, " in few_cpus and "has 1 CPU, a trial needs 2; ask for less, or start this node" in few_cpus
-    assert "(192.0.2.3, " in no_gpu and "has 0 GPU, a trial needs 0.5; ask for less" in no_gpu
+    assert "(192.0.2.3, " in few_gpus and "has 0.25 GPU, a trial needs 0.5; ask for less" in few_gpus
     with pytest.raises(InputError, match="no node of the cluster has a CPU"):
         looked_at(monkeypatch, tmp_path, [node(1, cpus=0)], {})
+
+
+def test_a_node_without_a_gpu_is_refused_only_if_no_node_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at(monkeypatch, tmp_path, [node(1, cpus=1, gpus=0), node(2)], {})
+    with pytest.raises(InputError, match="^node host1 .*: does not see /data"):  # it is looked at all the same
+        looked_at(monkeypatch, tmp_path, [node(1, gpus=0), node(2)], {"host1": report(missing="/data")})
+    with pytest.raises(InputError) as caught:
+        looked_at(monkeypatch, tmp_path, [node(1, gpus=0), node(2, gpus=0)], {})
+    assert ["has 0 GPU, a trial needs 0.5" in line for line in caught.value.args] == [True, True]
 
 
 def test_a_node_that_has_all(tmp_path: Path) -> None:

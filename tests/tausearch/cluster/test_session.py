@@ -49,6 +49,20 @@ def test_a_cluster_must_be_shared_and_have_the_resources_of_one_trial(
     assert [each["address"] for each in asked] == [ADDRESS]
 
 
+def test_a_cluster_whose_autoscaler_can_start_a_node_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]
+) -> None:
+    waited: list[Any] = []
+    monkeypatch.setattr(session, "wait_for_node", lambda *how: waited.append(how))
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
+    with ray_session(TRIAL, ADDRESS, say=print):
+        assert waited == [(TRIAL, "a trial needs 0.5 GPU, the cluster has 0 in all", print)]
+    with pytest.raises(InputError, match="the cluster has 0 in all"), ray_session(TRIAL, None, say=print):
+        pytest.fail("our own Ray has no autoscaler")
+    with ray_session(None, ADDRESS):  # a look
+        assert len(waited) == 1
+
+
 def test_our_own_ray_has_the_cpus_of_a_trial_even_beyond_the_machine(
     monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]
 ) -> None:
@@ -103,6 +117,8 @@ def test_only_nodes_that_live_are_counted(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 6.0})
     monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address="192.0.2.1:6379"))
     assert session.joined() == "joined the Ray at 192.0.2.1:6379 (nodes: 2, CPUs: 6)"
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 6.0, "GPU": 4.0})
+    assert session.joined() == "joined the Ray at 192.0.2.1:6379 (nodes: 2, CPUs: 6, GPUs: 4)"
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "192.0.2.1:65536", ":6379", "192.0.2.1:a"])

@@ -62,7 +62,7 @@ class World:
         self.leave: Callable[[], None] | None = None
 
     @contextmanager
-    def ray_session(self, resources: Resources, address: str | None) -> Iterator[None]:
+    def ray_session(self, resources: Resources, address: str | None, *, say: Callable[[str], None]) -> Iterator[None]:
         self.did.append(("ray", resources, address))
         self.starting()
         yield
