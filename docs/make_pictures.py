@@ -1,6 +1,7 @@
-"""Make the pictures of the docs: sheets of the embedded benchmarks, and a finished search as the terminal shows it.
+"""Make the pictures of the docs: sheets of the embedded benchmarks, a finished search, and a task that is taken out.
 
-Run `python docs/make_pictures.py RUN_DIRECTORY` with the run directory of a search.
+Run `python docs/make_pictures.py SEARCH MODEL`: the run directories of a search, as the terminal shows it, and of a
+final run with one composition by `compose --forget`.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ import torch.nn.functional as F
 from PIL import Image
 from rich.console import Console
 
-from tausearch.presentation import terminal_table, trials_table
-from tausearch.runs import RunDirectory, read_status
+from tausearch.models import read_compositions
+from tausearch.presentation import ACCENT, FAINT, terminal_table, trials_table
+from tausearch.presentation.figures.fonts import choose_fonts
+from tausearch.presentation.figures.style import one_pair_of_axes
+from tausearch.runs import Record, RunDirectory, Score, read_status
 from trainables.data.embedded import digits, glyphs, letters
+from trainables.metrics import TEST
 
 FOLDER = Path(__file__).parent / "images"
 
@@ -42,9 +47,33 @@ def terminal(directory: RunDirectory) -> None:
     console.save_svg(str(FOLDER / "search.svg"), title="tausearch")
 
 
+def taken_out(directory: RunDirectory) -> None:
+    """Save a picture of each task's accuracy before and after a whole task was taken out for good."""
+    (found,) = (each for each in read_compositions(directory) if each.removal is not None)
+    assert found.removal is not None
+    last = [trial.rows[-1] for trial in Record(directory.record).trials()]
+    tasks = range(1, len(found.tasks) + 2)
+    before = {TEST.accuracy(task): Score.of([row[TEST.accuracy(task)] for row in last]) for task in tasks}
+    forgotten = ", ".join(each.name or "" for each in found.removal.classes)
+    names = {task: forgotten for task in tasks} | dict(zip(found.tasks, found.task_names, strict=True))
+    figure, axes = one_pair_of_axes((9.0, 3.0))
+    bars = ((-0.2, "as trained", before, FAINT), (0.2, found.title, found.summary(), ACCENT))
+    for shift, label, scores, colour in bars:
+        of_task = [scores.get(TEST.accuracy(task)) for task in tasks]  # none of the task that is taken out
+        means = [0.0 if score is None else score.mean for score in of_task]
+        spread = [0.0 if score is None else score.std or 0.0 for score in of_task]
+        axes.bar([task + shift for task in tasks], means, 0.4, yerr=spread, label=label, color=colour)
+    axes.set_xticks(tasks, [names[task] for task in tasks])
+    axes.set(xlabel="task, by its classes", ylabel="test accuracy, %", ylim=(0, 118))
+    axes.legend(loc="upper right", ncols=2)
+    choose_fonts(figure)
+    figure.savefig(FOLDER / "taken-out.png")
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     sheet(digits.load, 10, 6, "digits.png")
     sheet(glyphs.load, 30, 4, "glyphs.png")
     sheet(letters.load, 20, 5, "letters.png")
     terminal(RunDirectory(Path(sys.argv[1])))
+    taken_out(RunDirectory(Path(sys.argv[2])))
