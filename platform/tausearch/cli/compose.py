@@ -201,7 +201,7 @@ def predict(
     ] = None,
     figure: Annotated[Path | None, typer.Option(help="Picture of the most and least confident predictions.")] = None,
     confusion: Annotated[
-        Path | None, typer.Option(help="Picture of the confusion matrix; its numbers as CSV beside it.")
+        Path | None, typer.Option(help="Picture of the confusion matrix; beside it its numbers as CSV, a PNG as PDF.")
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     backbone_weights: BackboneWeights = None,
@@ -220,7 +220,7 @@ def predict(
     for option, path in pictures.items():
         if path is not None:
             output.require_figure(option, path, paths, open_storage(storage, write=False))
-    if figure is not None and figure == confusion:
+    if figure is not None and confusion is not None and figure in output.confusion_files(confusion):
         raise InputError(f"--figure and --confusion: must be two files, got {figure} for both")
     opened = models.open_model(model, models.ModelOptions(seed, chosen, backbone_weights), storage)
     say_unreadable(*opened.notes)

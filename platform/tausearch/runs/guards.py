@@ -52,10 +52,29 @@ def require_output(storage: Storage, target: Path | None, option: str) -> None:
 
 
 def require_picture(storage: Storage, target: Path | None, option: str) -> None:
-    """Raise an `InputError` for a file that `require_output` refuses, or whose ending is no picture format."""
+    """Raise an `InputError` for a file that `require_output` refuses, that cannot be written, or is no picture."""
     if target is not None and target.suffix not in PICTURES:
         raise InputError(f"{option} {target}: must end in {', '.join(PICTURES)}")
     require_output(storage, target, option)
+    if target is not None:
+        require_writable(target, option)
+
+
+def require_writable(target: Path, option: str) -> None:
+    """Make sure that a file can be written; a probe is written and removed in the nearest existing folder.
+
+    Raises:
+        InputError: If it cannot be; names the option.
+    """
+    try:
+        if target.exists():
+            with target.open("ab"):  # a folder, or a file that is not ours
+                return
+        probe = nearest_folder(target.absolute().parent) / f".write-probe-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"{option} {target}: cannot be written ({error.strerror})") from error
 
 
 def require_new_folder(storage: Storage, folder: Path, option: str) -> None:

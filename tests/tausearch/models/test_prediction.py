@@ -245,7 +245,9 @@ class TestCommandLine:
         right = round(sum(final_accuracies(storage.run("letters"), 0)) * 48 / 300)
         assert f"{right} of 48 images in folders named after classes of the model are predicted so" in out
         assert str(picture) in err and Image.open(picture).size[0] > 600
-        assert str(matrix) in err and Image.open(matrix).size[0] > 300
+        made = ", ".join(str(matrix.with_suffix(ending)) for ending in (".png", ".pdf", ".csv"))
+        assert f"confusion matrix: {made}\n" in err and matrix.with_suffix(".pdf").is_file()
+        assert Image.open(matrix).size[0] > 300
         content = json.loads(shown(*words, "--json")[0])
         counts = list(csv.DictReader(io.StringIO(matrix.with_suffix(".csv").read_text())))
         assert sum(int(row[row["true_label"]]) for row in counts) == right
@@ -293,6 +295,12 @@ class TestCommandLine:
                 ["letters", ".", "--confusion", "c.png", "--figure", "c.png"],
                 "must be two files, got c.png",
             ),
+            (
+                ["letters", ".", "--confusion", "c.png", "--figure", "c.pdf"],
+                "must be two files, got c.pdf",
+            ),
+            (["gone", ".", "--figure", "/proc/no/x.png"], "--figure /proc/no/x.png: cannot be written"),
+            (["gone", ".", "--confusion", "folder.png"], "--confusion folder.png: cannot be written (Is a directory)"),
             (["letters", ".", "--figure", "x.nope"], "--figure x.nope: must end in .png, .pdf, .svg, .jpg"),
         ],
     )
@@ -309,6 +317,7 @@ class TestCommandLine:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "empty").mkdir()
         (tmp_path / "run").mkdir()
+        (tmp_path / "folder.png").mkdir()
         (tmp_path / "run" / "run.yaml").touch()
         shutil.copy(letters / "test" / "A" / "012.png", tmp_path)
         _, err = shown("predict", *arguments, code=2)

@@ -2,7 +2,7 @@ from .cache import entry_as_dict, show_cache
 from .campaigns import plan_as_dict, show_campaign, show_plan, show_standing, show_standings
 from .compositions import composed_as_dict, edited_as_dict, show_composed, show_edited
 from .data import show_backbones, show_check, show_states
-from .predictions import draw, draw_confusion, require_figure, require_truth, show_predictions
+from .predictions import confusion_files, draw, draw_confusion, require_figure, require_truth, show_predictions
 from .previews import show_preview
 from .replays import show_replays
 from .runs import (
@@ -25,6 +25,7 @@ __all__ = [
     "entry_as_dict",
     "final_as_dict",
     "plan_as_dict",
+    "confusion_files",
     "require_figure",
     "require_truth",
     "search_as_dict",

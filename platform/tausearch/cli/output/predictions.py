@@ -70,7 +70,7 @@ def draw(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterato
 
 
 def draw_confusion(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterator[str]:
-    """Draw the confusion matrix, and write it as CSV beside the picture; yield lines about both.
+    """Draw the confusion matrix, and write it as CSV beside the picture; yield lines about the files.
 
     Raises:
         InputError: If a file cannot be written.
@@ -80,22 +80,28 @@ def draw_confusion(model: Model, predictions: Sequence[Prediction], path: Path) 
     found = Confusion.of(model.classes, predictions)
     drawn = drawn_names(model.classes)
     title = f"{', '.join(model.about.runs)}: {found.right} of {counted(found.images, 'image')} right"
-    table = path.with_suffix(".csv")
+    files = confusion_files(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save(confusion_figure([drawn[name] for name in found.classes], found.counts, title), path)
-        table.write_text(as_csv(_confusion_table(found)), encoding="utf-8")
+        path.with_suffix(".csv").write_text(as_csv(_confusion_table(found)), encoding="utf-8")
     except (OSError, ValueError) as error:
         raise InputError(f"--confusion {path}: cannot be written ({error})") from error
-    yield f"confusion matrix: {path}, {table}"
+    yield f"confusion matrix: {', '.join(map(str, files))}"
     yield from _legend(drawn, set(found.classes))
+
+
+def confusion_files(path: Path) -> list[Path]:
+    """Return the files of a confusion matrix: the picture, beside a PNG the same as PDF, and the numbers."""
+    return [path, *([path.with_suffix(".pdf")] if path.suffix == ".png" else []), path.with_suffix(".csv")]
 
 
 def require_figure(option: str, path: Path, images: Sequence[Path], storage: Storage) -> None:
     """Make sure, before images are looked at, that a picture can be made and takes the place of none of them.
 
     Raises:
-        InputError: If its ending names no kind of picture, or it is one of the images or a file of the storage.
+        InputError: If its ending names no kind of picture, it cannot be written, or it takes the place of an image or
+            of a file of the storage.
     """
     require_picture(storage, path, option)
     if path.resolve() in {each.resolve() for each in images}:
