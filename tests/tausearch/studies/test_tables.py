@@ -76,6 +76,13 @@ class TestObjective:
         with pytest.raises(InputError, match="split must be one of 0, 1, 2, got 3"):
             table().objective(split=3)
 
+    def test_a_configuration_that_is_not_there(self) -> None:
+        made, said = table(), "configuration must be a whole number, 0 to [0-9]+, got 999"
+        for ask in (made.point, lambda number: made.validation(number, 0), lambda number: made.validated(0, [number])):
+            with pytest.raises(InputError, match=said):
+                ask(999)
+        assert made.point(0).keys() == made.spec.space.keys()
+
     def test_one_that_diverged_is_worth_nothing(self) -> None:
         made = table()
         made.runs["search", 0][4] = TrialSummary(4, 0, "diverged", made.runs["search", 0][4].hyperparameters)
@@ -89,6 +96,8 @@ def test_the_example_of_the_page_runs_on_a_table_that_comes_with_the_tool(capsys
 
 
 def test_a_table_that_is_not_there() -> None:
-    with pytest.raises(InputError, match="no table 'digits-ewc'; there are digits-ita-lora, glyphs-ita-lora, letters"):
+    with pytest.raises(InputError, match="no table 'digits-ewc'; allowed: digits-ita-lora, glyphs-ita-lora, letters"):
         tausearch.tables.load("digits", "ewc")
+    with pytest.raises(InputError, match=r"no table 'digts-ita-lora'; .*; did you mean 'digits-ita-lora'"):
+        tausearch.tables.load("digts")
     assert len(table_files()) == 3

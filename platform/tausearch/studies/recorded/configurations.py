@@ -8,6 +8,7 @@ from functools import cached_property
 
 import optuna
 
+from checked_input.text_files import shown
 from search_spaces import Dimension, Range, Scalar
 from tausearch.runs import SearchSpec, TrialSummary
 from tausearch.studies.recorded.trials import RecordedTrials
@@ -39,16 +40,24 @@ class ConfigurationTable:
         return {number: sum(runs[number].value or 0.0 for runs in finals) / len(finals) for number in finals[0]}
 
     def validated(self, split: int, numbers: Iterable[int]) -> list[TrialSummary]:
-        """Return the runs of some configurations on a validation split."""
-        return [self.runs["search", split][number] for number in sorted(numbers)]
+        """Return the runs of some configurations on a validation split; raises an `InputError` as `point`."""
+        return [self._run(split, number) for number in sorted(numbers)]
 
     def validation(self, configuration: int, split: int) -> float:
-        """Return the validation accuracy of a configuration on a split, percent; 0 if it diverged."""
-        return self._on(split)[configuration].value or 0.0
+        """Return the validation accuracy of a configuration on a split, percent; 0 if it diverged.
+
+        Raises:
+            InputError: If the table has no such split or configuration.
+        """
+        return self._run(split, configuration).value or 0.0
 
     def point(self, configuration: int) -> dict[str, Scalar]:
-        """Return the searched hyperparameters of a configuration."""
-        return self._recorded.point(self.runs["search", self.splits[0]][configuration])
+        """Return the searched hyperparameters of a configuration.
+
+        Raises:
+            InputError: If the table has no such configuration.
+        """
+        return self._recorded.point(self._run(self.splits[0], configuration))
 
     def nearest(self, point: Mapping[str, Scalar], leaving_out: Iterable[int] = ()) -> int:
         """Return the configuration that is nearest to a point: root mean square over the ranges, on their scales.
@@ -92,6 +101,13 @@ class ConfigurationTable:
             return self.validation(configuration, split)
 
         return answer
+
+    def _run(self, split: int, configuration: int) -> TrialSummary:
+        runs = self._on(split)
+        if configuration not in runs:
+            numbers = f"{min(runs)} to {max(runs)}"
+            raise InputError(f"configuration must be a whole number, {numbers}, got {shown(configuration)}")
+        return runs[configuration]
 
     def _on(self, split: int) -> dict[int, TrialSummary]:
         if split not in self.splits:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checked_input.names import choices
 from tausearch.runs import SearchSpec, TrialSummary
 from tausearch.studies.recorded.configurations import ConfigurationTable
 from trainables.config import Purpose
@@ -30,12 +31,11 @@ def load_table(benchmark: str, method: str = "ita-lora") -> ConfigurationTable:
     """Return the recorded table of a method on a benchmark.
 
     Raises:
-        InputError: If there is none; names those that there are.
+        InputError: If there is none; names those that there are, and what was meant.
     """
     path = TABLES / f"{benchmark}-{method}.parquet"
     if path not in table_files():
-        there = ", ".join(each.stem for each in table_files())
-        raise InputError(f"no table {path.stem!r}; there are {there}")
+        raise InputError(f"no table {path.stem!r}; {choices(path.stem, (each.stem for each in table_files()))}")
     return read_table(path)
 
 
