@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ from trainables.bounds import BOUNDS
 from trainables.data.few_images import Unsuited
 from trainables.data.sources import steps_of
 from trainables.methods import get_method
-from trainables.task_names import in_full
+from trainables.task_names import NamedTask, in_full
 
 _NAMED = 10  # tasks that a line names
 _COARSE = 0.25  # percentage points per validation image, above which the best of many trials is partly luck
@@ -125,10 +125,13 @@ class Preview:
     def lines(self, *, estimate: bool = True) -> Iterator[str]:
         """Return lines about the data, the origin of trials, and the estimates of time and memory unless unwanted."""
         if self.spec.tasks:
-            yield f"{self.spec.step_name}s: {self._tasks()}"
+            yield f"{self.spec.step_name}s: {_named(self.spec.tasks)}"
         if isinstance(self.spec, MultiSearchSpec):
             for title, part in zip(self.spec.titles, self.spec.parts.values(), strict=True):
                 yield f"{title}: {_of_part(part)}"
+                if part.tasks:
+                    yield f"tasks of {title}: {_named(part.tasks)}"
+            yield f"across benchmarks: {self.spec.value_title} (--across {self.spec.across})"
         if self.spec.data is not None:
             yield f"images: {self._images(self.spec.data)}"
         if isinstance(self.spec, SearchSpec):
@@ -190,11 +193,6 @@ class Preview:
             "backbones": [each.as_dict() for each in self.backbones],
             **({"device": self.device} if self.device else {}),
         }
-
-    def _tasks(self) -> str:
-        titles = in_full(self.spec.tasks)
-        more = f"; and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
-        return f"{'; '.join(titles[:_NAMED])}{more}"
 
     def _images(self, data: DataFacts) -> str:
         protocol, part = self.spec.protocol, "validation" if isinstance(self.spec, SearchSpec) else "test"
@@ -303,6 +301,12 @@ def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) ->
     times = backbone_times(plan.spec, address)
     shown = preview(plan.spec, plan.storage, address)
     return replace(shown, unsuited=unsuited_to(plan.spec), backbones=times, pilot=plan.pilot)
+
+
+def _named(tasks: Sequence[NamedTask]) -> str:
+    titles = in_full(tasks)
+    more = f"; and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
+    return f"{'; '.join(titles[:_NAMED])}{more}"
 
 
 def _of_part(part: Part) -> str:

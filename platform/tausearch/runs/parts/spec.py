@@ -16,6 +16,7 @@ from checked_input.schema import Strict
 from tausearch.runs.parts.scores import LABELS, LOWEST, Across
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol, shown_benchmark
 from tausearch.runs.spec import Role, RunSpec, SearchSpec, SpecOfSearch
+from trainables.task_names import NamedTask
 from trainables.user_code import is_code
 
 
@@ -27,6 +28,7 @@ class Part(Strict):
     data: DataFacts | None = None
     data_root: str | None = None
     left_out: tuple[str, ...] = ()
+    tasks: Annotated[tuple[NamedTask, ...], Field(exclude=True)] = ()
 
 
 class MultiSearchSpec(SearchSpec):

@@ -43,9 +43,7 @@ def merged(specs: Sequence[SearchSpec], across: str | None) -> MultiSearchSpec:
 
 
 def _part(spec: SearchSpec) -> Part:
-    return Part(
-        protocol=spec.protocol, steps=spec.steps, data=spec.data, data_root=spec.data_root, left_out=spec.left_out
-    )
+    return Part(**{name: getattr(spec, name) for name in Part.model_fields})
 
 
 def _starts(specs: Sequence[SearchSpec], titles: Sequence[str]) -> Iterator[KnownPoint]:
