@@ -134,6 +134,18 @@ def test_the_list_of_runs_has_the_score_of_a_final_run_and_the_best_of_a_search(
     assert lines_of(capsys)[4].endswith("│ a note │")
 
 
+def test_a_front_of_one_point_has_no_table(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ahead, behind = make_trial(0, value=80.0), make_trial(1, value=70.0)
+    behind.rows[-1]["val/forgetting"] = 9.0
+    show_search(searched(spec, [ahead, behind], tmp_path, choose(spec, ahead, 2)), spec, "")
+    assert "Pareto" not in capsys.readouterr().out
+    behind.rows[-1]["val/forgetting"] = 0.5
+    show_search(searched(spec, [ahead, behind], tmp_path / "other", choose(spec, ahead, 2)), spec, "")
+    assert "Pareto" in capsys.readouterr().out
+
+
 def test_a_long_front_is_cut_after_its_most_accurate_trials(
     spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

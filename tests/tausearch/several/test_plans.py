@@ -11,13 +11,14 @@ import yaml
 from tausearch.api import SearchRequest, plan_search, preview_search
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest
-from tausearch.cli.output import show_status, status_as_dict
+from tausearch.cli.output import show_search, show_status, status_as_dict
 from tausearch.report import cells_of
 from tausearch.report.views import ReportCell, read_cell
 from tausearch.runs import MultiSearchSpec, Record, Reevaluate, read_spec, read_status
 from tausearch.studies import best_of_all, load_best, write_best
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial, search_spec
+from tests.tausearch.cli.test_output import result_of
 from tests.tausearch.several.made import accuracy, part, parts, several_search
 from trainables.data import split_references
 from trainables.errors import InputError
@@ -145,7 +146,7 @@ def test_commas_separate_benchmarks_and_not_classes(text: str, found: list[str])
     assert list(split_references(text)) == found
 
 
-def test_the_choice_is_trained_on_each_of_its_benchmarks(tmp_path: Path) -> None:
+def test_the_choice_is_trained_on_each_of_its_benchmarks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = plan_search(SearchRequest("digits,letters?epochs=1", "ita-lora", trials=1, storage=tmp_path, name="both"))
     spec = plan.spec
     assert isinstance(spec, MultiSearchSpec)
@@ -157,6 +158,13 @@ def test_the_choice_is_trained_on_each_of_its_benchmarks(tmp_path: Path) -> None
     finals = {name: plan_training(TrainRequest(best, benchmark=name, storage=tmp_path)).spec for name in spec.titles}
     assert {name: final.protocol.epochs for name, final in finals.items()} == {"digits": 5, "letters": 1}
     assert {final.tuned_on for final in finals.values()} == {"digits,letters?epochs=1"}
+    found = {"best": best, "best_file": directory.best_file, "reevaluation": None}
+    show_search(result_of(directory, list(read_status(directory).trials), **found), spec, "")
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("final run")]
+    assert [line.split("--benchmark ")[1] for line in lines] == [
+        "digits --seeds 0 1 2",
+        "'letters?epochs=1' --seeds 0 1 2",
+    ]
 
 
 @pytest.mark.parametrize(("across", "better"), [("mean", "other"), ("normalised", None)])

@@ -162,8 +162,8 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         _show_bounds(lines, result.bounds)
         lines.say("best file", result.best_file)
         file, code = shlex.quote(str(result.best_file)), code_words(*spec.code)
-        on = f" --benchmark {shlex.quote(next(iter(result.best.benchmarks)))}" if result.best.benchmarks else ""
-        lines.say("final run", f"{tool()} train {file}{on} --seeds 0 1 2{storage_option}{code}")
+        for on in [f" --benchmark {shlex.quote(name)}" for name in result.best.benchmarks] or [""]:
+            lines.say("final run", f"{tool()} train {file}{on} --seeds 0 1 2{storage_option}{code}")
     _show_settings(lines, spec)
     _show_left_out(lines, spec, result.trials)
     _show_front(lines, spec, result.trials, best)
@@ -324,10 +324,10 @@ def _show_left_out(lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummar
 
 
 def _show_front(lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
-    """Print the Pareto front of a search with at least two finished trials."""
-    if sum(trial.status == "complete" for trial in trials) < 2:
-        return
+    """Print the Pareto front of a search if it has several points."""
     front = spec.aim.front(trials)
+    if len(front) < 2:
+        return
     lines.out.print(terminal_table(front_table(spec, front[:_LONGEST_FRONT], best)))
     if len(front) > _LONGEST_FRONT:
         lines.out.print(f"and {len(front) - _LONGEST_FRONT} less accurate ones; --json has all", style="dim")
