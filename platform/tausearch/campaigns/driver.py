@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ray.tune import Trainable
 
@@ -17,12 +19,20 @@ from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.campaigns.mlflow_tables import track_tables
 from tausearch.campaigns.outputs import write_outputs
-from tausearch.campaigns.plans import CampaignPlan, CampaignRequest, plan_campaign
+from tausearch.campaigns.plans import (
+    CampaignPlan,
+    CampaignRequest,
+    PlannedCell,
+    plan_campaign,
+    with_share_of,
+)
 from tausearch.campaigns.status import CampaignStanding, read_standing
+from tausearch.cluster import measured
 from tausearch.execution import Driver, Interrupt, RunQueue, read_by_trials
 from tausearch.presentation import campaign_command, counted, storage_words
 from tausearch.runs import (
     CampaignDirectory,
+    Plan,
     Resources,
     RunResult,
     driver_lock,
@@ -98,7 +108,33 @@ def run_campaign(
         StorageError: If the storage became full or went away; the same command continues the campaign.
     """
     with _held(plan), _timed(plan.directory):
-        return _run(plan, trainable, callbacks)
+        return _run(_measured(plan), trainable, callbacks)
+
+
+def _measured(plan: CampaignPlan) -> CampaignPlan:
+    """Return a campaign whose cells have their share of a GPU, from pilot trials before Ray starts for all of them.
+
+    Cells that differ in their benchmark alone share a pilot. The final run of a cell has the share of its search.
+    """
+    out = sys.stdout if plan.request.progress_to == "stdout" else sys.stderr
+    known: dict[Any, Plan[Any]] = {}
+
+    def shared(of: Plan[Any]) -> Plan[Any]:
+        protocol = of.spec.protocol
+        alike = (of.spec.method, protocol.backbone, protocol.batch_size, protocol.precision, repr(of.spec.resources))
+        if of.pilot and alike not in known:
+            print(f"{of.spec.method} on {of.spec.benchmark}:", end=" ", file=out, flush=True)
+            known[alike] = measured(of, plan.request.address, out)
+        return with_share_of(known[alike], of) if of.pilot else of
+
+    def placed(cell: PlannedCell) -> PlannedCell:
+        if cell.standing.state in ("done", "failed") and not cell.added:
+            return cell
+        search = cell.search if cell.cell.search is None else shared(cell.search)
+        training = with_share_of(search, cell.training) if search.spec.resources.pilot else cell.training
+        return replace(cell, search=search, training=shared(training))
+
+    return replace(plan, rows=tuple(placed(row) if isinstance(row, PlannedCell) else row for row in plan.rows))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from checked_input import bounds
 from search_spaces import SpaceError
@@ -39,6 +39,8 @@ from tausearch.runs import (
 )
 from tausearch.studies import BestFile, load_best, start_of
 from trainables.errors import Faults, InputError
+
+Spec = TypeVar("Spec", SearchSpec, FinalSpec)
 
 
 @dataclass(frozen=True)
@@ -229,8 +231,15 @@ def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening,
     plan = replace(plan, may_extend=True)
     if plan.exists and _has_chosen_otherwise(read_spec(plan.directory), plan.spec):
         free = plan.storage.free_name(f"{_stem_of(name)}-final")
-        return plan_training(_training(planned.cell, free, best, request), opening, gpus=gpus, write=False)
-    return plan
+        plan = plan_training(_training(planned.cell, free, best, request), opening, gpus=gpus, write=False)
+    return with_share_of(planned.training, plan)
+
+
+def with_share_of(first: Plan[Any], plan: Plan[Spec]) -> Plan[Spec]:
+    """Return a plan that a pilot would measure with the share that another run has."""
+    if not plan.pilot:
+        return plan
+    return replace(plan, spec=plan.spec.model_copy(update={"resources": first.spec.resources}), pilot=False)
 
 
 def _has_chosen_otherwise(then: AnySpec, now: FinalSpec) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import Field as RequestField
 from dataclasses import fields
 from fractions import Fraction
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     create_model,
     model_validator,
 )
@@ -73,8 +76,7 @@ def _options_of(request: type[SearchRequest] | type[TrainRequest]) -> Any:
         if each.name not in _OF_THE_CELL | _OF_THE_COMMAND
     }
     kept["set"] = Mapping[str, ScalarField] | None
-    # "auto" is refused: it needs a pilot before the search, which campaigns do not run.
-    kept["gpus_per_trial"] = Annotated[float, BeforeValidator(_share)]
+    kept["gpus_per_trial"] = Annotated[float, WrapValidator(_share), PlainSerializer(lambda value: value)]
     options: dict[str, Any] = {name: (kind, None) for name, kind in kept.items()}
     return create_model("Options", __base__=RequestOptions, **options)
 
@@ -88,12 +90,13 @@ def _checked(of: RequestField[Any], value: Any) -> Any:
     return value
 
 
-def _share(value: object) -> object:
-    """Return the number of a fraction such as 1/3, which YAML reads as text."""
-    try:
-        return float(Fraction(value)) if isinstance(value, str) else value
-    except (ValueError, ZeroDivisionError):
+def _share(value: object, number: ValidatorFunctionWrapHandler) -> object:
+    """Return "auto", or a number; YAML reads a fraction such as 1/3 as text."""
+    if value == "auto":
         return value
+    with suppress(ValueError, ZeroDivisionError):
+        value = float(Fraction(value)) if isinstance(value, str) else value
+    return number(value)
 
 
 def _known_method(name: str) -> str:

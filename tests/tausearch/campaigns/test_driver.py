@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,10 +14,11 @@ from tausearch.campaigns import CampaignRequest, CampaignResult, CampaignStandin
 from tausearch.campaigns import driver as driver_module
 from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.driver import _driver, _headlines, _result
+from tausearch.campaigns.plans import with_share_of
 from tausearch.campaigns.status import CellStanding, CellState
 from tausearch.cluster import resources
 from tausearch.execution import Interrupt
-from tausearch.runs import Resources, RunResult, RunSpec
+from tausearch.runs import Pilot, Plan, Resources, RunResult, RunSpec
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
 from trainables.trial import Trial
@@ -112,3 +115,47 @@ def test_a_failed_cell_has_the_error_of_this_process_before_that_of_its_record(e
     assert ended("failed", "done").failed == {"digits/finetune": "a seed diverged"}
     failed = ended("failed", "stopped", errors={0: "no best file", 1: "no space"}).failed
     assert failed == {"digits/finetune": "no best file", "digits/ewc": "no space"}
+
+
+def test_cells_of_a_method_share_a_pilot_and_a_final_run_has_the_share_of_its_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: Callable[[int], None]
+) -> None:
+    gpus(1)
+    table = TABLE.replace("[digits]", "[digits, letters]").replace("trials: 2", "trials: 2, gpus_per_trial: auto")
+    whole = "{method: l2p, search: {gpus_per_trial: 1}, train: {gpus_per_trial: 0}}"
+    own = f"cells: [{{method: probe, search: null}}, {whole}]\n"
+    plan = planned(tmp_path, table + own)
+    measured_on: list[tuple[str, str]] = []
+
+    def measured(of: Plan[Any], address: str | None, out: object) -> Plan[Any]:
+        measured_on.append((of.spec.method, of.spec.benchmark))
+        share = 1 / (1 + len(measured_on))
+        found = Resources(gpus_per_trial=share, gpus_from="rule", pilot=Pilot(peak_bytes=1, gpu_bytes=9))
+        return replace(of, spec=of.spec.model_copy(update={"resources": found}), pilot=False)
+
+    monkeypatch.setattr(driver_module, "measured", measured)
+    found = driver_module._measured(plan)
+    assert measured_on == [("finetune", "digits"), ("ewc", "digits"), ("probe", "digits")]
+    shares = {cell.runs.title: [spec.resources.gpus_per_trial for spec in cell.specs] for cell in found.cells}
+    assert shares == {
+        f"{benchmark}/{method}": each
+        for benchmark in ("digits", "letters")
+        for method, each in (("finetune", [1 / 2] * 2), ("ewc", [1 / 3] * 2), ("probe", [1 / 4]), ("l2p", [1, 0]))
+    }
+    assert not any(run.pilot for cell in found.cells for run in (cell.training,))
+    done = replace(plan.cells[0], standing=CellStanding(plan.cells[0].runs, cast(CellState, "done")))
+    driver_module._measured(replace(plan, rows=(done,)))
+    assert len(measured_on) == 3
+
+
+def test_a_final_run_that_is_planned_after_its_search_has_the_share_of_the_cell(
+    tmp_path: Path, gpus: Callable[[int], None]
+) -> None:
+    gpus(1)
+    cell = planned(tmp_path, TABLE).cells[0]
+    assert cell.search.pilot and cell.training.pilot
+    shared = cell.search.spec.model_copy(update={"resources": Resources(gpus_per_trial=0.2, gpus_from="rule")})
+    found = with_share_of(replace(cell.search, spec=shared), cell.training)
+    assert found.spec.resources.gpus_per_trial == 0.2 and not found.pilot
+    kept = replace(cell.training, pilot=False)
+    assert with_share_of(replace(cell.search, spec=shared), kept) == kept

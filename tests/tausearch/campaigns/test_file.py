@@ -119,7 +119,7 @@ def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: P
         ("trials: 6", "trails: 6", "search.trails: there is no such key; allowed: .*trials"),
         ("trials: 6", "trials: many", "search.trials: input should be a valid integer, got 'many'"),
         ("trials: 6", "trials: true", "search.trials: input should be a valid integer, got True"),
-        ("trials: 6", "gpus_per_trial: auto", "search.gpus_per_trial: input should be a valid number, got 'auto'"),
+        ("trials: 6", "gpus_per_trial: half", "search.gpus_per_trial: input should be a valid number, got 'half'"),
         ("trials: 6", "storage: /tmp", "search.storage: is given on the command line of `campaign run`"),
         ("trials: 6", "tracking-uri: x", "search.tracking_uri: is given on the command line"),
         ("trials: 6", "name: x", "search.name: there is no such key"),
@@ -190,3 +190,5 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_share_of_a_gpu_is_written_as_on_the_command_line(tmp_path: Path) -> None:
     (cell, *_) = read_campaign(written(tmp_path, WHOLE.replace("trials: 6", "gpus-per-trial: 1/3"))).cells
     assert cell.search is not None and cell.search["gpus_per_trial"] == pytest.approx(1 / 3)
+    (cell, *_) = read_campaign(written(tmp_path, WHOLE.replace("trials: 6", "gpus-per-trial: auto"))).cells
+    assert cell.search is not None and cell.search["gpus_per_trial"] == "auto"

@@ -99,7 +99,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     for trial in trials:
         Record(outcome.directory.record, tasks=5).write(trial)
     outcome.conclude(trials)
-    trained, there = create(plan_final(plan.cells[0], plan.request, plan.opening).spec, plan.storage)
+    trained, there = create(plan_final(plan.cells[0], plan.request, plan.opening, plan.gpus).spec, plan.storage)
     Record(there.record, tasks=5).write(make_trial(0, 5, 70.0))
     for name in (search, final):
         plan.directory.conclude(name)
