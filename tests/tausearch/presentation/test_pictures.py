@@ -9,14 +9,27 @@ from typing import Any
 import pytest
 import torch
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from tausearch.presentation import Axis, Facet, Line, Panel, Plot, Series, draw_panels, draw_predictions, save
+from tausearch.presentation import (
+    Axis,
+    Facet,
+    Line,
+    Panel,
+    Plot,
+    SearchPlots,
+    Series,
+    draw_panels,
+    draw_predictions,
+    save,
+)
 from tausearch.presentation.figures import composition, fonts, predictions, search
 from tausearch.presentation.figures.confusion import confusion_figure
 from tausearch.presentation.figures.search import draw_plot, draw_search
 from tausearch.runs import SearchSpec
 from tests.support.runs.trials import make_trial
+from tests.tausearch.several.made import several_spec
 
 
 def texts(labels: Any) -> list[str]:
@@ -182,3 +195,20 @@ class TestSearch:
         files = draw_search(spec, [make_trial(0, value=70.0)], {}, {}, tmp_path / "new")
         assert [file.name for file in files] == ["history.png", "slices.png"] and (tmp_path / "new").is_dir()
         assert titles[0].startswith("History: ita-lora on digits, digits-ita-lora-1 (val split)")
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_the_title_of_an_axis_is_no_longer_than_the_axis(count: int, spec: SearchSpec) -> None:
+    space = {f"h{n}": spec.space["lr"] for n in range(count)}
+    several = several_spec(across="mean").model_copy(update={"space": space})
+    trials = [make_trial(n, value=60.0 + n, hyperparameters=dict.fromkeys(space, 0.01)) for n in range(3)]
+    plot = SearchPlots(several, trials).slices()
+    assert plot is not None
+    figure = draw_plot(plot, "a search")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    titled = [axes for axes in figure.axes if axes.get_ylabel().startswith("score over")]
+    assert len(titled) == -(-count // 4)
+    for axes in titled:
+        title = axes.yaxis.label.get_window_extent(canvas.get_renderer())
+        assert title.height < axes.get_window_extent().height

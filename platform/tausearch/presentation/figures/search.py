@@ -22,6 +22,7 @@ from tausearch.runs import Importance, SearchSpec, TrialSummary
 
 _MARKS = {"circle": "o", "triangle": "v", "cross": "x"}
 _BESIDE = (8, 0)  # points from a mark to the number of trials there
+_ALONG = 30  # letters that fit along the axis of a facet
 _FACET = 3.2  # inches of one of several facets
 _LETTERS, _LINE = 16, 0.16  # letters in an inch of a caption, and inches of its line
 _ABREAST = 4  # names in a line of the legend
@@ -127,7 +128,7 @@ def _places(values: Sequence[float | str], axis: Axis) -> np.ndarray:
 
 
 def _set_axis(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
-    axes.set(**{f"{which}label": plain(axis.label)})
+    axes.set(**{f"{which}label": textwrap.fill(plain(axis.label), _ALONG, break_long_words=False)})
     if axis.ends is not None:
         axes.set(**{f"{which}lim": axis.ends})
     if axis.whole:
