@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -55,17 +56,17 @@ class NamedTask:
 
     @property
     def label(self) -> str:
-        """The task's own name, or else its classes, shortened: `zebra, horse + 18 more`."""
+        """The task's own name, or else its classes, shortened: `zebra, 'lion, male' + 18 more`."""
         if self.name is not None:
             return self.name
-        whole = ", ".join(self.classes)
+        whole = ", ".join(map(quoted, self.classes))
         if len(whole) <= _LONGEST_LABEL:
             return whole
-        first, count = shortened(self.classes[0]), 1
+        first, count = quoted(shortened(self.classes[0])), 1
         for name in self.classes[1:-1]:
             if len(first) + len(name) + 2 > _LONGEST_LABEL - 10:
                 break
-            first, count = f"{first}, {name}", count + 1
+            first, count = f"{first}, {quoted(name)}", count + 1
         return f"{first} + {len(self.classes) - count} more"
 
     @property
@@ -93,6 +94,17 @@ def titles(labels: Sequence[str], count: int) -> list[str]:
 def shortened(name: str) -> str:
     """Return a class name that fits a label."""
     return name if len(name) <= _LONGEST_LABEL - 10 else f"{name[: _LONGEST_LABEL - 11]}…"
+
+
+def quoted(name: str) -> str:
+    """Return a name as it stands among others with commas between them: in quotes if it has a comma itself."""
+    return "'" + name.replace("'", "''") + "'" if "," in name or name.startswith("'") else name
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names that a user gives with commas between them; a name with a comma stands in single quotes."""
+    line = " ".join(text.splitlines())
+    return [part.strip() for part in next(csv.reader([line], quotechar="'", skipinitialspace=True), [])]
 
 
 def names_of(text: str) -> tuple[str, ...]:

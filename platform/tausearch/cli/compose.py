@@ -18,6 +18,7 @@ from tausearch.cli.options import app
 from tausearch.presentation import LongWork, print_json, say_loading, say_unreadable, storage_words
 from tausearch.runs import DEFAULT_STORAGE, open_storage
 from trainables.errors import InputError
+from trainables.task_names import split_names
 
 _Number = TypeVar("_Number", int, float)
 
@@ -240,12 +241,12 @@ def predict(
 
 
 def _tasks(option: str, text: str | None) -> list[int | str] | None:
-    """Read tasks, each a number or a name, with commas between them; numbers alone may have blanks."""
+    """Read tasks, each a number or a name, with commas between them; numbers may have blanks, names quotes."""
     if text is None:
         return None
     parts = text.replace(",", " ").split()
     if not all(map(str.isdecimal, parts)):
-        parts = [part.strip() for part in text.split(",")]
+        parts = split_names(text)
     if not parts or not all(parts):
         raise InputError(f"--{option} must be tasks, numbers or names, with commas between them, got {shown(text)}")
     return [int(part) if part.isdecimal() and len(part) < 10 else part for part in parts]

@@ -12,6 +12,7 @@ import pytest
 from tausearch import models
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.api.tasks import class_order_of, tasks_of
+from tausearch.cli.compose import _tasks
 from tausearch.execution import preview_of
 from tausearch.models import CompositionResult
 from tausearch.models.exports import _unnamed
@@ -139,6 +140,11 @@ def trial_of(spec: RunSpec) -> TrialSummary:
     names = [VALIDATION.accuracy(1), VALIDATION.accuracy(2)]
     rows = [{"task": 1.0, names[0]: 90.0}, {"task": 2.0, names[0]: 80.0, names[1]: 70.0}]
     return TrialSummary(0, 0, "complete", {}, rows, 75.0)
+
+
+def test_tasks_are_given_by_number_or_name_and_a_name_with_a_comma_in_quotes() -> None:
+    assert _tasks("drop", "'lion, male', 2,bear") == ["lion, male", 2, "bear"]
+    assert _tasks("drop", "1, 2") == _tasks("drop", "1 2") == [1, 2]
 
 
 def test_tables_and_figures_name_the_tasks(spec: RunSpec) -> None:

@@ -281,6 +281,10 @@ def test_classes_by_name_and_near_matches() -> None:
     names = ("zebra", "lion, male", "bear", "2")
     spec = BenchmarkSpec("b", names, num_tasks=2, epochs=1, batch_size=1, backbone="glyph_vit")
     assert removal_of(["zebra", "lion, male"], spec).forgotten == {0, 1}
+    assert removal_of(["bear,'lion, male'"], spec).forgotten == {1, 2}
+    assert removal_of(["'class:lion, male', zebra"], spec).forgotten == {0, 1}
+    with pytest.raises(InputError, match="no class or task 'lion, mal'; classes: 'lion, male', ...;"):
+        removal_of(["'lion, mal'"], spec)
     assert removal_of(["bear, class:2"], spec).tasks == [1] and removal_of(["1"], spec).touched == [1]
     with pytest.raises(InputError, match="no class or task 'zebre'; classes: zebra, ...; tasks: 1 to 2"):
         removal_of(["zebre"], spec)

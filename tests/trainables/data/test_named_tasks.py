@@ -12,7 +12,7 @@ from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.embedded import BENCHMARKS
 from trainables.errors import InputError
-from trainables.task_names import NamedTask, in_full, task_called, titles
+from trainables.task_names import NamedTask, in_full, quoted, split_names, task_called, titles
 
 
 def labels_by_name(text: str) -> dict[str, torch.Tensor]:
@@ -106,10 +106,21 @@ def test_classes_that_form_no_tasks(options: str, message: str) -> None:
         (NamedTask(("zebra", "horse")), "zebra, horse"),
         (NamedTask(tuple(f"class {n}" for n in range(20))), "class 0 + 19 more"),
         (NamedTask(("a very long name of a class", "b")), "a very long n… + 1 more"),
+        (NamedTask(("lion, male", "bear")), "'lion, male', bear"),
     ],
 )
 def test_a_task_is_called_by_its_name_or_its_classes(task: NamedTask, label: str) -> None:
     assert task.label == label
+
+
+@pytest.mark.parametrize("names", [("lion, male", "bear"), ("'t, 'n", "it's"), ("a",), ("'", ",")])
+def test_names_with_commas_are_read_as_they_are_shown(names: tuple[str, ...]) -> None:
+    assert split_names(", ".join(map(quoted, names))) == list(names)
+    assert split_names(",".join(map(quoted, names))) == list(names)
+
+
+def test_lines_and_nothing_are_no_names() -> None:
+    assert split_names("a\nb, c") == ["a b", "c"] and split_names("") == []
 
 
 def test_a_task_is_found_by_number_name_and_class() -> None:

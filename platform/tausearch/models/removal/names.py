@@ -9,6 +9,7 @@ from checked_input.names import near
 from checked_input.text_files import shown
 from trainables.data import BenchmarkSpec, Removal
 from trainables.errors import InputError
+from trainables.task_names import quoted, split_names
 
 _TYPED = re.compile(r"(class|task):(.+)")
 _SUGGESTED = 3
@@ -17,15 +18,16 @@ _SUGGESTED = 3
 def removal_of(wanted: Sequence[str], spec: BenchmarkSpec) -> Removal:
     """Return the removal of some classes: names of classes, or numbers or names of tasks, with commas between them.
 
-    `class:NAME` and `task:NUMBER` (or its name) say which of the two is meant.
+    `class:NAME` and `task:NUMBER` (or its name) say which of the two is meant; a text with a comma inside a name stands
+    in single quotes.
 
     Raises:
         InputError: If there is no such class or task, a text means both, one is named twice, or no class is left.
     """
     found: list[int] = []
     for text in wanted:
-        for part in [text] if text in spec.class_names else text.split(","):
-            found += _classes(part.strip(), spec)
+        for part in [text] if text in spec.class_names else split_names(text):
+            found += _classes(part, spec)
     if not found:
         raise InputError("--forget: name a class or the number of a task")
     if len(set(found)) < len(found):
@@ -49,8 +51,7 @@ def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
     if is_task:
         return tasks[name]
     close = near(name, spec.class_names) or spec.class_names[:_SUGGESTED]
-    more = ", ..." if len(spec.class_names) > len(close) else ""
+    some = ", ".join([*map(quoted, close), *(["..."] if len(spec.class_names) > len(close) else [])])
     raise InputError(
-        f"--forget: there is no {kind or 'class or task'} {shown(name)}; classes: {', '.join(close)}{more};"
-        f" tasks: 1 to {spec.num_tasks}"
+        f"--forget: there is no {kind or 'class or task'} {shown(name)}; classes: {some}; tasks: 1 to {spec.num_tasks}"
     )
