@@ -137,7 +137,7 @@ edit = with_fields_of(EditRequest, edit_with)
 def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> Pools:
     """Return the task vectors of some runs and the benchmark's test images, checked that they fit together.
 
-    `runs` are texts for `find_source`. `request` gives the seeds, and the places of datasets and backbone.
+    `runs` are texts for `find_source`. `request` gives the seeds, the device, and the places of datasets and backbone.
 
     Raises:
         InputError: If something does not fit.
@@ -153,8 +153,11 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> P
             )
     models.require_alike(sources)
     first = sources[0]
+    models.device_of(first, request.device)  # refuses a wrong one before images are read
     backbone = models.backbone_of(first.name, first.protocol, request.backbone_weights)
-    return models.make_pools(sources, _benchmark(first, request, "final", backbone), backbone, request.seeds)
+    return models.make_pools(
+        sources, _benchmark(first, request, "final", backbone), backbone, request.seeds, request.device
+    )
 
 
 def _benchmark(source: VectorSource, request: EditRequest, purpose: Purpose, backbone: Backbone) -> Benchmark:
@@ -205,7 +208,7 @@ def _retraining(
         return None
     if removal is None:
         raise InputError("--retrain-later: goes with --forget, which says without which classes")
-    plan = plan_retraining(pools, removal, storage, request.data_root)
+    plan = plan_retraining(pools, removal, storage, request.data_root, on_cpu=request.device == "cpu")
     if plan is None:
         say_unreadable("no task that is left has learned from the forgotten images: nothing is trained")
     return plan
@@ -215,7 +218,13 @@ def _trained_again(plan: RetrainingPlan, request: ComposeRequest, storage: Stora
     """Train what is left to train; returns the vectors of the new run."""
     name = plan.run()
     seeds = tuple(plan.before.by_seed)
-    options = EditRequest([name], seeds=seeds, backbone_weights=request.backbone_weights, data_root=request.data_root)
+    options = EditRequest(
+        [name],
+        seeds=seeds,
+        backbone_weights=request.backbone_weights,
+        data_root=request.data_root,
+        device=request.device,
+    )
     return replace(open_pools(storage, [name], options), network=plan.before.network)  # one network is in memory
 
 

@@ -321,6 +321,7 @@ class EditRequest(CheckedRequest):
         seeds: The seeds to compose; by default all of the run.
         backbone_weights: Local weights file of the backbone; by default that of the run. It must be the same theta_0.
         data_root: Folder of the published datasets; by default that of the run.
+        device: The device that computes, "cpu" or "cuda"; by default the run's kind of device if this machine has one.
         storage: The storage root, the folder that holds the run directories.
     """
 
@@ -329,6 +330,7 @@ class EditRequest(CheckedRequest):
     seeds: Sequence[int] | None = within(bounds.SEED, None)
     backbone_weights: str | Path | None = None
     data_root: str | Path | None = None
+    device: str | None = None
     storage: str | Path = DEFAULT_STORAGE
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.api.final_runs import FinalRun, run_training
-from tausearch.cluster import plan_resources
+from tausearch.cluster import continued_resources
 from tausearch.execution import given_checkpoint, preview_of, record_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import clock, command_on, counted, say_unreadable
@@ -201,9 +201,11 @@ class RetrainingPlan:
 
 
 def plan_retraining(
-    pools: Pools, removal: Removal, storage: Storage, data_root: str | Path | None
+    pools: Pools, removal: Removal, storage: Storage, data_root: str | Path | None, *, on_cpu: bool = False
 ) -> RetrainingPlan | None:
     """Return the plan to learn again, without some classes, the tasks of a run that have learned from their images.
+
+    Trials have the device of the run, or the CPU if `on_cpu`.
 
     An earlier run of the same kind is continued, or used if it has ended.
 
@@ -224,14 +226,12 @@ def plan_retraining(
     opened = open_benchmark(_reference(spec.benchmark, pools.benchmark.spec, removal), data_root or spec.data_root)
     usable = opened.require("final", spec.protocol.split_seed, pools.backbone.input)
     entry.validate(entry.parse(spec.fixed), entry.scenario(opened.source.spec, pools.backbone))
-    resources = spec.resources
+    wish, limit = 0 if on_cpu else None, spec.resources.max_concurrent_trials
     wanted = {
         "benchmark": str(opened.ref),
         "data_root": opened.data_root,
         "protocol": protocol_of(opened.source.spec, spec.protocol.split_seed, pools.backbone, spec.protocol.precision),
-        "resources": plan_resources(
-            resources.cpus_per_trial, resources.gpus_per_trial, resources.max_concurrent_trials, None
-        ),
+        "resources": continued_resources(spec, wish, limit, None, on_cpu="--device cpu"),
         "steps": len(removal.tasks),
         "seeds": tuple(pools.by_seed),
         "trials": len(pools.by_seed),

@@ -29,6 +29,10 @@ Seeds = Annotated[str | None, typer.Option(help="Seeds to compose [default: all 
 BackboneWeights = Annotated[
     Path | None, typer.Option(help="Local weights file of the backbone [default: that of the run].")
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(help="cpu or cuda [default: as the run was trained; for exports a GPU if there is one]."),
+]
 
 
 @app.command()
@@ -78,6 +82,7 @@ def compose(
         bool, typer.Option("--register", help="Make it a version of MLflow's registered model of the benchmark.")
     ] = False,
     backbone_weights: BackboneWeights = None,
+    device: Device = None,
     data_root: options.DataRootAsBefore = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
@@ -102,6 +107,7 @@ def compose(
         register=register,
         seeds=_numbers("seeds", seeds, int),
         backbone_weights=backbone_weights,
+        device=device,
         data_root=data_root,
         storage=storage,
     )
@@ -124,6 +130,7 @@ def edit(
     runs: Runs,
     seeds: Seeds = None,
     backbone_weights: BackboneWeights = None,
+    device: Device = None,
     data_root: options.DataRootAsBefore = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
@@ -137,6 +144,7 @@ def edit(
         runs,
         seeds=_numbers("seeds", seeds, int),
         backbone_weights=backbone_weights,
+        device=device,
         data_root=data_root,
         storage=storage,
     )
@@ -156,6 +164,7 @@ def figures(
     output: Annotated[Path | None, typer.Option(help="Folder to draw to [default: figures of the first run].")] = None,
     seeds: Seeds = None,
     backbone_weights: BackboneWeights = None,
+    device: Device = None,
     data_root: options.DataRootAsBefore = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
@@ -170,6 +179,7 @@ def figures(
         output=output,
         seeds=_numbers("seeds", seeds, int),
         backbone_weights=backbone_weights,
+        device=device,
         data_root=data_root,
         storage=storage,
     )
@@ -206,6 +216,7 @@ def predict(
     ] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     backbone_weights: BackboneWeights = None,
+    device: Device = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
     json: options.Json = False,
@@ -223,7 +234,7 @@ def predict(
             output.require_figure(option, path, paths, open_storage(storage, write=False))
     if figure is not None and confusion is not None and figure in output.confusion_files(confusion):
         raise InputError(f"--figure and --confusion: must be two files, got {figure} for both")
-    opened = models.open_model(model, models.ModelOptions(seed, chosen, backbone_weights), storage)
+    opened = models.open_model(model, models.ModelOptions(seed, chosen, backbone_weights, device), storage)
     say_unreadable(*opened.notes)
     if confusion is not None:
         output.require_truth(opened, paths, confusion)

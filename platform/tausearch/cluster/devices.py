@@ -100,7 +100,11 @@ def _asked(wish: float | str | None, address: str | None) -> str | None:
 
 
 def continued_resources(
-    then: AnySpec, wish: float | None, max_concurrent_trials: int | None, address: str | None
+    then: AnySpec,
+    wish: float | None,
+    max_concurrent_trials: int | None,
+    address: str | None,
+    on_cpu: str = "--gpus-per-trial 0",
 ) -> Resources:
     """Return the resources of a run that is resumed, with another share of a GPU if the user wishes one.
 
@@ -109,14 +113,20 @@ def continued_resources(
     """
     was = then.resources
     if wish is None:
-        return kept(then, was.cpus_per_trial, max_concurrent_trials, address)
+        return kept(then, was.cpus_per_trial, max_concurrent_trials, address, on_cpu)
     resources = plan_resources(was.cpus_per_trial, wish, max_concurrent_trials, address)
     moved = was.gpus_per_trial > 0 and wish == 0
     return resources.model_copy(update={"gpus_from": "request" if moved else _asked(wish, address)})
 
 
-def kept(then: AnySpec, cpus_per_trial: int, max_concurrent_trials: int | None, address: str | None) -> Resources:
-    """Return the resources of a run that goes on with the device that it has begun on.
+def kept(
+    then: AnySpec,
+    cpus_per_trial: int,
+    max_concurrent_trials: int | None,
+    address: str | None,
+    on_cpu: str = "--gpus-per-trial 0",
+) -> Resources:
+    """Return the resources of a run that goes on with the device that it has begun on; `on_cpu` is a way around it.
 
     Raises:
         InputError: If this is a GPU, and this machine has none.
@@ -125,7 +135,7 @@ def kept(then: AnySpec, cpus_per_trial: int, max_concurrent_trials: int | None, 
     if was.gpus_per_trial and address is None and not gpus_here():
         raise InputError(
             f"run {then.name!r}: each trial began on {was.share}, and this machine has no GPU; continue it where there"
-            " is one, or on the CPU with --gpus-per-trial 0"
+            f" is one, or on the CPU with {on_cpu}"
         )
     resources = plan_resources(cpus_per_trial, was.gpus_per_trial, max_concurrent_trials, address)
     return resources.model_copy(update={"gpus_from": was.gpus_from, "pilot": was.pilot})

@@ -20,7 +20,7 @@ from .merge_configs import (
 )
 from .mlflow_records import record_compositions, register, try_to_record
 from .model import Confusion, Model, Prediction
-from .pools import Pools, backbone_of, make_pools, reduced, require_alike
+from .pools import Pools, backbone_of, device_of, make_pools, reduced, require_alike
 from .removal.measure import evaluate_removal, removal_steps
 from .removal.names import removal_of
 from .removal.report import RemovalReport
@@ -65,6 +65,7 @@ __all__ = [
     "image_paths",
     "load_model",
     "list_images",
+    "device_of",
     "make_pools",
     "measurements",
     "open_model",

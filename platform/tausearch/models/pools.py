@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from checked_input.text_files import shown
 from tausearch.models.sources import VectorSource, chosen_seeds
 from tausearch.runs import ExperimentProtocol
 from trainables.backbones import Backbone
@@ -68,26 +69,30 @@ def require_alike(sources: Sequence[VectorSource]) -> None:
 
 
 def make_pools(
-    sources: Sequence[VectorSource], benchmark: Benchmark, backbone: Backbone, seeds: Sequence[int] | None
+    sources: Sequence[VectorSource],
+    benchmark: Benchmark,
+    backbone: Backbone,
+    seeds: Sequence[int] | None,
+    device: str | None = None,
 ) -> Pools:
     """Return a pool for each seed, each vector checked before any computation.
-
-    The network computes on the run's kind of device if this machine has one.
 
     Args:
         sources: Sources of one benchmark and backbone, see `require_alike`.
         benchmark: The benchmark, built for a final run.
         backbone: theta_0, as it is on this machine.
         seeds: The seeds to compose; None for all.
+        device: The device that computes; None for the run's kind of device if this machine has one.
 
     Raises:
         InputError: If a vector is missing, or does not fit benchmark or backbone.
     """
+    computes = device_of(sources[0], device)
     digest = sources[0].protocol.weights_digest
     count = len(benchmark.tasks)
     pools = {seed: _pool(sources, seed, count) for seed in chosen_seeds(sources, seeds)}
     vectors = (vector for pool in pools.values() for vector in pool)
-    network = network_for(vectors, backbone, device_of(sources[0]), sources[0].protocol.precision)
+    network = network_for(vectors, backbone, computes, sources[0].protocol.precision)
     classes = [task.classes for task in benchmark.tasks]
     for pool in pools.values():
         pool.require_fit(classes, network.theta_0, network.width, digest)
@@ -150,7 +155,30 @@ def backbone_of(name: str, protocol: ExperimentProtocol, backbone_weights: str |
     return backbone
 
 
-def device_of(source: VectorSource) -> torch.device:
-    """Return the run's kind of device, or for exported vectors a GPU; the CPU on a machine without a GPU."""
-    wanted = source.spec is None or source.spec.resources.gpus_per_trial > 0
-    return torch.device("cuda" if wanted and torch.cuda.is_available() else "cpu")
+def device_of(source: VectorSource, asked: str | None = None) -> torch.device:
+    """Return a device: as asked for, or the run's kind, or for exports a GPU; the CPU on a machine without a GPU.
+
+    Raises:
+        InputError: If there is no such device.
+    """
+    on_gpu = source.spec is None or source.spec.resources.gpus_per_trial > 0
+    return device_named(asked, on_gpu=on_gpu)
+
+
+def device_named(asked: str | None, *, on_gpu: bool) -> torch.device:
+    """Return the device that the user asks for; without a wish a GPU if `on_gpu` and there is one, else the CPU.
+
+    Raises:
+        InputError: If there is no such device.
+    """
+    if asked is None:
+        return torch.device("cuda" if on_gpu and torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(asked)
+    except RuntimeError:
+        raise InputError(f"--device must be cpu or cuda, got {shown(asked)}") from None
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"--device must be cpu or cuda, got {shown(asked)}")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"--device {asked}: this machine has no GPU")
+    return device

@@ -154,6 +154,8 @@ def test_commands_on_task_vectors_have_the_defaults_of_the_request(
 ) -> None:
     found = reached(monkeypatch, command, door, runs=["a"], **_options(command))
     assert {**found, **({"set": found["set"] or None} if "set" in found else {})} == vars(DOORS[door](["a"]))
+    options = {**_options(command), "device": "cpu"}
+    assert reached(monkeypatch, command, door, runs=["a"], **options)["device"] == "cpu"
 
 
 def test_all_wrong_fields_are_said_at_once() -> None:

@@ -234,6 +234,8 @@ def test_a_run_that_began_on_the_cpu_stays_there(spec: SearchSpec, tmp_path: Pat
 def test_a_resumed_run_takes_another_share_if_it_is_told_to(spec: SearchSpec, gpus: GPUS) -> None:
     on_gpu = spec.model_copy(update={"resources": SHARED})
     gpus(0)
+    with pytest.raises(InputError, match="began on 1/4 of a GPU, .* or on the CPU with --device cpu"):
+        continued_resources(on_gpu, None, None, None, on_cpu="--device cpu")
     assert continued_resources(on_gpu, 0, 2, None) == Resources(gpus_from="request", max_concurrent_trials=2)
     assert continued_resources(spec, 0, None, None) == Resources()
     assert continued_resources(on_gpu, None, 3, "auto") == SHARED.model_copy(update={"max_concurrent_trials": 3})
