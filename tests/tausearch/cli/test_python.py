@@ -58,7 +58,6 @@ ON_THE_COMMAND_LINE_ALONE = {
 IN_PYTHON_ALONE = {
     "": set[str](),
     "resume": {"trials", "reevaluate", "reevaluate_runs"},  # on the command line `extend`
-    "predict": {"device"},  # the command line takes the kind that the run had
 }
 
 
