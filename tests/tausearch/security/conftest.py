@@ -59,7 +59,7 @@ def model(exported: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Refused:
-    """Call the command line in an empty folder; it ends with one line on stderr, and `campaign plan` shows its cells."""
+    """Call the command line in an empty folder; it ends with a line on stderr, and `campaign plan` shows its cells."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str, code: int = 2) -> str:
