@@ -1,0 +1,100 @@
+"""What the page says of each cell of the study, as one small JSON file per cell under `measured/`.
+
+A cell that has its file is not measured again, so that the page can be written without the task vectors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import tausearch
+from benchmarks.curvature.running import BENCHMARKS, MEASURED, Variant, campaign_name, measured_file, variants
+from benchmarks.curvature.views import views
+from tausearch import models
+from tausearch.api.composition import open_pools
+from tausearch.api.requests import EditRequest
+from tausearch.campaigns import CellStanding, read_standing
+from tausearch.models import EditResult
+from tausearch.runs import Storage, open_storage
+
+READING = models.PAPER_UNLEARNING_MODE
+
+
+def measure_all(storage: Path, benchmarks: Sequence[str] = BENCHMARKS, folder: Path = MEASURED) -> None:
+    """Write the file of every cell that is done and has none."""
+    folder.mkdir(exist_ok=True)
+    opened = open_storage(storage, write=True)
+    for benchmark in benchmarks:
+        for variant in variants(storage / "generic.safetensors"):
+            for cell in _done(opened, variant, benchmark):
+                file = measured_file(benchmark, variant.name, cell.cell.method, folder)
+                if not file.exists():
+                    found = {"benchmark": benchmark, "curvature": variant.name, "method": cell.cell.method}
+                    found |= _measured(opened, cell)
+                    file.write_text(json.dumps(_rounded(found)) + "\n", encoding="utf-8")
+                    print(f"measured: {file.stem}")
+
+
+def _rounded(value: Any) -> Any:
+    """Return a value with six digits of each number."""
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def read_all(folder: Path = MEASURED) -> list[dict[str, Any]]:
+    """Return what was measured of every cell."""
+    return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
+
+
+def _done(storage: Storage, variant: Variant, benchmark: str) -> Iterator[CellStanding]:
+    campaign = storage.campaign(campaign_name(variant, benchmark))
+    if campaign.exists():
+        yield from (cell for cell in read_standing(storage, campaign).cells if cell.state == "done")
+
+
+def _measured(storage: Storage, cell: CellStanding) -> dict[str, Any]:
+    run = cell.cell.final
+    edited = _edited(storage, run)
+    specialised, unlearned = edited.specialisation(), edited.unlearning(READING)
+    pools = open_pools(storage, [run], EditRequest([run]))
+    risks = models.risk_rows(pools, lambda count: None)
+    terms = ("composed", "individuals", "pretrained")
+    return {
+        "searched": _searched(storage, cell),
+        "test": {name: [score.mean, score.std] for name, score in (cell.scores or {}).items()},
+        "specialisation": {name: [score.mean, score.std] for name, score in specialised.items()},
+        "unlearning": {name: [score.mean, score.std] for name, score in unlearned.items()},
+        "risk": {term: fmean(row[term] for row in risks) for term in terms},
+        "cosine": fmean(row["cosine"] for row in models.cosine_rows(pools) if row["task"] < row["other"]),
+        "views": views(pools),
+    }
+
+
+def _edited(storage: Storage, run: str) -> EditResult:
+    if models.read_edit(storage.run(run)) is None:
+        tausearch.edit([run], storage=storage.root)
+    found = models.read_edit(storage.run(run))
+    assert found is not None, f"{run}: was edited just now"
+    return found
+
+
+def _searched(storage: Storage, cell: CellStanding) -> dict[str, Any]:
+    assert cell.cell.search is not None and cell.search is not None, "every cell of the study is searched"
+    best = tausearch.load_best(storage.run(cell.cell.search).best_file)
+    values = [trial.value for trial in cell.search.trials]
+    lost = sum(trial.status != "complete" for trial in cell.search.trials)
+    assert best.selection is not None, "so a search writes it"
+    return {
+        "start": values[0],
+        "best": max(value for value in values if value is not None),
+        "not complete": lost,
+        "trial": best.selection.trial,
+        "values": {name: value for name, value in best.hyperparameters.items() if name != "factors"},  # a path
+    }

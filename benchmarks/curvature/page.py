@@ -1,0 +1,55 @@
+"""Write the table and the picture of docs/curvature.md from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.curvature.measuring import read_all
+from benchmarks.curvature.picture import draw
+from benchmarks.curvature.running import BENCHMARKS, COMPARED
+from benchmarks.results.page import as_table, filled
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, PICTURE = DOCS / "curvature.md", DOCS / "images" / "curvature.png"
+CURVATURES = ("diagonal", "kronecker", "none", "tak-past", "tak-generic")
+HEADER = (
+    *("system", "curvature", "validation: start, best", "test", "incremental"),
+    *("specialised: target, control", "unlearned: target, control", "risk, bound", "cosine"),
+)
+Row = dict[str, Any]
+
+
+def write_page() -> None:
+    """Write the page's tables and its picture."""
+    found = sorted(read_all(), key=_place)
+    tables = {name: as_table(HEADER, map(_cells, _on(found, name))) for name in BENCHMARKS}
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    draw(found, PICTURE)
+    print(f"written: {PAGE} and {PICTURE}")
+
+
+def _place(row: Row) -> tuple[int, ...]:
+    systems = (*COMPARED, "tak")
+    return systems.index(row["method"]), CURVATURES.index(row["curvature"])
+
+
+def _on(rows: Sequence[Row], benchmark: str) -> Iterator[Row]:
+    return (row for row in rows if row["benchmark"] == benchmark)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    test, searched, risk = row["test"], row["searched"], row["risk"]
+    specialised, unlearned = row["specialisation"], row["unlearning"]
+    return (
+        f"`{row['method']}`",
+        row["curvature"],
+        f"{searched['start']:.1f}, {searched['best']:.1f}",
+        "{:.1f} ± {:.1f}".format(*test["test/final_accuracy"]),
+        "{:.1f}".format(test["test/average_incremental_accuracy"][0]),
+        f"{specialised['target_gain'][0]:+.1f}, {specialised['control'][0]:.1f}",
+        f"{unlearned['target_gain'][0]:+.1f}, {unlearned['control_gain'][0]:+.1f}",
+        f"{risk['composed']:.2f}, {risk['individuals']:.2f}",
+        f"{row['cosine']:.2f}",
+    )
