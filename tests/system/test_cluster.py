@@ -201,4 +201,5 @@ def test_a_gpu_that_comes_later_is_waited_for(
         wait_until(lambda: alive(cluster) == before, 240, "Ray to notice that the node is gone")
     lack = "a trial needs 0.5 GPU, the cluster has 0 in all"
     line = f"{lack}: waiting until its autoscaler has started a node that fits a trial"
-    assert out.read_text().splitlines() == ["0", line, "(2.0, 1.0)", "1.0"]
+    before_it, waited, capacity, after_it = out.read_text().splitlines()  # tests before may have left nodes with CPUs
+    assert (before_it, waited, after_it) == ("0", line, "1.0") and capacity.endswith(", 1.0)")

@@ -44,12 +44,13 @@ def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] 
     (folder / token).write_text(token)
     try:
         reports = _ask(nodes, folder, token, list(needed))
-        problems = [fault for node in nodes if (fault := _problem(node, reports, folder, token))]
+        problems = {node["NodeID"]: fault for node in nodes if (fault := _problem(node, reports, folder, token))}
     finally:
         for file in folder.glob(f"{token}*"):
             file.unlink(missing_ok=True)
-    if problems := problems or list(_too_small(nodes, resources)):
-        raise InputError(*problems)
+    sound = [node for node in nodes if node["NodeID"] not in problems]
+    if faults := (*problems.values(), *_too_small(sound, resources)):
+        raise InputError(*faults)
 
 
 def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str]) -> dict[str, Any]:
