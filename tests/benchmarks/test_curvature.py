@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
 
 from benchmarks.curvature import views
-from tests.support.tiny_vit import make_tiny_vit
-from trainables.backbones import Backbone
-from trainables.backbones.attention import write_out
+from tests.support.tiny_network import as_double, tiny_network
 from trainables.composition import ComposedNetwork
 from trainables.data import ImageSet
 
 FIRST, SECOND = "blocks.0.attn.qkv.weight", "blocks.1.mlp.fc1.weight"
 
 
-def as_double(images: Any, generator: torch.Generator | None) -> Tensor:
-    return images.double() / 64 - 2
-
-
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> ComposedNetwork:
-    def load(*_: object, **__: object) -> Any:
-        model = make_tiny_vit()
-        write_out(model)
-        return model
-
-    monkeypatch.setattr(Backbone, "load", load)
-    return ComposedNetwork(Backbone(), torch.device("cpu"), attention="plain")
+    return tiny_network(monkeypatch)
 
 
 def drawn(*shape: int) -> Tensor:

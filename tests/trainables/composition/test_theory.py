@@ -10,10 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tests.support.tiny_network import as_double, tiny_network
 from tests.support.tiny_vit import make_tiny_vit
 from tests.trainables.test_composition import KINDS, learn, origin
-from trainables.backbones import Backbone
-from trainables.backbones.attention import write_out
 from trainables.composition import ComposedNetwork, SavedVector, VectorPool, composed, write_vector
 from trainables.composition.alignment import composed_cosine, cosines, inner_products
 from trainables.composition.bound import along_hessian, theorem_1
@@ -25,19 +24,9 @@ CPU = torch.device("cpu")
 TASKS = 3
 
 
-def as_double(images: Any, generator: torch.Generator | None) -> Tensor:
-    return images.double() / 64 - 2
-
-
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> ComposedNetwork:
-    def load(*_: object, **__: object) -> Any:
-        model = make_tiny_vit()
-        write_out(model)
-        return model
-
-    monkeypatch.setattr(Backbone, "load", load)
-    return ComposedNetwork(Backbone(), CPU, attention="plain")
+    return tiny_network(monkeypatch)
 
 
 @pytest.fixture
