@@ -37,7 +37,6 @@ def plan(
     planned = preview_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
     if pilot:
         planned.require_all()
-    if pilot:
         run_pilots(planned)
     estimates = estimate(planned)
     if json:

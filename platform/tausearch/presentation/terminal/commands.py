@@ -49,5 +49,5 @@ def resume_command(name: str, root: str | Path, code: tuple[str, ...], options: 
 
 
 def campaign_command(file: str, storage_option: str, code: Iterable[str], options: str = "") -> str:
-    """Return the command that continues a campaign; `code` are names, of which some are code."""
+    """Return the command that continues a campaign; of the names in `code`, it allows those that are code."""
     return f"{tool()} campaign run {shlex.quote(file)}{storage_option}{code_words(*code)}{options}"
