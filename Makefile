@@ -32,7 +32,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/tausearch search digits ita-lora --storage $(STORAGE)
 
-# All methods on the embedded benchmarks, and the tables of docs/results.md from it; again, it goes on where it was.
+# All methods on the embedded benchmarks, and the tables of docs/explanation/results.md from it; again, it goes on where it was.
 results: setup
 	$(BIN)/tausearch campaign plan examples/embedded.yaml --storage $(RESULTS) --pilot
 	$(BIN)/tausearch campaign run examples/embedded.yaml --storage $(RESULTS)
@@ -55,7 +55,7 @@ coverage: setup
 	$(BIN)/coverage run -m pytest -m "system and not slow"
 	$(BIN)/python -m tests.coverage_floors
 
-# Lines changed one at a time, for so many minutes; another run goes on where this one ended. Writes docs/mutants.md.
+# Lines changed one at a time, for so many minutes; another run goes on where this one ended. Writes docs/explanation/mutants.md.
 mutants: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants --minutes $(MINUTES)
 

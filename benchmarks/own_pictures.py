@@ -1,7 +1,7 @@
 """What a search of twelve trials buys on few pictures of one's own: `ita-lora` beside `probe`, `joint` and chance.
 
-Two sets, on the embedded backbone: the forty pictures of docs/tutorial.md, and textures, which fill the picture and
-have no outline. No default was chosen on the textures. Test pictures are drawn anew, fifty of each class.
+Two sets, on the embedded backbone: the forty pictures of docs/tutorials/own-images.md, and textures, which fill the
+picture and have no outline. No default was chosen on the textures. Test pictures are drawn anew, fifty of each class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tausearch
 from tausearch.runs import RunDirectory, read_spec, read_status
 from tausearch.studies import BestFile, start_of
 
-_TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorial.md"
+_TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorials" / "own-images.md"
 _SIDE = 48  # pixels
 _TEST = 50  # pictures of each class
 _SEEDS = (0, 1, 2)

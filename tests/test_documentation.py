@@ -63,7 +63,7 @@ def test_what_it_does_not_take_is_noticed(wrong: str) -> None:
 
 
 def test_there_are_many() -> None:
-    assert len(ALL) > 90 and {"README.md", "tutorial.md", "cluster.md", "campaign.md"} <= {each.page for each in ALL}
+    assert len(ALL) > 90 and {"README.md", "own-images.md", "cluster.md", "campaign.md"} <= {each.page for each in ALL}
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_what_only_looks_is_run(
 
 
 def test_what_troubleshooting_quotes_is_what_the_tool_says() -> None:
-    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
     sources = [path.read_text(encoding="utf-8") for folder in SOURCES.values() for path in folder.rglob("*.py")]

@@ -2,7 +2,7 @@
 
 A trial counts from its first task to its last evaluation and alternates between the two; 16 points are a grid search of
 ours from command to prompt, and 16 processes of theirs one after another from start to end. Theirs reads images in the
-ways of `point.Feed`. docs/parity.md compares what the two find.
+ways of `point.Feed`. docs/explanation/parity.md compares what the two find.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make the tables that choosing is measured on, or write docs/what-helps.md."""
+"""Make the tables that choosing is measured on, or write docs/explanation/what-helps.md."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def main() -> None:
     table.add_argument("--gpu", action="store_true", help="all processes share one GPU")
     table.add_argument("--collect", action="store_true", help="run nothing more, write what there is")
     commands.add_parser("page", help="replay on all tables, and write table and figure of the page")
-    commands.add_parser("patience", help="replay with `--patience`, and write the table of docs/what-helps.md")
+    commands.add_parser("patience", help="replay with `--patience`, and write the table of what-helps.md")
     commands.add_parser(
-        "travel", help="one configuration for several benchmarks or one for each, in docs/several-benchmarks.md"
+        "travel", help="one configuration for several benchmarks or one for each, in several-benchmarks.md"
     )
     given = parser.parse_args()
     if given.command == "page":

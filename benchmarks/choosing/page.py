@@ -1,4 +1,4 @@
-"""Write table, figure and data of docs/what-helps.md: the gain of each way to choose."""
+"""Write table, figure and data of docs/explanation/what-helps.md: the gain of each way to choose."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tausearch.presentation import counted
 from tausearch.studies import ConfigurationTable, table_files
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, PICTURE, DATA = DOCS / "what-helps.md", DOCS / "images" / "choosing.png", DOCS / "what-helps.csv"
+PAGE, DATA = DOCS / "explanation" / "what-helps.md", DOCS / "explanation" / "what-helps.csv"
+PICTURE = DOCS / "images" / "choosing.png"
 _ROW = 0.26  # inches
 _COLOURS = ("#c8ccd2", "#8b929c", "#c2410c")  # of the prices
 
@@ -26,7 +27,7 @@ def write_page() -> None:
     """Replay on the tables that have not been measured, and write what they all say to the page."""
     known = [measured(path) for path in table_files()]
     found = [outcomes for _, outcomes in known]
-    texts = ["![what each way to choose gains over random search](images/choosing.png)", as_summary(found)]
+    texts = ["![what each way to choose gains over random search](../images/choosing.png)", as_summary(found)]
     text = "\n\n".join([*texts, "The tables:\n\n" + "\n".join(f"- {about(*each)}" for each in known)])
     PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "choosing", text), encoding="utf-8")
     write_data(DATA, known)

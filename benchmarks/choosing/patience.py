@@ -23,7 +23,7 @@ TRIALS = 48  # of a search without `--patience`, far more than most need
 PATIENCE = (5, 10, 15, 20)
 RESAMPLES, SEARCHES = 30, 4  # tables drawn with replacement, and searches on each
 SEARCHED = (Search("tpe"), Search("random"))
-PAGE = Path(__file__).parents[2] / "docs" / "what-helps.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "what-helps.md"
 
 
 def run() -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def run() -> list[dict[str, Any]]:
 
 
 def write_page() -> None:
-    """Measure, and write the table of docs/what-helps.md."""
+    """Measure, and write the table of docs/explanation/what-helps.md."""
     header = ("benchmark", "algorithm", "`--patience`", f"trials of {TRIALS}", "test accuracy", "re-evaluated")
     rows = [
         (f"`{benchmark}`", f"`{algorithm}`", str(patience), f"{trials:.1f}", *changes)

@@ -21,7 +21,7 @@ SYSTEMS = ("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3")
 BENCHMARKS = ("digits", "glyphs", "letters")
 TRIALS = 24
 STORAGE = Path("tausearch-runs/travel")
-PAGE = Path(__file__).parents[2] / "docs" / "several-benchmarks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "several-benchmarks.md"
 
 
 def run(
@@ -48,7 +48,7 @@ def run(
 
 
 def write_page() -> None:
-    """Measure, and write the table of docs/several-benchmarks.md."""
+    """Measure, and write the table of docs/how-to/several-benchmarks.md."""
     header = ("system", "benchmark", "one for all", "one for each", "lost", "left out, validation")
     rows = [
         (f"`{method}`", f"`{benchmark}`", *("" if value is None else f"{value:.2f}" for value in values))

@@ -1,1 +1,4 @@
-"""The study behind docs/curvature.md: the diagonal, Kronecker factors and no regulariser in ITA and IEL, and TAK."""
+"""The study behind docs/explanation/curvature.md.
+
+It compares the diagonal, Kronecker factors and no regulariser in ITA and IEL, and TAK.
+"""

@@ -1,7 +1,8 @@
 """Run the study, or write its page: `python -m benchmarks.curvature run --storage DIR [--benchmarks digits ...]`.
 
 `run` searches, trains and measures; it continues what was begun, and a cell that has its file under
-`benchmarks/curvature/measured` is left out of the measuring. `page` writes docs/curvature.md from these files.
+`benchmarks/curvature/measured` is left out of the measuring. `page` writes docs/explanation/curvature.md from these
+files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def main() -> None:
     run = parts.add_parser("run", help="search, train and measure what is missing")
     run.add_argument("--storage", type=Path, default=Path("tausearch-runs/curvature"), help="folder of the runs")
     run.add_argument("--benchmarks", nargs="+", choices=BENCHMARKS, default=BENCHMARKS, help="by default all")
-    parts.add_parser("page", help="write docs/curvature.md")
+    parts.add_parser("page", help="write docs/explanation/curvature.md")
     chosen = parser.parse_args()
     if chosen.part == "page":
         write_page()

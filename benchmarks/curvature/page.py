@@ -1,4 +1,4 @@
-"""Write the table and the picture of docs/curvature.md from what was measured."""
+"""Write the table and the picture of docs/explanation/curvature.md from what was measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.curvature.running import BENCHMARKS, COMPARED
 from benchmarks.results.page import as_table, filled
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, PICTURE = DOCS / "curvature.md", DOCS / "images" / "curvature.png"
+PAGE, PICTURE = DOCS / "explanation" / "curvature.md", DOCS / "images" / "curvature.png"
 CURVATURES = ("diagonal", "kronecker", "none", "tak-past", "tak-generic")
 HEADER = (
     *("system", "curvature", "validation: start, best", "test", "incremental"),

@@ -1,4 +1,7 @@
-"""The picture of docs/curvature.md: what each approximation keeps of the curvature, and how well it orders the risk."""
+"""The picture of docs/explanation/curvature.md.
+
+It shows what each approximation keeps of the curvature, and how well it orders the risk.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A campaign on more GPUs than are at hand: simulated from measured durations, for docs/scale.md."""
+"""A campaign on more GPUs than are at hand: simulated from measured durations, for docs/explanation/scale.md."""

@@ -1,4 +1,4 @@
-"""Write the tables of docs/scale.md: `python -m benchmarks.planning`."""
+"""Write the tables of docs/explanation/scale.md: `python -m benchmarks.planning`."""
 
 from __future__ import annotations
 

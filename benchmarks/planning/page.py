@@ -1,4 +1,4 @@
-"""Write the tables of docs/scale.md."""
+"""Write the tables of docs/explanation/scale.md."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from benchmarks.planning.table import BEFORE, DATASETS, task_seconds, whole_tabl
 from benchmarks.results.page import as_table, filled
 from tausearch.presentation import clock
 
-PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "scale.md"
 GPUS = (8, 64, 512)
 TRIALS, SEEDS = 24, 3
 START = 5.0  # seconds from a free slot to the first task: a process that reads ViT-B/16
-DRIVER = 0.048  # seconds of the driver for a finished task: docs/performance.md
+DRIVER = 0.048  # seconds of the driver for a finished task: docs/explanation/performance.md
 FAILURES = (0.01, 0.1)  # of a GPU, per hour
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.planning.simulator import Work
 
-# Images a second in training, ViT-B/16, batch 128, float32, one trial on the card: docs/performance.md.
+# Images a second in training, ViT-B/16, batch 128, float32, one trial on the card: docs/explanation/performance.md.
 RATES = {
     **{"ita-fft": 409, "ita-lora": 482, "ita-ia3": 416, "iel-fft": 412, "iel-lora": 483, "iel-ia3": 411},
     **{"finetune": 407, "joint": 419, "ewc": 402, "lwf-mc": 307, "derpp": 141, "l2p": 494, "coda": 559, "apt": 1013},
@@ -15,7 +15,7 @@ BF16 = {
     **{"finetune": 1635, "joint": 2169, "ewc": 1644, "lwf-mc": 1377, "derpp": 771, "l2p": 1710, "coda": 2795},
     **{"apt": 2205, "inflora": 1862, "seed": 1485, "tmc": 662},
 }
-# Tasks, epochs, training and test images: docs/data.md; of a dataset with one number, four fifths train.
+# Tasks, epochs, training and test images: docs/how-to/data.md; of a dataset with one number, four fifths train.
 DATASETS = {
     "imagenet_r": (10, 30, 24_000, 6_000),
     "cifar100": (10, 20, 50_000, 10_000),

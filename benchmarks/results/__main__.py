@@ -12,7 +12,7 @@ from benchmarks.results.tables import provenance, tables
 from tausearch.campaigns import CampaignStanding, read_standing
 from tausearch.runs import Storage, open_storage
 
-PAGE = Path(__file__).parents[2] / "docs" / "results.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "results.md"
 
 
 def main() -> None:

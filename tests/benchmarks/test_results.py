@@ -1,4 +1,4 @@
-"""The tables of docs/results.md, as far as they need no campaign."""
+"""The tables of docs/explanation/results.md, as far as they need no campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write docs/mutants.md from the results and the written reasons."""
+"""Write docs/explanation/mutants.md from the results and the written reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.mutants.sources import mutants_of
 from tests.mutants.targets import FLOORS, PLATFORM, ROOMS, ROOT, SCIENCE
 from tests.mutants.trying import LIMIT, UNREACHED, Result, results
 
-PAGE = ROOT / "docs" / "mutants.md"
+PAGE = ROOT / "docs" / "explanation" / "mutants.md"
 REASONS = Path(__file__).with_name("reasons.yaml")
 EQUIVALENT = "equivalent"
 

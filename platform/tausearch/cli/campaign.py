@@ -9,14 +9,14 @@ import typer
 
 from tausearch.cli import options, output
 from tausearch.cli.ending import leave
-from tausearch.presentation import print_json, say_loading, say_unreadable, storage_words
+from tausearch.presentation import print_json, say_loading, say_unreadable, see_page, storage_words
 from tausearch.runs import DEFAULT_STORAGE, open_storage, require_output
 
 campaign_app = typer.Typer(
     help="Make a whole table: methods by benchmarks, from one file. Each cell is searched and trained.",
     no_args_is_help=True,
 )
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The campaign's file; see docs/campaign.md.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"The campaign's file; {see_page('campaign')}.")]
 
 
 @campaign_app.command()

@@ -11,6 +11,7 @@ import typer
 
 from checked_input.text_files import shown
 from tausearch.cli.sections import SectionedGroup
+from tausearch.presentation import see_page
 from trainables.errors import InputError
 from trainables.user_code import allow_code
 
@@ -155,7 +156,7 @@ DataRootAsBefore = Annotated[
 Backbone = Annotated[
     str | None, typer.Option(help="Backbone, see `backbones`, or MODULE:NAME [default: the benchmark's].")
 ]
-Variant = Annotated[str | None, typer.Option(help="Variant of a published dataset; see docs/data.md.")]
+Variant = Annotated[str | None, typer.Option(help=f"Variant of a published dataset; {see_page('data')}.")]
 SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column of a Parquet file with the labels.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept fewer images than were published.")]

@@ -13,7 +13,7 @@ from tausearch.comparison.printing import Answer, Form, show
 from tausearch.comparison.rows import departures
 from tausearch.comparison.runs import FinalRun, describe
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EditResult, read_edit
-from tausearch.presentation import Column, Table, as_markdown, gain, score, tool, words
+from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, tool, words
 from tausearch.runs import Storage
 
 _SPECIALISED = ("target", "target_gain", "control")
@@ -25,7 +25,7 @@ _COLUMNS = (
     *(Column("the rest", score, right=True), Column("gain of the rest", gain, right=True)),
     *words("run"),
 )
-_NOTE = "readings of unlearning: docs/compose.md; a gain is relative to the whole composition"
+_NOTE = f"readings of unlearning: {see_page('compose')}; a gain is relative to the whole composition"
 
 
 @dataclass(frozen=True)

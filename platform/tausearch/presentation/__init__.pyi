@@ -38,6 +38,7 @@ from .terminal.text import (
     print_json,
     say_loading,
     say_unreadable,
+    see_page,
     spread,
 )
 
@@ -108,6 +109,7 @@ __all__ = [
     "say_loading",
     "say_unreadable",
     "score",
+    "see_page",
     "spread",
     "storage_words",
     "sync_advice",

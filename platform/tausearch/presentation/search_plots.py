@@ -12,7 +12,8 @@ from search_spaces import Range
 from tausearch.presentation.plots import ACCENT, BEST, FAINT, AccuracyAxis, Axis, Facet, Mark, Plot, Series
 from tausearch.runs import Importance, Objective, SearchSpec, TrialSummary, best_trial, correlation_interval
 
-_ENOUGH_TO_RANK = 30  # finished trials; with a dozen, shares of the same function go from 0.5 to 0.8 (docs/report.md)
+# Finished trials; with a dozen, shares of the same function go from 0.5 to 0.8 (docs/how-to/report.md).
+_ENOUGH_TO_RANK = 30
 _ENDED = ("complete", "pruned", "diverged", "failed")
 
 

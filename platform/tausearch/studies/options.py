@@ -27,7 +27,7 @@ from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.methods import MethodEntry
 
-USUAL_REEVALUATION = Reevaluate(best=3, runs=2, start=True)  # measured in docs/what-helps.md
+USUAL_REEVALUATION = Reevaluate(best=3, runs=2, start=True)  # measured in docs/explanation/what-helps.md
 _Name = TypeVar("_Name", bound=str)
 
 

@@ -1,4 +1,7 @@
-"""The way from the command to the config of a trial: the code takes it, and docs/architecture.md describes it."""
+"""The way from the command to the config of a trial.
+
+The code takes it, and docs/explanation/architecture.md describes it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def test_each_step_is_called_by_an_earlier_one(step: str, caller: str) -> None:
 
 
 def test_the_page_has_every_step_and_the_way_is_short() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     table = page.partition("## From the command to the first step of a trial")[2].partition("\n\nIn Python")[0]
     rows = re.findall(r"^\| (\d+)(?:-(\d+))? \| (.*)$", table, re.MULTILINE)
     numbered = [(number, row) for first, last, row in rows for number in range(int(first), int(last or first) + 1)]

@@ -38,5 +38,5 @@ COMPOSED = ["editing", "readings", "rules", "risk", "alignment"]
 
 
 def test_the_page_has_a_place_for_every_table() -> None:
-    page = (ROOT / "docs" / "results.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "results.md").read_text()
     assert places(page) == ["provenance", *CELLS, "ablations", *COMPOSED]

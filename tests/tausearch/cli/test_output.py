@@ -49,6 +49,8 @@ from trainables.backbones.offered import Offer
 from trainables.preconsolidation.cache import Entry
 from trainables.task_names import NamedTask
 
+SEE = "(see the page troubleshooting of the documentation)"
+
 
 def recorded(spec: SearchSpec, trials: list[TrialSummary], folder: Path) -> RunDirectory:
     _, directory = create(spec, Storage(folder))
@@ -194,7 +196,7 @@ def test_little_left_of_earlier_tasks_is_said(
     trial.rows[-1]["val/forgetting"] = forgotten
     show_search(searched(spec, [trial], tmp_path, choose(spec, trial, 1)), spec, "")
     out = capsys.readouterr().out
-    assert ("trial 0 forgets 83 points: little is left of earlier tasks (see docs/troubleshooting.md)" in out) is said
+    assert (f"trial 0 forgets 83 points: little is left of earlier tasks {SEE}" in out) is said
 
 
 def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is_named(
@@ -209,8 +211,7 @@ def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is
     show_status(read_status(RunDirectory(result.path)), result.bounds)
     lines = lines_of(capsys)
     assert lines.count(f"bounds {missing}") == 2
-    where = "(see docs/troubleshooting.md)"
-    assert f"trial 0: little is left of task 1 (40 %, 90 % when it was learned) {where}" in lines
+    assert f"trial 0: little is left of task 1 (40 %, 90 % when it was learned) {SEE}" in lines
     assert search_as_dict(result, spec)["bounds"] == result.bounds.as_dict()
     assert result.bounds.as_dict()["missing"] == ["probe", "joint"]
 
@@ -224,7 +225,7 @@ def test_a_task_that_was_hardly_learned_is_not_said_to_be_lost(
     spec = spec.model_copy(update={"tasks": tuple(NamedTask((f"{n}", f"{n}+")) for n in range(0, 10, 2))})
     show_search(searched(spec, [trial], tmp_path, choose(spec, trial, 1)), spec, "")
     lines = [line for line in lines_of(capsys) if "of task" in line]
-    said = "trial 0: hardly more than chance (10 %) was learned of task 1: 0, 0+ (12 %) (see docs/troubleshooting.md)"
+    said = f"trial 0: hardly more than chance (10 %) was learned of task 1: 0, 0+ (12 %) {SEE}"
     assert lines == [said]
 
 

@@ -20,7 +20,7 @@ _BLOCK = re.compile(r"^```(python)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def steps() -> list[tuple[str, str]]:
     """The kind and the text of each block of the page, in order."""
-    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tutorials" / "own-images.md").read_text(encoding="utf-8")
     return [(kind or "shell", text) for kind, text in _BLOCK.findall(page)]
 
 

@@ -90,7 +90,7 @@ class TestObjective:
 
 
 def test_the_example_of_the_page_runs_on_a_table_that_comes_with_the_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "tables.md").read_text(), re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "reference" / "tables.md").read_text(), re.DOTALL)
     exec(code, {})
     assert re.fullmatch(r"\d\d\.\d\d % on test images; the best has 92\.27 %\n", capsys.readouterr().out)
 

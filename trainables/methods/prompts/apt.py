@@ -14,7 +14,7 @@ prompts pass with one image; each task's logits are those of its own prompt, set
 Image tokens need no prompt, so their keys and values are computed once, without gradients, and prompts are further
 queries to them. The numbers are those of the masked sequence of all tokens (a test checks it), at the cost of a frozen
 forward pass and a few tokens. The authors published no code: start, memory size and optimiser are not known, and
-docs/methods/apt.md says what was chosen.
+docs/explanation/methods/apt.md says what was chosen.
 """
 
 from __future__ import annotations

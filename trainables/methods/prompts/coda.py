@@ -17,7 +17,7 @@ projected onto the trained earlier rows, which are no longer orthogonal to each 
 orthogonal to them. `ortho_start: span` removes the whole span of the earlier rows instead, as the paper describes; it
 needs a width of at least pool_size. The authors' head starts as torch's `nn.Linear` (`head_start: linear`), ours like
 those of all methods here. The authors prompt five layers of twelve; here it is the first five, or all of a shorter
-ViT. See also docs/methods/coda.md.
+ViT. See also docs/explanation/methods/coda.md.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Where the public codes differ (google-research/l2p in JAX; its PyTorch port, of 
 port: it adds the class token's position to every prompt token where JAX adds none, and prompts start uniform in (-1, 1)
 where JAX has (0, 0.01) (`start: jax`). All three have a mode in which a batch votes for one set of prompts (on in JAX,
 in the port and in mammoth's configuration of CIFAR-100): tests come sorted by task, so that it tells the task; here
-every image chooses for itself. docs/methods/l2p.md has the rest.
+every image chooses for itself. docs/explanation/methods/l2p.md has the rest.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ before any augmentation. So rehearsal begins with the second step of the first t
 Source: Buzzega et al. 2020, https://arxiv.org/abs/2004.07211, algorithm 2 and eq. (6), and the authors' code (mammoth,
 `models/derpp.py`): mean over all logits, draws as large as a batch, plain SGD. The paper's local cross-entropy is taken
 of the task's own images; rehearsed images are of all tasks, with the softmax over all classes. Departures:
-`docs/methods/derpp.md`.
+`docs/explanation/methods/derpp.md`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ with every task), after Kirkpatrick et al. 2017, https://arxiv.org/abs/1612.0079
 and lists the values of the authors' code (mammoth, `models/ewc_on.py`, `e_lambda`). Taken from that code: no 1/2 before
 epsilon; plain SGD, the penalty's gradient added to that of the cross-entropy; freshly augmented images; the softmax
 over all classes of the sequence. The ground truth is weighted with its own probability, as in the true Fisher
-sum_c p_c (d log p_c)^2. Departures: `docs/methods/ewc.md`.
+sum_c p_c (d log p_c)^2. Departures: `docs/explanation/methods/ewc.md`.
 """
 
 from __future__ import annotations

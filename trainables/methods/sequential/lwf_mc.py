@@ -11,7 +11,7 @@ g and g* see the same augmented image; images of past tasks are not kept. The cl
 Source: Rebuffi et al. 2017, https://arxiv.org/abs/1611.07725, algorithm 3 and section 4, iCaRL's network without
 exemplars and without nearest means; it sums over classes. The mean over classes, the L2 term on every weight (no 1/2,
 hence a gradient of 2 wd theta) and plain SGD are the authors' code (mammoth, `models/lwf_mc.py`, `wd_reg`).
-Departures: `docs/methods/lwf-mc.md`.
+Departures: `docs/explanation/methods/lwf-mc.md`.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from tausearch.presentation import (
     gain,
     numbers,
     score,
+    see_page,
     sync_advice,
     terminal_table,
     tool,
@@ -33,8 +34,8 @@ _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its
 _NAMED = 3  # tasks, and classes of each, that the line about them names
 _UNMOVED = (
     "What was left out is known as before: its vectors carry little of it, and the probed classifier does the work"
-    " alone. With a larger learning rate they carry more (docs/tutorial.md, section 5); --forget takes classes out for"
-    " good."
+    f" alone. With a larger learning rate they carry more ({see_page('own-images')});"
+    " --forget takes classes out for good."
 )
 
 

@@ -24,6 +24,7 @@ from tausearch.presentation import (
     percent,
     reevaluation_table,
     score,
+    see_page,
     sync_advice,
     terminal_table,
     tool,
@@ -363,7 +364,7 @@ def _show_ending(lines: _Lines, ending: Ending | None) -> None:
 
 def _show_left(lines: _Lines, spec: RunSpec, who: str, trials: Sequence[TrialSummary], points: float) -> None:
     """Warn in one line if little is left of tasks, which an accuracy alone does not tell."""
-    where = "(see docs/troubleshooting.md)"
+    where = f"({see_page('troubleshooting')})"
     if points > _MUCH_FORGOTTEN:
         lines.warn(f"{who} forgets {points:.0f} points: little is left of earlier tasks {where}")
     elif tasks := little_left(spec, trials):

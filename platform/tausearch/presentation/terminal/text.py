@@ -49,6 +49,11 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
+def see_page(name: str) -> str:
+    """Return the words that send a reader to a page of the documentation, which is not part of the wheel."""
+    return f"see the page {name} of the documentation"
+
+
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun: `1 trial`, `12 trials`; of entries, `1 entry`, `2 entries`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
