@@ -41,6 +41,7 @@ def main() -> None:
     if given.command == "travel":
         from benchmarks.choosing import travel
 
+        travel.measure_all()
         travel.write_page()
         return
     seeds = tuple(given.splits), tuple(given.test_seeds)
