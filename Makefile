@@ -55,7 +55,7 @@ coverage: setup
 	$(BIN)/coverage run -m pytest -m "system and not slow"
 	$(BIN)/python -m tests.coverage_floors
 
-# Lines changed one at a time, for so many minutes; another run goes on where this one ended. Writes docs/explanation/mutants.md.
+# Lines changed one at a time, for so many minutes; another run goes on where this one ended. Writes docs/explanation/how-we-know.md.
 mutants: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants --minutes $(MINUTES)
 

@@ -76,7 +76,7 @@ def _of_page(page: Path) -> Iterator[tuple[str, ...]]:
             if match := _TOOL.search(line):
                 yield _words(line[match.end() :])
     for line in _INLINE.findall(_BLOCK.sub("", text)):
-        if len(line.split()) > 2 and "..." not in line and page.name != "mutants.md":
+        if len(line.split()) > 2 and "..." not in line:
             yield _words(line.removeprefix("tausearch "))
 
 

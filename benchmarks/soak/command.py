@@ -25,7 +25,7 @@ from tests.support.drivers.services import TrackingServer
 
 _ROOT = Path(__file__).parents[2]
 _ROUNDS = Path(__file__).with_name("rounds.jsonl")
-_PAGE = _ROOT / "docs" / "explanation" / "reliability.md"
+_PAGE = _ROOT / "docs" / "explanation" / "how-we-know.md"
 
 
 def main(arguments: Sequence[str]) -> int:

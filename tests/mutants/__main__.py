@@ -1,4 +1,4 @@
-"""Try mutants for a while, then write docs/explanation/mutants.md: `python -m tests.mutants --minutes 60`."""
+"""Try mutants for a while, then write docs/explanation/how-we-know.md: `python -m tests.mutants --minutes 60`."""
 
 from __future__ import annotations
 
