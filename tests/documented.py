@@ -54,7 +54,7 @@ class Command:
 
 def _named_files() -> Iterator[tuple[str, str]]:
     """Name and text of the blocks about the user's own code that begin with the name of their file."""
-    pages = (ROOT / "docs" / "how-to" / page for page in ("extend.md", "which-algorithm.md"))
+    pages = sorted((ROOT / "docs" / "how-to").glob("own-*.md"))
     texts = (page.read_text(encoding="utf-8") for page in pages)
     for _, block in _BLOCK.findall("\n".join(texts)):
         if named := re.match(r"# (\w+\.(?:py|yaml))\n", block):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.planning.simulator import Work
 
-# Images a second in training, ViT-B/16, batch 128, float32, one trial on the card: docs/explanation/performance.md.
+# Images a second in training, ViT-B/16, batch 128, float32, one trial on the card: docs/explanation/gpu.md.
 RATES = {
     **{"ita-fft": 409, "ita-lora": 482, "ita-ia3": 416, "iel-fft": 412, "iel-lora": 483, "iel-ia3": 411},
     **{"finetune": 407, "joint": 419, "ewc": 402, "lwf-mc": 307, "derpp": 141, "l2p": 494, "coda": 559, "apt": 1013},

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # imports torch
 
 UnlearningMode = Literal["drop", "negate", "subtract"]
 UNLEARNING_MODES: tuple[UnlearningMode, ...] = get_args(UnlearningMode)
-PAPER_UNLEARNING_MODE: UnlearningMode = "subtract"  # its gains are nearest to the paper's; docs/explanation/results.md
+PAPER_UNLEARNING_MODE: UnlearningMode = "subtract"  # nearest to the paper: docs/explanation/results-unlearning.md
 LINEAR = "linear"  # the weighted sum, in place of a merging rule
 
 

@@ -1,4 +1,4 @@
-"""The curvatures that docs/how-to/extend.md and the example package write keep the contract."""
+"""The curvatures that docs/how-to/own-curvature.md and the example package write keep the contract."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHAPES = {"a": (3, 2), "b": (3, 2), "c": (4,)}
 
 
 def test_the_curvature_of_the_page_keeps_the_contract() -> None:
-    page = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "own-curvature.md").read_text(encoding="utf-8")
     block = re.search(r"```python\n(# my_curvature\.py\n.*?)```", page, re.DOTALL)
     assert block is not None
     module: dict[str, Any] = {"__name__": "my_curvature"}

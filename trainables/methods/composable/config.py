@@ -53,7 +53,7 @@ def own_data_probing(scenario: Scenario, steps: int) -> dict[str, float | int]:
 
     Features leave a layer norm, so their norm is about the root of the width d, and the step size is the paper's times
     sqrt(768 / d). Longer probing costs accuracy: it makes logits large, and the gradient of alignment, which has to
-    balance the tasks afterwards, falls with their norm. docs/how-to/data.md has the measured values.
+    balance the tasks afterwards, falls with their norm. docs/how-to/few-images.md has the measured values.
     """
     lr = float(f"{_LR_PRE * math.sqrt(_WIDTH / scenario.backbone.shape.width):.1e}")
     return {"lr_pre": lr, "epochs_pre": epochs_of(steps, ComposableConfig.epochs_pre, _STEPS_PRE)}
