@@ -1,10 +1,17 @@
 # Two commands do all set-up by themselves: `make demo` and `make test`.
+SHELL = bash
+.SHELLFLAGS = -o pipefail -c
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN = $(VENV)/bin
 STORAGE ?= ./tausearch-runs
 RESULTS ?= ./tausearch-runs/results
 MINUTES ?= 60
+
+# Of what pip says: a line for each package of 20 MB and more as its download begins, and one for the step after it.
+PIP_SAYS = sed --unbuffered --quiet --regexp-extended \
+	--expression 's|^ +Downloading (.*/)?([^/ -]+)-\S+ \(([2-9][0-9]\.[0-9] MB\|[0-9]{3,}\.[0-9] MB\|[0-9.]+ GB)\)$$|  downloads \2 (\3)|p' \
+	--expression 's|^Installing collected packages.*|  unpacks all packages|p'
 
 # Those that start no Ray share the cores; each takes one. Those that do wait half of the time, so three run at a time,
 # in the order of their files: the longest are in tests/system, and two slow ones go first, as else one process would end
@@ -24,13 +31,19 @@ setup: $(VENV)/.installed
 # The stamp is newer than both files exactly when the environment holds what they say.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "needs $(PYTHON); name another with PYTHON=..."; exit 2; }
-	@echo "installing 5 GB of packages (7 GB of disk until it is done); takes some minutes, and pip says nothing meanwhile"
+	@echo "installing 5 GB of packages (7 GB of disk until it is done); takes some minutes"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[dev]' | $(PIP_SAYS)
 	@touch $@
 
+# A search that gains: the start of `tmc` is the paper's middle for a ViT-B/16, and the small network needs larger steps.
+# Again, it goes on where it was, or shows what it found.
 demo: setup
-	$(BIN)/tausearch search digits ita-lora --storage $(STORAGE)
+	$(BIN)/tausearch search digits tmc --name demo --resume-if-exists --storage $(STORAGE)
+	$(BIN)/tausearch report demo --storage $(STORAGE)
+	@echo "Open $(STORAGE)/demo/report.html, or its picture $(STORAGE)/demo/figures/history.png." \
+		"Next: $(BIN)/tausearch train demo --seeds 0 1 2 --storage $(STORAGE)"
 
 # All methods on the embedded benchmarks, and the tables of docs/explanation/results.md from it; again, it goes on where it was.
 results: setup
