@@ -151,7 +151,7 @@ def _explain(error: ValidationError) -> str:
     path = [one_line(part) for part in first["loc"] if part not in ("range", "choices")]
     key = ".".join(path)
     if first["type"] == "missing":
-        return f"{key} is missing; see `tausearch spaces METHOD` for a whole entry"
+        return f"{key} is missing; see `tausearch list spaces METHOD` for a whole entry"
     if first["type"] == "extra_forbidden" and len(path) == 1:
         return f"{key}: Extra inputs are not permitted; {choices(key, SpaceFile.model_fields)}"
     return f"{key}: {first['msg']}, got {shown(first['input'])}"

@@ -26,6 +26,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHELL = ("", "sh", "bash")
 _INLINE = re.compile(r"`(tausearch [a-z][^`]*)`")
+_GROUPS = ("campaign", "data", "list", "runs")  # the first words of commands of two
 _TOOL = re.compile(r"(?:^|-- +)tausearch ")
 PLACEHOLDERS = {
     "RUN": "my-final",
@@ -76,7 +77,7 @@ def _of_page(page: Path) -> Iterator[tuple[str, ...]]:
             if match := _TOOL.search(line):
                 yield _words(line[match.end() :])
     for line in _INLINE.findall(_BLOCK.sub("", text)):
-        if len(line.split()) > 2 and "..." not in line:
+        if len(line.split()) > 2 + (line.split()[1] in _GROUPS) and "..." not in line:
             yield _words(line.removeprefix("tausearch "))
 
 

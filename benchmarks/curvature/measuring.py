@@ -16,9 +16,9 @@ from benchmarks.curvature.running import BENCHMARKS, MEASURED, Variant, campaign
 from benchmarks.curvature.views import views
 from tausearch import models
 from tausearch.api.composition import open_pools
-from tausearch.api.requests import EditRequest
+from tausearch.api.requests import EvaluateRequest
 from tausearch.campaigns import CellStanding, read_standing
-from tausearch.models import EditResult
+from tausearch.models import EvaluationResult
 from tausearch.runs import Storage, open_storage
 
 READING = models.PAPER_UNLEARNING_MODE
@@ -61,9 +61,9 @@ def _done(storage: Storage, variant: Variant, benchmark: str) -> Iterator[CellSt
 
 def _measured(storage: Storage, cell: CellStanding) -> dict[str, Any]:
     run = cell.cell.final
-    edited = _edited(storage, run)
-    specialised, unlearned = edited.specialisation(), edited.unlearning(READING)
-    pools = open_pools(storage, [run], EditRequest([run]))
+    found = _evaluated(storage, run)
+    specialised, unlearned = found.specialisation(), found.unlearning(READING)
+    pools = open_pools(storage, [run], EvaluateRequest([run]))
     risks = models.risk_rows(pools, lambda count: None)
     terms = ("composed", "individuals", "pretrained")
     return {
@@ -77,11 +77,11 @@ def _measured(storage: Storage, cell: CellStanding) -> dict[str, Any]:
     }
 
 
-def _edited(storage: Storage, run: str) -> EditResult:
-    if models.read_edit(storage.run(run)) is None:
-        tausearch.edit([run], storage=storage.root)
-    found = models.read_edit(storage.run(run))
-    assert found is not None, f"{run}: was edited just now"
+def _evaluated(storage: Storage, run: str) -> EvaluationResult:
+    if models.read_evaluation(storage.run(run)) is None:
+        tausearch.evaluate([run], storage=storage.root)
+    found = models.read_evaluation(storage.run(run))
+    assert found is not None, f"{run}: was evaluated just now"
     return found
 
 

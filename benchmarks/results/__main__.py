@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.results.compositions import composition_tables
-from benchmarks.results.extras import edit_all, train_ablations
+from benchmarks.results.extras import evaluate_all, train_ablations
 from benchmarks.results.page import filled, places
 from benchmarks.results.tables import provenance, tables
 from tausearch.campaigns import CampaignStanding, read_standing
@@ -26,8 +26,8 @@ def main() -> None:
     standing = _finished(storage, arguments.campaign)
     text = arguments.page.read_text(encoding="utf-8")
     train_ablations(storage, standing)
-    if "editing" in places(text):
-        edit_all(storage, standing)
+    if "evaluation" in places(text):
+        evaluate_all(storage, standing)
     found = {"provenance": provenance(standing), **tables(storage, standing)}
     if "readings" in places(text):
         found |= composition_tables(storage, standing)

@@ -12,7 +12,7 @@ import tausearch
 from benchmarks.results.page import as_table
 from tausearch.campaigns import CampaignStanding
 from tausearch.comparison import paper_results
-from tausearch.models import UNLEARNING_MODES, read_edit
+from tausearch.models import UNLEARNING_MODES, read_evaluation
 from tausearch.runs import Storage
 from trainables.composition import RULES, curvatures_of
 
@@ -40,14 +40,14 @@ def readings(storage: Storage, standing: CampaignStanding) -> str:
     """Return what each reading of unlearning does to target and control, and how far that is from the paper's mean."""
     cells = [each.cell for each in standing.cells if each.cell.method in COMPOSED]
     cells.sort(key=lambda cell: COMPOSED.index(cell.method))
-    found = [(cell, read_edit(storage.run(cell.final))) for cell in cells]
-    columns = [(cell, edit) for cell, edit in found if edit is not None]
+    found = [(cell, read_evaluation(storage.run(cell.final))) for cell in cells]
+    columns = [(cell, each) for cell, each in found if each is not None]
     header = ("reading", *(f"{cell.benchmark} `{cell.method}`" for cell, _ in columns))
     rows = []
     for reading in UNLEARNING_MODES:
         parts = []
-        for cell, edit in columns:
-            scores = edit.unlearning(reading)
+        for cell, each in columns:
+            scores = each.unlearning(reading)
             gains = scores["target_gain"].mean, scores["control_gain"].mean
             away = hypot(gains[0] - paper_gains(cell.method)[0], gains[1] - paper_gains(cell.method)[1])
             parts.append(f"{gains[0]:+.1f}, {gains[1]:+.1f} ({away:.1f})")

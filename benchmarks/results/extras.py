@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import tausearch
 from tausearch.campaigns import CampaignStanding, CellStanding
-from tausearch.models import read_edit
+from tausearch.models import read_evaluation
 from tausearch.runs import Storage
 
 REGULARISED = ("head", "none")  # in place of all
 ABLATED = ("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3")
-EDITED = ("ita-lora", "iel-lora", "tmc")
+EVALUATED = ("ita-lora", "iel-lora", "tmc")
 
 
 def train_ablations(storage: Storage, standing: CampaignStanding) -> None:
@@ -23,13 +23,15 @@ def train_ablations(storage: Storage, standing: CampaignStanding) -> None:
         tausearch.train(best, set={"regularise": variant}, **options)
 
 
-def edit_all(storage: Storage, standing: CampaignStanding) -> None:
+def evaluate_all(storage: Storage, standing: CampaignStanding) -> None:
     """Run the paper's protocol of specialisation and unlearning on all runs that the page shows it for."""
-    names = [each.cell.final for each in standing.cells if each.cell.method in EDITED]
-    names += [name for cell, variant, name in _ablations(standing) if cell.cell.method in EDITED and variant == "none"]
+    names = [each.cell.final for each in standing.cells if each.cell.method in EVALUATED]
+    names += [
+        name for cell, variant, name in _ablations(standing) if cell.cell.method in EVALUATED and variant == "none"
+    ]
     for name in names:
-        if read_edit(storage.run(name)) is None:
-            tausearch.edit([name], storage=storage.root)
+        if read_evaluation(storage.run(name)) is None:
+            tausearch.evaluate([name], storage=storage.root)
 
 
 def _ablations(standing: CampaignStanding) -> Iterator[tuple[CellStanding, str, str]]:

@@ -14,7 +14,7 @@ from benchmarks.overhead import inside
 from benchmarks.results.page import as_table
 from tausearch.campaigns import CampaignStanding, CellStanding, pilots_of
 from tausearch.cluster import local_cpus
-from tausearch.comparison import as_ablation_text, as_edit_text, read_final_runs
+from tausearch.comparison import as_ablation_text, as_evaluation_text, read_final_runs
 from tausearch.presentation import brief, clock
 from tausearch.runs import Storage, TrialSummary
 from trainables.metrics import TEST
@@ -59,7 +59,7 @@ def tables(storage: Storage, standing: CampaignStanding) -> dict[str, str]:
     found |= {f"{name} searches": searches(cells) for name, cells in by_name.items()}
     names = {each.cell.final for each in standing.cells}
     runs = [run for run in read_final_runs(storage)[0] if any(run.spec.name.startswith(name) for name in names)]
-    return {**found, "ablations": as_ablation_text(runs), "editing": as_edit_text(storage, runs)}
+    return {**found, "ablations": as_ablation_text(runs), "evaluation": as_evaluation_text(storage, runs)}
 
 
 def searches(cells: Sequence[CellStanding]) -> str:

@@ -122,7 +122,7 @@ class Round:
         locks, files = held_locks(root), temporary_files(root, self.temporary)
         if self.plan.needs_server:
             for name in work.runs():  # the server may have been away at the end
-                run("sync", name, cwd=work.folder)
+                run("runs", "sync", name, cwd=work.folder)
         mlflow = [in_mlflow(work, f"{work.name}{name}", trials) for name, trials in tables.items()]
         studies = [twice_in_study(work, f"{work.name}{name}") for name in tables]
         return {

@@ -12,7 +12,7 @@ from checked_input import bounds as bounds_module
 from checked_input.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, text_fault
 from search_spaces import SpaceError, parse_assignments
 from search_spaces.schema import Choices, Range
-from tausearch.api import ComposeRequest, EditRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
+from tausearch.api import ComposeRequest, EvaluateRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
 from trainables.errors import InputError
 from trainables.methods import METHODS
 
@@ -20,7 +20,7 @@ REQUESTS: dict[type, dict[str, Any]] = {
     SearchRequest: {"benchmark": "digits", "method": "ita-lora"},
     ResumeRequest: {"name": "s"},
     TrainRequest: {"best": object()},
-    EditRequest: {"runs": ["f"]},
+    EvaluateRequest: {"runs": ["f"]},
     ComposeRequest: {"runs": ["f"]},
     FiguresRequest: {"runs": ["f"]},
 }

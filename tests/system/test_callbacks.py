@@ -81,12 +81,12 @@ def test_slow_and_broken_callbacks_and_no_tracker_from_search_to_export(
     call("export", read_spec(storage.run("s")).benchmark, "ita-lora", "-o", "best.yaml", "--adapters", "vectors")
     assert "mlflow" not in (tmp_path / "best.yaml").read_text()
     assert (tmp_path / "vectors" / "seed_0" / "task_2").is_dir()
-    assert "f: 1 trial, 2 tasks, not in MLflow\n" in call("sync")
-    assert "its runs are not tracked by MLflow" in call("ui", code=2)
+    assert "f: 1 trial, 2 tasks, not in MLflow\n" in call("runs", "sync")
+    assert "its runs are not tracked by MLflow" in call("runs", "ui", code=2)
     assert not storage.mlflow_file.exists() and not storage.mlflow_artifacts.exists()
 
-    assert "f: 1 trial, 2 tasks in MLflow, 2 of them new\n" in call("sync", "f", "--tracking", "mlflow")
-    assert "f: 1 trial, 2 tasks in MLflow, 0 of them new\n" in call("sync", "f")
+    assert "f: 1 trial, 2 tasks in MLflow, 2 of them new\n" in call("runs", "sync", "f", "--tracking", "mlflow")
+    assert "f: 1 trial, 2 tasks in MLflow, 0 of them new\n" in call("runs", "sync", "f")
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_output_is_for_a_person(searched: str, folder: Path) -> None:
     for pattern in (
         r"best file   .*best\.yaml",
         r"final run   .*tausearch train .*best\.yaml --seeds 0 1 2",
-        "tausearch ui",
+        "tausearch runs ui",
     ):
         assert re.search(pattern, searched)
     for chatter in ("WARNING", "INFO", "ray::", "[I 2", "alembic"):

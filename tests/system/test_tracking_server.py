@@ -80,13 +80,13 @@ def test_the_server_hangs_then_dies_in_the_middle_of_a_search_and_comes_back(
         trials = record.trials()
         assert [(trial.status, trial.tasks_done) for trial in trials] == [("complete", 5)] * 8
         assert_once(server.uri, "s", trials)
-        assert "0 of them new" in call("sync", "s")  # there, because the run knows where it was tracked
+        assert "0 of them new" in call("runs", "sync", "s")  # there, because the run knows where it was tracked
         assert_once(server.uri, "s", trials)
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
-    said = call("sync", "s", "--tracking-uri", elsewhere)
+    said = call("runs", "sync", "s", "--tracking-uri", elsewhere)
     assert "8 trials, 40 tasks in MLflow, 40 of them new" in said
     assert_once(elsewhere, "s", trials)
-    assert "0 of them new" in call("sync", "s")  # it is tracked there from now on
+    assert "0 of them new" in call("runs", "sync", "s")  # it is tracked there from now on
     assert_once(elsewhere, "s", trials)
 
 
@@ -99,9 +99,9 @@ def test_sync_writes_what_a_server_that_stays_away_lacks(call: Callable[..., str
             assert process.wait(900) == 0, out.read_text()
         said = out.read_text()
         assert "does not have all of s (no server answers there)" in said and "sync s" in said, said
-        assert "run 's': MLflow at" in call("sync", "s", code=2)
+        assert "run 's': MLflow at" in call("runs", "sync", "s", code=2)
         server.start()
-        (synced,) = json.loads(call("sync", "--json"))  # and nothing else on stdout
+        (synced,) = json.loads(call("runs", "sync", "--json"))  # and nothing else on stdout
         assert (synced["trials"], synced["tasks"]) == (2, 10)
         assert_once(server.uri, "s", record.trials())
 

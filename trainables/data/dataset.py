@@ -305,5 +305,5 @@ def _find_in(publication: Publication, tree: Tree, variant: str) -> Listing:
         raise InputError(f"benchmark {publication.name!r}: {tree.root / path} {why}{advice}") from cause
     raise NotFoundError(
         f"benchmark {publication.name!r}: not found in {tree.root}; looks for {publication.looks_for};"
-        " see `tausearch data`"
+        " see `tausearch list benchmarks`"
     )

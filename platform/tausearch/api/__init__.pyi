@@ -1,6 +1,6 @@
 from .analysis import Drawn, draw, draw_with
 from .benchmarks import OpenBenchmark, Opening, allow_code, open_benchmark
-from .composition import Composed, Edited, compose, compose_with, edit, edit_with
+from .composition import Composed, Evaluated, compose, compose_with, evaluate, evaluate_with
 from .continuation import extend, extend_with, resume, resume_with
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
 from .export import export_adapters, export_best, export_vectors
@@ -10,7 +10,7 @@ from .plans import plan_search, plan_training, space_for
 from .requests import (
     ComposeRequest,
     DriveRequest,
-    EditRequest,
+    EvaluateRequest,
     FiguresRequest,
     ResumeRequest,
     SearchRequest,
@@ -38,8 +38,8 @@ __all__ = [
     "DataState",
     "Drawn",
     "DriveRequest",
-    "EditRequest",
-    "Edited",
+    "EvaluateRequest",
+    "Evaluated",
     "FiguresRequest",
     "FinalResult",
     "OpenBenchmark",
@@ -57,8 +57,8 @@ __all__ = [
     "delete_run",
     "draw",
     "draw_with",
-    "edit",
-    "edit_with",
+    "evaluate",
+    "evaluate_with",
     "export_adapters",
     "export_best",
     "export_vectors",

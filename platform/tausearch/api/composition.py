@@ -1,4 +1,4 @@
-"""Compose the task vectors of final runs: check, evaluate, save, export; and the paper's protocol of editing."""
+"""Compose the task vectors of final runs: check, evaluate, save, export; and the paper's protocol."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 from tausearch import models
 from tausearch.api.benchmarks import open_benchmark
-from tausearch.api.requests import ComposeRequest, EditRequest, allow_named, with_fields_of
+from tausearch.api.requests import ComposeRequest, EvaluateRequest, allow_named, with_fields_of
 from tausearch.api.retraining import RetrainingPlan, plan_retraining
-from tausearch.models import CompositionResult, EditResult, MergeConfig, Pools, VectorSource
+from tausearch.models import CompositionResult, EvaluationResult, MergeConfig, Pools, VectorSource
 from tausearch.presentation import LongWork, say_unreadable, tool
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
 from tausearch.tracking import Version, is_registered, register_model
@@ -51,10 +51,10 @@ class Composed:
 
 
 @dataclass(frozen=True)
-class Edited:
+class Evaluated:
     """The paper's protocol on one run; see `Composed`."""
 
-    result: EditResult
+    result: EvaluationResult
     file: Path | None
     tracking_error: str | None = None
 
@@ -117,7 +117,7 @@ def compose_with(request: ComposeRequest) -> Composed:
 compose = with_fields_of(ComposeRequest, compose_with)
 
 
-def edit_with(request: EditRequest) -> list[Edited]:
+def evaluate_with(request: EvaluateRequest) -> list[Evaluated]:
     """Run the paper's protocol on final runs: specialisation, and unlearning of each task in three readings.
 
     Returns:
@@ -128,13 +128,13 @@ def edit_with(request: EditRequest) -> list[Edited]:
     """
     storage = open_storage(request.storage, write=False)
     opened = [open_pools(storage, [name], request) for name in request.runs]
-    return [_edit(storage, pools) for pools in opened]
+    return [_evaluate(storage, pools) for pools in opened]
 
 
-edit = with_fields_of(EditRequest, edit_with)
+evaluate = with_fields_of(EvaluateRequest, evaluate_with)
 
 
-def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> Pools:
+def open_pools(storage: Storage, runs: Sequence[str], request: EvaluateRequest) -> Pools:
     """Return the task vectors of some runs and the benchmark's test images, checked that they fit together.
 
     `runs` are texts for `find_source`. `request` gives the seeds, the device, and the places of datasets and backbone.
@@ -160,7 +160,7 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EditRequest) -> P
     )
 
 
-def _benchmark(source: VectorSource, request: EditRequest, purpose: Purpose, backbone: Backbone) -> Benchmark:
+def _benchmark(source: VectorSource, request: EvaluateRequest, purpose: Purpose, backbone: Backbone) -> Benchmark:
     """Return the benchmark of some vectors, with the test images ("final") or the validation images ("search")."""
     own = None if source.spec is None else source.spec.data_root
     opened = open_benchmark(source.benchmark, request.data_root or own)
@@ -175,7 +175,7 @@ def register_again(spec: RunSpec, directory: RunDirectory, storage: Storage) -> 
     """
     for result in models.read_compositions(directory):
         if result.registered and not is_registered(spec, storage, result.label):
-            pools = open_pools(storage, result.runs, EditRequest(result.runs, seeds=result.seeds))
+            pools = open_pools(storage, result.runs, EvaluateRequest(result.runs, seeds=result.seeds))
             with _exported(pools, result) as folder:
                 register_model(spec, storage, result.label, folder)
 
@@ -218,7 +218,7 @@ def _trained_again(plan: RetrainingPlan, request: ComposeRequest, storage: Stora
     """Train what is left to train; returns the vectors of the new run."""
     name = plan.run()
     seeds = tuple(plan.before.by_seed)
-    options = EditRequest(
+    options = EvaluateRequest(
         [name],
         seeds=seeds,
         backbone_weights=request.backbone_weights,
@@ -268,11 +268,11 @@ def _given(request: ComposeRequest) -> dict[str, Any]:
     return given
 
 
-def _edit(storage: Storage, pools: Pools) -> Edited:
+def _evaluate(storage: Storage, pools: Pools) -> Evaluated:
     with LongWork() as work:
-        tick = work.start(f"edit {pools.sources[0].text}", models.evaluations(pools.tasks, len(pools.by_seed)))
-        result = models.edit_pools(pools, tick)
-    return Edited(result, *_save(storage, pools, result))
+        tick = work.start(f"evaluate {pools.sources[0].text}", models.evaluations(pools.tasks, len(pools.by_seed)))
+        result = models.evaluate_pools(pools, tick)
+    return Evaluated(result, *_save(storage, pools, result))
 
 
 def _trained(pools: Pools, result: CompositionResult) -> CompositionResult | None:
@@ -302,7 +302,9 @@ def _run_of(pools: Pools) -> tuple[RunSpec, RunDirectory] | None:
     return None
 
 
-def _save(storage: Storage, pools: Pools, result: CompositionResult | EditResult) -> tuple[Path | None, str | None]:
+def _save(
+    storage: Storage, pools: Pools, result: CompositionResult | EvaluationResult
+) -> tuple[Path | None, str | None]:
     """Write a result to its run and to MLflow; returns its file, and why MLflow could not be written."""
     run = _run_of(pools)
     if run is None:
@@ -324,9 +326,9 @@ def _register(
         raise InputError("--register: needs a run that can be written")
     if "mlflow" not in run[0].trackers:
         name = run[0].name
-        raise InputError(f"--register: MLflow does not have {name}; first: tausearch sync {name} --tracking mlflow")
+        raise InputError(f"--register: MLflow lacks {name}; first: tausearch runs sync {name} --tracking mlflow")
     if tracking_error is not None:
-        raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `sync` makes up for it")
+        raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `runs sync` makes up for it")
     with _exported(pools, result) as folder:
         return models.register(*run, storage, result, folder)
 

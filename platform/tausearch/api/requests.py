@@ -313,7 +313,7 @@ class TrainRequest(NewRunRequest):
 
 
 @dataclass(frozen=True)
-class EditRequest(CheckedRequest):
+class EvaluateRequest(CheckedRequest):
     """The paper's protocol on final runs, each on its own.
 
     Attributes:
@@ -335,8 +335,8 @@ class EditRequest(CheckedRequest):
 
 
 @dataclass(frozen=True)
-class ComposeRequest(EditRequest):
-    """One composition of the task vectors of final runs; see `EditRequest` for the rest.
+class ComposeRequest(EvaluateRequest):
+    """One composition of the task vectors of final runs; see `EvaluateRequest` for the rest.
 
     Attributes:
         runs: One final run or folder of exported task vectors, or several of one benchmark and backbone that together
@@ -380,8 +380,8 @@ class ComposeRequest(EditRequest):
 
 
 @dataclass(frozen=True)
-class FiguresRequest(EditRequest):
-    """The paper's figures of some runs; see `EditRequest` for the rest.
+class FiguresRequest(EvaluateRequest):
+    """The paper's figures of some runs; see `EvaluateRequest` for the rest.
 
     Attributes:
         runs: Any runs. Runs with task vectors are in all figures, other runs only in that of the time per task.

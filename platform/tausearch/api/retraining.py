@@ -109,8 +109,8 @@ class RetrainingPlan:
             if trial.status != "complete" and trial.seed in self.before.by_seed:
                 raise InputError(
                     f"--retrain-later: seed {trial.seed} of {spec.name} ended without a result ({trial.status}:"
-                    f" {trial.error}); {command_on('delete', spec.name, self.plan.storage.root)}, then the same call"
-                    " trains it anew, or leave the seed out with --seeds"
+                    f" {trial.error}); {command_on('runs delete', spec.name, self.plan.storage.root)}, then the same"
+                    " call trains it anew, or leave the seed out with --seeds"
                 )
 
     def lines(self) -> Iterator[str]:

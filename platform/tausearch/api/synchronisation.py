@@ -36,7 +36,7 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class Synced:
-    """The numbers of trials, and of tasks of all trials, of a run after `sync`; MLflow lacked `written` tasks.
+    """The numbers of trials, and of tasks of all trials, of a run after `runs sync`; MLflow lacked `written` tasks.
 
     Without `tracking_uri`, MLflow does not have the run.
     """

@@ -11,7 +11,7 @@ from tausearch.runs import CampaignDirectory, Storage, replace_text
 from tausearch.tracking import TableRow, reason, write_table
 from trainables.errors import InputError
 
-LOCAL = "http://127.0.0.1:5000"  # of `tausearch ui`
+LOCAL = "http://127.0.0.1:5000"  # of `tausearch runs ui`
 
 
 def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str | None = None) -> dict[str, str]:

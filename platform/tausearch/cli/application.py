@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import NoReturn
 
 from checked_input.text_files import printable
-from tausearch.cli import compose, launch, look, manage  # noqa: F401  # their commands register themselves
+from tausearch.cli import compose, export, launch, look  # noqa: F401  # their commands register themselves
 from tausearch.cli.campaign import campaign_app
-from tausearch.cli.data import data_app
+from tausearch.cli.data import data_app, list_app
 from tausearch.cli.options import app
+from tausearch.cli.runs import runs_app
 from tausearch.runs import StorageError
 from trainables.errors import InputError
 
-app.add_typer(campaign_app, name="campaign")
-app.add_typer(data_app, name="data")
+for name, group in {"campaign": campaign_app, "data": data_app, "list": list_app, "runs": runs_app}.items():
+    app.add_typer(group, name=name)
 
 
 def main() -> None:

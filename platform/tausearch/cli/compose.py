@@ -1,4 +1,4 @@
-"""The commands on what final runs leave: compose, edit, figures, predict."""
+"""The commands on what final runs leave: compose, evaluate, figures, predict."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from checked_input.text_files import shown
 from tausearch import models
-from tausearch.api import ComposeRequest, EditRequest, FiguresRequest
+from tausearch.api import ComposeRequest, EvaluateRequest, FiguresRequest
 from tausearch.cli import completion, options, output
 from tausearch.cli.ending import leave
 from tausearch.cli.options import app
@@ -126,7 +126,7 @@ def compose(
 
 
 @app.command()
-def edit(
+def evaluate(
     runs: Runs,
     seeds: Seeds = None,
     backbone_weights: BackboneWeights = None,
@@ -140,7 +140,7 @@ def edit(
 
     It specialises on the first, central and last task, and unlearns each task in three ways.
     """
-    request = EditRequest(
+    request = EvaluateRequest(
         runs,
         seeds=_numbers("seeds", seeds, int),
         backbone_weights=backbone_weights,
@@ -151,11 +151,11 @@ def edit(
     say_loading()
     from tausearch import api
 
-    done = api.edit_with(request)
+    done = api.evaluate_with(request)
     if json:
-        print_json([output.edited_as_dict(each) for each in done])
+        print_json([output.evaluated_as_dict(each) for each in done])
     else:
-        output.show_edited(done, storage_words(storage))
+        output.show_evaluated(done, storage_words(storage))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The commands that show what a search can use: data (also check, prepare), backbones, spaces."""
+"""The commands on what a search can use: data (check, prepare) and list (benchmarks, backbones, spaces)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Annotated
 import typer
 
 from tausearch.cli import completion, options, output
-from tausearch.cli.options import app
 from tausearch.presentation import print_json
 
-data_app = typer.Typer(rich_markup_mode=None)
+data_app = typer.Typer(
+    help="Check or prepare the images of a benchmark. Says what is faulty.",
+    no_args_is_help=True,
+)
+list_app = typer.Typer(help="List benchmarks, backbones, or the search spaces of methods.", no_args_is_help=True)
 BenchmarkArgument = Annotated[str, typer.Argument(help="Name, folder:PATH or parquet:PATH.")]
 
 
-@data_app.callback(invoke_without_command=True)
-def data(context: typer.Context, data_root: options.DataRoot = None, json: options.Json = False) -> None:
-    """List the benchmarks, and check or prepare their images. Says what is whole, and where to get the rest."""
-    context.obj = (data_root, json)
-    if context.invoked_subcommand is not None:
-        return
+@list_app.command()
+def benchmarks(data_root: options.DataRoot = None, json: options.Json = False) -> None:
+    """List the benchmarks. Says which are whole, and where to get the rest."""
     from tausearch.api import dataset_states  # torch takes seconds to import; --help must not
 
     states = dataset_states(data_root)
@@ -32,7 +32,6 @@ def data(context: typer.Context, data_root: options.DataRoot = None, json: optio
 
 @data_app.command()
 def check(
-    context: typer.Context,
     benchmark: BenchmarkArgument,
     variant: options.Variant = None,
     partial: options.Partial = False,
@@ -42,9 +41,8 @@ def check(
     """Read every image, and name what is faulty. Of prepared data, every file is compared, too."""
     from tausearch.api import check_dataset  # torch takes seconds to import; --help must not
 
-    root, as_json = _inherited(context, data_root, json)
-    found = check_dataset(benchmark, root, variant, partial)
-    if as_json:
+    found = check_dataset(benchmark, data_root, variant, partial)
+    if json:
         print_json(asdict(found))
     else:
         output.show_check(found)
@@ -54,7 +52,6 @@ def check(
 
 @data_app.command()
 def prepare(
-    context: typer.Context,
     benchmark: BenchmarkArgument,
     form: Annotated[
         str, typer.Option(help="array (decoded, memory-mapped), parquet (shards of image files), or auto: by size.")
@@ -67,16 +64,15 @@ def prepare(
     """Convert a dataset to the tool's own form. Trials share this copy, and need not decode it again."""
     from tausearch.api import prepare_dataset  # torch takes seconds to import; --help must not
 
-    root, as_json = _inherited(context, data_root, json)
-    made = prepare_dataset(benchmark, root, variant, partial, form)
-    if as_json:
+    made = prepare_dataset(benchmark, data_root, variant, partial, form)
+    if json:
         print_json(made.as_dict())
     else:
         print(f"{made.name}: {made.layout}; train {made.count('train')}, test {made.count('test')}")
         print(f"written to {made.prepared}")
 
 
-@app.command()
+@list_app.command()
 def backbones(
     word: Annotated[str, typer.Argument(help="List those of timm whose names contain it, such as base_patch16.")] = "",
     json: options.Json = False,
@@ -91,7 +87,7 @@ def backbones(
         output.show_backbones(found, word)
 
 
-@app.command()
+@list_app.command()
 def spaces(
     method: Annotated[
         str | None, typer.Argument(help="Method; all methods without it.", autocompletion=completion.methods)
@@ -121,9 +117,3 @@ def spaces(
         output.show_space(resolved[0], output.other_values(benchmark))
     else:
         output.show_spaces(resolved, output.other_values(benchmark))
-
-
-def _inherited(context: typer.Context, data_root: str | None, json: bool) -> tuple[str | None, bool]:
-    """Take options that were given before the command's name: `tausearch data --json check B`."""
-    outer_root, outer_json = context.obj or (None, False)
-    return data_root or outer_root, json or outer_json

@@ -1,10 +1,7 @@
-"""The commands that show what runs left: status, report, compare, replay, ui."""
+"""The commands that show what runs left: status, report, compare."""
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +17,7 @@ from trainables.errors import InputError
 
 if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
     from tausearch.presentation import Table
-    from tausearch.runs import ProtocolChoice, RunDirectory, RunSpec, RunStatus
+    from tausearch.runs import ProtocolChoice, RunDirectory, RunStatus
 
 
 @app.command()
@@ -130,7 +127,7 @@ def compare(
         bool, typer.Option("--transfer", help="Tuned here, judged there: a matrix per method.")
     ] = False,
     composition: Annotated[
-        bool, typer.Option("--composition", help="What `edit` found: specialisation and unlearning.")
+        bool, typer.Option("--composition", help="What `evaluate` found: specialisation and unlearning.")
     ] = False,
     ablation: Annotated[bool, typer.Option("--ablation", help="By what is regularised, a method a line.")] = False,
     figure: Annotated[
@@ -153,7 +150,7 @@ def compare(
         raise InputError(f"--{' and --'.join(forms)}: choose one of them")
     shown = {
         "transfer": (transfer, comparison.show_transfer),
-        "composition": (composition, comparison.show_edits),
+        "composition": (composition, comparison.show_evaluations),
         "ablation": (ablation, comparison.show_ablations),
     }
     tables = [name for name, (wanted, _) in shown.items() if wanted]
@@ -175,82 +172,3 @@ def compare(
 
             selection = selected_runs(root.campaign(campaign), with_paper=paper)
         comparison.show_comparison(root, benchmarks or [], forms[0], figure, selection)
-
-
-@app.command()
-def replay(
-    name: Annotated[str, typer.Argument(help="Search whose record to replay.", autocompletion=completion.runs)],
-    algorithm: Annotated[str | None, typer.Option(help="tpe, gp, random or grid [default: all but grid].")] = None,
-    scheduler: Annotated[str | None, typer.Option(help="none, asha or median [default: all].")] = None,
-    trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
-    seeds: Annotated[str, typer.Option(help="Of the algorithm, a replay each.", metavar="0 1 2")] = "0 1 2 3 4",
-    storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
-) -> None:
-    """Show what another algorithm would have chosen. Reads the record alone; nothing is trained."""
-    from tausearch.studies import replays_of  # Optuna takes a second to import; --help must not
-
-    root, numbers = open_storage(storage, write=False), options.whole_numbers("--seeds", seeds)
-    found = replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers)
-    if json:
-        print_json(found.as_dict())
-    else:
-        output.show_replays(found)
-
-
-@app.command()
-def ui(
-    port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)] = 5000,
-    optuna: Annotated[bool, typer.Option("--optuna", help="Open optuna-dashboard on the searches instead.")] = False,
-    storage: options.Storage = DEFAULT_STORAGE,
-) -> None:
-    """Open MLflow's pages on this machine. They are served on loopback, until Ctrl-C."""
-    root = open_storage(storage, write=False)
-    if optuna:
-        _open_dashboard(root, port)
-        return
-    if not root.mlflow_file.exists():
-        raise InputError(f"--storage {root.root}: {_tracked_elsewhere(root) or 'has no runs yet'}")
-    _require_free(port)
-    # Without the parameter MLflow opens on its pages for language models, which show no runs.
-    page = f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
-    print(f"MLflow's pages: {page} (Ctrl-C ends them)", flush=True)
-    os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
-    os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its job workers take memory and serve nothing here
-    mlflow = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    stores = ["--backend-store-uri", root.mlflow_uri, "--artifacts-destination", str(root.mlflow_artifacts)]
-    os.execv(sys.executable, [*mlflow, *stores])
-
-
-def _open_dashboard(root: Storage, port: int) -> None:
-    from tausearch.studies import dashboard_of  # Optuna takes a second to import; --help must not
-
-    serve, faults = dashboard_of(root)
-    say_unreadable(*faults)
-    _require_free(port)
-    print(f"optuna-dashboard: http://127.0.0.1:{port}/ (Ctrl-C ends it)", flush=True)
-    serve(host="127.0.0.1", port=port)
-
-
-def _tracked_elsewhere(root: Storage) -> str | None:
-    from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
-
-    specs, faults = root.read_each(read_spec)
-    say_unreadable(*faults)
-    uris = sorted({spec.tracking_uri for spec in specs if spec.tracking_uri is not None and _is_in_mlflow(spec)})
-    if uris:
-        return f"its runs are tracked at {', '.join(uris)}"
-    return "its runs are not tracked by MLflow" if specs and not any(map(_is_in_mlflow, specs)) else None
-
-
-def _is_in_mlflow(spec: RunSpec) -> bool:
-    return "mlflow" in spec.trackers
-
-
-def _require_free(port: int) -> None:
-    try:
-        socket.create_server(("127.0.0.1", port)).close()
-    except OSError as error:
-        raise InputError(
-            f"--port {port}: cannot be used ({os.strerror(error.errno or 0)}); choose another --port"
-        ) from error

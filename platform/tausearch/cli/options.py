@@ -148,13 +148,13 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run and 
 Set = Annotated[list[str] | None, typer.Option("--set", help="Fix a hyperparameter: KEY=VALUE. Repeatable.")]
 DataRoot = Annotated[
     str | None,
-    typer.Option(help="Folder of the published datasets [default: $TAUSEARCH_DATA, or ./tausearch-data]."),
+    typer.Option(envvar="TAUSEARCH_DATA", help="Folder of the published datasets [default: ./tausearch-data]."),
 ]
 DataRootAsBefore = Annotated[
     str | None, typer.Option(help="Folder of the published datasets [default: as the search was started with].")
 ]
 Backbone = Annotated[
-    str | None, typer.Option(help="Backbone, see `backbones`, or MODULE:NAME [default: the benchmark's].")
+    str | None, typer.Option(help="Backbone, see `list backbones`, or MODULE:NAME [default: the benchmark's].")
 ]
 Variant = Annotated[str | None, typer.Option(help=f"Variant of a published dataset; {see_page('data')}.")]
 SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave out and list images that cannot be read.")]

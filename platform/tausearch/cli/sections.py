@@ -9,11 +9,11 @@ from typer.core import TyperGroup
 from tausearch.cli.ending import end_interrupted
 
 SECTIONS = {
-    "Search and train": ("search", "resume", "extend", "train", "campaign"),
-    "Look": ("status", "report", "compare", "replay", "ui"),
-    "Compose and predict": ("compose", "edit", "figures", "predict"),
-    "What there is": ("data", "backbones", "spaces"),
-    "Keep and tidy up": ("export", "sync", "note", "rename", "delete", "cache"),
+    "Search and train": ("search", "train", "resume", "extend", "campaign"),
+    "Look": ("status", "report", "compare", "figures"),
+    "Compose and predict": ("compose", "evaluate", "predict", "export"),
+    "What there is": ("data", "list"),
+    "Keep and tidy up": ("runs",),
 }
 
 

@@ -1,7 +1,7 @@
 from .ablation_tables import AblationRow, ablations, as_ablation_text, show_ablations
 from .cells import comparison_sheets
 from .command import Selection, as_sheets, as_texts, show_comparison, show_transfer
-from .edited_models import EditRow, as_edit_text, compare_edits, show_edits
+from .evaluated_models import EvaluationRow, as_evaluation_text, compare_evaluations, show_evaluations
 from .matrix import Matrix, MatrixCell, MatrixOrder, MatrixRow, result_matrix
 from .matrix_sheets import matrix_sheet, page_matrix
 from .paper import PaperBenchmark, PaperCell, PaperComposition, PaperResults, load_results, paper_results
@@ -14,7 +14,7 @@ __all__ = [
     "AblationRow",
     "Comparison",
     "ComparisonRow",
-    "EditRow",
+    "EvaluationRow",
     "FORMS",
     "FinalRun",
     "Form",
@@ -31,11 +31,11 @@ __all__ = [
     "TransferMatrix",
     "ablations",
     "as_ablation_text",
-    "as_edit_text",
+    "as_evaluation_text",
     "as_sheets",
     "as_texts",
     "compare",
-    "compare_edits",
+    "compare_evaluations",
     "comparison_sheets",
     "load_results",
     "matrix_sheet",
@@ -46,7 +46,7 @@ __all__ = [
     "result_matrix",
     "show_ablations",
     "show_comparison",
-    "show_edits",
+    "show_evaluations",
     "show_transfer",
     "transfer",
 ]

@@ -1,9 +1,8 @@
 from .analysis import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
 from .cards import describe_run, write_card
 from .descriptions import About, read_about
-from .edit_results import EditedSeed, EditResult, read_edit
-from .edits import edit_pools, evaluations
-from .evaluation import evaluate, require_curvatures
+from .evaluation import evaluate, evaluate_pools, evaluations, require_curvatures
+from .evaluation_results import EvaluatedSeed, EvaluationResult, read_evaluation
 from .exports import FORMS, chosen_forms, export
 from .images import image_paths, list_images
 from .loading import ModelOptions, load_model, open_model
@@ -36,8 +35,8 @@ __all__ = [
     "MergeConfig",
     "CompositionResult",
     "Confusion",
-    "EditResult",
-    "EditedSeed",
+    "EvaluationResult",
+    "EvaluatedSeed",
     "FORMS",
     "Form",
     "LINEAR",
@@ -55,7 +54,7 @@ __all__ = [
     "rule_words",
     "cosine_rows",
     "describe_run",
-    "edit_pools",
+    "evaluate_pools",
     "evaluate",
     "evaluations",
     "export",
@@ -71,7 +70,7 @@ __all__ = [
     "open_model",
     "read_about",
     "read_compositions",
-    "read_edit",
+    "read_evaluation",
     "record_compositions",
     "reduced",
     "register",

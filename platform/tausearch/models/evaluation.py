@@ -1,4 +1,7 @@
-"""Evaluate compositions on the test images, one seed after another, in this process."""
+"""Evaluate compositions on the test images, one seed after another, in this process; and the paper's protocol.
+
+Source of the protocol: the paper, section "On the compositional skills of ITA and IEL", Tables 3 and 7.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,16 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from tausearch.models.merge_configs import LINEAR, MergeConfig
+from tausearch.models.evaluation_results import Accuracies, EvaluatedSeed, EvaluationResult
+from tausearch.models.merge_configs import (
+    LINEAR,
+    UNLEARNING_MODES,
+    MergeConfig,
+    central_three,
+    dropping,
+    keeping,
+    uniform,
+)
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult
 from tausearch.models.rule_search.results import RuleSearch
@@ -100,3 +112,35 @@ def finite_logits(pools: Pools, images: Tensor) -> Tensor:
     if not bool(torch.isfinite(logits).all()):
         raise InputError(f"{', '.join(source.text for source in pools.sources)}: the composition is not finite")
     return logits
+
+
+def evaluate_pools(pools: Pools, tick: Tick) -> EvaluationResult:
+    """Return the protocol's result on the task vectors of one source; `tick` counts the evaluated test sets."""
+    source, kept = pools.sources[0], central_three(pools.tasks)
+    with threads(pools.threads):
+        seeds = [_evaluate_seed(pools, seed, pool, kept, tick) for seed, pool in pools.by_seed.items()]
+    return EvaluationResult(
+        run=source.text, benchmark=source.benchmark, methods=source.methods, kept=kept, seeds=tuple(seeds)
+    )
+
+
+def evaluations(tasks: int, seeds: int) -> int:
+    """Return the number of test sets that the protocol evaluates."""
+    return (2 + len(UNLEARNING_MODES) * tasks) * tasks * seeds
+
+
+def _evaluate_seed(pools: Pools, seed: int, pool: VectorPool, kept: Sequence[int], tick: Tick) -> EvaluatedSeed:
+    head, count = pool.head(), pools.tasks
+
+    def measured(merge: MergeConfig) -> Accuracies:
+        return accuracies_of(pools, pool, head, merge.weights, None, tick)
+
+    return EvaluatedSeed(
+        seed=seed,
+        whole=measured(uniform(count)),
+        specialised=measured(keeping(count, kept)),
+        unlearned={
+            mode: tuple(measured(dropping(count, [task], mode)) for task in range(1, count + 1))
+            for mode in UNLEARNING_MODES
+        },
+    )

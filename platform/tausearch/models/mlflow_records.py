@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tausearch.models.edit_results import EditResult, read_edit
-from tausearch.models.results import EDIT, CompositionResult, read_compositions
+from tausearch.models.evaluation_results import EvaluationResult, read_evaluation
+from tausearch.models.results import EVALUATION, CompositionResult, read_compositions
 from tausearch.presentation import output_to
 from tausearch.runs import RunDirectory, RunSpec, Score, Storage
 from tausearch.tracking import Version, reason, register_model, track_composition
@@ -17,13 +17,13 @@ def record_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage
     """Bring MLflow's view of a run's compositions up to date. May raise any error of MLflow."""
     for result in read_compositions(directory):
         _record(spec, storage, result)
-    edit = read_edit(directory)
-    if edit is not None:
-        _record(spec, storage, edit)
+    evaluation = read_evaluation(directory)
+    if evaluation is not None:
+        _record(spec, storage, evaluation)
 
 
 def try_to_record(
-    spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult | EditResult
+    spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult | EvaluationResult
 ) -> str | None:
     """Write one result to MLflow, if its run is tracked there.
 
@@ -54,13 +54,15 @@ def register(
         with output_to(directory.log_file):
             return register_model(spec, storage, result.label, folder)
     except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
-        raise InputError(f"--register: MLflow cannot be written ({reason(error)}); `sync` makes up for it") from error
+        raise InputError(
+            f"--register: MLflow cannot be written ({reason(error)}); `runs sync` makes up for it"
+        ) from error
 
 
-def _record(spec: RunSpec, storage: Storage, result: CompositionResult | EditResult) -> None:
-    if isinstance(result, EditResult):
+def _record(spec: RunSpec, storage: Storage, result: CompositionResult | EvaluationResult) -> None:
+    if isinstance(result, EvaluationResult):
         metrics = {f"{table}/{name}": each for table, part in result.summary().items() for name, each in part.items()}
-        track_composition(spec, storage, EDIT, _points(metrics), {"kept": ",".join(map(str, result.kept))})
+        track_composition(spec, storage, EVALUATION, _points(metrics), {"kept": ",".join(map(str, result.kept))})
     else:
         weights = ",".join(f"{weight:.6g}" for weight in result.weights)
         tags = {"rule": result.rule, "weights": weights, "composition.sources": ",".join(result.runs)}

@@ -21,7 +21,7 @@ from trainables.metrics import TEST, average_accuracy
 
 Form = Literal["adapter", "timm", "models", "vectors"]
 _NUMBERED = re.compile(r"(keep|drop)-(\d+(?:,\d+)*)(?:-(.+))?")  # what a label says of tasks, and then of the rest
-EDIT = "edit"  # the label of the editing protocol's file
+EVALUATION = "evaluation"  # the label of the paper's protocol's file
 _MAX_NAME = 80  # characters
 _COMPUTED = ("summary", "still_answered", "validation")  # in a file for its readers; not read back
 _Kind = TypeVar("_Kind", bound=Strict)
@@ -159,7 +159,7 @@ def _file(directory: RunDirectory, label: str) -> Path:
 def read_compositions(directory: RunDirectory) -> list[CompositionResult]:
     """Return all compositions of a run, sorted by file name; see `read_file`."""
     paths = sorted(directory.compositions.glob("*.json")) if directory.compositions.is_dir() else []
-    return [read_file(path, CompositionResult) for path in paths if path.stem != EDIT]
+    return [read_file(path, CompositionResult) for path in paths if path.stem != EVALUATION]
 
 
 def read_file(path: Path, kind: type[_Kind]) -> _Kind:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from search_spaces import Choices, Dimension, Scalar
-from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EditResult, rule_words
+from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EvaluationResult, rule_words
 from tausearch.presentation import Column, Table, accuracy_cells, emphasise, gain, mean_rows, numbers, percent, score
 from tausearch.runs import RunSpec, Score, TrialSummary
 from trainables.metrics import TEST
@@ -104,7 +104,7 @@ def _whole_table(results: Sequence[CompositionResult]) -> Table:
     return Table("compositions of task vectors, test accuracy in percent over all classes", columns, rows)
 
 
-def edit_table(result: EditResult) -> Table:
+def evaluation_table(result: EvaluationResult) -> Table:
     """Return specialisation and unlearning by the paper's protocol, test accuracy in percent."""
     kept = f"specialised on tasks {', '.join(map(str, result.kept))}"
     summaries = {kept: result.specialisation()}

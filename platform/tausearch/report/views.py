@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tausearch.models import read_compositions, read_edit
+from tausearch.models import read_compositions, read_evaluation
 from tausearch.presentation import (
     SearchPlots,
     Table,
@@ -166,9 +166,9 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
             shown.plots.extend(filter(None, [time_plot(finished, status.spec)]))
     with view.noting(f"compositions of {directory.name}"):
         shown.tables.extend(tables.composition_tables(read_compositions(directory)))
-    with view.noting(f"edits of {directory.name}"):
-        if (edit := read_edit(directory)) is not None:
-            shown.tables.append(tables.edit_table(edit))
+    with view.noting(f"evaluation of {directory.name}"):
+        if (found := read_evaluation(directory)) is not None:
+            shown.tables.append(tables.evaluation_table(found))
 
 
 def _trials(status: RunStatus) -> Table:

@@ -191,7 +191,7 @@ def read_scores(directory: RunDirectory) -> dict[str, Score]:
     Raises:
         InputError: If the file cannot be read, or belongs to another run.
     """
-    file, mend = directory.results_file, f"`tausearch sync {directory.name}` writes it again from the record"
+    file, mend = directory.results_file, f"`tausearch runs sync {directory.name}` writes it again from the record"
     try:
         results = _Results.model_validate(read_json(file))
     except FileNotFoundError:

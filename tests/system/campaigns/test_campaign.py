@@ -130,7 +130,7 @@ def test_mlflow_says_which_runs_stand_in_the_table(
     assert {"params.`alpha`", "metrics.`paper/final_accuracy`"} <= set(view(root)["selectedColumns"])
     assert view(root)["searchFilter"] == "tags.`tausearch.table` = 'table' and tags.kind = 'final'"
     Storage(root).mlflow_file.unlink()
-    tausearch("sync", cwd=folder)  # a process of its own: this one still holds the database
+    tausearch("runs", "sync", cwd=folder)  # a process of its own: this one still holds the database
     assert set(tagged(root, "final")) == set(finals) and "params.`lr`" in view(root)["selectedColumns"]
 
 
@@ -154,7 +154,7 @@ def test_it_leaves_best_files_and_the_comparison(result: CampaignResult, root: P
 def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, root: Path) -> None:
     found = tables(Storage(root), result.standing)
     names = {"digits", "digits?epochs=1"}
-    assert set(found) == {*names, *(f"{name} searches" for name in names), "ablations", "editing"}
+    assert set(found) == {*names, *(f"{name} searches" for name in names), "ablations", "evaluation"}
     for each in result.standing.cells:
         assert each.accuracy is not None
         (line,) = [row for row in found[each.cell.benchmark].splitlines() if f"`{each.cell.method}`" in row]

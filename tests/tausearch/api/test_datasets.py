@@ -1,4 +1,4 @@
-"""`tausearch data`: what it lists, what a check names, what a preparation leaves behind, and its exit codes."""
+"""Benchmarks: what the list has, what a check names, what a preparation leaves behind, and the exit codes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_list_says_what_is_there_and_what_is_missing(root: Path, command: Command) -> None:
-    out, _ = command("data")
+    out, _ = command("list", "benchmarks")
     assert f"looked for in {root}/data/<benchmark>" in out and "expected 5360, got 268" in out
     row = next(line for line in out.splitlines() if line.startswith("│ mit67"))
     assert [cell.strip() for cell in row.split("│")[3:6]] == ["67", "268 (4)", "134 (2)"]
     assert "cub200: needs CUB_200_2011.tgz" in out and "from https://data.caltech.edu" in out
-    states = {state["name"]: state for state in json.loads(command("data", "--json")[0])}
+    states = {state["name"]: state for state in json.loads(command("list", "benchmarks", "--json")[0])}
     assert states["digits"]["state"] == "embedded" and states["cub200"]["state"] == "not found"
     assert not states["mit67"]["whole"] and states["mit67"]["images"] == {"train": 268, "test": 134}
     assert states["mit67"]["classes"]["room_00"] == {"train": 4, "test": 2}
-    elsewhere = json.loads(command("data", "--json", "--data-root", root)[0])
+    elsewhere = json.loads(command("list", "benchmarks", "--json", "--data-root", root)[0])
     assert [state["state"] for state in elsewhere[3:]] == ["not found"] * 7
 
 
@@ -129,7 +129,7 @@ def test_a_broken_image_stops_a_search_before_it_starts(root: Path, command: Com
 
 
 def test_spaces_know_a_benchmark_with_options(root: Path, command: Command) -> None:
-    out, _ = command("spaces", "ita-lora", "--benchmark", "cifar100?tasks=20", "--json")
+    out, _ = command("list", "spaces", "ita-lora", "--benchmark", "cifar100?tasks=20", "--json")
     assert json.loads(out)["paper"]["alpha"] == 0.02
 
 

@@ -51,16 +51,16 @@ def shown(storage: Storage, command: Command) -> Command:
 
 class TestDelete:
     def test_it_asks_unless_told_not_to(self, storage: Storage, monkeypatch: Patch, shown: Command) -> None:
-        _, err = shown("delete", "search", code=2)
+        _, err = shown("runs", "delete", "search", code=2)
         assert "--yes deletes without asking" in err and storage.run_exists("search")
         monkeypatch.setattr("sys.stdin.isatty", lambda: True)
         for answer, stays in ((False, True), (True, False)):
             monkeypatch.setattr("typer.confirm", lambda _, answer=answer: answer)
-            shown("delete", "search")
+            shown("runs", "delete", "search")
             assert storage.run_exists("search") == stays
 
     def test_all_of_it_goes_and_nothing_else(self, storage: Storage, shown: Command) -> None:
-        out, _ = shown("delete", "search", "final", "--yes")
+        out, _ = shown("runs", "delete", "search", "final", "--yes")
         assert out.count("deleted ") == 2 and [path.name for path in storage.root.iterdir()] == ["other-search"]
 
     def test_what_an_earlier_one_left_half_deleted_goes_with_it(self, storage: Storage) -> None:
@@ -76,7 +76,7 @@ class TestDelete:
         assert size_of(directory) == sum(sizes) > 1000
 
     def test_none_goes_where_one_is_not_there(self, storage: Storage, shown: Command) -> None:
-        _, err = shown("delete", "search", "searchh", "--yes", code=2)
+        _, err = shown("runs", "delete", "search", "searchh", "--yes", code=2)
         assert "no run named 'searchh'" in err and "there are: search, other-search" in err
         assert storage.run_exists("search")
 
@@ -141,12 +141,12 @@ class TestRename:
 class TestStatus:
     def test_a_note_is_shown_and_removed(self, shown: Command) -> None:
         assert "note" not in shown("status")[0]
-        shown("note", "search", "too  small\na range")
-        assert shown("note", "search")[0] == "too small a range\n"
+        shown("runs", "note", "search", "too  small\na range")
+        assert shown("runs", "note", "search")[0] == "too small a range\n"
         for arguments in (["status"], ["status", "search"]):
             assert "too small a range" in shown(*arguments)[0]
         assert json.loads(shown("status", "search", "--json")[0])["note"]
-        shown("note", "search", "")
+        shown("runs", "note", "search", "")
         assert "note" not in shown("status")[0]
 
     @pytest.mark.parametrize("kind", ["bytes", "folder", "fifo", "large", "link"])
@@ -169,7 +169,7 @@ class TestStatus:
 
     @pytest.mark.parametrize("text", ["\udcff", "a\x1b[31mb", "a\0", "x" * 5000])
     def test_a_note_that_is_no_line_is_refused(self, text: str, storage: Storage, shown: Command) -> None:
-        _, err = shown("note", "search", text, code=2)
+        _, err = shown("runs", "note", "search", text, code=2)
         assert err.startswith("tausearch: note must ") and not storage.run("search").note_file.exists()
 
     def test_signs_that_are_in_a_note_and_do_nothing_there(self, storage: Storage, shown: Command) -> None:
@@ -233,7 +233,7 @@ class TestByName:
         own, other = storage.run("final"), storage.run("other-final")
         own.results_file.write_text(json.dumps({"name": "other-final", "summary": {}}))
         _, err = shown("compare")
-        assert "belongs to run 'other-final'" in err and "`tausearch sync final`" in err
+        assert "belongs to run 'other-final'" in err and "`tausearch runs sync final`" in err
         own.spec_file.write_bytes(other.spec_file.read_bytes())
         out, err = shown("status")
         assert "run 'final': run.yaml is that of a run named 'other-final'" in err and out.count("other-final") == 1

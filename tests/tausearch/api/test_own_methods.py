@@ -136,7 +136,7 @@ def test_its_space_is_beside_it_or_given(folder: Path, refused: Callable[..., st
     spec = plan_search(request).spec
     assert (spec.start, spec.fixed) == ({"lr": 0.5}, {"kind": "odd"})
     (folder / "own_bare.yaml").write_text("space: {rl: {low: 0, high: 1, grid: [0]}}\nstart: {default: {rl: 0}}\n")
-    err = refused("spaces", "own_bare:Mine")
+    err = refused("list", "spaces", "own_bare:Mine")
     assert err.endswith("own_bare.yaml: space: unknown hyperparameter 'rl'; allowed: lr, kind"), err
 
 

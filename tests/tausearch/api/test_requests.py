@@ -13,7 +13,7 @@ import tausearch
 from tausearch import api
 from tausearch.api import (
     ComposeRequest,
-    EditRequest,
+    EvaluateRequest,
     FiguresRequest,
     ResumeRequest,
     SearchRequest,
@@ -27,7 +27,7 @@ DOORS: dict[str, Any] = {
     "resume": ResumeRequest,
     "train": TrainRequest,
     "compose": ComposeRequest,
-    "edit": EditRequest,
+    "evaluate": EvaluateRequest,
     "draw": FiguresRequest,
 }
 ASKED: dict[str, dict[str, Any]] = {
@@ -147,7 +147,7 @@ def test_no_cache_is_a_cache_without_room(
 
 
 @pytest.mark.parametrize(
-    ("command", "door"), [(compose.compose, "compose"), (compose.edit, "edit"), (compose.figures, "draw")]
+    ("command", "door"), [(compose.compose, "compose"), (compose.evaluate, "evaluate"), (compose.figures, "draw")]
 )
 def test_commands_on_task_vectors_have_the_defaults_of_the_request(
     command: Any, door: str, monkeypatch: pytest.MonkeyPatch

@@ -34,7 +34,7 @@ def test_a_table_goes_between_its_markers_and_nowhere_else() -> None:
 
 
 CELLS = [f"{name}{what}" for name in BENCHMARKS for what in ("", " searches")]
-COMPOSED = ["editing", "readings", "rules", "risk", "alignment"]
+COMPOSED = ["evaluation", "readings", "rules", "risk", "alignment"]
 
 
 def test_the_page_has_a_place_for_every_table() -> None:

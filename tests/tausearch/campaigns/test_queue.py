@@ -178,7 +178,7 @@ def test_a_cells_run_keeps_its_name(
     plan = planned(tmp_path)
     opened(plan)
     assert campaign_of(plan.storage, "t-digits-ewc") == "t" and campaign_of(plan.storage, "other") is None
-    monkeypatch.setattr("sys.argv", ["tausearch", "rename", "t-digits-ewc", "mine", "--storage", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["tausearch", "runs", "rename", "t-digits-ewc", "mine", "--storage", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2 and "belongs to campaign 't'" in capsys.readouterr().err

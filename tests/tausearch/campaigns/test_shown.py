@@ -172,6 +172,6 @@ def test_sync_tags_the_tables_in_the_given_store(
 
     monkeypatch.setattr("tausearch.api.sync_run", sync_run)
     monkeypatch.setattr("tausearch.campaigns.track_tables", track_tables)
-    words = ["sync", "--storage", str(storage.root), "--tracking-uri", "http://b:5000"]
+    words = ["runs", "sync", "--storage", str(storage.root), "--tracking-uri", "http://b:5000"]
     code, _, err = run(words, capsys, monkeypatch)
     assert (code, err) == (0, "") and written == [("t", "http://b:5000")]

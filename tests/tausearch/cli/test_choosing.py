@@ -23,7 +23,7 @@ def test_pages_of_runs_that_are_tracked_elsewhere_are_named_with_their_servers(
 ) -> None:
     for name, uri in (("a", "http://b:1"), ("b", None), ("c", "http://a:1"), ("d", "http://b:1")):
         create(spec.model_copy(update={"name": name, "id": name, "tracking_uri": uri}), Storage(tmp_path))
-    code, _, err = ask("ui", "--storage", str(tmp_path))
+    code, _, err = ask("runs", "ui", "--storage", str(tmp_path))
     assert code == 2 and err.endswith("its runs are tracked at http://a:1, http://b:1\n")
 
 
@@ -81,22 +81,17 @@ class Checked:
 
 
 @pytest.mark.parametrize(
-    ("words", "root", "code"),
-    [
-        (["data", "--data-root", "/outer", "--json", "check", "x"], "/outer", 0),
-        (["data", "--data-root", "/outer", "check", "x", "--data-root", "/inner", "--json"], "/inner", 0),
-        (["data", "--json", "check", "bad"], None, 1),
-    ],
+    ("words", "root", "code"), [(["x", "--data-root", "/given"], "/given", 0), (["bad"], "/set", 1)]
 )
-def test_options_before_the_word_check_hold_unless_they_are_given_again(
-    words: list[str], root: str | None, code: int, ask: Ask, monkeypatch: pytest.MonkeyPatch
+def test_a_check_looks_where_it_is_told_and_fails_if_something_is_faulty(
+    words: list[str], root: str, code: int, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def check(name: str, data_root: str | None, *_: object) -> Checked:
         return Checked(["image a: is broken"] if name == "bad" else [], data_root)
 
-    monkeypatch.delenv("TAUSEARCH_DATA", raising=False)
+    monkeypatch.setenv("TAUSEARCH_DATA", "/set")
     monkeypatch.setattr("tausearch.api.check_dataset", check)
-    got, out, err = ask(*words)
+    got, out, err = ask("data", "check", *words, "--json")
     assert (got, json.loads(out)["root"]) == (code, root), err
 
 
@@ -121,7 +116,7 @@ def test_only_what_nobody_uses_is_cleared_and_only_if_asked(
 
     (tmp_path / "cache").mkdir()
     monkeypatch.setattr("trainables.preconsolidation.cache.Cache", Cache)
-    code, out, _ = ask("cache", *["--clear"] * clear, "--json", "--storage", str(tmp_path))
+    code, out, _ = ask("runs", "cache", *["--clear"] * clear, "--json", "--storage", str(tmp_path))
     told = json.loads(out)
     assert code == 0 and (told["removed"], len(told["entries"])) == (removed, left)
 

@@ -58,16 +58,20 @@ OTHERS = [
     *(["train", name] for name in ("nope", "fifo", "folder", "loop", "file", "binary", "bomb", "deep", "large")),
     *([*TRAIN, "--seeds", seeds] for seeds in ("", "x", "0 0", "-1", "4294967296", HUGE, "1.5", "²")),
     *([*TRAIN, option, value] for option in ("--benchmark", "--name") for value in TEXTS),
-    *([command, name] for command in ("resume", "status", "sync") for name in (*TEXTS, "nope", "..", "a/b", "file")),
+    *(
+        [*command, name]
+        for command in (["resume"], ["status"], ["runs", "sync"])
+        for name in (*TEXTS, "nope", "..", "a/b", "file")
+    ),
     *(["extend", "nope", "--trials", count] for count in COUNTS),
     *(["compose", "nope", option, value] for option in ("--keep", "--drop", "--weights") for value in ("", "x", HUGE)),
     *(["compose", "nope", "--density", value] for value in ("nan", "inf", "-1", "2")),
-    *(["spaces", name] for name in TEXTS),
+    *(["list", "spaces", name] for name in TEXTS),
     *(["export", "digits", "ita-lora", "--output", value] for value in ("made/here.yaml", "folder")),
     *(["search", "digits", name] for name in (*TEXTS, "ita", "joint ")),
     [*SEARCH, "--set", "lr=0.1", "--set", "lr=0.2"],
     ["data", "check", "digits"],
-    ["data", "--data-root", "", "check", "cifar100"],
+    ["data", "check", "cifar100", "--data-root", ""],
 ]
 LONG = "y" * 300  # no file can be called so
 WHICH = ["", "x", "1.5", HUGE, "²"]  # where numbers of tasks or seeds are asked for
@@ -80,7 +84,7 @@ COMPOSED = [
     *(["compose", "folder", "--weights", value] for value in ("nan", "inf", "1e400", "0x1", "1;2")),
     *(["compose", "folder", option, "nope"] for option in ("--rule", "--coefficient", "--form", "--backbone-weights")),
     *(["compose", "folder", "--export", value] for value in ("", "file", "made/here")),
-    *([command, *names] for command in ("edit", "figures") for names in (["nope"], ["folder"], [LONG], ["", ""])),
+    *([command, *names] for command in ("evaluate", "figures") for names in (["nope"], ["folder"], [LONG], ["", ""])),
     ["figures", "nope", "--output", "made/here"],
     *([*SEARCH, option, LONG] for option in ("--space", "--backbone-weights", "--storage", "--name", "--backbone")),
     *(["search", f"{kind}:{LONG}?tasks=2", "finetune"] for kind in ("folder", "parquet")),
@@ -104,11 +108,11 @@ CAMPAIGNS = [
     *(["campaign", "run", "table.yaml", "--address", value] for value in ("", "a", "127.0.0.1:9")),
 ]
 MANAGED = [
-    *(["rename", *names] for names in (["nope", "b"], ["", "b"], ["..", "b"], ["nope", ".."])),
-    *(["note", name, "text"] for name in (*TEXTS, "nope", "..", "cache")),
-    *(["delete", name, "--yes"] for name in (*TEXTS, "nope", "..", "cache", "campaigns", "folder")),
+    *(["runs", "rename", *names] for names in (["nope", "b"], ["", "b"], ["..", "b"], ["nope", ".."])),
+    *(["runs", "note", name, "text"] for name in (*TEXTS, "nope", "..", "cache")),
+    *(["runs", "delete", name, "--yes"] for name in (*TEXTS, "nope", "..", "cache", "campaigns", "folder")),
     *(["report", name] for name in (*TEXTS, "nope", "..")),
-    *(["replay", name] for name in (*TEXTS, "nope")),
+    *(["runs", "replay", name] for name in (*TEXTS, "nope")),
 ]
 CASES = [
     *([*SEARCH, option, value] for option, values in VALUES.items() for value in values),
@@ -142,7 +146,18 @@ def listing(folder: Path) -> list[str]:
 
 
 def test_there_are_enough() -> None:
-    commands = {"search", "train", "resume", "extend", "compose", "edit", "figures", "predict", "campaign", "delete"}
+    commands = {
+        "search",
+        "train",
+        "resume",
+        "extend",
+        "compose",
+        "evaluate",
+        "figures",
+        "predict",
+        "campaign",
+        "runs",
+    }
     assert len(CASES) >= 400 and {case[0] for case in CASES} > commands
 
 
@@ -179,8 +194,14 @@ def test_reading_needs_no_right_to_write(folder: Path, ask: Ask) -> None:
     spec.save(storage.run(spec.name))
     Record(storage.run(spec.name).record).write(make_trial(0, value=70.0))
     before = listing(folder)
-    for command in (["status"], ["status", spec.name], ["compare", "--csv"], ["cache"], ["spaces", "ita-lora"]):
-        at = [] if command[0] == "spaces" else ["--storage", str(storage.root)]
+    for command in (
+        ["status"],
+        ["status", spec.name],
+        ["compare", "--csv"],
+        ["runs", "cache"],
+        ["list", "spaces", "ita-lora"],
+    ):
+        at = [] if command[0] == "list" else ["--storage", str(storage.root)]
         code, out, err = ask(*command, *at)
         assert code == 0 and (err == "" or command[0] == "compare"), (command, err)
         assert listing(folder) == before, command

@@ -143,9 +143,9 @@ def test_sync_goes_on_after_a_run_that_fails_and_leaves_driven_ones_alone(
 
     monkeypatch.setattr("tausearch.api.sync_run", sync_run)
     monkeypatch.setattr("tausearch.runs.is_driven", lambda directory: directory.name == "b")
-    assert ask("sync", "--storage", str(tmp_path)) == (
+    assert ask("runs", "sync", "--storage", str(tmp_path)) == (
         *(1, "c: 1 trial, 5 tasks in MLflow, 2 of them new\n"),
         "tausearch: a: its server does not answer\n",
     )
-    assert ask("sync", "a", "--storage", str(tmp_path)) == (1, "", "tausearch: a: its server does not answer\n")
-    assert ask("sync", "b", "--storage", str(tmp_path))[0] == 0  # it is asked for by name
+    assert ask("runs", "sync", "a", "--storage", str(tmp_path)) == (1, "", "tausearch: a: its server does not answer\n")
+    assert ask("runs", "sync", "b", "--storage", str(tmp_path))[0] == 0  # it is asked for by name

@@ -185,7 +185,7 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
         campaigns.show_campaign(result, mock.Mock(), " --storage x")
     lines = lines_of(capsys)
     assert lines.count("digits/a: gone") == 1 and lines.count("digits/b: out") == 1
-    assert "MLflow, digits: http://127.0.0.1:5000/#/1 (after: tausearch ui --storage x)" in lines
+    assert "MLflow, digits: http://127.0.0.1:5000/#/1 (after: tausearch runs ui --storage x)" in lines
     assert "MLflow, glyphs: http://b" in lines
     files = ["best files /c/best (2)", "comparison /c/comparison.csv", "best /c/best.yaml", "figures /c/figures (1)"]
     assert lines[-5:] == [*files, "log /c/log"]
@@ -306,5 +306,5 @@ def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatc
 
 def test_a_pages_place_is_the_servers_or_a_command(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "tool", lambda: "tausearch")
-    assert runs._pages(spec, " --storage x") == "tausearch ui --storage x"
+    assert runs._pages(spec, " --storage x") == "tausearch runs ui --storage x"
     assert runs._pages(spec.model_copy(update={"tracking_uri": "http://a:1"}), " --storage x") == "http://a:1"

@@ -14,8 +14,8 @@ import yaml
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from tausearch import compose, edit, load_model
-from tausearch.models import UNLEARNING_MODES, CompositionResult, read_compositions, read_edit
+from tausearch import compose, evaluate, load_model
+from tausearch.models import UNLEARNING_MODES, CompositionResult, read_compositions, read_evaluation
 from tausearch.runs import FinalSpec, Record, RunDirectory, SearchSpec, Storage, read_spec
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
@@ -197,9 +197,9 @@ def test_vectors_without_a_header_are_refused(made: Storage, tmp_path: Path) -> 
         compose(["ita"], storage=old.root)
 
 
-class TestEdit:
+class TestEvaluate:
     def test_the_protocol_by_hand(self, made: Storage) -> None:
-        ((done,), whole) = edit(["ita"], storage=made.root), accuracies_of(made.run("ita"))
+        ((done,), whole) = evaluate(["ita"], storage=made.root), accuracies_of(made.run("ita"))
         assert done.result.kept == (1, 2, 3) and [list(each.whole) for each in done.result.seeds] == whole
         for coefficient in UNLEARNING_MODES:
             found, targets, controls = done.result.unlearning(coefficient), [], []
@@ -217,7 +217,7 @@ class TestEdit:
             assert found["control_gain"].mean == pytest.approx(sum(controls) / 2 - final)
 
     def test_specialisation_by_hand(self, made: Storage) -> None:
-        (done,) = edit(["iel"], seeds=[1], storage=made.root)
+        (done,) = evaluate(["iel"], seeds=[1], storage=made.root)
         result = done.result.model_copy(
             update={
                 "kept": (1, 3),
@@ -232,9 +232,9 @@ class TestEdit:
         assert found == {"target": 55.0, "target_gain": 30.0, "control": 5.0}
 
     def test_it_is_kept_and_read_back(self, made: Storage) -> None:
-        (done,) = edit(["full"], storage=made.root)
-        assert read_edit(made.run("full")) == done.result and read_edit(made.run("ia3")) is None
-        assert "edit" not in {result.label for result in read_compositions(made.run("full"))}
+        (done,) = evaluate(["full"], storage=made.root)
+        assert read_evaluation(made.run("full")) == done.result and read_evaluation(made.run("ia3")) is None
+        assert "evaluation" not in {result.label for result in read_compositions(made.run("full"))}
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ class TestPrinted:
         assert "--register: needs a run that can be written" in shown("compose", "ita", "--register", code=2)[1]
 
     def test_the_protocol(self, shown: Command) -> None:
-        words = ("edit", "ita", "iel", "--seeds", "0")
+        words = ("evaluate", "ita", "iel", "--seeds", "0")
         out, contents = shown(*words)[0], json.loads(shown(*words, "--json")[0])
         assert [each["run"] for each in contents] == ["ita", "iel"] and "compare --composition" in out
         for reading in UNLEARNING_MODES:

@@ -10,7 +10,7 @@ import mlflow
 import pytest
 from mlflow import MlflowClient
 
-from tausearch import compose, edit, load_model
+from tausearch import compose, evaluate, load_model
 from tausearch.api import sync_run
 from tausearch.runs import Storage, open_storage, read_spec
 from tests.support.runs.composable_runs import SMALL, make_composable_run
@@ -40,17 +40,17 @@ def test_compositions_in_mlflow(storage: Storage) -> None:
     directory = storage.run("ita")
     first = compose(["ita"], drop=[2], coefficient="negate", storage=storage.root)
     compose(["ita"], drop=[2], coefficient="negate", storage=storage.root)
-    ((done,)) = (edit(["ita"], storage=storage.root),)
+    ((done,)) = (evaluate(["ita"], storage=storage.root),)
     assert first.tracking_error is None and done[0].tracking_error is None
     found = compositions(storage)
-    assert set(found) == {"drop-2-negate", "edit"}
+    assert set(found) == {"drop-2-negate", "evaluation"}
     tags, metrics = found["drop-2-negate"].data.tags, found["drop-2-negate"].data.metrics
     assert (tags["composition.of"], tags["method"], tags["rule"]) == ("ita", "ita-lora", "linear")
-    assert tags["weights"] == "0.333333,-0.333333,0.333333" and found["edit"].data.tags["kept"] == "1,2,3"
+    assert tags["weights"] == "0.333333,-0.333333,0.333333" and found["evaluation"].data.tags["kept"] == "1,2,3"
     wanted = first.result.summary()["test/final_accuracy"]
     assert metrics["test/final_accuracy/mean"] == wanted.mean and metrics["test/final_accuracy/std"] == wanted.std
     gain = done[0].result.unlearning("subtract")["target_gain"]
-    assert found["edit"].data.metrics["unlearning/subtract/target_gain/mean"] == gain.mean
+    assert found["evaluation"].data.metrics["unlearning/subtract/target_gain/mean"] == gain.mean
     client = MlflowClient(tracking_uri=storage.mlflow_uri)
     for run in found.values():
         client.delete_run(run.info.run_id)

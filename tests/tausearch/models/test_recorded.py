@@ -1,4 +1,4 @@
-"""What MLflow gets of a composition and of the editing protocol, by the names that it shows; and which rule merges."""
+"""What MLflow gets of a composition and of the paper's protocol, by the names that it shows; and which rule merges."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.models import CompositionResult, EditedSeed, EditResult, RuleSearch, RuleTrial, mlflow_records
+from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult, RuleSearch, RuleTrial, mlflow_records
 from tausearch.models.evaluation import merging_rule
 from tausearch.models.exports import _unnamed
 from tausearch.models.merge_configs import uniform
@@ -59,11 +59,11 @@ def test_a_search_for_a_rule_has_its_validation_accuracies(told: list[tuple[Any,
 
 def test_the_protocol_has_its_tables_and_one_seed_deviates_by_nothing(told: list[tuple[Any, ...]]) -> None:
     unlearned = dict.fromkeys(("drop", "negate", "subtract"), ((10.0, 80.0), (70.0, 20.0)))
-    seed = EditedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
-    result = EditResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
+    seed = EvaluatedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
+    result = EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
     mlflow_records._record(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
     ((label, metrics, tags),) = told
-    assert (label, tags) == ("edit", {"kept": "1,2"})
+    assert (label, tags) == ("evaluation", {"kept": "1,2"})
     assert metrics["unlearning/subtract/target_gain/mean"] == -35.0 and metrics["specialisation/target/mean"] == 52.0
     assert metrics["specialisation/target/std"] == 0.0 and "specialisation/control/mean" not in metrics
 

@@ -16,7 +16,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from torch import Tensor
 
-from tausearch import compose, draw, edit, load_model
+from tausearch import compose, draw, evaluate, load_model
 from tausearch.models import FORMS, CompositionResult, read_about, read_compositions
 from tausearch.models.removal.membership import interval, separation
 from tausearch.models.removal.names import removal_of
@@ -247,7 +247,7 @@ def test_it_is_registered_without_the_class(made: Storage, monkeypatch: pytest.M
 
 
 def test_an_export_is_not_composed_again(exported: tuple[Path, CompositionResult], made: Storage) -> None:
-    for call in (compose, edit, draw):
+    for call in (compose, evaluate, draw):
         with pytest.raises(InputError, match="vectors: was exported with --forget, so its classes are not those"):
             call([str(exported[0] / "vectors")], storage=made.root)
 

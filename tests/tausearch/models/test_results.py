@@ -46,11 +46,9 @@ def test_the_name_of_a_long_one_is_short_and_its_own(tmp_path: Path, result: Com
     assert all(path.name.startswith("weights-0.125,0.125,") for path in directory.compositions.iterdir())
 
 
-def test_compositions_are_listed_by_name_without_the_editing_protocol(
-    tmp_path: Path, result: CompositionResult
-) -> None:
+def test_compositions_are_listed_by_name_without_the_papers_protocol(tmp_path: Path, result: CompositionResult) -> None:
     directory = RunDirectory(tmp_path)
-    for label in ("uniform", "drop-1", "keep-1", "edit"):
+    for label in ("uniform", "drop-1", "keep-1", "evaluation"):
         result.model_copy(update={"label": label}).save(directory)
     assert [each.label for each in read_compositions(directory)] == ["drop-1", "keep-1", "uniform"]
 

@@ -1,4 +1,4 @@
-"""Task vectors of TMC and TAK in compose, edit, export and figures: what they can do, and what they are refused."""
+"""Task vectors of TMC and TAK in compose, evaluate, export and figures: what they can do, and what they are refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tausearch import compose, draw, edit
+from tausearch import compose, draw, evaluate
 from tausearch.runs import Storage
 from trainables.errors import InputError
 
@@ -20,10 +20,10 @@ def test_a_task_that_is_left_out_is_forgotten(made: Storage) -> None:
 
 
 def test_the_protocol_runs(made: Storage) -> None:
-    (edited,) = edit(["tmc"], storage=made.root)
+    (evaluated,) = evaluate(["tmc"], storage=made.root)
     for coefficient in ("drop", "negate", "subtract"):
-        assert edited.result.unlearning(coefficient)["target_gain"].mean < -50
-    assert edited.result.specialisation()["target_gain"].mean >= 0
+        assert evaluated.result.unlearning(coefficient)["target_gain"].mean < -50
+    assert evaluated.result.specialisation()["target_gain"].mean >= 0
 
 
 @pytest.mark.parametrize("name", ["tmc", "tak"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tausearch.models import CompositionResult, EditedSeed, EditResult
+from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult
 from tausearch.runs import FinalSpec, Record, RunDirectory, RunSpec, Storage, TrialSummary, write_results
 from tausearch.runs.creation import create
 from tausearch.studies import write_best
@@ -61,8 +61,10 @@ def add_compositions(directory: RunDirectory) -> None:
     ).save(directory)
     rows = ((10.0, 80.0, 80.0), (70.0, 20.0, 70.0), (60.0, 60.0, 30.0))
     readings = ("drop", "negate", "subtract")
-    seed = EditedSeed(seed=0, whole=accuracies[0], specialised=accuracies[1], unlearned=dict.fromkeys(readings, rows))
-    EditResult(run=directory.name, benchmark="digits", methods=("ita-lora",), kept=(1, 2, 3), seeds=(seed,)).save(
+    seed = EvaluatedSeed(
+        seed=0, whole=accuracies[0], specialised=accuracies[1], unlearned=dict.fromkeys(readings, rows)
+    )
+    EvaluationResult(run=directory.name, benchmark="digits", methods=("ita-lora",), kept=(1, 2, 3), seeds=(seed,)).save(
         directory
     )
 

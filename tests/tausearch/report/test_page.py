@@ -221,7 +221,9 @@ def tables(done: ReportCell, tmp_path_factory: pytest.TempPathFactory) -> int:
     return report([cell(None, done.final)], tmp_path_factory.mktemp("sound")).count("table")
 
 
-@pytest.mark.parametrize("name", ["run.yaml", "results.json", "compositions/edit.json", "compositions/keep-1,3.json"])
+@pytest.mark.parametrize(
+    "name", ["run.yaml", "results.json", "compositions/evaluation.json", "compositions/keep-1,3.json"]
+)
 def test_each_file_of_a_final_run_may_be_damaged(name: str, tables: int, storage: Storage, tmp_path: Path) -> None:
     final = make_final(storage)
     add_compositions(final)

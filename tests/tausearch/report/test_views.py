@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from search_spaces import Choices
-from tausearch.models import CompositionResult, EditedSeed, EditResult, RemovalReport
+from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult, RemovalReport
 from tausearch.report import ReportCell, cell_of
 from tausearch.report import tables as report_tables
 from tausearch.report.page import _overview, cell_link
@@ -134,9 +134,9 @@ def test_compositions_without_some_classes_stand_apart_and_rows_are_named() -> N
 def test_the_reading_that_is_nearest_to_the_papers_stands_out() -> None:
     rows = ((10.0, 80.0), (70.0, 20.0))
     unlearned = dict.fromkeys(("drop", "negate", "subtract"), rows)
-    seed = EditedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
-    result = EditResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
-    table = report_tables.edit_table(result)
+    seed = EvaluatedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
+    result = EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
+    table = report_tables.evaluation_table(result)
     assert [table.texts[place][0] for place in table.emphasis] == ["unlearned, subtract"]
     assert table.texts[0] == ["specialised on tasks 1, 2", "52.00", "+2.00", "", ""]
     assert table.texts[1] == ["unlearned, drop", "15.00", "-35.00", "75.00", "+25.00"]

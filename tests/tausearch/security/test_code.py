@@ -54,7 +54,7 @@ def test_a_model_folder_runs_no_code_of_its_own(
         assert "--allow-code model.evil:X" in err
 
 
-@pytest.mark.parametrize("command", [["compose", "."], ["edit", "."], ["figures", "."], ["predict", ".", "IMAGE"]])
+@pytest.mark.parametrize("command", [["compose", "."], ["evaluate", "."], ["figures", "."], ["predict", ".", "IMAGE"]])
 def test_inside_the_folder_neither(
     command: list[str], model: Path, image: str, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +119,12 @@ def test_a_search_may_import_what_was_typed(
     assert "'X' must be a BenchmarkSource" in err and (tmp_path / "ran").exists()
 
 
-COMMANDS = (["data"], ["spaces", "ita-lora"], ["compare"], ["search", "digits", "ita-lora", "--dry-run"])
+COMMANDS = (
+    ["list", "benchmarks"],
+    ["list", "spaces", "ita-lora"],
+    ["compare"],
+    ["search", "digits", "ita-lora", "--dry-run"],
+)
 CALLS = """
 import sys
 from tausearch.cli import main

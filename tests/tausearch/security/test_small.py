@@ -44,9 +44,9 @@ def test_an_unreadable_record_is_not_an_empty_one(
 ) -> None:
     record = storage.run(spec.name).record
     closed_to_us(monkeypatch, record)
-    for command in ("status", "report", "sync", "resume"):
+    for command in (["status"], ["report"], ["runs", "sync"], ["resume"]):
         assert (
-            refused(command, spec.name, code=1) == f"tausearch: record {record}: cannot be read (Permission denied)\n"
+            refused(*command, spec.name, code=1) == f"tausearch: record {record}: cannot be read (Permission denied)\n"
         )
 
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_deleted_whole_is_not_touched(
     (directory.path / "figures" / "closed").mkdir(parents=True)
     before = sorted(directory.path.rglob("*"))
     closed_to_us(monkeypatch, directory.path / "figures" / "closed")
-    err = refused("delete", spec.name, "--yes")
+    err = refused("runs", "delete", spec.name, "--yes")
     assert "closed in it cannot be changed; nothing was deleted" in err
     assert sorted(directory.path.rglob("*")) == before and size_of(directory) > 0
 
@@ -80,7 +80,7 @@ def test_a_run_of_a_campaign_is_not_deleted(
     storage: Storage, spec: SearchSpec, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.campaigns.campaign_of", lambda *_: "table")
-    assert "belongs to campaign 'table'" in refused("delete", spec.name, "--yes")
+    assert "belongs to campaign 'table'" in refused("runs", "delete", spec.name, "--yes")
     assert storage.run(spec.name).spec_file.exists()
 
 
@@ -130,6 +130,6 @@ main()
 
 @pytest.mark.parametrize("module", ["tausearch.cli.application", "typer", "tausearch.cli.look", "yaml"])
 def test_ctrl_c_during_any_import_is_a_line_and_no_traceback(module: str, tmp_path: Path) -> None:
-    words = [sys.executable, "-c", INTERRUPTED, "spaces", module]
+    words = [sys.executable, "-c", INTERRUPTED, "list", "spaces", module]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

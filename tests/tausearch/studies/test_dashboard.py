@@ -35,7 +35,7 @@ def make_search(storage: Storage, name: str, values: list[float]) -> None:
 
 
 def ui(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, *more: str) -> tuple[int, str, str]:
-    return run(["ui", "--optuna", "--port", "5871", "--storage", str(tmp_path), *more], capsys, monkeypatch)
+    return run(["runs", "ui", "--optuna", "--port", "5871", "--storage", str(tmp_path), *more], capsys, monkeypatch)
 
 
 def test_all_searches_are_on_one_page_on_loopback(

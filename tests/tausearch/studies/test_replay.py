@@ -268,7 +268,7 @@ def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(storage: Sto
 def test_the_command_prints_a_table_and_json(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ["replay", "s", "--algorithm", "random", "--trials", "12", "--seeds", "0", "1", "2"]
+    asked = ["runs", "replay", "s", "--algorithm", "random", "--trials", "12", "--seeds", "0", "1", "2"]
     code, out, err = run([*asked, "--storage", str(storage.root)], capsys, monkeypatch)
     assert (code, err) == (0, "") and "s: 20 recorded trials, 120 tasks; best is trial" in out
     assert out.count("│ random") == 3 and "12 trials each" in out
@@ -324,5 +324,5 @@ def test_bad_input_is_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    code, out, err = run(["replay", *arguments, "--storage", str(storage.root)], capsys, monkeypatch)
+    code, out, err = run(["runs", "replay", *arguments, "--storage", str(storage.root)], capsys, monkeypatch)
     assert code == 2 and out == "" and len(err.strip().splitlines()) == 1 and message in err

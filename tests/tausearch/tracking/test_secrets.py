@@ -121,7 +121,9 @@ def test_nothing_that_a_run_leaves_has_it(
     Record(directory.record).write(make_trial(0, value=70.0))
     with pytest.raises(InputError, match="no server answers there") as error:
         sync_run(storage, directory, uri)
-    code, out, err = run(["sync", "s", "--storage", str(storage.root), "--tracking-uri", uri], capsys, monkeypatch)
+    code, out, err = run(
+        ["runs", "sync", "s", "--storage", str(storage.root), "--tracking-uri", uri], capsys, monkeypatch
+    )
     assert code == 2 and "s3cr" not in out + err + str(error.value)
     own = f"sqlite:///{tmp_path}/own.db?password={SECRET}"
     assert sync_run(storage, directory, own).tracking_uri == f"sqlite:///{tmp_path}/own.db"

@@ -1,6 +1,6 @@
 from .cache import entry_as_dict, show_cache
 from .campaigns import plan_as_dict, show_campaign, show_plan, show_standing, show_standings
-from .compositions import composed_as_dict, edited_as_dict, show_composed, show_edited
+from .compositions import composed_as_dict, evaluated_as_dict, show_composed, show_evaluated
 from .data import show_backbones, show_check, show_states
 from .predictions import confusion_files, draw, draw_confusion, require_figure, require_truth, show_predictions
 from .previews import show_preview
@@ -21,7 +21,7 @@ __all__ = [
     "composed_as_dict",
     "draw",
     "draw_confusion",
-    "edited_as_dict",
+    "evaluated_as_dict",
     "entry_as_dict",
     "final_as_dict",
     "plan_as_dict",
@@ -32,7 +32,7 @@ __all__ = [
     "show_backbones",
     "show_check",
     "show_composed",
-    "show_edited",
+    "show_evaluated",
     "show_final",
     "show_plan",
     "show_predictions",

@@ -70,7 +70,7 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
     if standing.state == "stopped":
         out.print(f"go on: {command or standing.command(storage_option)}", soft_wrap=True)
     for benchmark, page in read_pages(standing.directory).items():
-        started = f" (after: {tool()} ui{storage_option})" if page.startswith(LOCAL) else ""
+        started = f" (after: {tool()} runs ui{storage_option})" if page.startswith(LOCAL) else ""
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tausearch.api import Composed, Edited
+from tausearch.api import Composed, Evaluated
 from tausearch.cli.output.removals import show_removal
 from tausearch.models import LINEAR, CompositionResult, RuleSearch, rule_words
 from tausearch.presentation import (
@@ -25,7 +25,7 @@ from tausearch.presentation import (
     terminal_table,
     tool,
 )
-from tausearch.report import edit_table
+from tausearch.report import evaluation_table
 from tausearch.runs import Score
 from trainables.metrics import TEST
 from trainables.task_names import titles
@@ -51,8 +51,8 @@ def composed_as_dict(done: Composed) -> dict[str, Any]:
     return {**done.result.as_dict(), **more}
 
 
-def edited_as_dict(done: Edited) -> dict[str, Any]:
-    """Return what `tausearch edit --json` prints of one run."""
+def evaluated_as_dict(done: Evaluated) -> dict[str, Any]:
+    """Return what `tausearch evaluate --json` prints of one run."""
     file = None if done.file is None else str(done.file)
     return {**done.result.as_dict(), "file": file, "tracking_error": done.tracking_error}
 
@@ -85,11 +85,11 @@ def show_composed(done: Composed, storage_option: str) -> None:
         out.print(sync_advice(result.runs[0], done.tracking_error, storage_option), style="yellow", soft_wrap=True)
 
 
-def show_edited(done: Sequence[Edited], storage_option: str) -> None:
+def show_evaluated(done: Sequence[Evaluated], storage_option: str) -> None:
     """Print the table of each run, and where its results lie."""
     out = console()
     for each in done:
-        table = edit_table(each.result)
+        table = evaluation_table(each.result)
         out.print(terminal_table(replace(table, title=f"{each.result.run}: {table.title}")))
     for each in done:
         if each.file is not None:

@@ -78,7 +78,7 @@ def show_backbones(offers: Sequence[Offer], word: str) -> None:
     out.print(terminal_table(Table("", words("backbone", "reads", "weights", "tried by hand as", "in tests at"), rows)))
     if not word:
         others = sum(not each.here for each in offers)
-        out.print(f"timm offers {others} more: {tool()} backbones WORD, such as vit_base", soft_wrap=True)
+        out.print(f"timm offers {others} more: {tool()} list backbones WORD, such as vit_base", soft_wrap=True)
         out.print(
             "they are fetched when first used; a local file: --backbone NAME --backbone-weights FILE; another size of"
             " images: --backbone NAME?img_size=224",

@@ -1,4 +1,4 @@
-"""What `tausearch replay` prints."""
+"""What `tausearch runs replay` prints."""
 
 from __future__ import annotations
 

@@ -430,4 +430,4 @@ def _say_trackers(lines: _Lines, spec: RunSpec, result: RunResult, storage_optio
 
 def _pages(spec: RunSpec, storage_option: str) -> str:
     """Return where MLflow's pages of a run are: the address of its server, or the command that opens them."""
-    return f"{tool()} ui{storage_option}" if spec.tracking_uri is None else spec.tracking_uri
+    return f"{tool()} runs ui{storage_option}" if spec.tracking_uri is None else spec.tracking_uri

@@ -38,7 +38,7 @@ def show_spaces(spaces: Sequence[ResolvedSpace], elsewhere: str) -> None:
     rest = f"; {elsewhere}" if elsewhere else ""
     if others := installed("method"):
         out.print(f"of installed packages: {', '.join(others)}", style="dim", soft_wrap=True)
-    out.print(f"all of one: {tool()} spaces METHOD{rest}", style="dim", soft_wrap=True)
+    out.print(f"all of one: {tool()} list spaces METHOD{rest}", style="dim", soft_wrap=True)
 
 
 def show_space(space: ResolvedSpace, elsewhere: str) -> None:

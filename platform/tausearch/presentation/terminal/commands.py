@@ -35,7 +35,9 @@ def code_words(*names: str) -> str:
 
 def sync_advice(name: str, error: str, storage_option: str) -> str:
     """Return the line about a run that MLflow lacks in part: the error, and the command that writes the rest."""
-    return f"MLflow does not have all of {name} ({error}); once MLflow answers: {tool()} sync {name}{storage_option}"
+    return (
+        f"MLflow does not have all of {name} ({error}); once MLflow answers: {tool()} runs sync {name}{storage_option}"
+    )
 
 
 def command_on(verb: str, name: str, root: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""Results of the editing protocol: accuracies of each seed, and the paper's numbers from them. Imports no torch.
+"""Results of the paper's protocol: accuracies of each seed, and the paper's numbers from them. Imports no torch.
 
 Source: the paper, section "On the compositional skills of ITA and IEL", Tables 3 and 7.
 """
@@ -12,13 +12,13 @@ from typing import Any
 
 from checked_input.schema import Strict
 from tausearch.models.merge_configs import UNLEARNING_MODES
-from tausearch.models.results import EDIT, read_file, save_file
+from tausearch.models.results import EVALUATION, read_file, save_file
 from tausearch.runs import RunDirectory, Score
 
 Accuracies = tuple[float, ...]  # on each task, percent
 
 
-class EditedSeed(Strict):
+class EvaluatedSeed(Strict):
     """Accuracies of one seed's compositions on each task, percent, over the logits of all classes.
 
     Attributes:
@@ -33,7 +33,7 @@ class EditedSeed(Strict):
     unlearned: dict[str, tuple[Accuracies, ...]]
 
 
-class EditResult(Strict):
+class EvaluationResult(Strict):
     """Results of the protocol on one run, or on one folder of vectors.
 
     `kept` are the tasks of the specialisation, from 1: first, central, last.
@@ -43,7 +43,7 @@ class EditResult(Strict):
     benchmark: str
     methods: tuple[str, ...]
     kept: tuple[int, ...]
-    seeds: tuple[EditedSeed, ...]
+    seeds: tuple[EvaluatedSeed, ...]
 
     def specialisation(self) -> dict[str, Score]:
         """Return `target`, `target_gain` and `control` over the seeds; see `tausearch.comparison.Specialisation`."""
@@ -59,28 +59,28 @@ class EditResult(Strict):
         return {"specialisation": self.specialisation(), **unlearning}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form, which `tausearch edit --json` prints and the file holds."""
+        """Return the plain form, which `tausearch evaluate --json` prints and the file holds."""
         summary = {table: {k: vars(v) for k, v in part.items()} for table, part in self.summary().items()}
         return {**self.model_dump(mode="json"), "summary": summary}
 
     def save(self, directory: RunDirectory) -> Path:
         """Write the result into its run's directory."""
-        return save_file(directory, EDIT, self.as_dict())
+        return save_file(directory, EVALUATION, self.as_dict())
 
 
-def read_edit(directory: RunDirectory) -> EditResult | None:
+def read_evaluation(directory: RunDirectory) -> EvaluationResult | None:
     """Return the protocol's result on a run; None without one. See `read_file`."""
-    path = directory.compositions / f"{EDIT}.json"
-    return read_file(path, EditResult) if path.exists() else None
+    path = directory.compositions / f"{EVALUATION}.json"
+    return read_file(path, EvaluationResult) if path.exists() else None
 
 
-def _specialised(each: EditedSeed, kept: Sequence[int]) -> dict[str, float]:
+def _specialised(each: EvaluatedSeed, kept: Sequence[int]) -> dict[str, float]:
     target, control = _split(each.specialised, kept)
     found = {"target": target, "target_gain": target - _split(each.whole, kept)[0]}
     return found if control is None else {**found, "control": control}
 
 
-def _unlearned(each: EditedSeed, mode: str) -> dict[str, float]:
+def _unlearned(each: EvaluatedSeed, mode: str) -> dict[str, float]:
     """Average over the unlearned tasks; both gains are relative to the final accuracy, as in the paper."""
     pairs = [_split(row, [task]) for task, row in enumerate(each.unlearned[mode], start=1)]
     target, whole = fmean(target for target, _ in pairs), fmean(each.whole)

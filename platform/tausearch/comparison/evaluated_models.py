@@ -12,7 +12,7 @@ from tausearch.comparison.paper import PaperComposition, PaperResults, paper_res
 from tausearch.comparison.printing import Answer, Form, show
 from tausearch.comparison.rows import departures
 from tausearch.comparison.runs import FinalRun, describe
-from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EditResult, read_edit
+from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EvaluationResult, read_evaluation
 from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, tool, words
 from tausearch.runs import Storage
 
@@ -29,7 +29,7 @@ _NOTE = f"readings of unlearning: {see_page('compose')}; a gain is relative to t
 
 
 @dataclass(frozen=True)
-class EditRow:
+class EvaluationRow:
     """Specialisation and unlearning of a method on a benchmark: ours, the paper's, or both.
 
     Attributes:
@@ -41,15 +41,15 @@ class EditRow:
     benchmark: str
     method: str
     settings: Mapping[str, Scalar]
-    ours: EditResult | None
+    ours: EvaluationResult | None
     paper: PaperComposition | None
     departures: tuple[str, ...] = ()
 
 
-def compare_edits(
-    runs: Sequence[tuple[FinalRun, EditResult]], paper: PaperResults, benchmarks: Sequence[str] = ()
-) -> list[EditRow]:
-    """Compare our results of the editing protocol with the paper's, by default on all benchmarks that have a run.
+def compare_evaluations(
+    runs: Sequence[tuple[FinalRun, EvaluationResult]], paper: PaperResults, benchmarks: Sequence[str] = ()
+) -> list[EvaluationRow]:
+    """Compare our results of the protocol with the paper's, by default on all benchmarks that have a run.
 
     Returns:
         For each benchmark our runs, then the methods that only the paper has.
@@ -59,34 +59,34 @@ def compare_edits(
         here = [_row(run, result, paper) for run, result in runs if run.spec.benchmark == name]
         theirs = paper.composition.get(name, {})
         had = {row.method for row in here if row.paper is not None}
-        missing = [EditRow(name, method, {}, None, cell) for method, cell in theirs.items() if method not in had]
+        missing = [EvaluationRow(name, method, {}, None, cell) for method, cell in theirs.items() if method not in had]
         rows += sorted(here, key=lambda row: (row.method, len(row.settings))) + missing
     return rows
 
 
-def show_edits(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
+def show_evaluations(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
     """Print specialisation and unlearning of final runs beside the paper's; see `printing.show`."""
 
     def answer(runs: list[FinalRun], without: list[str]) -> Answer:
-        rows = compare_edits(_edited(storage, runs), paper_results(), benchmarks)
+        rows = compare_evaluations(_evaluated(storage, runs), paper_results(), benchmarks)
         content = {"source": paper_results().source, "rows": [_as_dict(row) for row in rows]}
         records = [record for row in rows for record in _records(row)]
-        advice = f"no final run has been edited; do it with: {tool()} edit RUN"
-        return Answer(content, records, edit_sheets(rows), advice, [_NOTE])
+        advice = f"no final run has been evaluated so; do it with: {tool()} evaluate RUN"
+        return Answer(content, records, evaluation_sheets(rows), advice, [_NOTE])
 
     show(storage, benchmarks, form, answer)
 
 
-def as_edit_text(storage: Storage, runs: Sequence[FinalRun]) -> str:
+def as_evaluation_text(storage: Storage, runs: Sequence[FinalRun]) -> str:
     """Return specialisation and unlearning of final runs as Markdown."""
-    return as_markdown(edit_sheets(compare_edits(_edited(storage, runs), paper_results())))
+    return as_markdown(evaluation_sheets(compare_evaluations(_evaluated(storage, runs), paper_results())))
 
 
-def _edited(storage: Storage, runs: Sequence[FinalRun]) -> list[tuple[FinalRun, EditResult]]:
-    return [(run, edited) for run in runs if (edited := read_edit(storage.run(run.spec.name))) is not None]
+def _evaluated(storage: Storage, runs: Sequence[FinalRun]) -> list[tuple[FinalRun, EvaluationResult]]:
+    return [(run, found) for run in runs if (found := read_evaluation(storage.run(run.spec.name))) is not None]
 
 
-def edit_sheets(rows: Sequence[EditRow]) -> list[Table]:
+def evaluation_sheets(rows: Sequence[EvaluationRow]) -> list[Table]:
     """Return a table per benchmark, with a row for each unlearning mode of ours and one for the paper."""
     tables = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
@@ -95,14 +95,14 @@ def edit_sheets(rows: Sequence[EditRow]) -> list[Table]:
     return tables
 
 
-def _row(run: FinalRun, result: EditResult, paper: PaperResults) -> EditRow:
+def _row(run: FinalRun, result: EvaluationResult, paper: PaperResults) -> EvaluationRow:
     reasons = departures(run, paper)
     method = run.spec.method
     theirs = None if reasons or run.marks else paper.composition[run.spec.benchmark].get(method)
-    return EditRow(run.spec.benchmark, method, run.settings, result, theirs, reasons)
+    return EvaluationRow(run.spec.benchmark, method, run.settings, result, theirs, reasons)
 
 
-def _lines(row: EditRow) -> list[tuple[object, ...]]:
+def _lines(row: EvaluationRow) -> list[tuple[object, ...]]:
     name, lines = label(row.method, describe(dict(row.settings))), list[tuple[object, ...]]()
     if row.ours is not None:
         special = [row.ours.specialisation().get(part) for part in _SPECIALISED]
@@ -119,7 +119,7 @@ def _lines(row: EditRow) -> list[tuple[object, ...]]:
     return lines
 
 
-def _as_dict(row: EditRow) -> dict[str, Any]:
+def _as_dict(row: EvaluationRow) -> dict[str, Any]:
     return {
         "benchmark": row.benchmark,
         "method": row.method,
@@ -130,7 +130,7 @@ def _as_dict(row: EditRow) -> dict[str, Any]:
     }
 
 
-def _records(row: EditRow) -> list[dict[str, Any]]:
+def _records(row: EvaluationRow) -> list[dict[str, Any]]:
     """Return the rows of the CSV form: one for each unlearning mode of ours, one for the paper."""
     about = {"benchmark": row.benchmark, "method": row.method, "settings": dict(row.settings)}
     records: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tausearch.comparison import ablations, paper_results, read_final_runs
-from tausearch.models import UNLEARNING_MODES, EditedSeed, EditResult
+from tausearch.models import UNLEARNING_MODES, EvaluatedSeed, EvaluationResult
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
@@ -22,7 +22,7 @@ def storage(tmp_path: Path) -> Storage:
     return open_storage(tmp_path / "runs", write=True)
 
 
-def edited(storage: Storage, name: str, benchmark: str = "cifar100", **more: Any) -> None:
+def evaluated(storage: Storage, name: str, benchmark: str = "cifar100", **more: Any) -> None:
     """A final run of four tasks: unlearning takes 40, 20 and 60 points of its task, 3, 1 and 9 of the others."""
     make_final_run(storage, name, [80.0], benchmark=benchmark, **more)
     whole = (70.0, 80.0, 90.0, 80.0)
@@ -31,9 +31,9 @@ def edited(storage: Storage, name: str, benchmark: str = "cifar100", **more: Any
         reading: tuple(tuple(a - (own if i == u else rest) for i, a in enumerate(whole)) for u in range(4))
         for reading, (own, rest) in costs.items()
     }
-    seed = EditedSeed(seed=0, whole=whole, specialised=(75.0, 85.0, 20.0, 89.0), unlearned=unlearned)
+    seed = EvaluatedSeed(seed=0, whole=whole, specialised=(75.0, 85.0, 20.0, 89.0), unlearned=unlearned)
     method = more.get("method", "ita-lora")
-    result = EditResult(run=name, benchmark=benchmark, methods=(method,), kept=(1, 2, 4), seeds=(seed,))
+    result = EvaluationResult(run=name, benchmark=benchmark, methods=(method,), kept=(1, 2, 4), seeds=(seed,))
     result.save(storage.run(name))
 
 
@@ -45,13 +45,13 @@ def shown(
     return out
 
 
-def test_edits_beside_the_papers_tables(
+def test_evaluations_beside_the_papers_tables(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edited(storage, "mine")
-    edited(storage, "other", method="iel-lora", protocol={"epochs": 3})
-    edited(storage, "bare", overrides={"regularise": "none"})
-    make_final_run(storage, "not-edited", [80.0], method="iel-lora")
+    evaluated(storage, "mine")
+    evaluated(storage, "other", method="iel-lora", protocol={"epochs": 3})
+    evaluated(storage, "bare", overrides={"regularise": "none"})
+    make_final_run(storage, "not-evaluated", [80.0], method="iel-lora")
     rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--json"))["rows"]
     found = {(row["method"], row["ours"]["run"] if row["ours"] else None): row for row in rows}
     assert set(found) == {
@@ -76,17 +76,17 @@ def test_edits_beside_the_papers_tables(
 def test_the_method_as_it_is_comes_before_its_other_settings(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edited(storage, "two", overrides={"regularise": "none", "lr": 0.5})
-    edited(storage, "one", overrides={"regularise": "none"})
-    edited(storage, "plain")
+    evaluated(storage, "two", overrides={"regularise": "none", "lr": 0.5})
+    evaluated(storage, "one", overrides={"regularise": "none"})
+    evaluated(storage, "plain")
     rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--json"))["rows"]
     assert [row["ours"]["run"] for row in rows if row["ours"]] == ["plain", "one", "two"]
 
 
-def test_every_form_of_the_edits(
+def test_every_form_of_the_evaluations(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edited(storage, "mine")
+    evaluated(storage, "mine")
     records = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--csv"))))
     ours = {record["reading"]: record for record in records if record["whose"] == "ours"}
     assert set(ours) == set(UNLEARNING_MODES) and float(ours["drop"]["unlearning_target_gain"]) == -40.0
@@ -127,7 +127,7 @@ def test_nothing_to_show_says_how_to_make_it(
 ) -> None:
     assert "no final runs in" in shown(storage, capsys, monkeypatch, "--composition")
     make_final_run(storage, "alone", [50.0], benchmark="digits", method="finetune")
-    assert "no final run has been edited; do it with:" in shown(storage, capsys, monkeypatch, "--composition")
+    assert "no final run has been evaluated so; do it with:" in shown(storage, capsys, monkeypatch, "--composition")
     assert "--set regularise=none" in shown(storage, capsys, monkeypatch, "--ablation")
     for options, words in (
         (["--ablation", "--transfer"], "--transfer and --ablation: choose one of them"),

@@ -1,0 +1,248 @@
+"""The commands that keep and tidy up what lies in the storage folder: note, rename, delete, sync, replay, cache, ui."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from checked_input.bounds import text_fault
+from tausearch.cli import completion, options, output
+from tausearch.presentation import counted, print_json, say_unreadable
+from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage
+from trainables.errors import InputError
+
+if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
+    from tausearch.runs import RunSpec
+
+runs_app = typer.Typer(
+    help="Note, rename, delete, sync or replay runs; the cache; MLflow's pages.", no_args_is_help=True
+)
+RunArgument = Annotated[str, typer.Argument(help="Search or final run.", autocompletion=completion.runs)]
+
+
+@runs_app.command()
+def note(
+    name: RunArgument,
+    text: Annotated[str | None, typer.Argument(help="What to note; '' removes the note [default: show it].")] = None,
+    storage: options.Storage = DEFAULT_STORAGE,
+) -> None:
+    """Note something of a run. `status` shows the note; the run may be running."""
+    from tausearch.runs import read_spec, replace_text  # pydantic takes a moment to import; --help must not
+
+    directory = open_storage(storage, write=False).run(name)
+    read_spec(directory)
+    if text is None:
+        print(directory.note)
+    elif words := " ".join(text.split()):
+        if fault := text_fault(words):
+            raise InputError(f"note {fault}")
+        replace_text(directory.note_file, words + "\n")
+    else:
+        directory.note_file.unlink(missing_ok=True)
+
+
+@runs_app.command()
+def rename(
+    name: RunArgument,
+    new: Annotated[str, typer.Argument(help="Its name from now on.")],
+    storage: options.Storage = DEFAULT_STORAGE,
+    allow_code: options.AllowCode = None,
+) -> None:
+    """Rename a run. Other runs of the storage folder that name it learn the new name."""
+    from tausearch.api import rename_run
+    from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
+    from tausearch.presentation import command_on
+
+    root = open_storage(storage, write=False)
+    if (campaign := campaign_of(root, name)) is not None:
+        raise InputError(f"run {name!r}: belongs to campaign {campaign!r}, which knows it by this name")
+    pointed = rename_run(root, name, new)
+    also = f"; {', '.join(pointed)} name it as their source" if pointed else ""
+    print(f"{name} is called {new}{also}. MLflow learns it from: {command_on('runs sync', new, storage)}")
+
+
+@runs_app.command()
+def delete(
+    names: Annotated[list[str], typer.Argument(help="Runs to delete.", autocompletion=completion.runs)],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+) -> None:
+    """Delete runs and all their files. Their entries in MLflow stay."""
+    from rich.filesize import decimal
+
+    from tausearch.api import delete_run, size_of
+    from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
+    from tausearch.runs import read_spec
+
+    root = open_storage(storage, write=False)
+    specs = {name: read_spec(root.run(name)) for name in names}
+    for name in names:
+        if (campaign := campaign_of(root, name)) is not None:
+            raise InputError(
+                f"run {name!r}: belongs to campaign {campaign!r}, whose table needs it; if you do not want the"
+                f" table any more, remove {root.campaign(campaign).path} first"
+            )
+    if not yes and not sys.stdin.isatty():
+        raise InputError("delete asks first, and there is no terminal to answer; --yes deletes without asking")
+    for name, spec in specs.items():
+        what = f"{spec.purpose} {name}: {spec.method} on {spec.benchmark}, {decimal(size_of(root.run(name)))}"
+        if yes or typer.confirm(f"delete {what}?"):
+            delete_run(root.run(name))
+            print(f"deleted {what}")
+
+
+@runs_app.command()
+def sync(
+    name: Annotated[str | None, typer.Argument(help="Run; all runs that no process drives without it.")] = None,
+    storage: options.Storage = DEFAULT_STORAGE,
+    tracking: options.TrackersAsBefore = None,
+    tracking_uri: options.TrackingAsBefore = None,
+    allow_code: options.AllowCode = None,
+    json: options.Json = False,
+) -> None:
+    """Bring best files, figures and trackers up to date with the record. Results are written again, too."""
+    from tausearch.api import sync_run  # torch takes seconds to import; --help must not
+    from tausearch.runs import is_driven
+    from tausearch.tracking import checked_tracking, checked_uri
+
+    checked_uri(tracking_uri)
+    checked_tracking(tracking)
+    root = open_storage(storage, write=False)
+    chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
+    done, failed = [], 0
+    for directory in chosen:
+        try:
+            each = sync_run(root, directory, tracking_uri, tracking)
+        except (InputError, StorageError) as error:
+            if name is not None:
+                raise
+            say_unreadable(error)  # the others have servers of their own
+            failed += 1
+            continue
+        done.append(each)
+        if not json:
+            trials, tasks = counted(each.trials, "trial"), counted(each.tasks, "task")
+            there = ", not in MLflow" if each.tracking_uri is None else f" in MLflow, {each.written} of them new"
+            print(f"{each.name}: {trials}, {tasks}{there}")
+    if json:
+        print_json([asdict(each) for each in done])
+    if name is None:
+        _sync_tables(root, tracking_uri)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _sync_tables(root: Storage, tracking_uri: str | None) -> None:
+    """Tag the runs that stand in the tables of campaigns."""
+    from tausearch.campaigns import all_standings, track_tables
+
+    standings, faults = all_standings(root)
+    say_unreadable(*faults)
+    for standing in standings:
+        try:
+            track_tables(root, standing, tracking_uri)
+        except InputError as error:
+            say_unreadable(error)
+
+
+@runs_app.command()
+def replay(
+    name: Annotated[str, typer.Argument(help="Search whose record to replay.", autocompletion=completion.runs)],
+    algorithm: Annotated[str | None, typer.Option(help="tpe, gp, random or grid [default: all but grid].")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="none, asha or median [default: all].")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
+    seeds: Annotated[str, typer.Option(help="Of the algorithm, a replay each.", metavar="0 1 2")] = "0 1 2 3 4",
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
+) -> None:
+    """Show what another algorithm would have chosen. Reads the record alone; nothing is trained."""
+    from tausearch.studies import replays_of  # Optuna takes a second to import; --help must not
+
+    root, numbers = open_storage(storage, write=False), options.whole_numbers("--seeds", seeds)
+    found = replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers)
+    if json:
+        print_json(found.as_dict())
+    else:
+        output.show_replays(found)
+
+
+@runs_app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+    json: options.Json = False,
+) -> None:
+    """List or clear the pre-consolidation cache. Trials share its entries on disk."""
+    from trainables.preconsolidation.cache import Cache
+
+    folder = open_storage(storage, write=False).cache
+    shared = Cache(folder) if folder.is_dir() else None
+    removed = shared.shrink(0) if shared and clear else []
+    entries = shared.entries() if shared else []
+    if json:
+        print_json({"removed": len(removed), "entries": [output.entry_as_dict(entry) for entry in entries]})
+    else:
+        output.show_cache(entries, removed if clear else None)
+
+
+@runs_app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="Port on loopback.", min=1, max=65535)] = 5000,
+    optuna: Annotated[bool, typer.Option("--optuna", help="Open optuna-dashboard on the searches instead.")] = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+) -> None:
+    """Open MLflow's pages on this machine. They are served on loopback, until Ctrl-C."""
+    root = open_storage(storage, write=False)
+    if optuna:
+        _open_dashboard(root, port)
+        return
+    if not root.mlflow_file.exists():
+        raise InputError(f"--storage {root.root}: {_tracked_elsewhere(root) or 'has no runs yet'}")
+    _require_free(port)
+    # Without the parameter MLflow opens on its pages for language models, which show no runs.
+    page = f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
+    print(f"MLflow's pages: {page} (Ctrl-C ends them)", flush=True)
+    os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
+    os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its job workers take memory and serve nothing here
+    mlflow = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    stores = ["--backend-store-uri", root.mlflow_uri, "--artifacts-destination", str(root.mlflow_artifacts)]
+    os.execv(sys.executable, [*mlflow, *stores])
+
+
+def _open_dashboard(root: Storage, port: int) -> None:
+    from tausearch.studies import dashboard_of  # Optuna takes a second to import; --help must not
+
+    serve, faults = dashboard_of(root)
+    say_unreadable(*faults)
+    _require_free(port)
+    print(f"optuna-dashboard: http://127.0.0.1:{port}/ (Ctrl-C ends it)", flush=True)
+    serve(host="127.0.0.1", port=port)
+
+
+def _tracked_elsewhere(root: Storage) -> str | None:
+    from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
+
+    specs, faults = root.read_each(read_spec)
+    say_unreadable(*faults)
+    uris = sorted({spec.tracking_uri for spec in specs if spec.tracking_uri is not None and _is_in_mlflow(spec)})
+    if uris:
+        return f"its runs are tracked at {', '.join(uris)}"
+    return "its runs are not tracked by MLflow" if specs and not any(map(_is_in_mlflow, specs)) else None
+
+
+def _is_in_mlflow(spec: RunSpec) -> bool:
+    return "mlflow" in spec.trackers
+
+
+def _require_free(port: int) -> None:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError as error:
+        raise InputError(
+            f"--port {port}: cannot be used ({os.strerror(error.errno or 0)}); choose another --port"
+        ) from error
