@@ -45,7 +45,7 @@ demo: setup
 	@echo "Open $(STORAGE)/demo/report.html, or its picture $(STORAGE)/demo/figures/history.png." \
 		"Next: $(BIN)/tausearch train demo --seeds 0 1 2 --storage $(STORAGE)"
 
-# All methods on the embedded benchmarks, and the tables of docs/explanation/results.md from it; again, it goes on where it was.
+# All methods on the embedded benchmarks, and the tables of docs/explanation/results*.md from it; again, it goes on where it was.
 results: setup
 	$(BIN)/tausearch campaign plan examples/embedded.yaml --storage $(RESULTS) --pilot
 	$(BIN)/tausearch campaign run examples/embedded.yaml --storage $(RESULTS)

@@ -1,1 +1,1 @@
-"""The tables of `docs/explanation/results.md`, made from the runs of a campaign: `make results`."""
+"""The tables of `docs/explanation/results*.md`, made from the runs of a campaign: `make results`."""

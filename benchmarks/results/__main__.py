@@ -1,4 +1,4 @@
-"""Train what a campaign's table needs beside its cells, and write the tables of a page between its markers."""
+"""Train what a campaign's table needs beside its cells, and write the tables of its pages between their markers."""
 
 from __future__ import annotations
 
@@ -7,32 +7,30 @@ from pathlib import Path
 
 from benchmarks.results.compositions import composition_tables
 from benchmarks.results.extras import evaluate_all, train_ablations
-from benchmarks.results.page import filled, places
+from benchmarks.results.page import filled
 from benchmarks.results.tables import provenance, tables
 from tausearch.campaigns import CampaignStanding, read_standing
 from tausearch.runs import Storage, open_storage
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "results.md"
+DOCS = Path(__file__).parents[2] / "docs" / "explanation"
+PAGES = ("results.md", "results-regularised.md", "results-unlearning.md")
 
 
 def main() -> None:
-    """Read the command line, run what is missing, and write the page."""
+    """Read the command line, run what is missing, and write the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--storage", required=True, help="folder that holds the campaign and its runs")
     parser.add_argument("--campaign", default="embedded", help="name of the campaign")
-    parser.add_argument("--page", type=Path, default=PAGE, help="page to write to")
+    parser.add_argument("--pages", type=Path, default=DOCS, help="folder of the pages to write to")
     arguments = parser.parse_args()
     storage = open_storage(arguments.storage, write=True)
     standing = _finished(storage, arguments.campaign)
-    text = arguments.page.read_text(encoding="utf-8")
     train_ablations(storage, standing)
-    if "evaluation" in places(text):
-        evaluate_all(storage, standing)
-    found = {"provenance": provenance(standing), **tables(storage, standing)}
-    if "readings" in places(text):
-        found |= composition_tables(storage, standing)
-    arguments.page.write_text(filled(text, found), encoding="utf-8")
-    print(f"written: {arguments.page}")
+    evaluate_all(storage, standing)
+    found = {"provenance": provenance(standing), **tables(storage, standing), **composition_tables(storage, standing)}
+    for page in (arguments.pages / name for name in PAGES):
+        page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
+        print(f"written: {page}")
 
 
 def _finished(storage: Storage, name: str) -> CampaignStanding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.results.__main__ import DOCS, PAGES
 from benchmarks.results.page import filled, places, replaced
 from tausearch.campaigns import read_campaign
 from tests.support.imports import ROOT
@@ -37,6 +38,8 @@ CELLS = [f"{name}{what}" for name in BENCHMARKS for what in ("", " searches")]
 COMPOSED = ["evaluation", "readings", "rules", "risk", "alignment"]
 
 
-def test_the_page_has_a_place_for_every_table() -> None:
-    page = (ROOT / "docs" / "explanation" / "results.md").read_text()
-    assert places(page) == ["provenance", *CELLS, "ablations", *COMPOSED]
+def test_the_pages_have_a_place_for_every_table() -> None:
+    texts = [(DOCS / page).read_text(encoding="utf-8") for page in PAGES]
+    assert sorted(name for text in texts for name in places(text)) == sorted(
+        ["provenance", *CELLS, "ablations", *COMPOSED]
+    )
