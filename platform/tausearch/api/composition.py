@@ -14,7 +14,7 @@ from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.requests import ComposeRequest, EvaluateRequest, allow_named, with_fields_of
 from tausearch.api.retraining import RetrainingPlan, plan_retraining
 from tausearch.models import CompositionResult, EvaluationResult, MergeConfig, Pools, VectorSource
-from tausearch.presentation import LongWork, say_unreadable, tool
+from tausearch.presentation import LongWork, notebook_cell, say_unreadable, tool
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
 from tausearch.tracking import Version, is_registered, register_model
 from trainables.backbones import Backbone
@@ -49,6 +49,13 @@ class Composed:
         accuracy = self.result.summary()[TEST.final_accuracy].text()
         return f"<Composed {self.result.label} of {' + '.join(self.result.runs)}: {accuracy} %; {self.file}>"
 
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook: accuracies on each task, or the report of what was taken out."""
+        if self.result.removal is None:
+            return notebook_cell([repr(self)], [models.accuracy_table(self.result, self.trained)])
+        tables = models.removal_tables(self.result.removal, self.result.accuracies)
+        return notebook_cell([repr(self), models.MEMBERSHIP_NOTE], tables)
+
 
 @dataclass(frozen=True)
 class Evaluated:
@@ -57,6 +64,10 @@ class Evaluated:
     result: EvaluationResult
     file: Path | None
     tracking_error: str | None = None
+
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook: the protocol's table."""
+        return notebook_cell([self.result.run], [models.evaluation_table(self.result)])
 
 
 def compose_with(request: ComposeRequest) -> Composed:

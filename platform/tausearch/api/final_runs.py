@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.cluster import measured
 from tausearch.execution import Preview, Run, drive, preview_of
-from tausearch.presentation import Stream
+from tausearch.presentation import Stream, notebook_cell, scores_table, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
     Conclusion,
@@ -29,6 +28,7 @@ from tausearch.runs import (
     Summary,
     TrialSummary,
     TrialTable,
+    read_spec,
     summarise,
 )
 from tausearch.studies import FixedSearcher
@@ -56,6 +56,13 @@ class FinalResult(RunResult):
     def _said(self, scores: Sequence[float]) -> str:
         return f"test {Score.of(scores).text()} %"
 
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook: the test results, the seeds, and the accuracy matrix as a picture."""
+        directory = RunDirectory(self.path)
+        scores = {name: Score(each["mean"], each["std"], each["seeds"]) for name, each in self.summary.items()}
+        seeds = trials_table(read_spec(directory), self.trials, None).without_empty()
+        return notebook_cell([repr(self)], [scores_table(scores), seeds], [directory.figures / "accuracy_matrix.png"])
+
 
 def train_with(request: TrainRequest) -> FinalResult:
     """Train a chosen configuration on all training data, once per seed, and test it.
@@ -70,7 +77,7 @@ def train_with(request: TrainRequest) -> FinalResult:
     allow_named(request)
     callbacks = callbacks_of(request.callbacks)
     plan = plan_training(request)
-    plan = measured(plan, request.address, sys.stdout if request.progress_to == "stdout" else sys.stderr)
+    plan = measured(plan, request.address, stream_of(request.progress_to))
     with plan.entered() as (spec, directory):
         run = FinalRun(spec, plan.storage, directory)
         how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)

@@ -126,7 +126,7 @@ class DriveRequest(CheckedRequest):
             default by MLflow, and for a continued run as before.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`, and for a continued run as before.
         address: Address of a running Ray cluster; by default a Ray of our own is started on this machine.
-        progress_to: The stream on which progress is shown: "stdout" or "stderr".
+        progress_to: Where progress is shown: "stdout", "stderr", or "nowhere".
     """
 
     max_concurrent_trials: int | None = within(bounds.CONCURRENT, None)
@@ -136,7 +136,7 @@ class DriveRequest(CheckedRequest):
     tracking: str | None = None
     tracking_uri: str | None = None
     address: str | None = None
-    progress_to: Literal["stdout", "stderr"] = "stdout"
+    progress_to: Literal["stdout", "stderr", "nowhere"] = "stdout"
 
     @property
     def resume_options(self) -> str:

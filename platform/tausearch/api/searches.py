@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import measured
 from tausearch.execution import Listener, Preview, Run, drive, preview_of
-from tausearch.presentation import Stream, say_unreadable
+from tausearch.presentation import Stream, notebook_cell, reevaluation_table, say_unreadable, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
     Conclusion,
@@ -108,6 +107,16 @@ class SearchResult(RunResult):
         assert isinstance(spec, SearchSpec), "the result is of a search"
         return study_of(spec, [trial for trial in self.trials if trial.status not in ("running", "pending")])
 
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook: what was gained, the trials, their fresh runs, and the history as a picture."""
+        directory = RunDirectory(self.path)
+        chosen = None if self.best is None or self.best.selection is None else self.best.selection.trial
+        gained = [] if self.gain is None else [f"chosen: trial {chosen}, {self.gain}"]
+        tables = [trials_table(read_spec(directory), self.trials, chosen).without_empty()]
+        if self.reevaluation is not None and self.reevaluation.runs:
+            tables.append(reevaluation_table(self.reevaluation))
+        return notebook_cell([repr(self), *gained], tables, [directory.figures / "history.png"])
+
 
 def search_with(request: SearchRequest) -> SearchResult:
     """Search the hyperparameters of a method on a benchmark, judged on the validation split.
@@ -122,7 +131,7 @@ def search_with(request: SearchRequest) -> SearchResult:
     allow_named(request)
     callbacks = callbacks_of(request.callbacks)
     plan = plan_search(request)
-    out = sys.stdout if request.progress_to == "stdout" else sys.stderr
+    out = stream_of(request.progress_to)
     plan = measured(plan, request.address, out)
     for line in warm_start_lines(plan.spec):
         print(line, file=out, flush=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,7 +28,7 @@ from tausearch.campaigns.plans import (
 from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.cluster import measured
 from tausearch.execution import Driver, Interrupt, RunQueue, read_by_trials
-from tausearch.presentation import campaign_command, counted, storage_words
+from tausearch.presentation import campaign_command, counted, storage_words, stream_of
 from tausearch.runs import (
     CampaignDirectory,
     Plan,
@@ -116,7 +115,7 @@ def _measured(plan: CampaignPlan) -> CampaignPlan:
 
     Cells that differ in their benchmark alone share a pilot. The final run of a cell has the share of its search.
     """
-    out = sys.stdout if plan.request.progress_to == "stdout" else sys.stderr
+    out = stream_of(plan.request.progress_to)
     known: dict[Any, Plan[Any]] = {}
 
     def shared(of: Plan[Any]) -> Plan[Any]:

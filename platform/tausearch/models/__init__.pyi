@@ -2,7 +2,7 @@ from .analysis import alignment_rows, cosine_rows, measurements, risk_rows, theo
 from .cards import describe_run, write_card
 from .descriptions import About, read_about
 from .evaluation import evaluate, evaluate_pools, evaluations, require_curvatures
-from .evaluation_results import EvaluatedSeed, EvaluationResult, read_evaluation
+from .evaluation_results import EvaluatedSeed, EvaluationResult, evaluation_table, read_evaluation
 from .exports import FORMS, chosen_forms, export
 from .images import image_paths, list_images
 from .loading import ModelOptions, load_model, open_model
@@ -24,7 +24,7 @@ from .removal.measure import evaluate_removal, removal_steps
 from .removal.names import removal_of
 from .removal.report import RemovalReport
 from .removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
-from .results import CompositionResult, Form, read_compositions
+from .results import CompositionResult, Form, accuracy_table, read_compositions
 from .rule_search.results import RuleSearch, RuleTrial
 from .rule_search.search import RuleSpace, rule_space, search_rule
 from .sources import VectorSource, about_source, find_source
@@ -47,6 +47,7 @@ __all__ = [
     "Prediction",
     "VectorSource",
     "about_source",
+    "accuracy_table",
     "alignment_rows",
     "backbone_of",
     "chosen_forms",
@@ -55,6 +56,7 @@ __all__ = [
     "cosine_rows",
     "describe_run",
     "evaluate_pools",
+    "evaluation_table",
     "evaluate",
     "evaluations",
     "export",

@@ -11,8 +11,9 @@ from statistics import fmean
 from typing import Any
 
 from checked_input.schema import Strict
-from tausearch.models.merge_configs import UNLEARNING_MODES
+from tausearch.models.merge_configs import PAPER_UNLEARNING_MODE, UNLEARNING_MODES
 from tausearch.models.results import EVALUATION, read_file, save_file
+from tausearch.presentation import Column, Table, emphasise, gain, score
 from tausearch.runs import RunDirectory, Score
 
 Accuracies = tuple[float, ...]  # on each task, percent
@@ -72,6 +73,22 @@ def read_evaluation(directory: RunDirectory) -> EvaluationResult | None:
     """Return the protocol's result on a run; None without one. See `read_file`."""
     path = directory.compositions / f"{EVALUATION}.json"
     return read_file(path, EvaluationResult) if path.exists() else None
+
+
+def evaluation_table(result: EvaluationResult) -> Table:
+    """Return specialisation and unlearning by the paper's protocol, test accuracy in percent."""
+    kept = f"specialised on tasks {', '.join(map(str, result.kept))}"
+    summaries = {kept: result.specialisation()}
+    summaries |= {f"unlearned, {reading}": result.unlearning(reading) for reading in UNLEARNING_MODES}
+    parts = ("target", "target_gain", "control", "control_gain")
+    rows = [(name, *map(scores.get, parts)) for name, scores in summaries.items()]
+    columns = [
+        Column(""),
+        *(Column("these tasks", score, right=True), Column("gain", gain, right=True)),
+        *(Column("the others", score, right=True), Column("gain of the others", gain, right=True)),
+    ]
+    paper = emphasise([1 + UNLEARNING_MODES.index(PAPER_UNLEARNING_MODE)], "strong")
+    return Table("specialisation and unlearning, test accuracy in percent", columns, rows, paper)
 
 
 def _specialised(each: EvaluatedSeed, kept: Sequence[int]) -> dict[str, float]:

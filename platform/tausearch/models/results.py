@@ -1,4 +1,4 @@
-"""Results of compositions as files of a run: accuracies of each seed, and their mean and deviation."""
+"""Results of compositions as files of a run and as tables: accuracies of each seed, and their mean and deviation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,9 +15,12 @@ from checked_input.schema import Strict
 from checked_input.text_files import one_line, read_json
 from tausearch.models.removal.report import RemovalReport
 from tausearch.models.rule_search.results import RuleSearch
+from tausearch.presentation import Column, Table, emphasise, gain, numbers
+from tausearch.presentation import score as accuracy
 from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
+from trainables.task_names import titles
 
 Form = Literal["adapter", "timm", "models", "vectors"]
 _NUMBERED = re.compile(r"(keep|drop)-(\d+(?:,\d+)*)(?:-(.+))?")  # what a label says of tasks, and then of the rest
@@ -139,6 +142,34 @@ class CompositionResult(Strict):
             with suppress(InputError):  # a damaged file is replaced
                 before = read_file(path, CompositionResult).registered
         return save_file(directory, self.label, {**self.as_dict(), "registered": self.registered or before})
+
+
+def accuracy_table(result: CompositionResult, trained: CompositionResult | None = None) -> Table:
+    """Return the table; weights that differ from the run's own stand beside the accuracy at the run's end."""
+    before = None if trained is None or trained.weights == result.weights else trained
+    named = titles(result.task_names, len(result.weights))
+    columns = [
+        Column("task", right=not result.task_names),
+        *numbers("weight"),
+        *numbers("test accuracy", format=accuracy),
+    ]
+    if before is not None:
+        columns += [*numbers("as trained", format=accuracy), *numbers("change", format=gain)]
+    rows: list[tuple[object, ...]] = [
+        (title, f"{weight:.4g}", *_compared(result, before, TEST.accuracy(task)))
+        for task, (title, weight) in enumerate(zip(named, result.weights, strict=True), start=1)
+    ]
+    rows.append(("mean", None, *_compared(result, before, TEST.final_accuracy)))
+    faint = emphasise((place for place, weight in enumerate(result.weights) if weight <= 0), "faint")
+    return Table("", columns, rows, {**faint, len(result.weights): "total"})
+
+
+def _compared(result: CompositionResult, before: CompositionResult | None, metric: str) -> Iterator[Score | float]:
+    now = result.summary()[metric]
+    yield now
+    if before is not None:
+        then = before.summary()[metric]
+        yield from (then, now.mean - then.mean)
 
 
 def save_file(directory: RunDirectory, label: str, content: dict[str, Any]) -> Path:

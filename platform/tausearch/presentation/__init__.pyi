@@ -9,10 +9,19 @@ from .figures.search import draw_plot, draw_search
 from .figures.style import caption, entitle, save
 from .figures.trial import draw_trial
 from .method_plots import accuracy_plot
+from .notebooks import notebook_cell
 from .plots import ACCENT, BEST, FAINT, LINES, SCALE, TICKS, AccuracyAxis, Axis, Facet, Plot, Series
-from .run_tables import accuracy_cells, front_table, left_out_table, mean_rows, reevaluation_table, trials_table
+from .run_tables import (
+    accuracy_cells,
+    front_table,
+    left_out_table,
+    mean_rows,
+    reevaluation_table,
+    scores_table,
+    trials_table,
+)
 from .search_plots import SearchPlots
-from .table_formats import as_csv, as_latex, as_markdown, record_table, terminal_table
+from .table_formats import as_csv, as_html, as_latex, as_markdown, record_table, terminal_table
 from .tables import CellLook, Column, Emphasis, Table, emphasise, gain, numbers, score, words
 from .terminal.bars import LongWork
 from .terminal.commands import (
@@ -26,7 +35,7 @@ from .terminal.commands import (
 )
 from .terminal.live import LiveDisplay
 from .terminal.progress import ProgressDisplay
-from .terminal.quiet import Stream, output_to
+from .terminal.quiet import Stream, output_to, stream_of
 from .terminal.text import (
     brief,
     clock,
@@ -70,6 +79,7 @@ __all__ = [
     "accuracy_plot",
     "alignment_figure",
     "as_csv",
+    "as_html",
     "as_latex",
     "as_markdown",
     "brief",
@@ -98,6 +108,7 @@ __all__ = [
     "gain",
     "left_out_line",
     "mean_rows",
+    "notebook_cell",
     "number",
     "numbers",
     "percent",
@@ -109,9 +120,11 @@ __all__ = [
     "say_loading",
     "say_unreadable",
     "score",
+    "scores_table",
     "see_page",
     "spread",
     "storage_words",
+    "stream_of",
     "sync_advice",
     "terminal_table",
     "theorem_figure",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from tausearch.presentation.tables import Column, Table, emphasise, numbers
+from tausearch.presentation.tables import Column, Table, emphasise, numbers, score
 from tausearch.presentation.terminal.text import clock, percent
 from tausearch.runs import (
     Aim,
@@ -15,10 +15,18 @@ from tausearch.runs import (
     Objective,
     Reevaluation,
     RunSpec,
+    Score,
     SearchSpec,
     TrialSummary,
 )
-from trainables.metrics import MetricNames
+from trainables.metrics import TEST, MetricNames
+
+_READABLE = {
+    TEST.final_accuracy: "final accuracy",
+    TEST.average_incremental_accuracy: "average incremental accuracy",
+    TEST.pooled_accuracy: "accuracy over all images together",
+    TEST.forgetting: "forgetting",
+}
 
 
 def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> Table:
@@ -69,6 +77,13 @@ def _further_objectives(spec: RunSpec) -> list[Objective]:
 
 def _objective_columns(objectives: Sequence[Objective], prefix: str = "") -> list[Column]:
     return [column for each in objectives for column in numbers(f"{prefix}{each.name}", format=each.number)]
+
+
+def scores_table(scores: Mapping[str, Score]) -> Table:
+    """Return the test results of a final run over its seeds, percent."""
+    columns = [Column(""), *numbers("mean ± standard deviation", format=score), *numbers("seeds")]
+    rows = [(_READABLE.get(name, name), each, each.seeds) for name, each in scores.items()]
+    return Table("test results, percent", columns, rows)
 
 
 def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | None) -> Table:

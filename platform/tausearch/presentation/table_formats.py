@@ -1,4 +1,4 @@
-"""Tables as text: for the terminal, Markdown, LaTeX and CSV."""
+"""Tables as text: for the terminal, notebooks, Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ _NARROWEST = (
     r"\def\rowname{\fontsize{6}{7.5}\selectfont}",
 )
 _STYLES = {"marked": "bold green", "total": "bold", "strong": "bold", "faint": "dim", "good": "green", "bad": "red"}
+_CSS = {"faint": "opacity: 0.6", "good": "color: #2ca02c", "bad": "color: #d62728"}  # in bold otherwise
 _LEAST = 12  # letters: longer words of a column that wraps are broken before a column is left out
 _DEVIATION = re.compile(r" \$\\pm\$ ([\d.]+)")
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
@@ -107,6 +108,11 @@ def terminal_table(table: Table, **look: Any) -> rich.table.Table:
     return shown
 
 
+def as_html(tables: Sequence[Table]) -> str:
+    """Return one titled HTML table per table, for a page without a style sheet, such as a notebook's."""
+    return "".join(map(_html, tables))
+
+
 def as_markdown(tables: Sequence[Table]) -> str:
     """Return one titled Markdown table per table; HTML in names is escaped."""
     return "\n".join(_markdown(table) for table in tables)
@@ -151,9 +157,33 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
+def _html(table: Table) -> str:
+    def cell(text: str, look: CellLook, column: Column) -> str:
+        ranked = {"best": "<b>{}</b>", "second": "<u>{}</u>"}.get(look.rank or "", "{}").format(_with_breaks(text))
+        return _td("td", ranked + (f"<sup>{look.marks}</sup>" if look.notes else ""), column)
+
+    title = " ".join(filter(None, [f"<b>{escape(table.title)}</b>" * bool(table.title), escape(table.caption)]))
+    head = "".join(_td("th", escape(column.name), column) for column in table.columns)
+    styles = [
+        _CSS.get(name, "font-weight: bold") if (name := table.emphasis.get(n)) else "" for n in range(len(table.rows))
+    ]
+    rows = [f'<tr style="{style}">{"".join(row)}</tr>' for style, row in zip(styles, _looked(table, cell), strict=True)]
+    notes = [f"<sup>{note_mark(n)}</sup> {escape(note)}<br>" for n, note in enumerate(table.notes)]
+    body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return "".join([f"<p>{title}</p>" * bool(title), body, *notes])
+
+
+def _td(tag: str, html: str, column: Column) -> str:
+    return f'<{tag} style="text-align: {"right" if column.right else "left"}">{html}</{tag}>'
+
+
+def _with_breaks(text: str) -> str:
+    return escape(text, quote=False).replace("\n", "<br>")
+
+
 def _markdown(table: Table) -> str:
     def shown(text: str) -> str:
-        return escape(text, quote=False).replace("|", "\\|").replace("\n", "<br>")
+        return _with_breaks(text).replace("|", "\\|")
 
     def cell(text: str, look: CellLook, _: Column) -> str:
         ranked = {"best": "**{}**", "second": "<u>{}</u>"}.get(look.rank or "", "{}").format(shown(text))

@@ -1,6 +1,6 @@
 from .page import cell_link, write_report
 from .pairs import cell_of, cells_of
-from .tables import AnyTable, evaluation_table
+from .tables import AnyTable
 from .views import ReportCell
 
 __all__ = [
@@ -8,7 +8,6 @@ __all__ = [
     "ReportCell",
     "cell_of",
     "cells_of",
-    "evaluation_table",
     "cell_link",
     "write_report",
 ]

@@ -6,19 +6,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from search_spaces import Choices, Dimension, Scalar
-from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, CompositionResult, EvaluationResult, rule_words
-from tausearch.presentation import Column, Table, accuracy_cells, emphasise, gain, mean_rows, numbers, percent, score
+from tausearch.models import CompositionResult, rule_words
+from tausearch.presentation import Column, Table, accuracy_cells, emphasise, mean_rows, numbers, percent, score
 from tausearch.runs import RunSpec, Score, TrialSummary
 from trainables.metrics import TEST
 from trainables.task_names import titles
 
 AnyTable = Table
-_READABLE = {
-    TEST.final_accuracy: "final accuracy",
-    TEST.average_incremental_accuracy: "average incremental accuracy",
-    TEST.pooled_accuracy: "accuracy over all images together",
-    TEST.forgetting: "forgetting",
-}
 
 
 def chosen_table(spec: RunSpec, hyperparameters: Mapping[str, Scalar]) -> Table:
@@ -33,13 +27,6 @@ def trained_table(spec: RunSpec) -> Table:
     """Return the configuration of a final run."""
     columns = [Column("hyperparameter"), *numbers("value", format=_value)]
     return Table("trained with", columns, list(spec.fixed.items()))
-
-
-def scores_table(scores: Mapping[str, Score]) -> Table:
-    """Return the test results of a final run over its seeds, percent."""
-    columns = [Column(""), *numbers("mean ± standard deviation", format=score), *numbers("seeds")]
-    rows = [(_READABLE.get(name, name), each, each.seeds) for name, each in scores.items()]
-    return Table("test results, percent", columns, rows)
 
 
 def matrix_table(spec: RunSpec, trials: Sequence[TrialSummary]) -> Table:
@@ -102,22 +89,6 @@ def _whole_table(results: Sequence[CompositionResult]) -> Table:
         each = (scores[TEST.accuracy(task)] if task <= len(result.weights) else None for task in tasks)
         rows.append((result.title, rule, scores[TEST.final_accuracy], *each))
     return Table("compositions of task vectors, test accuracy in percent over all classes", columns, rows)
-
-
-def evaluation_table(result: EvaluationResult) -> Table:
-    """Return specialisation and unlearning by the paper's protocol, test accuracy in percent."""
-    kept = f"specialised on tasks {', '.join(map(str, result.kept))}"
-    summaries = {kept: result.specialisation()}
-    summaries |= {f"unlearned, {reading}": result.unlearning(reading) for reading in UNLEARNING_MODES}
-    parts = ("target", "target_gain", "control", "control_gain")
-    rows = [(name, *map(scores.get, parts)) for name, scores in summaries.items()]
-    columns = [
-        Column(""),
-        *(Column("these tasks", score, right=True), Column("gain", gain, right=True)),
-        *(Column("the others", score, right=True), Column("gain of the others", gain, right=True)),
-    ]
-    paper = emphasise([1 + UNLEARNING_MODES.index(PAPER_UNLEARNING_MODE)], "strong")
-    return Table("specialisation and unlearning, test accuracy in percent", columns, rows, paper)
 
 
 def _value(value: Scalar) -> str:

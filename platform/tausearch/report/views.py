@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tausearch.models import read_compositions, read_evaluation
+from tausearch.models import evaluation_table, read_compositions, read_evaluation
 from tausearch.presentation import (
     SearchPlots,
     Table,
@@ -17,6 +17,7 @@ from tausearch.presentation import (
     front_table,
     left_out_table,
     percent,
+    scores_table,
     trials_table,
 )
 from tausearch.report import tables
@@ -168,7 +169,7 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
         shown.tables.extend(tables.composition_tables(read_compositions(directory)))
     with view.noting(f"evaluation of {directory.name}"):
         if (found := read_evaluation(directory)) is not None:
-            shown.tables.append(tables.evaluation_table(found))
+            shown.tables.append(evaluation_table(found))
 
 
 def _trials(status: RunStatus) -> Table:
@@ -182,7 +183,7 @@ def _best(status: RunStatus) -> int | None:
 def _add_scores(shown: RunView, scores: dict[str, Score]) -> None:
     if not scores:
         return
-    shown.tables.append(tables.scores_table(scores))
+    shown.tables.append(scores_table(scores))
     names = (TEST.final_accuracy, TEST.average_incremental_accuracy, TEST.forgetting)
     texts = (scores[name].text() if name in scores else "" for name in names)
     shown.score, shown.incremental, shown.forgetting = texts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import statistics
 from collections.abc import Sequence
@@ -120,11 +119,6 @@ class RunResult:
 
     def _said(self, scores: Sequence[float]) -> str:
         return f"best {max(scores):.2f} %"
-
-    def _repr_html_(self) -> str:
-        """Return HTML for a notebook: a line, and the trials with their hyperparameters."""
-        table = self.dataframe().drop(columns={name for trial in self.trials for name in trial.metrics})
-        return f"<p>{html.escape(repr(self))}</p>{table.to_html(index=False)}"
 
     @property
     def interrupted(self) -> bool:

@@ -108,7 +108,10 @@ def test_results_are_told_over_all_and_order_by_order(
     means = {order: part["test/final_accuracy"]["mean"] for order, part in results["class_orders"].items()}
     assert means == {"4": 61.0, "5": 73.0}
     about = ("f", directory.path, trials, None, False, directory.log_file, "sqlite://", None)
-    show_final(FinalResult(*about, summary=results["summary"], results_file=directory.results_file), spec, "")
+    result = FinalResult(*about, summary=results["summary"], results_file=directory.results_file)
+    show_final(result, spec, "")
+    page = result._repr_html_()
+    assert ">final accuracy</td>" in page and ">class order</th>" in page and "<p>&lt;FinalResult" in page
     out = capsys.readouterr().out
     assert (
         "class order 4                       61.00 ± 1.41 % over 2 seeds" in out

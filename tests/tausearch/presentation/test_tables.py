@@ -14,6 +14,7 @@ from tausearch.presentation import (
     Column,
     Table,
     as_csv,
+    as_html,
     as_latex,
     as_markdown,
     front_table,
@@ -42,6 +43,19 @@ def test_accuracies_and_gains_have_two_digits_and_gains_a_sign() -> None:
     assert [gain(0.0), gain(-1.5), gain(Score(2.0, 0.5, 2))] == ["+0.00", "-1.50", "+2.00 ± 0.50"]
     column = Column("a", "{:.1f}".format)
     assert [column.text(value) for value in (None, "as it is", 0.0)] == ["", "as it is", "0.0"]
+
+
+def test_html_escapes_names_and_shows_ranks_notes_and_what_stands_out() -> None:
+    looks = {(0, 1): CellLook("best", notes=(0,)), (1, 1): CellLook("second")}
+    rows = [("a<b", 1.5), ("c\nd", 0.5)]
+    columns = [Column("name"), Column("&", score, right=True)]
+    page = as_html([Table("t<", columns, rows, {0: "marked", 1: "faint"}, looks, notes=["<note>"]), Table("", [], [])])
+    assert page.startswith("<p><b>t&lt;</b></p><table>")
+    assert '<th style="text-align: right">&amp;</th>' in page and page.count("<p>") == 1
+    assert '<tr style="font-weight: bold"><td style="text-align: left">a&lt;b</td>' in page
+    assert '<td style="text-align: right"><b>1.50</b><sup>a</sup></td>' in page
+    assert '<tr style="opacity: 0.6"><td style="text-align: left">c<br>d</td>' in page and "<u>0.50</u>" in page
+    assert "<sup>a</sup> &lt;note&gt;<br>" in page
 
 
 def test_columns_that_go_take_their_looks_along() -> None:

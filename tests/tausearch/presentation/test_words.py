@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from tausearch.presentation import brief, clock, code_words, output_to, storage_words, tool
+from tausearch.presentation import brief, clock, code_words, output_to, storage_words, stream_of, tool
 from tausearch.presentation.terminal import bars, commands
 from tausearch.presentation.terminal.text import number, spread
 from tests.support.modes import umask
@@ -94,6 +95,15 @@ def test_what_libraries_print_goes_to_the_log_and_ours_to_the_screen(
     printed = capfd.readouterr()
     assert log.read_text() == "before\none\ntwo\n"
     assert (printed.out, printed.err) == (("ours\nafter\n", "") if other == "err" else ("after\n", "ours\n"))
+
+
+def test_what_goes_nowhere_is_on_neither_stream(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with output_to(tmp_path / "log", "nowhere") as screen:
+        screen.write("ours\n")
+        os.write(1, b"one\n")
+    print("ours", file=stream_of("nowhere"))
+    assert capfd.readouterr() == ("", "") and (tmp_path / "log").read_text() == "one\n"
+    assert (stream_of("stdout"), stream_of("stderr")) == (sys.stdout, sys.stderr)
 
 
 def test_a_log_has_the_mode_of_the_umask(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from search_spaces import Choices
-from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult, RemovalReport
+from tausearch.api import Composed, Evaluated
+from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult, RemovalReport, evaluation_table
+from tausearch.presentation import as_html
 from tausearch.report import ReportCell, cell_of
 from tausearch.report import tables as report_tables
 from tausearch.report.page import _overview, cell_link
@@ -136,10 +138,23 @@ def test_the_reading_that_is_nearest_to_the_papers_stands_out() -> None:
     unlearned = dict.fromkeys(("drop", "negate", "subtract"), rows)
     seed = EvaluatedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
     result = EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
-    table = report_tables.evaluation_table(result)
+    table = evaluation_table(result)
     assert [table.texts[place][0] for place in table.emphasis] == ["unlearned, subtract"]
     assert table.texts[0] == ["specialised on tasks 1, 2", "52.00", "+2.00", "", ""]
     assert table.texts[1] == ["unlearned, drop", "15.00", "-35.00", "75.00", "+25.00"]
+    assert as_html([table]) in Evaluated(result, None)._repr_html_()
+
+
+def test_a_composition_shows_its_accuracies_or_what_was_taken_out_in_a_notebook() -> None:
+    about = {"runs": ("r",), "benchmark": "digits", "seeds": (0,), "weights": (1.0, 0.0), "label": "drop-2"}
+    plain = CompositionResult(accuracies=((60.0, 40.0),), **about)  # type: ignore[arg-type]
+    trained = plain.model_copy(update={"weights": (0.5, 0.5), "accuracies": ((50.0, 90.0),)})
+    shown = Composed(plain, None, trained=trained)._repr_html_()
+    assert "&lt;Composed drop-2 of r: 50.00 %" in shown and ">as trained</th>" in shown and ">-50.00</td>" in shown
+    before = ((80.0, 60.0),)
+    removal = RemovalReport(tasks=(1, 3), classes=(forgotten(3, name="zebra"),), before=before, left_out=(), remains=())
+    shown = Composed(plain.model_copy(update={"removal": removal}), None)._repr_html_()
+    assert ">zebra</td>" in shown and "Membership" in shown and ">-20.00</td>" in shown
 
 
 def test_the_overview_has_the_headline_of_each_run() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,12 @@ from rich.console import Console
 
 from tausearch.api import Composed, Evaluated
 from tausearch.cli.output.removals import show_removal
-from tausearch.models import LINEAR, CompositionResult, RuleSearch, rule_words
+from tausearch.models import LINEAR, CompositionResult, RuleSearch, accuracy_table, evaluation_table, rule_words
 from tausearch.presentation import (
     Column,
     Table,
     console,
     counted,
-    emphasise,
-    gain,
     numbers,
     score,
     see_page,
@@ -25,10 +23,7 @@ from tausearch.presentation import (
     terminal_table,
     tool,
 )
-from tausearch.report import evaluation_table
-from tausearch.runs import Score
 from trainables.metrics import TEST
-from trainables.task_names import titles
 
 _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its vector has made a difference
 _NAMED = 3  # tasks, and classes of each, that the line about them names
@@ -67,7 +62,7 @@ def show_composed(done: Composed, storage_option: str) -> None:
     if result.search is not None:
         _show_search(out, result.search)
     if result.removal is None:
-        out.print(terminal_table(_accuracies(result, done.trained)))
+        out.print(terminal_table(accuracy_table(result, done.trained)))
     else:
         show_removal(out, result)
     if line := _still_answered(result):
@@ -121,22 +116,6 @@ def _show_search(out: Console, search: RuleSearch) -> None:
         out.print(line, style="yellow", soft_wrap=True)
 
 
-def _accuracies(result: CompositionResult, trained: CompositionResult | None) -> Table:
-    """Return the table; weights that differ from the run's own stand beside the accuracy at the run's end."""
-    before = None if trained is None or trained.weights == result.weights else trained
-    named = titles(result.task_names, len(result.weights))
-    columns = [Column("task", right=not result.task_names), *numbers("weight"), *numbers("test accuracy", format=score)]
-    if before is not None:
-        columns += [*numbers("as trained", format=score), *numbers("change", format=gain)]
-    rows: list[tuple[object, ...]] = [
-        (title, f"{weight:.4g}", *_compared(result, before, TEST.accuracy(task)))
-        for task, (title, weight) in enumerate(zip(named, result.weights, strict=True), start=1)
-    ]
-    rows.append(("mean", None, *_compared(result, before, TEST.final_accuracy)))
-    faint = emphasise((place for place, weight in enumerate(result.weights) if weight <= 0), "faint")
-    return Table("", columns, rows, {**faint, len(result.weights): "total"})
-
-
 def _still_answered(result: CompositionResult) -> str | None:
     """Return the line about tasks that were left out, and are answered above chance; None without any."""
     found = result.still_answered
@@ -159,11 +138,3 @@ def _left_as_they_were(result: CompositionResult, trained: CompositionResult | N
     out = [TEST.accuracy(task) for task, weight in enumerate(result.weights, start=1) if weight <= 0]
     now, before = result.summary(), trained.summary()
     return bool(out) and all(before[name].mean - now[name].mean < _MOVED for name in out)
-
-
-def _compared(result: CompositionResult, before: CompositionResult | None, metric: str) -> Iterator[Score | float]:
-    now = result.summary()[metric]
-    yield now
-    if before is not None:
-        then = before.summary()[metric]
-        yield from (then, now.mean - then.mean)

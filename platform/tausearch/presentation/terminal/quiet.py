@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -10,7 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TextIO
 
-Stream = Literal["stdout", "stderr"]
+Stream = Literal["stdout", "stderr", "nowhere"]
+
+
+def stream_of(name: Stream) -> TextIO:
+    """Return the stream of that name as it is now; what goes `nowhere` is not kept."""
+    return {"stdout": sys.stdout, "stderr": sys.stderr}.get(name) or io.StringIO()
 
 
 @contextmanager
@@ -24,13 +30,14 @@ def output_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
         screen_is: The stream that a person looks at.
 
     Yields:
-        A stream to the real stdout or stderr.
+        A stream to the real stdout or stderr, or to nowhere.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     saved = [os.dup(fd) for fd in (1, 2)]
     log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)  # less the umask
-    screen = os.fdopen(os.dup(saved[0 if screen_is == "stdout" else 1]), "w", encoding="utf-8", errors="replace")
+    seen = os.open(os.devnull, os.O_WRONLY) if screen_is == "nowhere" else os.dup(saved[screen_is == "stderr"])
+    screen = os.fdopen(seen, "w", encoding="utf-8", errors="replace")
     try:
         for fd in (1, 2):
             os.dup2(log, fd)
