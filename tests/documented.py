@@ -135,6 +135,7 @@ _SEARCHES = {
     "digits-finetune-1": ("digits", "finetune"),
     "start": ("letters", "ita-lora"),
     "shapes": ("digits", "ita-lora"),
+    "two": ("digits", "ita-lora"),
 }
 
 

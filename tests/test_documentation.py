@@ -133,6 +133,12 @@ def test_what_only_looks_is_run(
     assert code == 0, err
 
 
+def test_no_page_but_those_of_the_reference_has_more_than_150_lines() -> None:
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.parent != ROOT / "docs" / "reference"]
+    lines = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in pages}
+    assert len(lines) > 50 and {name: count for name, count in lines.items() if count > 150} == {}
+
+
 def test_what_troubleshooting_quotes_is_what_the_tool_says() -> None:
     page = (ROOT / "docs" / "how-to" / "troubleshooting.md").read_text(encoding="utf-8")
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]

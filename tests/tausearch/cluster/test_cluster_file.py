@@ -1,4 +1,4 @@
-"""`ray_cluster.yaml` passes Ray's own validation, and so do the changes to it that docs/how-to/cluster.md shows."""
+"""`ray_cluster.yaml` passes Ray's own validation, and so do the changes to it that docs/how-to/cloud.md shows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 
 ROOT = Path(__file__).parents[3]
 BASE: dict[str, Any] = yaml.safe_load((ROOT / "ray_cluster.yaml").read_text())
-PAGE = (ROOT / "docs/how-to/cluster.md").read_text()
-BLOCKS = [yaml.safe_load(b) for b in re.findall(r"```yaml\n(.*?)```", PAGE, re.S)]
+TEXT = "\n".join((ROOT / "docs" / "how-to" / page).read_text() for page in ("cloud.md", "kubernetes.md"))
+BLOCKS = [yaml.safe_load(b) for b in re.findall(r"```yaml\n(.*?)```", TEXT, re.S)]
 CLOUDS = {block["provider"]["type"]: block for block in BLOCKS if "provider" in block}
 
 
