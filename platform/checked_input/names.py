@@ -22,6 +22,10 @@ def choices(name: object, names: Iterable[str], *forms: str) -> str:
         forms: What else is allowed, such as `MODULE:NAME`.
     """
     known = tuple(names)
-    allowed = f"allowed: {', '.join((*known, *forms)) or 'none'}"
-    meant = near(str(name), known)
-    return f"{allowed}; did you mean {' or '.join(map(repr, meant))}?" if meant else allowed
+    return f"allowed: {', '.join((*known, *forms)) or 'none'}{meant(str(name), known)}"
+
+
+def meant(name: str, names: Iterable[str]) -> str:
+    """Return `; did you mean 'a' or 'b'?` of the names like a mistyped one; nothing without such."""
+    found = near(name, names)
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""

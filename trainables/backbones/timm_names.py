@@ -10,6 +10,7 @@ from timm.models.eva import Eva
 from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
+from checked_input.names import choices, meant
 from trainables.backbones.inputs import EMBEDDED, InputSpec
 from trainables.errors import InputError
 
@@ -34,19 +35,29 @@ def timm_name(name: str) -> TimmName:
     """Return the parts of a backbone's name.
 
     Raises:
-        InputError: If timm has no such model, or the option behind `?` is another one.
+        InputError: If timm has no such model or no such weights of it, or the option behind `?` is another one.
     """
     architecture, _, option = name.partition("?")
     if not timm.is_model(architecture):
-        raise InputError(
-            f"unknown backbone {name!r}; allowed: {EMBEDDED}, a VisionTransformer or Eva of timm, or MODULE:NAME"
-        )
+        allowed = f"allowed: {EMBEDDED}, a VisionTransformer or Eva of timm, or MODULE:NAME"
+        raise InputError(f"unknown backbone {name!r}; {allowed}{meant(architecture, [EMBEDDED, *timm.list_models()])}")
+    _require_tag(architecture)
     if not option:
         return TimmName(architecture, None)
     key, _, value = option.partition("=")
     if key != _OPTION or not value.isdecimal() or not 1 <= int(value) <= _LARGEST:
         raise InputError(f"backbone {name!r}: behind ? goes {_OPTION}=PIXELS, at most {_LARGEST}")
     return TimmName(architecture, int(value))
+
+
+def _require_tag(architecture: str) -> None:
+    """Refuse weights of a model that timm does not know: `augreg` of `vit_tiny_patch16_224.augreg`."""
+    try:
+        timm.get_pretrained_cfg(architecture)
+    except RuntimeError:
+        model, _, tag = architecture.partition(".")
+        tags = [each.partition(".")[2] for each in timm.list_pretrained(f"{model}.*")]
+        raise InputError(f"backbone {architecture!r}: unknown weights {tag!r}; {choices(tag, tags)}") from None
 
 
 def skeleton(name: str, classes: int = 0) -> VisionTransformer:

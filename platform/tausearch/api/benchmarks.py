@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from tausearch.presentation import LongWork, say_unreadable
 from tausearch.runs import DataFacts
@@ -22,6 +23,9 @@ from trainables.data.splits import PARTS
 from trainables.errors import Faults, NotFetchedError
 from trainables.task_names import listed
 from trainables.user_code import allow_code as allow_code  # a name of the Python API
+
+Images = TypeVar("Images")
+Weights = TypeVar("Weights")
 
 _SMALL = 64  # pixels of the longest side; such an image loses little when it is reduced to 32
 _SAMPLED = 16  # images whose size is measured
@@ -75,15 +79,9 @@ class OpenBenchmark:
         wanted = Backbone(self.source.backbone, backbone_weights)
         if backbone_weights is not None or self.ref.path is None:
             return wanted
-        faults = Faults()
-        with faults:
-            _ = self._unreadable
-        if not (faults and wanted.needs_download):
-            with faults:
-                wanted, said = self._fetched(wanted)
-        faults.raise_all()
+        _, (backbone, said) = images_then_weights(lambda: self._unreadable, wanted, lambda: self._fetched(wanted))
         say_unreadable(*said)
-        return wanted
+        return backbone
 
     def _fetched(self, wanted: Backbone) -> tuple[Backbone, list[str]]:
         """Return a backbone whose weights lie here: the wanted one, or the embedded one with a line on why."""
@@ -129,6 +127,24 @@ class OpenBenchmark:
             data = DataFacts(digest=built.fingerprint, train=sum(images), per_task=images, evaluation=seen)
             self._required[asked] = Usable(data, tuple(left_out))
         return self._required[asked]
+
+
+def images_then_weights(
+    images: Callable[[], Images], backbone: Backbone, weights: Callable[[], Weights]
+) -> tuple[Images, Weights]:
+    """Return what a check of images and one of a backbone's weights return.
+
+    Raises:
+        InputError: If either is wrong, with the faults of both; weights are not downloaded if an image is broken.
+    """
+    faults = Faults()
+    with faults:
+        of_images = images()
+    if not (faults and backbone.needs_download):
+        with faults:
+            of_weights = weights()
+    faults.raise_all()
+    return of_images, of_weights
 
 
 Opening = Callable[[str, str | Path | None], OpenBenchmark]

@@ -12,7 +12,7 @@ from uuid import uuid4
 from checked_input.names import choices
 from search_spaces import ResolvedSpace
 from tausearch import studies
-from tausearch.api.benchmarks import OpenBenchmark, Opening, open_benchmark
+from tausearch.api.benchmarks import OpenBenchmark, Opening, images_then_weights, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest, allow_named
 from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cluster import GpusAt, gpus_at, may_use_gpu, placed, plan_resources, require_pilot
@@ -93,13 +93,12 @@ def _plan_one(request: SearchRequest, opening: Opening, *, write: bool = True) -
         lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
     )
     trials = _trial_count(request.trials, request.algorithm, studies.grid_size(space.space, known), bool(space.space))
-    faults, reads = Faults(), backbone.input  # refuses an unknown backbone
-    with faults:
-        usable = opened.require("search", request.seed, reads)
-    if not (faults and backbone.needs_download):
-        with faults:
-            protocol = protocol_of(opened.source.spec, request.seed, backbone, words.precision)
-    faults.raise_all()
+    reads = backbone.input  # refuses an unknown backbone
+    usable, protocol = images_then_weights(
+        lambda: opened.require("search", request.seed, reads),
+        backbone,
+        lambda: protocol_of(opened.source.spec, request.seed, backbone, words.precision),
+    )
     few = opened.ref.is_own and usable.data.evaluation <= _FEW
     usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, few, trials)
     spec = SearchSpec(
@@ -147,18 +146,19 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
     faults, entry, opened = Faults(), None, None
     with faults:
         entry = get_method(request.method)
+        studies.require_hyperparameters(entry, request.set or {})
     with faults:
         require_pilot(request)
     with faults:
         studies.algorithm_named(request.algorithm)
+    with faults:
+        studies.pruner_class(request.scheduler)
     with faults:
         precision = studies.one_of("precision", request.precision, PRECISIONS)
     with faults:
         opened = opening(_text_of(request), request.data_root)
     if entry is None or opened is None:
         _raise_words(faults, request, opening)
-    with faults:
-        studies.require_hyperparameters(entry, request.set or {})
     with faults:
         storage, given = _given(request, "search", opened, entry, write=write)
     with faults:
@@ -184,13 +184,10 @@ def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> No
         with faults:
             opened = opening(str(reference(_text_of(request)).with_options(tasks=1)), request.data_root)
             backbone = _backbone(request, opened)
-            later = Faults()
-            with later:
-                opened.require("search", request.seed, backbone.input)
-            if not (later and backbone.needs_download):
-                with later:
-                    _ = backbone.digest
-            later.raise_all()
+            reads = backbone.input
+            images_then_weights(
+                lambda: opened.require("search", request.seed, reads), backbone, lambda: backbone.digest
+            )
         faults.raise_all()
     raise AssertionError("a method or a benchmark is missing, and no fault says so")
 
@@ -358,12 +355,11 @@ def plan_training(
     backbone = Backbone.of(then.backbone, then.backbone_weights, then.initial_head)
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
     reads = backbone.input
-    with faults:
-        usable = opened.require("final", then.split_seed, reads)
-    if not (faults and backbone.needs_download):
-        with faults:
-            protocol = protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders)
-    faults.raise_all()
+    usable, protocol = images_then_weights(
+        lambda: opened.require("final", then.split_seed, reads),
+        backbone,
+        lambda: protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders),
+    )
     _require_same_protocol(then, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large

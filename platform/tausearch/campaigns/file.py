@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from checked_input.schema import read_model
 from checked_input.text_files import TextFileError
+from tausearch.campaigns.remainder import remainder
 from tausearch.campaigns.schema import Difference, FileContent, content_of
 from trainables.data import reference
 from trainables.data.reference import OPTIONS
@@ -63,6 +65,15 @@ def read_campaign(path: str | Path) -> CampaignFile:
         raise InputError(f"campaign file {path}: cannot be read ({error.strerror})") from error
     except (TextFileError, InputError) as error:
         raise InputError(*(f"campaign file {path}: {fault}" for fault in error.args)) from error
+
+
+def read_remainder(path: str | Path) -> CampaignFile | None:
+    """Return the cells of a wrong file without its wrong entries; None if too little is left."""
+    try:
+        content = read_model(Path(path), partial(remainder, needed=frozenset(_OF_THE_PROTOCOL)))
+    except (FileNotFoundError, TextFileError):
+        return None
+    return None if content is None else _campaign(content)
 
 
 def _campaign(file: FileContent) -> CampaignFile:

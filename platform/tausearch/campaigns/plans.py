@@ -22,7 +22,7 @@ from tausearch.api import (
     within,
 )
 from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
-from tausearch.campaigns.file import Cell, read_campaign
+from tausearch.campaigns.file import CampaignFile, Cell, read_campaign, read_remainder
 from tausearch.campaigns.status import CellStanding, cell_standing
 from tausearch.cluster import GpusAt, asked_once, gpus_at
 from tausearch.presentation import counted
@@ -40,6 +40,7 @@ from tausearch.runs import (
 from tausearch.studies import BestFile, load_best, start_of
 from trainables.errors import Faults, InputError
 
+_CHOSEN = ("fixed", "source", "tuned_on", "measure_removability")  # fields of a final run that follow from the choice
 Spec = TypeVar("Spec", SearchSpec, FinalSpec)
 
 
@@ -190,9 +191,20 @@ def preview_campaign(request: CampaignRequest) -> CampaignPlan:
     """Return the plan of a campaign, with the cells that are refused. Nothing is started or written.
 
     Raises:
-        InputError: If the file is wrong, or a cell to start anew is not in it.
+        InputError: If the file is wrong, with all that is wrong with the cells of its other entries, or if a cell to
+            start anew is not in it.
     """
-    file = read_campaign(request.file)
+    faults = Faults()
+    with faults:
+        file = read_campaign(request.file)
+    if faults and (rest := read_remainder(request.file)) is not None:
+        with faults:
+            _preview(rest, replace(request, redo=())).require_all()
+    faults.raise_all()
+    return _preview(file, request)
+
+
+def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
     storage = open_storage(request.storage, write=False)
     directory = storage.campaign(file.name)
     kept = read_cells(directory) if directory.exists() else None
@@ -240,6 +252,12 @@ def with_share_of(first: Plan[Any], plan: Plan[Spec]) -> Plan[Spec]:
     if not plan.pilot:
         return plan
     return replace(plan, spec=plan.spec.model_copy(update={"resources": first.spec.resources}), pilot=False)
+
+
+def _with_choice_of(then: AnySpec, plan: Plan[FinalSpec]) -> Plan[FinalSpec]:
+    """Return the plan of a final run with the configuration that an earlier choice has given it."""
+    chosen = {name: getattr(then, name) for name in _CHOSEN if hasattr(then, name)}
+    return replace(plan, spec=plan.spec.model_copy(update=chosen))
 
 
 def _has_chosen_otherwise(then: AnySpec, now: FinalSpec) -> bool:
@@ -340,7 +358,8 @@ def _training(cell: Cell, name: str, best: BestFile, request: CampaignRequest) -
 def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening: Opening, gpus: GpusAt) -> PlannedCell:
     """Return a cell, with a new final run if its search has chosen otherwise since; refuse one with other options.
 
-    A search that is not over may choose otherwise still, so its cell keeps the final run until then.
+    A search that is not over may choose otherwise still, so its cell keeps the final run until then, and only its other
+    options are compared.
 
     Raises:
         InputError: If the cell has started with other options; it names them.
@@ -352,7 +371,10 @@ def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening
         elif planned.cell.search is not None and planned.training.exists:
             raise InputError(f"run {planned.runs.final!r} was trained without a search")
         over = planned.cell.search is None or (search is not None and search.state == "finished" and not planned.added)
-        if not over or not planned.training.exists:
+        if not planned.training.exists:
+            return planned
+        if not over:
+            _with_choice_of(read_spec(planned.training.directory), planned.training).continued()
             return planned
         final = plan_final(planned, request, opening, gpus)
         if final.exists:

@@ -170,11 +170,11 @@ def _faults(error: ValidationError) -> list[str]:
         return [f"it must be a mapping with the keys {', '.join(FileContent.model_fields)}"]
     found: dict[tuple[object, ...], list[str]] = {}
     for each in error.errors():
-        found.setdefault(_entry(each["loc"]), list(_lines(each)))
+        found.setdefault(entry_of(each["loc"]), list(_lines(each)))
     return [line for lines in found.values() for line in lines]
 
 
-def _entry(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
+def entry_of(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """Return the place of the option or name that an error is in, without the types that it was tried as."""
     for number, part in enumerate(place):
         if part in ("search", "train"):

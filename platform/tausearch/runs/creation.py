@@ -125,7 +125,7 @@ class Plan(Generic[S]):
         extended = self._extended(then)
         now = _counting_as(self.spec, then.model_copy(update=extended))
         if found := differences(then.model_copy(update=extended), now):
-            raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}")
+            raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}{_why_no_more(then, now)}")
         assert isinstance(then, type(self.spec)), "purposes would differ"
         changed = {name: getattr(self.spec, name) for name in ("resources", "data_root", "cache_size", "with_bounds")}
         uri = self.spec.tracking_uri or then.tracking_uri
@@ -174,14 +174,19 @@ class Plan(Generic[S]):
 
 
 def _with_more_seeds(then: FinalSpec, now: FinalSpec) -> dict[str, Any]:
-    """Return the fields of a final run with more seeds, the new ones last, as a seed keeps its number.
-
-    With class orders a number would stand for another order, so such a run gets none.
-    """
+    """Return the fields of a final run with more seeds, the new ones last, as a seed keeps its number."""
     if then.protocol.class_orders is not None or not set(then.seeds) < set(now.seeds):
         return {}
     seeds = (*then.seeds, *(seed for seed in now.seeds if seed not in then.seeds))
     return {"seeds": seeds, "trials": len(seeds)}
+
+
+def _why_no_more(then: AnySpec, now: RunSpec) -> str:
+    """Return why a final run gets no more seeds, if that was asked and its class orders are the reason."""
+    if not isinstance(then, FinalSpec) or not isinstance(now, FinalSpec):
+        return ""
+    ordered = then.protocol.class_orders is not None and set(then.seeds) < set(now.seeds)
+    return " (with class orders no seeds are added: the numbers of its trials would change)" if ordered else ""
 
 
 def _counting_as(spec: RunSpec, then: RunSpec) -> RunSpec:

@@ -26,10 +26,13 @@ def named_class(kind: str, name: str, ours: Sequence[str], base: type[T], librar
     """
     if name.startswith(OPTUNA):
         known = {each: getattr(library, each) for each in library.__all__}
-        wanted = {each: found for each, found in known.items() if isinstance(found, type) and found is not base}
-        if name.removeprefix(OPTUNA) not in wanted:
-            raise InputError(f"unknown {kind} {name!r}; Optuna has {', '.join(wanted)}")
-        return wanted[name.removeprefix(OPTUNA)]
+        wanted = {
+            each: found for each, found in known.items() if isinstance(found, type) and not inspect.isabstract(found)
+        }
+        own = name.removeprefix(OPTUNA)
+        if own not in wanted:
+            raise InputError(f"unknown {OPTIONS[kind]} {name!r}: Optuna has no such {kind}; {choices(own, wanted)}")
+        return wanted[own]
     if not is_code(name) and name not in installed(kind):
         allowed = choices(name, (*ours, *installed(kind)), "optuna:CLASS", "MODULE:NAME")
         raise InputError(f"unknown {OPTIONS[kind]} {name!r}; {allowed}")

@@ -132,14 +132,17 @@ def test_all_that_is_wrong_with_the_words_of_a_request_is_said_at_once(folder: F
     request = SearchRequest(text, "fintune", algorithm="tp", precision="half", scheduler="x", storage=tmp_path / "runs")
     with pytest.raises(InputError) as caught:
         plan_search(request)
-    method, algorithm, precision, tasks = str(caught.value).splitlines()
+    method, algorithm, scheduler, precision, tasks = str(caught.value).splitlines()
     assert "unknown method 'fintune'" in method and "unknown algorithm 'tp'" in algorithm
+    assert "unknown scheduler 'x'" in scheduler
+    with pytest.raises(InputError, match="--set rate=1: unknown hyperparameter 'rate'.*\n.*needs --tasks"):
+        plan_search(SearchRequest(text, "finetune", set={"rate": 1}, storage=tmp_path / "runs"))
     assert "unknown precision 'half'" in precision and "tasks" in tasks and text in tasks
     wrong = {"algorithm": "tp", "scheduler": "asha", "constraint": ["speed <= 1", "loss"], "set": {"l": 1, "lrr": 2}}
     request = SearchRequest(text, "finetune", tasks=2, tracking_uri="x://y", **wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError) as caught:
         plan_search(request)
-    algorithm, first, second, uri, constraint, other = str(caught.value).splitlines()
+    first, second, algorithm, uri, constraint, other = str(caught.value).splitlines()
     assert "unknown algorithm 'tp'" in algorithm and "--set l=1" in first and "--set lrr=2" in second
     assert "x://y" in uri and "speed" in constraint and "METRIC <= NUMBER" in other
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -219,6 +220,42 @@ def test_what_is_wrong_with_several_cells_is_said_once_and_each_fault_has_a_line
     assert others[0].endswith(" (and 1 more cell)") and others[1].endswith(" (and 2 more cells)")
 
 
+def faults_of(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        planned(tmp_path, text)
+    start = f"campaign file {tmp_path / 't.yaml'}: "
+    return [line.removeprefix(start) for line in str(caught.value).splitlines()]
+
+
+def test_what_is_wrong_with_words_and_with_cells_is_said_at_once(tmp_path: Path) -> None:
+    wrong = TABLE.replace("algorithm: random", "algoritm: grid, sampler_options: {{a: 1}}, set: {{rate: 1}}")
+    wrong = wrong.replace("[ita-lora, finetune]", "[ita-lroa, nope, finetune]").replace("[0, 1]", "[0, 0]")
+    lines = faults_of(tmp_path, wrong.replace("null}}]", "null}}, {{metod: ewc}}]"))
+    assert [line.partition(";")[0][:44] for line in lines] == [
+        "methods[0]: unknown method 'ita-lroa'",
+        "methods[1]: unknown method 'nope'",
+        "search.algoritm: there is no such key",
+        "cells[1].metod: there is no such key",
+        "digits/finetune: --set rate=1: unknown hyper",
+        "digits/finetune: --seeds must be 1 to 1000 d",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("algorithm: random", "epoch: 2", "search.epoch: there is"),  # without it, cells would be other ones
+        ("campaign: t", "campain: t", "campaign is missing|campain: there is"),
+        ("[digits]", "[digts]", "benchmarks"),
+        ("search: {{trials: {trials}, algorithm: random}}", "search: 3", "search: must be a mapping"),
+        ("cells: [", "cells: [3, ", r"cells\[0\]: must be a mapping"),
+    ],
+)
+def test_cells_that_are_not_known_are_not_judged(tmp_path: Path, old: str, new: str, said: str) -> None:
+    lines = faults_of(tmp_path, TABLE.replace(old, new))
+    assert lines and all(re.match(said, line) for line in lines)
+
+
 def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> None:
     create(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
     assert planned(tmp_path).cells[2].standing.state == "stopped"
@@ -237,8 +274,25 @@ def test_more_seeds_extend_a_final_run_and_each_keeps_its_number(tmp_path: Path)
     ordered = TABLE.replace("seeds: [0, 1]", "seeds: [0, 1], class_orders: [5, 6]").replace("t\n", "u\n", 1)
     assert len(planned(tmp_path, ordered).cells) == 3
     create(planned(tmp_path, ordered).cells[2].training.spec, Storage(tmp_path / "runs"))
-    with pytest.raises(InputError, match="seeds was 0 1, is now 0 1 2"):  # a number stands for another order then
+    said = r"seeds was 0 1, is now 0 1 2 \(with class orders no seeds are added: .* change\); to start .*: --redo"
+    with pytest.raises(InputError, match=said):
         planned(tmp_path, ordered.replace("[0, 1]", "[0, 1, 2]"))
+
+
+@pytest.mark.parametrize("trials", [4, 6])
+def test_fewer_seeds_are_refused_in_the_plan_whether_or_not_the_search_goes_on(tmp_path: Path, trials: int) -> None:
+    """And what a search may still choose differently is no difference."""
+    plan = started(tmp_path)
+    first = plan.cells[0]
+    create(
+        first.training.spec.model_copy(update={"fixed": {"lr": 0.5}, "source": first.search.spec.name}), plan.storage
+    )
+    with pytest.raises(
+        InputError, match=r"final' was started otherwise: seeds was 0 1, is now 0; .*: --redo digits/ita"
+    ):
+        planned(tmp_path, TABLE.replace("[0, 1]", "[0]"), trials=trials)
+    cell = planned(tmp_path, TABLE.replace("[0, 1]", "[0, 1, 2]"), trials=trials).cells[0]
+    assert (cell.added, cell.added_seeds) == (trials - 4, 1)
 
 
 def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:

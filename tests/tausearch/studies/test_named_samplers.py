@@ -226,10 +226,12 @@ def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"algorithm": "optuna:Tree"}, "unknown sampler 'optuna:Tree'; Optuna has BaseGASampler, BruteForceSampler"),
+        ({"algorithm": "optuna:Tree"}, "unknown algorithm 'optuna:Tree': Optuna has no such sampler; allowed: BruteF"),
         ({"algorithm": "tree"}, "unknown algorithm 'tree'; allowed: tpe, gp, random, grid, optuna:CLASS, MODULE:NAME"),
         ({"scheduler": "late"}, "unknown scheduler 'late'; allowed: none, asha, median, optuna:CLASS, MODULE:NAME"),
-        ({"scheduler": "optuna:Late"}, "unknown pruner 'optuna:Late'; Optuna has"),
+        ({"scheduler": "optuna:Late"}, "unknown scheduler 'optuna:Late': Optuna has no such pruner; allowed: "),
+        ({"scheduler": "optuna:HyperbandPrunr"}, "; did you mean 'HyperbandPruner' or "),
+        ({"algorithm": "optuna:TPESamplr"}, "; did you mean 'TPESampler' or "),
         ({"algorithm": "their_samplers:Broken"}, "sampler 'their_samplers:Broken': must be a subclass of optuna's"),
         ({"algorithm": "their_samplers:Fails"}, "sampler 'their_samplers:Fails' failed (RuntimeError: no idea in"),
         ({"algorithm": "their_samplers:Other"}, "a file names this code, you did not"),
@@ -297,9 +299,25 @@ def test_what_may_be_proposed() -> None:
         sampler._known("kind", "c")
 
 
-def test_what_can_work_is_accepted(spec: SearchSpec) -> None:
-    require_sampler(with_(spec, algorithm="their_samplers:Walk", scheduler="optuna:HyperbandPruner"))
-    require_sampler(with_(spec, sampler_options={"n_startup_trials": 1}))
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize(
+    ("changes", "right", "wrong"),
+    [
+        ({"algorithm": "their_samplers:Walk"}, {"step": 0.2}, {"stp": 0.2}),
+        ({"algorithm": "optuna:TPESampler"}, {"n_startup_trials": 1}, {"n_startup_trials": "x"}),
+        ({}, {"n_startup_trials": 1}, {"n_startup_trails": 1}),
+    ],
+)
+def test_what_was_accepted_proposes_and_the_same_with_a_wrong_option_is_refused(
+    changes: dict[str, Any], right: dict[str, Any], wrong: dict[str, Any], spec: SearchSpec
+) -> None:
+    accepted = with_(spec, **changes, sampler_options=right, scheduler="optuna:HyperbandPruner")
+    require_sampler(accepted)
+    study = SearchStudy(accepted)
+    points = [study.ask(number) for number in range(3)]
+    assert points[0] != points[1]
+    with pytest.raises(InputError):
+        require_sampler(accepted.model_copy(update={"sampler_options": wrong}))
 
 
 def test_only_code_of_the_user_is_code_of_the_run(spec: SearchSpec) -> None:

@@ -138,6 +138,12 @@ def test_another_size_of_images_resamples_the_positions_of_a_file(tmp_path: Path
             "vit_huge?img_size=64",
             "unknown backbone 'vit_huge?img_size=64'; allowed: glyph_vit, a VisionTransformer or Eva",
         ),
+        (
+            "vit_tiny_patch16_224.augreg_in21",
+            "backbone 'vit_tiny_patch16_224.augreg_in21': unknown weights 'augreg_in21'; allowed: augreg_in21k, augreg",
+        ),
+        ("vit_tiny_patch16_224.nope?img_size=64", "unknown weights 'nope'; allowed: augreg_in21k"),
+        ("vit_tiny_patch16_244", "or MODULE:NAME; did you mean 'vit_tiny_patch16_224'"),
         ("swin_tiny_patch4_window7_224", "is a SwinTransformer, needs a VisionTransformer or Eva of timm"),
         ("convnext_tiny", "is a ConvNeXt, needs a VisionTransformer or Eva of timm"),
     ],

@@ -1,0 +1,82 @@
+"""What is left of a campaign's file without its wrong entries, so that its cells are checked together with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from pydantic import ValidationError
+
+from checked_input.names import near
+from tausearch.campaigns.schema import FileContent, SearchOptions, entry_of
+
+# What cannot be judged without an option: options that go with it.
+_GO_WITH: Mapping[str, Sequence[str]] = {
+    "algorithm": ("sampler_options", "trials", "scheduler"),
+    "objective": ("prefer",),
+    "reevaluate": ("reevaluate_runs",),
+    "scheduler": ("pruner_options",),
+    "trials": ("reevaluate", "reevaluate_runs"),
+}
+
+
+def remainder(plain: object, needed: frozenset[str]) -> FileContent | None:
+    """Return the content of a file without its wrong entries and the options that go with them.
+
+    An option of an unknown name is taken for the one that was meant.
+
+    Args:
+        plain: The content as it was read.
+        needed: Options of a search without which no cell can be judged.
+
+    Returns:
+        The content; None if too little is left, or an option is wrong that is needed.
+    """
+    left = deepcopy(plain)
+    while isinstance(left, Mapping):
+        try:
+            return FileContent.model_validate(left)
+        except ValidationError as error:
+            places = [_removable(entry_of(each["loc"])) for each in error.errors()]
+        if any(place[-1:] == ("search",) or needed & set(_meant(place)) for place in places):
+            return None
+        # From the back, so that the numbers of entries of a list stay right.
+        if not all([_removed(left, place) for place in sorted(set(places), key=str, reverse=True)]):
+            return None
+    return None
+
+
+def _removable(place: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the place of what is taken out for a fault: a whole cell whose benchmark, method or key is wrong."""
+    of_options = any(part in ("search", "train") for part in place)
+    return tuple(place[:2]) if place[:1] == ("cells",) and not of_options else tuple(place)
+
+
+def _meant(place: Sequence[Any]) -> list[str]:
+    """Return the options of a search that the last part of a place names, or may have meant."""
+    name = str(place[-1]) if place else ""
+    known = SearchOptions.model_fields
+    return [name] if name in known else near(name, known)
+
+
+def _removed(content: Any, place: Sequence[Any]) -> bool:
+    """Take an entry out of a file's content, with the options that go with it; returns whether it was there."""
+    *parents, last = place or [None]
+    for part in parents:
+        content = content[_key(content, part)]
+    if isinstance(content, list):
+        if isinstance(last, int) and last < len(content):
+            content.pop(last)
+            return True
+        return False
+    for each in [option for meant in _meant(place) for option in _GO_WITH.get(meant, ())]:
+        content.pop(_key(content, each), None)
+    return content.pop(_key(content, last), place) is not place
+
+
+def _key(content: Any, name: Any) -> Any:
+    """Return the key of a mapping as its file writes it: with dashes or underscores."""
+    if not isinstance(content, Mapping):
+        return name
+    return next((key for key in content if str(key).replace("-", "_") == name), name)
