@@ -173,7 +173,7 @@ class ResolvedSpace:
         return math.prod(len(dimension.grid) for dimension in self.space.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch list spaces --json` prints."""
+        """Return the plain form that `tausearch list spaces --format json` prints."""
         space = {name: dimension.model_dump(mode="json") for name, dimension in self.space.items()}
         return {**vars(self), "space": space}
 

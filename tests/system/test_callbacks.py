@@ -73,7 +73,7 @@ def test_slow_and_broken_callbacks_and_no_tracker_from_search_to_export(
     assert [line for line in lines if line[0] == "TaskDone"] == tasks
     assert (lines[0][0], lines[-1][0]) == ("RunBegan", "RunEnded") and ["BestFileWritten", "s", None, None] in lines
 
-    trained = json.loads(call("train", "s", "--seeds", "0", "--name", "f", *own[:2], *untracked, "--json"))
+    trained = json.loads(call("train", "s", "--seeds", "0", "--name", "f", *own[:2], *untracked, "--format", "json"))
     assert (trained["tracking_uri"], trained["tracking_error"]) == (None, None) and trained["summary"]
     assert ["ResultsWritten", "f", None, None] in told(tmp_path)
     call("compose", "f", "--keep", "1")

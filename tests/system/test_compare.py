@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 def test_final_runs_here_and_there(call: Callable[..., str], tmp_path: Path) -> None:
     storage = Storage(tmp_path / "tausearch-runs")
-    call("search", "digits", "finetune", "--trials", "1", "--name", "s", "--json")
+    call("search", "digits", "finetune", "--trials", "1", "--name", "s", "--format", "json")
     best = str(storage.run("s").best_file)
     out = call("train", best, "--benchmark", "glyphs", "--seeds", "0", "--name", "there")
     assert "tuned on      digits (search s), judged on glyphs" in out
@@ -33,7 +33,7 @@ def test_final_runs_here_and_there(call: Callable[..., str], tmp_path: Path) -> 
     make_final_run(storage, "here", [50.0], benchmark="digits", method="finetune", protocol=here)
     make_final_run(storage, "back", [40.0], benchmark="digits", tuned_on="glyphs", method="finetune", protocol=here)
     make_final_run(storage, "own", [30.0], benchmark="glyphs", method="finetune", protocol=there)
-    (matrix,) = json.loads(call("compare", "--transfer", "--json"))["matrices"]
+    (matrix,) = json.loads(call("compare", "--transfer", "--format", "json"))["matrices"]
     cells = {(cell["tuned_on"], cell["judged_on"]): cell for cell in matrix["cells"]}
     assert {pair: cell["run"] for pair, cell in cells.items()} == {
         ("digits", "digits"): "here",
@@ -44,6 +44,6 @@ def test_final_runs_here_and_there(call: Callable[..., str], tmp_path: Path) -> 
     judged_there = results["summary"]["test/final_accuracy"]["mean"]
     assert cells["digits", "glyphs"]["loss"] == pytest.approx(30.0 - judged_there)
 
-    rows = json.loads(call("compare", "digits", "--json"))["rows"]
+    rows = json.loads(call("compare", "digits", "--format", "json"))["rows"]
     assert [row["departures"][0] for row in rows] == ["the paper has no digits"] * 2
     assert "the paper has no digits" in call("compare") and storage.comparison_figure.stat().st_size > 5000

@@ -51,7 +51,7 @@ def test_a_trial_whose_process_is_killed_three_times_has_failed(tmp_path: Path) 
     assert said in out.read_text() and "[1/2] trial 0 failed" in out.read_text()
     shown = run("status", "s", cwd=tmp_path)
     assert "s: finished; 1 complete, 1 failed" in shown and said in shown
-    counts = json.loads(run("status", "s", "--json", cwd=tmp_path))["trials"]
+    counts = json.loads(run("status", "s", "--format", "json", cwd=tmp_path))["trials"]
     assert (counts["failed"], counts["complete"], sum(counts.values())) == (1, 1, 2)
     assert load_best(Storage(root).run("s").best_file).selection.trial == 1
     assert [trial.state for trial in study_trials(root, "s")] == [TrialState.FAIL, TrialState.COMPLETE]

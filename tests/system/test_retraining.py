@@ -22,7 +22,7 @@ from trainables.trial import build_sequence
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
-WORDS = ("compose", "r", "--forget", "class:4", "--retrain-later", "--storage", "runs", "--json")
+WORDS = ("compose", "r", "--forget", "class:4", "--retrain-later", "--storage", "runs", "--format", "json")
 NEW, LEFT = "r-retrained-1", "digits?epochs=1&task=0,1,2,3&task=5,6&task=7,8,9"
 
 

@@ -121,7 +121,7 @@ def test_a_trial_alone_equals_the_same_trial_beside_another(searched: str, folde
 
 def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     call = partial(run_here, cwd=folder, capture=capfd)
-    found = json.loads(call("status", "s", "--json"))
+    found = json.loads(call("status", "s", "--format", "json"))
     assert found["state"] == "finished" and found["trials"]["complete"] == 3
     best_file = str(storage(folder).run("s").best_file)
     out = call("train", best_file, "--seeds", "0", "1", "--name", "f", "--max-concurrent-trials", "1")
@@ -150,7 +150,7 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
 def test_same_seed_same_tables(folder: Path) -> None:
     tables = []
     for name in ("one", "two"):
-        arguments = ["--trials", "2", "--max-concurrent-trials", "1", "--name", name, "--seed", "5", "--json"]
+        arguments = ["--trials", "2", "--max-concurrent-trials", "1", "--name", name, "--seed", "5", "--format", "json"]
         printed = json.loads(tausearch("search", "digits", "finetune", *arguments, cwd=folder))
         assert len(printed["trials"]) == 2 and printed["tracking_error"] is None
         tables.append(Record(storage(folder).run(name).record).trials())

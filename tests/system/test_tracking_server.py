@@ -101,7 +101,7 @@ def test_sync_writes_what_a_server_that_stays_away_lacks(call: Callable[..., str
         assert "does not have all of s (no server answers there)" in said and "sync s" in said, said
         assert "run 's': MLflow at" in call("runs", "sync", "s", code=2)
         server.start()
-        (synced,) = json.loads(call("runs", "sync", "--json"))  # and nothing else on stdout
+        (synced,) = json.loads(call("runs", "sync", "--format", "json"))  # and nothing else on stdout
         assert (synced["trials"], synced["tasks"]) == (2, 10)
         assert_once(server.uri, "s", record.trials())
 

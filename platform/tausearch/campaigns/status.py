@@ -74,7 +74,7 @@ class CellStanding:
         return (self.scores or {}).get(TEST.final_accuracy)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch campaign status --json` prints."""
+        """Return the plain form that `tausearch campaign status --format json` prints."""
         best = None if self.best is None else {"trial": self.best.number, "value": self.best.value}
         reevaluation = None if self.search is None else self.search.reevaluation
         return {
@@ -133,7 +133,7 @@ class CampaignStanding:
         return campaign_command(self.file, storage_option, code)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch campaign status --json` prints."""
+        """Return the plain form that `tausearch campaign status --format json` prints."""
         cells = [each.as_dict() for each in self.cells]
         return {
             "name": self.name,

@@ -29,7 +29,7 @@ def plan(
     data_root: options.DataRoot = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Say what would run, and what it would take. Starts no run."""
     from tausearch.campaigns import CampaignRequest, estimate, preview_campaign, run_pilots
@@ -39,7 +39,7 @@ def plan(
         planned.require_all()
         run_pilots(planned)
     estimates = estimate(planned)
-    if json:
+    if format == "json":
         print_json(output.plan_as_dict(planned, estimates))
     else:
         output.show_plan(planned, estimates)
@@ -63,7 +63,7 @@ def run(
     tracking: options.TrackersAsBefore = None,
     tracking_uri: options.Tracking = None,
     address: options.Address = None,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Run a campaign, or continue it. Nothing that is finished runs again."""
     say_loading()
@@ -80,10 +80,10 @@ def run(
         tracking=tracking,
         tracking_uri=tracking_uri,
         address=address,
-        progress_to=options.progress_to(json),
+        progress_to=options.progress_to(format),
     )
     result = campaign_with(request)
-    if json:
+    if format == "json":
         print_json(
             {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}
         )
@@ -97,7 +97,7 @@ def run(
 def status(
     name: Annotated[str | None, typer.Argument(help="Campaign to show; all campaigns without it.")] = None,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Show the table as it stands."""
     from tausearch.campaigns import all_standings, read_standing
@@ -105,14 +105,14 @@ def status(
     root = open_storage(storage, write=False)
     if name is not None:
         standing = read_standing(root, root.campaign(name))
-        if json:
+        if format == "json":
             print_json(standing.as_dict())
         else:
             output.show_standing(standing, root, storage_words(storage))
         return
     standings, faults = all_standings(root)
     say_unreadable(*faults)
-    if json:
+    if format == "json":
         print_json([each.as_dict() for each in standings])
     else:
         output.show_standings(standings)
@@ -125,7 +125,7 @@ def report(
         Path | None, typer.Option(help="HTML file [default: report.html in the campaign's folder].")
     ] = None,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Write one HTML file of all cells. It opens from disk without a network."""
     from tausearch.campaigns import read_standing, write_campaign_report  # plotly takes a second to import
@@ -133,7 +133,7 @@ def report(
     root = open_storage(storage, write=False)
     require_output(root, output, "--output")
     written = write_campaign_report(root, read_standing(root, root.campaign(name)), output)
-    if json:
+    if format == "json":
         print_json({"report": str(written)})
     else:
         print(f"report: {written}")

@@ -86,7 +86,7 @@ def compose(
     data_root: options.DataRootAsBefore = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Compose task vectors: all of them, some, or without one. Tests the composition; --export writes it."""
     request = ComposeRequest(
@@ -119,7 +119,7 @@ def compose(
     except api.StoppedError as error:
         leave(error.number, False, "the same command", False)
         raise
-    if json:
+    if format == "json":
         print_json(output.composed_as_dict(done))
     else:
         output.show_composed(done, storage_words(storage))
@@ -134,7 +134,7 @@ def evaluate(
     data_root: options.DataRootAsBefore = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Run the paper's protocol of specialising and unlearning.
 
@@ -152,7 +152,7 @@ def evaluate(
     from tausearch import api
 
     done = api.evaluate_with(request)
-    if json:
+    if format == "json":
         print_json([output.evaluated_as_dict(each) for each in done])
     else:
         output.show_evaluated(done, storage_words(storage))
@@ -168,7 +168,7 @@ def figures(
     data_root: options.DataRootAsBefore = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Draw the paper's figures of a final run.
 
@@ -187,7 +187,7 @@ def figures(
     from tausearch import api
 
     drawn = api.draw_with(request)
-    if json:
+    if format == "json":
         print_json({"pictures": {k: str(path) for k, path in drawn.pictures.items()}, "left_out": drawn.left_out})
         return
     for name, path in drawn.pictures.items():
@@ -214,17 +214,14 @@ def predict(
     confusion: Annotated[
         Path | None, typer.Option(help="Picture of the confusion matrix; beside it its numbers as CSV, a PNG as PDF.")
     ] = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     backbone_weights: BackboneWeights = None,
     device: Device = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.FormatOfPredictions = "text",
 ) -> None:
     """Classify images with the model that a final run has left. Prints the probabilities, too."""
     chosen = _tasks("tasks", tasks)
-    if json and csv:
-        raise InputError("--json and --csv: choose one of them")
     say_loading()
 
     paths = models.image_paths(images)
@@ -244,7 +241,7 @@ def predict(
         limit = {} if max_image_bytes is None else {"max_image_bytes": max_image_bytes}
         found = opened.predict(paths, skip_broken=skip_broken, left_out=left_out, tick=tick, **limit)
     say_unreadable(*left_out)
-    output.show_predictions(opened, found, left_out, "json" if json else "csv" if csv else "table")
+    output.show_predictions(opened, found, left_out, format)
     lines = [*(output.draw(opened, found, figure) if figure is not None else ())]
     lines += [*(output.draw_confusion(opened, found, confusion) if confusion is not None else ())]
     for line in lines:

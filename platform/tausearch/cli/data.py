@@ -19,12 +19,12 @@ BenchmarkArgument = Annotated[str, typer.Argument(help="Name, folder:PATH or par
 
 
 @list_app.command()
-def benchmarks(data_root: options.DataRoot = None, json: options.Json = False) -> None:
+def benchmarks(data_root: options.DataRoot = None, format: options.Format = "text") -> None:
     """List the benchmarks. Says which are whole, and where to get the rest."""
     from tausearch.api import dataset_states  # torch takes seconds to import; --help must not
 
     states = dataset_states(data_root)
-    if json:
+    if format == "json":
         print_json([state.as_dict() for state in states])
     else:
         output.show_states(states, data_root)
@@ -36,13 +36,13 @@ def check(
     variant: options.Variant = None,
     partial: options.Partial = False,
     data_root: options.DataRoot = None,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Read every image, and name what is faulty. Of prepared data, every file is compared, too."""
     from tausearch.api import check_dataset  # torch takes seconds to import; --help must not
 
     found = check_dataset(benchmark, data_root, variant, partial)
-    if json:
+    if format == "json":
         print_json(asdict(found))
     else:
         output.show_check(found)
@@ -59,13 +59,13 @@ def prepare(
     variant: options.Variant = None,
     partial: options.Partial = False,
     data_root: options.DataRoot = None,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Convert a dataset to the tool's own form. Trials share this copy, and need not decode it again."""
     from tausearch.api import prepare_dataset  # torch takes seconds to import; --help must not
 
     made = prepare_dataset(benchmark, data_root, variant, partial, form)
-    if json:
+    if format == "json":
         print_json(made.as_dict())
     else:
         print(f"{made.name}: {made.layout}; train {made.count('train')}, test {made.count('test')}")
@@ -75,13 +75,13 @@ def prepare(
 @list_app.command()
 def backbones(
     word: Annotated[str, typer.Argument(help="List those of timm whose names contain it, such as base_patch16.")] = "",
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """List the backbones. These are the embedded one, those whose weights are here, and those of timm."""
     from trainables.backbones.offered import offers  # timm takes seconds to import; --help must not
 
     found = list(offers(word))
-    if json:
+    if format == "json":
         print_json([asdict(each) for each in found])
     else:
         output.show_backbones(found, word)
@@ -99,7 +99,7 @@ def spaces(
     backbone: options.Backbone = None,
     space: options.Space = None,
     set_: options.Set = None,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Show the search spaces of the methods. A search would use exactly these."""
     from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
@@ -110,7 +110,7 @@ def spaces(
         space_for(SearchRequest(benchmark or "digits", each, space=space, set=overrides, backbone=backbone))
         for each in (METHODS_WITH_SPACE if method is None else [method])
     ]
-    if json:
+    if format == "json":
         plain = [output.space_as_dict(found) for found in resolved]
         print_json(plain if method is None else plain[0])
     elif method is not None:

@@ -24,7 +24,7 @@ def export(
     adapters: Annotated[Path | None, typer.Option(help="Folder for the latest final run's task vectors.")] = None,
     storage: options.Storage = DEFAULT_STORAGE,
     allow_code: options.AllowCode = None,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Write a best configuration, or task vectors, to disk. Those of a run, or the best of METHOD on BENCHMARK."""
     if len(what) > 2:
@@ -36,7 +36,7 @@ def export(
         written = _export_final(root, what[0], output, adapters)
     else:
         written = _export_search(root, what, output, adapters)
-    if json:
+    if format == "json":
         print_json(written)
     else:
         for kind, path in written.items():

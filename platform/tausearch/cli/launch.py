@@ -100,7 +100,7 @@ def search(
     tracking_uri: options.Tracking = None,
     address: options.Address = None,
     dry_run: options.DryRun = False,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Search the hyperparameters of a method on a benchmark. A 10 % validation split judges the trials."""
     request = SearchRequest(
@@ -150,15 +150,15 @@ def search(
         tracking=tracking,
         tracking_uri=tracking_uri,
         address=address,
-        progress_to=options.progress_to(json),
+        progress_to=options.progress_to(format),
     )
     say_loading()
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
     if dry_run:
-        _show_preview(api.preview_search_with(request), json)
+        _show_preview(api.preview_search_with(request), format)
     else:
-        _show_result(api.search_with(request), request, json)
+        _show_result(api.search_with(request), request, format)
 
 
 @app.command()
@@ -178,7 +178,7 @@ def resume(
     without_damaged: options.WithoutDamaged = False,
     with_bounds: options.WithBounds = False,
     allow_code: options.AllowCode = None,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Continue a run that was stopped or killed. Nothing that was finished is run again."""
     request = ResumeRequest(
@@ -196,9 +196,9 @@ def resume(
         address=address,
         without_damaged=without_damaged,
         with_bounds=with_bounds,
-        progress_to=options.progress_to(json),
+        progress_to=options.progress_to(format),
     )
-    _continue(request, json)
+    _continue(request, format)
 
 
 @app.command()
@@ -221,7 +221,7 @@ def extend(
     without_damaged: options.WithoutDamaged = False,
     with_bounds: options.WithBounds = False,
     allow_code: options.AllowCode = None,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Run more trials of a search. The algorithm knows all earlier trials."""
     request = ResumeRequest(
@@ -242,9 +242,9 @@ def extend(
         address=address,
         without_damaged=without_damaged,
         with_bounds=with_bounds,
-        progress_to=options.progress_to(json),
+        progress_to=options.progress_to(format),
     )
-    _continue(request, json)
+    _continue(request, format)
 
 
 @app.command()
@@ -283,7 +283,7 @@ def train(
     time_budget: options.TimeBudget = None,
     allow_code: options.AllowCode = None,
     dry_run: options.DryRun = False,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Train a chosen configuration on several seeds, and test it. This final run trains on all training data."""
     request = TrainRequest(
@@ -306,15 +306,15 @@ def train(
         tracking_uri=tracking_uri,
         address=address,
         time_budget=options.seconds(time_budget),
-        progress_to=options.progress_to(json),
+        progress_to=options.progress_to(format),
         best=_best_of(what, storage),
     )
     from tausearch import api  # torch and Ray take seconds to import; --help must not
 
     if dry_run:
-        _show_preview(api.preview_train_with(request), json)
+        _show_preview(api.preview_train_with(request), format)
     else:
-        _show_result(api.train_with(request), request, json)
+        _show_result(api.train_with(request), request, format)
 
 
 def _best_of(what: list[str], storage: str) -> BestFile:
@@ -338,21 +338,21 @@ def _best_of(what: list[str], storage: str) -> BestFile:
     return load_best(file)
 
 
-def _continue(request: ResumeRequest, json: bool) -> None:
+def _continue(request: ResumeRequest, format: str) -> None:
     say_loading()
     from tausearch import api  # torch and Ray take seconds to import
 
-    _show_result(api.resume_with(request), request, json)
+    _show_result(api.resume_with(request), request, format)
 
 
-def _show_preview(found: Preview, json: bool) -> None:
-    if json:
+def _show_preview(found: Preview, format: str) -> None:
+    if format == "json":
         print_json(found.as_dict())
     else:
         output.show_preview(found)
 
 
-def _show_result(result: SearchResult | FinalResult, request: DriveRequest, json: bool) -> None:
+def _show_result(result: SearchResult | FinalResult, request: DriveRequest, format: str) -> None:
     """Print the results of a run and end the command, with an error if nothing was chosen or a seed is missing."""
     from tausearch.api import SearchResult
     from tausearch.presentation import resume_command, storage_words
@@ -365,7 +365,7 @@ def _show_result(result: SearchResult | FinalResult, request: DriveRequest, json
         plain, succeeded = output.search_as_dict(result, cast("SearchSpec", spec)), result.best is not None
     else:
         plain, succeeded = output.final_as_dict(result), all(complete)
-    if json:
+    if format == "json":
         print_json(plain)
     elif isinstance(result, SearchResult):
         output.show_search(result, cast("SearchSpec", spec), storage_words(storage))

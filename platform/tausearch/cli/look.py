@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -29,7 +29,7 @@ def status(
         bool, typer.Option("--protocols", help="What the first task, the first three and all would have chosen.")
     ] = False,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Show what runs, what is done, and the best so far."""
     if protocols and name is None:
@@ -44,7 +44,7 @@ def status(
     if name is None:
         statuses, faults = all_statuses(root)
         say_unreadable(*faults)
-        if json:
+        if format == "json":
             print_json([found.as_dict() for found in statuses])
         else:
             output.show_statuses(statuses)
@@ -52,7 +52,7 @@ def status(
     found = read_status(root.run(name))
     beside = beside_bounds(found, root)
     choices = _choices(found) if protocols else None
-    if json:
+    if format == "json":
         print_json(output.status_as_dict(found, choices, beside))
     elif choices is not None:
         output.show_protocols(found, choices)
@@ -87,7 +87,7 @@ def report(
     ],
     output: Annotated[Path | None, typer.Option(help="HTML file [default: report.html in the run's folder].")] = None,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Write one HTML file that shows a run. It has plots, tables and the best file, and needs no network."""
     from tausearch.report import cells_of, write_report  # plotly and Optuna take a second to import
@@ -100,7 +100,7 @@ def report(
     comparison = _beside_the_paper([cell.final for cell in cells if cell.final is not None])
     title = f"{cells[0].method} on {shown_benchmark(cells[0].benchmark)}: {name}"
     written = write_report(title, cells, file, comparison=comparison)
-    if json:
+    if format == "json":
         print_json({"report": str(written)})
     else:
         print(f"report: {written}")
@@ -134,20 +134,14 @@ def compare(
         Path | None, typer.Option(help="Picture to draw [default: compare.png in the storage folder].")
     ] = None,
     campaign: Annotated[str | None, typer.Option(help="Only this campaign's runs, in the order of its file.")] = None,
-    paper: Annotated[bool, typer.Option("--paper", help="With the paper's rows, in --latex and --markdown.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV, a row per run.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown: methods by benchmarks first.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX: methods by benchmarks.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="With the paper's rows, in latex and markdown.")] = False,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.FormatOfTables = "text",
 ) -> None:
     """Put final runs beside the paper's results. Prints a table and draws a picture."""
     from tausearch import comparison  # matplotlib takes a second to import
 
-    chosen = {"json": json, "csv": csv, "markdown": markdown, "latex": latex}
-    forms: list[comparison.Form] = [form for form in comparison.FORMS if chosen.get(form)] or ["table"]
-    if len(forms) > 1:
-        raise InputError(f"--{' and --'.join(forms)}: choose one of them")
+    form = cast("comparison.Form", format)
     shown = {
         "transfer": (transfer, comparison.show_transfer),
         "composition": (composition, comparison.show_evaluations),
@@ -160,15 +154,15 @@ def compare(
         raise InputError(f"--figure: draws methods by benchmark, so it does not go with --{tables[0]}")
     if tables and campaign is not None:
         raise InputError(f"--campaign: does not go with --{tables[0]}")
-    if paper and (tables or forms[0] not in ("latex", "markdown")):
-        raise InputError("--paper: goes with --latex or --markdown of methods by benchmarks")
+    if paper and (tables or form not in ("latex", "markdown")):
+        raise InputError("--paper: goes with --format latex or markdown of methods by benchmarks")
     root = open_storage(storage, write=False)
     if tables:
-        shown[tables[0]][1](root, benchmarks or [], forms[0])
+        shown[tables[0]][1](root, benchmarks or [], form)
     else:
         selection = comparison.Selection(with_paper=paper)
         if campaign is not None:
             from tausearch.campaigns import selected_runs
 
             selection = selected_runs(root.campaign(campaign), with_paper=paper)
-        comparison.show_comparison(root, benchmarks or [], forms[0], figure, selection)
+        comparison.show_comparison(root, benchmarks or [], form, figure, selection)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from checked_input.names import choices
 from checked_input.text_files import shown
 from tausearch.cli.sections import SectionedGroup
 from tausearch.presentation import see_page
@@ -30,8 +31,20 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def _formats(*allowed: str) -> Any:
+    def checked(text: str) -> str:
+        if text not in allowed:
+            raise InputError(f"unknown --format {shown(text)}; {choices(text, allowed)}")
+        return text
+
+    return typer.Option("--format", callback=checked, metavar="|".join(allowed), help="Print in this form.")
+
+
+Format = Annotated[str, _formats("text", "json")]
+FormatOfPredictions = Annotated[str, _formats("text", "json", "csv")]
+FormatOfTables = Annotated[str, _formats("text", "json", "csv", "markdown", "latex")]
 Storage = Annotated[str, typer.Option(help="Folder that holds run directories.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Concurrent = Annotated[
     int | None,
     typer.Option(help="Trials at a time [default: as many as fit; for tpe and gp at most a quarter of --trials]."),
@@ -181,9 +194,9 @@ AllowCode = Annotated[
 ]
 
 
-def progress_to(json: bool) -> Literal["stdout", "stderr"]:
+def progress_to(format: str) -> Literal["stdout", "stderr"]:
     """Return the stream for progress; stdout belongs to the JSON if there is some."""
-    return "stderr" if json else "stdout"
+    return "stderr" if format == "json" else "stdout"
 
 
 def assignments(texts: list[str] | None, option: str = "--set") -> dict[str, Any]:

@@ -103,7 +103,7 @@ def sync(
     tracking: options.TrackersAsBefore = None,
     tracking_uri: options.TrackingAsBefore = None,
     allow_code: options.AllowCode = None,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Bring best files, figures and trackers up to date with the record. Results are written again, too."""
     from tausearch.api import sync_run  # torch takes seconds to import; --help must not
@@ -125,11 +125,11 @@ def sync(
             failed += 1
             continue
         done.append(each)
-        if not json:
+        if format == "text":
             trials, tasks = counted(each.trials, "trial"), counted(each.tasks, "task")
             there = ", not in MLflow" if each.tracking_uri is None else f" in MLflow, {each.written} of them new"
             print(f"{each.name}: {trials}, {tasks}{there}")
-    if json:
+    if format == "json":
         print_json([asdict(each) for each in done])
     if name is None:
         _sync_tables(root, tracking_uri)
@@ -158,14 +158,14 @@ def replay(
     trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
     seeds: Annotated[str, typer.Option(help="Of the algorithm, a replay each.", metavar="0 1 2")] = "0 1 2 3 4",
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """Show what another algorithm would have chosen. Reads the record alone; nothing is trained."""
     from tausearch.studies import replays_of  # Optuna takes a second to import; --help must not
 
     root, numbers = open_storage(storage, write=False), options.whole_numbers("--seeds", seeds)
     found = replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers)
-    if json:
+    if format == "json":
         print_json(found.as_dict())
     else:
         output.show_replays(found)
@@ -175,7 +175,7 @@ def replay(
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove every entry that no living trial uses.")] = False,
     storage: options.Storage = DEFAULT_STORAGE,
-    json: options.Json = False,
+    format: options.Format = "text",
 ) -> None:
     """List or clear the pre-consolidation cache. Trials share its entries on disk."""
     from trainables.preconsolidation.cache import Cache
@@ -184,7 +184,7 @@ def cache(
     shared = Cache(folder) if folder.is_dir() else None
     removed = shared.shrink(0) if shared and clear else []
     entries = shared.entries() if shared else []
-    if json:
+    if format == "json":
         print_json({"removed": len(removed), "entries": [output.entry_as_dict(entry) for entry in entries]})
     else:
         output.show_cache(entries, removed if clear else None)

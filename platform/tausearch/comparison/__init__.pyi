@@ -5,7 +5,7 @@ from .evaluated_models import EvaluationRow, as_evaluation_text, compare_evaluat
 from .matrix import Matrix, MatrixCell, MatrixOrder, MatrixRow, result_matrix
 from .matrix_sheets import matrix_sheet, page_matrix
 from .paper import PaperBenchmark, PaperCell, PaperComposition, PaperResults, load_results, paper_results
-from .printing import FORMS, Form
+from .printing import Form
 from .rows import Comparison, ComparisonRow, compare
 from .runs import FinalRun, read_final_run, read_final_runs
 from .transfers import TransferCell, TransferMatrix, transfer
@@ -15,7 +15,6 @@ __all__ = [
     "Comparison",
     "ComparisonRow",
     "EvaluationRow",
-    "FORMS",
     "FinalRun",
     "Form",
     "Matrix",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import rich.table
 from rich import box
@@ -34,8 +34,7 @@ from tausearch.runs import Storage
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 
-Form = Literal["table", "json", "csv", "markdown", "latex"]
-FORMS: tuple[Form, ...] = get_args(Form)
+Form = Literal["text", "json", "csv", "markdown", "latex"]
 _BETWEEN = 3  # spaces between columns
 
 
@@ -109,7 +108,7 @@ def _print(answer: Answer, form: Form) -> None:
         print(as_csv(record_table(answer.records)), end="")
     elif answer.empty and not answer.tables:
         _say(answer.empty, form)
-    elif form == "table":
+    elif form == "text":
         out = console()
         show_sheets(answer.tables, out)
         if answer.notes or answer.picture is not None:
@@ -124,7 +123,7 @@ def _print(answer: Answer, form: Form) -> None:
 
 def _say(line: str, form: Form) -> None:
     """Print a line on stdout, or on stderr if stdout has a form for programs."""
-    print(line, file=sys.stdout if form == "table" else sys.stderr)
+    print(line, file=sys.stdout if form == "text" else sys.stderr)
 
 
 def show_sheets(tables: Sequence[Table], out: Console) -> None:

@@ -13,12 +13,12 @@ from tausearch.runs import Score
 
 
 def rows_as_dicts(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """Return the plain form of every row that `tausearch compare --json` prints."""
+    """Return the plain form of every row that `tausearch compare --format json` prints."""
     return [_row(row) for each in comparisons for row in (*each.rows, *each.apart)]
 
 
 def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]]:
-    """Return the plain form of every matrix that `tausearch compare --transfer --json` prints."""
+    """Return the plain form of every matrix that `tausearch compare --transfer --format json` prints."""
     return [
         {
             "method": matrix.method,

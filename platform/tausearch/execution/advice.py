@@ -34,7 +34,7 @@ class BackboneTime:
     here: bool | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `--dry-run --json` prints."""
+        """Return the plain form that `--dry-run --format json` prints."""
         return {"backbone": self.name, "seconds_per_step": self.step, "seconds_of_fine_tuning": self.trial}
 
 

@@ -157,7 +157,7 @@ class Preview:
             yield f"bounds: {self._bounds()}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `--dry-run --json` prints."""
+        """Return the plain form that `--dry-run --format json` prints."""
         spec = self.spec
         return {
             "name": spec.name,

@@ -60,7 +60,7 @@ class EvaluationResult(Strict):
         return {"specialisation": self.specialisation(), **unlearning}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form, which `tausearch evaluate --json` prints and the file holds."""
+        """Return the plain form, which `tausearch evaluate --format json` prints and the file holds."""
         summary = {table: {k: vars(v) for k, v in part.items()} for table, part in self.summary().items()}
         return {**self.model_dump(mode="json"), "summary": summary}
 

@@ -127,7 +127,7 @@ class CompositionResult(Strict):
         return still_answered(self.weights, self.accuracies, self.task_classes)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form, which `tausearch compose --json` prints and the file holds."""
+        """Return the plain form, which `tausearch compose --format json` prints and the file holds."""
         summary = {name: vars(each) for name, each in self.summary().items()}
         answered = [each.model_dump(mode="json") for each in self.still_answered]
         found = {**self.model_dump(mode="json"), "summary": summary, "still_answered": answered}

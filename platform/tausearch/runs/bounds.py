@@ -68,7 +68,7 @@ class BesideBounds:
         return "; ".join(filter(None, [f"{self.accuracy:.2f} % beside {', '.join(known)}" if known else "", missing]))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `--json` prints."""
+        """Return the plain form that `--format json` prints."""
         found = [vars(each) for each in self.found]
         return {"accuracy": self.accuracy, "chance": self.chance, "found": found, "missing": list(self.missing)}
 

@@ -112,7 +112,7 @@ class Reevaluation:
         return tuple(self.spec.seed_of(k) for k in range(self.race.rounds))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch status NAME --json` prints."""
+        """Return the plain form that `tausearch status NAME --format json` prints."""
         values = {each: self.values(each) for each in self.race.candidates}
         aimed = {each: {"objectives": self.means(each)} if self.spec.search.objectives else {} for each in values}
         return {

@@ -103,7 +103,7 @@ class RunStatus:
         return self.planned - self.counts["running"] - self.counts["pending"]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the form that `tausearch status NAME --json` prints, without absent parts."""
+        """Return the form that `tausearch status NAME --format json` prints, without absent parts."""
         best, constraints = None, self.spec.constraints if self.spec.purpose == "search" else ()
         if self.best is not None:
             hyperparameters = self.best.hyperparameters

@@ -23,9 +23,9 @@ from trainables.metrics import repeatable
 
 
 def tausearch(*arguments: str, cwd: Path) -> str:
-    """Run the command line in a process of its own; returns stdout. Stderr is empty, but for progress with --json."""
+    """Run the command line in a process of its own; returns stdout. Stderr is empty, but for progress with JSON."""
     done = _finished(arguments, cwd, 0)
-    assert done.stderr == "" or "--json" in arguments, done.stderr
+    assert done.stderr == "" or "json" in arguments, done.stderr
     return done.stdout
 
 
@@ -60,7 +60,7 @@ def run_here(*arguments: str, cwd: Path, capture: pytest.CaptureFixture[str], co
             stream.flush()
     out, err = capture.readouterr()
     assert ended.value.code == code, out + err
-    assert code or err == "" or "--json" in arguments
+    assert code or err == "" or "json" in arguments
     return err if code else out
 
 

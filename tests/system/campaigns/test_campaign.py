@@ -172,7 +172,7 @@ def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, r
 
 
 def test_status_says_how_it_stands(result: CampaignResult, call: Callable[..., str], root: Path) -> None:
-    content = json.loads(call("campaign", "status", "table", "--json"))
+    content = json.loads(call("campaign", "status", "table", "--format", "json"))
     assert [(cell["title"], cell["state"]) for cell in content["cells"]] == [(title, "done") for title in TITLES]
     assert content["finished"] and not content["running"]
     assert content == read_standing(Storage(root), Storage(root).campaign("table")).as_dict()

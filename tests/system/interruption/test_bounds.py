@@ -58,7 +58,7 @@ def test_the_bounds_follow_a_final_run_in_the_same_ray(folder: Path, root: Path,
     for name in NAMES:
         assert [(trial.seed, trial.status) for trial in trials_of(root, name.format("f"))] == [(3, "complete")]
         assert Storage(root).run(name.format("f")).results_file.exists()
-    found = json.loads(call("status", "f", "--json", cwd=folder))["bounds"]
+    found = json.loads(call("status", "f", "--format", "json", cwd=folder))["bounds"]
     assert [each["run"] for each in found["found"]] == ["f-probe", "f-joint"] and found["missing"] == []
 
 

@@ -129,7 +129,9 @@ def test_extend(call: Callable[..., str], folder: Path, root: Path) -> None:
     assert len({trial.hyperparameters["lr"] for trial in trials}) == 3
     started_before = sorted(path.name for path in (root / "short" / "ray").iterdir())
     (root / "short" / "best.yaml").unlink()
-    again = json.loads(run("resume", "short", "--json", cwd=folder))  # nothing is left to do, and stdout is JSON alone
+    again = json.loads(
+        run("resume", "short", "--format", "json", cwd=folder)
+    )  # nothing is left to do, and stdout is JSON alone
     assert [trial["value"] for trial in again["trials"]] == [trial.value for trial in trials]
     assert sorted(path.name for path in (root / "short" / "ray").iterdir()) == started_before  # nor is Ray started
     assert (root / "short" / "best.yaml").is_file()

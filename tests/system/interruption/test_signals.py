@@ -59,7 +59,7 @@ def test_ctrl_c_or_sigterm_leaves_a_readable_run_and_no_process(
     assert "Traceback" not in out and said in out and f"resume {name}" in out
     psutil.wait_procs(children, timeout=60)
     assert [child for child in children if _alive(child)] == []
-    found: dict[str, Any] = json.loads(run_here("status", name, "--json", cwd=folder, capture=capfd))
+    found: dict[str, Any] = json.loads(run_here("status", name, "--format", "json", cwd=folder, capture=capfd))
     assert found["state"] == "stopped"
     assert found["trials"]["pending"] >= 48 and sum(found["trials"].values()) == 50
 
@@ -97,7 +97,7 @@ def test_ctrl_c_or_sigterm_at_the_start_is_one_line(
     assert re.search(rf"{said}{early};{stuck} continue with: \S*tausearch resume {name}\n", out), out
     psutil.wait_procs(children, timeout=60)
     assert [child for child in children if _alive(child)] == []
-    found = json.loads(run_here("status", name, "--json", cwd=folder, capture=capfd))
+    found = json.loads(run_here("status", name, "--format", "json", cwd=folder, capture=capfd))
     assert found["trials"]["pending"] == 4
 
 

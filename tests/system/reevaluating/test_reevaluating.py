@@ -47,7 +47,7 @@ def test_killed_as_it_reevaluates_and_resumed_it_has_what_it_would_have_had(
 ) -> None:
     root = tmp_path / "tausearch-runs"
     assert "re-evaluation of trial 0, seed 1 complete" in call(*SEARCH, "--name", "calm")
-    calm = json.loads(call("status", "calm", "--json"))
+    calm = json.loads(call("status", "calm", "--format", "json"))
     assert_reevaluated(root, "calm", calm)
     with started(*SEARCH, "--name", "killed", cwd=tmp_path, out=tmp_path / "out.txt") as driver:
         wait_until(lambda: one_ended_and_one_runs(reevaluations(root, "killed")), 600, "the second fresh run")
@@ -59,7 +59,7 @@ def test_killed_as_it_reevaluates_and_resumed_it_has_what_it_would_have_had(
     assert_nothing_runs_again(before, after)
     assert without_time(after) == without_time(reevaluations(root, "calm"))
     assert without_time(trials_of(root, "killed")) == without_time(trials_of(root, "calm"))
-    assert json.loads(call("status", "killed", "--json"))["front"] == calm["front"]
+    assert json.loads(call("status", "killed", "--format", "json"))["front"] == calm["front"]
     chosen = [load_best(Storage(root).run(name).best_file) for name in ("calm", "killed")]
     assert chosen[0].hyperparameters == chosen[1].hyperparameters
     assert chosen[0].selection.reevaluation == chosen[1].selection.reevaluation  # type: ignore[union-attr]

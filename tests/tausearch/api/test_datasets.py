@@ -30,11 +30,11 @@ def test_the_list_says_what_is_there_and_what_is_missing(root: Path, command: Co
     row = next(line for line in out.splitlines() if line.startswith("│ mit67"))
     assert [cell.strip() for cell in row.split("│")[3:6]] == ["67", "268 (4)", "134 (2)"]
     assert "cub200: needs CUB_200_2011.tgz" in out and "from https://data.caltech.edu" in out
-    states = {state["name"]: state for state in json.loads(command("list", "benchmarks", "--json")[0])}
+    states = {state["name"]: state for state in json.loads(command("list", "benchmarks", "--format", "json")[0])}
     assert states["digits"]["state"] == "embedded" and states["cub200"]["state"] == "not found"
     assert not states["mit67"]["whole"] and states["mit67"]["images"] == {"train": 268, "test": 134}
     assert states["mit67"]["classes"]["room_00"] == {"train": 4, "test": 2}
-    elsewhere = json.loads(command("list", "benchmarks", "--json", "--data-root", root)[0])
+    elsewhere = json.loads(command("list", "benchmarks", "--format", "json", "--data-root", root)[0])
     assert [state["state"] for state in elsewhere[3:]] == ["not found"] * 7
 
 
@@ -46,7 +46,7 @@ def test_check_names_every_unreadable_image(root: Path, command: Command) -> Non
     out, _ = command("data", "check", "folder:own", code=1)
     assert "24 images" in out and "2 faults" in out
     assert f"image {root}/own/a/1.png: cannot be read" in out and f"image {root}/own/d/5.png: cannot be read" in out
-    out, _ = command("data", "check", "folder:own", "--json", code=1)
+    out, _ = command("data", "check", "folder:own", "--format", "json", code=1)
     assert len(json.loads(out)["faults"]) == 2
     out, err = command("data", "prepare", "folder:own", code=2)
     assert out == "" and "own/a/1.png: cannot be read" in err
@@ -62,7 +62,7 @@ def test_check_shows_numbers_and_sizes_of_each_class_and_writes_nothing(root: Pa
         ["b", "5", "2", "", "40 x 24 to 64 x 32"],
         ["c", "4", "2", "1", "32 x 32 to 64 x 32"],
     ]
-    told = json.loads(command("data", "check", "folder:own", "--json", code=1)[0])["classes"]
+    told = json.loads(command("data", "check", "folder:own", "--format", "json", code=1)[0])["classes"]
     assert told["b"] == {"train": 5, "test": 2, "unreadable": 0, "smallest": [40, 24], "largest": [64, 32]}
     assert told["c"]["unreadable"] == 1 and list(told) == ["a", "b", "c", "d"]
     command("search", "folder:own", "ita-lora", "--tasks", "2", "--skip-broken", "--dry-run")
@@ -79,7 +79,7 @@ def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> No
     (folder / "train-pixels.npy").write_bytes(content)
     out, _ = command("data", "check", "folder:own", code=1)
     assert f"prepared file {folder}/train-pixels.npy: has changed since it was written" in out
-    out, _ = command("data", "prepare", "folder:own", "--form", "parquet", "--json")
+    out, _ = command("data", "prepare", "folder:own", "--form", "parquet", "--format", "json")
     assert json.loads(out)["prepared"] == str(folder)
 
 
@@ -129,7 +129,7 @@ def test_a_broken_image_stops_a_search_before_it_starts(root: Path, command: Com
 
 
 def test_spaces_know_a_benchmark_with_options(root: Path, command: Command) -> None:
-    out, _ = command("list", "spaces", "ita-lora", "--benchmark", "cifar100?tasks=20", "--json")
+    out, _ = command("list", "spaces", "ita-lora", "--benchmark", "cifar100?tasks=20", "--format", "json")
     assert json.loads(out)["paper"]["alpha"] == 0.02
 
 

@@ -145,7 +145,7 @@ class TestStatus:
         assert shown("runs", "note", "search")[0] == "too small a range\n"
         for arguments in (["status"], ["status", "search"]):
             assert "too small a range" in shown(*arguments)[0]
-        assert json.loads(shown("status", "search", "--json")[0])["note"]
+        assert json.loads(shown("status", "search", "--format", "json")[0])["note"]
         shown("runs", "note", "search", "")
         assert "note" not in shown("status")[0]
 
@@ -189,7 +189,7 @@ class TestStatus:
         score = wanted["test/final_accuracy"]
         out, _ = shown("status")
         assert f"{score['mean']:.2f} ± {score['std']:.2f}" in out and "70.00" in out
-        (final,) = [each for each in json.loads(shown("status", "--json")[0]) if each["name"] == "final"]
+        (final,) = [each for each in json.loads(shown("status", "--format", "json")[0]) if each["name"] == "final"]
         assert final["score"] == {"mean": pytest.approx(score["mean"]), "std": pytest.approx(score["std"]), "seeds": 2}
 
     def test_a_long_name_is_never_cut(self, storage: Storage, monkeypatch: Patch, shown: Command) -> None:

@@ -202,7 +202,7 @@ def test_timm_is_told_what_the_embedded_backbone_reads() -> None:
 def test_the_backbones_are_listed(command: Command) -> None:
     out, _ = command("list", "backbones")
     assert "glyph_vit" in out and "32 x 32 grey" in out and "backbones WORD" in out
-    found = json.loads(command("list", "backbones", "base_patch16_224.augreg", "--json")[0])
+    found = json.loads(command("list", "backbones", "base_patch16_224.augreg", "--format", "json")[0])
     assert {"name": "vit_base_patch16_224.augreg_in21k", "channels": 3, "size": 224} in [
         {key: each[key] for key in ("name", "channels", "size")} for each in found
     ]
@@ -220,9 +220,9 @@ def test_probing_and_pace_suit_the_images_and_are_said_before_it_starts(
     out, _ = command(*words)
     said = "images: 6 in each of 2 tasks: 1 step an epoch (batches of 8), 300 epochs; 4 for validation"
     assert said in out.replace("\n", " ") and "\nfixed: lr_pre=0.035 epochs_pre=100\n" in out
-    told = json.loads(command(*words, "--json")[0])
+    told = json.loads(command(*words, "--format", "json")[0])
     assert [told[name] for name in ("images", "evaluation_images", "steps_per_epoch", "epochs")] == [12, 4, [1, 1], 300]
-    out, _ = command("list", "spaces", "ita-lora", "--benchmark", text, "--backbone", EMBEDDED, "--json")
+    out, _ = command("list", "spaces", "ita-lora", "--benchmark", text, "--backbone", EMBEDDED, "--format", "json")
     assert json.loads(out)["fixed"] == plan.spec.fixed
     _, err = command("list", "spaces", "ita-lora", "--benchmark", text.partition("?")[0], code=2)
     assert "or ?tasks=2 in its name" in err
@@ -234,7 +234,7 @@ def test_a_benchmark_in_code_gets_the_same_probing_and_keeps_its_own_pace(
     monkeypatch.setattr(user_code, "_allowed", {})
     monkeypatch.chdir(ROOT / "examples")
     text, suited = "own_benchmark:STRIPES", {"lr_pre": 0.035, "epochs_pre": 34}  # 80 images a task: 3 batches of 32
-    out, _ = command("list", "spaces", "ita-lora", "--benchmark", text, "--json")
+    out, _ = command("list", "spaces", "ita-lora", "--benchmark", text, "--format", "json")
     assert json.loads(out)["fixed"] == suited
     spec = plan_search(SearchRequest(text, "ita-lora", storage=tmp_path / "runs", set={"epochs_pre": 8})).spec
     assert spec.fixed == {**suited, "epochs_pre": 8}

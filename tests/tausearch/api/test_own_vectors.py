@@ -53,7 +53,7 @@ def test_it_is_composed_exported_and_predicted_though_its_code_is_gone(
 ) -> None:
     for name in ("installed", "typed"):
         out, root = tmp_path / name, ("--storage", trained.root)
-        done = json.loads(command("compose", name, "--export", out, "--json", *root)[0])
+        done = json.loads(command("compose", name, "--export", out, "--format", "json", *root)[0])
         (trial,) = Record(trained.run(name).record).trials()
         own = [trial.final[f"test/accuracy/task_{task}"] for task in (1, 2, 3)]
         assert done["accuracies"] == [own] and sorted(done["exported"]) == ["models", "timm", "vectors"]
@@ -62,7 +62,7 @@ def test_it_is_composed_exported_and_predicted_though_its_code_is_gone(
             assert accuracies(model.module, small_benchmark().evaluation, "cpu") == own, what
         command("export", name, "--adapters", tmp_path / f"{name}-vectors", *root)
         assert len(list((tmp_path / f"{name}-vectors").rglob(VECTOR_FILE))) == 3
-        twice = json.loads(command("compose", out / "vectors", "--weights", "0.5,0.5,0", "--json", *root)[0])
+        twice = json.loads(command("compose", out / "vectors", "--weights", "0.5,0.5,0", "--format", "json", *root)[0])
         assert twice["accuracies"] != [own]
         assert not [each for each in sys.modules if each.startswith(("tausearch_example", "their_arithmetic"))]
 
@@ -86,7 +86,7 @@ def test_with_its_code_it_is_trained_again(
     monkeypatch.setattr(user_code, "_allowed", dict(user_code._allowed))
     monkeypatch.setattr("tausearch.api.retraining.run_training", trainings)
     words = ("--forget", "task:2", "--retrain-later", "--rule", "fisher", "--allow-code", TYPED)
-    done = json.loads(command("compose", "typed", *words, "--storage", storage.root, "--json")[0])
+    done = json.loads(command("compose", "typed", *words, "--storage", storage.root, "--format", "json")[0])
     assert trainings.done == [(0, 2)] and len(done["weights"]) == 2  # the first task is taken over
     before, now = (storage.run(name).artifacts / "seed_0" / "task_1" / CURVATURE_FILE for name in ("typed", again))
     assert before.read_bytes() == now.read_bytes() and (now.parent.parent / "task_2" / CURVATURE_FILE).is_file()

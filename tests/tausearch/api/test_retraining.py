@@ -320,7 +320,7 @@ def test_a_signal_ends_the_command_with_the_way_to_go_on(
     out, err = command(*words, code=130)
     assert out == "" and err.endswith("interrupted; continue with: the same command\n")
     trainings.stop_after = None
-    out, err = command(*words, "--json")
+    out, err = command(*words, "--format", "json")
     assert json.loads(out)["removal"]["retrained"] == "ita" and "continued run ita-retrained-1" in err
 
 

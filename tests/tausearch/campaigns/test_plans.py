@@ -173,7 +173,7 @@ def test_the_plan_has_every_cell_though_one_is_refused(
     assert code == 2 and err.count("\n") == 1 and "digits/ita-lora: run 't-digits-ita-lora' was started" in err
     rows = [line for line in out.splitlines() if "digits/" in line]
     assert len(rows) == 3 and ["refused" in row for row in rows] == [True, False, False] and "start" in rows[1]
-    told = json.loads(run([*words, "--json"], capsys, monkeypatch)[1])
+    told = json.loads(run([*words, "--format", "json"], capsys, monkeypatch)[1])
     assert told["order"] == ["digits/ita-lora", "digits/finetune", "digits/joint"]
     refused = told["refused"]
     assert [each["title"] for each in refused] == ["digits/ita-lora"] and "is now 3" in refused[0]["reasons"][0]

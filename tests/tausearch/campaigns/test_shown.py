@@ -55,7 +55,7 @@ def test_a_plan_says_cells_sizes_and_time(
     assert "and 2 cells of unknown time" in out and "left to do: " in out
     (joint,) = (line for line in out.splitlines() if "digits/joint" in line)
     assert "not searched" in joint and "?" in joint
-    cells = json.loads(shown(storage, capsys, monkeypatch, "plan", file, "--json")[1])["cells"]
+    cells = json.loads(shown(storage, capsys, monkeypatch, "plan", file, "--format", "json")[1])["cells"]
     assert [each["seconds_left"] is None for each in cells] == [False, True, True]
 
 
@@ -80,9 +80,9 @@ def test_what_stands_in_one_line_and_in_full(
     assert capsys.readouterr().out.endswith("\ngo on: the command of its driver\n")
     assert "t: stopped; 0/3 cells done" in out and "80.00" in out and out.count("waiting") == 2
     assert re.search(r"test % +┃ incremental +┃ forgetting", out)
-    content = json.loads(shown(storage, capsys, monkeypatch, "status", "t", "--json")[1])
+    content = json.loads(shown(storage, capsys, monkeypatch, "status", "t", "--format", "json")[1])
     assert [each["state"] for each in content["cells"]] == ["stopped", "waiting", "waiting"]
-    (listed,) = json.loads(shown(storage, capsys, monkeypatch, "status", "--json")[1])
+    (listed,) = json.loads(shown(storage, capsys, monkeypatch, "status", "--format", "json")[1])
     assert listed == content
     code, _, err = shown(storage, capsys, monkeypatch, "status", "nope")
     assert code == 2 and err.count("\n") == 1 and "nope" in err
@@ -121,7 +121,7 @@ def test_a_report_is_written(
     page = tmp_path / "page.html"
     code, out, _ = shown(storage, capsys, monkeypatch, "report", "t", "--output", str(page))
     assert code == 0 and out == f"report: {page}\n" and "ita-lora" in page.read_text(encoding="utf-8")
-    told = json.loads(shown(storage, capsys, monkeypatch, "report", "t", "--output", str(page), "--json")[1])
+    told = json.loads(shown(storage, capsys, monkeypatch, "report", "t", "--output", str(page), "--format", "json")[1])
     assert told == {"report": str(page)}
 
 

@@ -46,7 +46,7 @@ def test_the_best_of_a_benchmark_and_a_method_is_exported_under_their_names(
     assert (code, out) == (0, "best file: digits-ita-lora.best.yaml\n"), err
     best = load_best(tmp_path / "digits-ita-lora.best.yaml").selection
     assert best is not None and (best.search, best.value) == ("high", 80.0)
-    code, out, _ = ask("export", "low", "-o", "mine.yaml", "--json", *at)
+    code, out, _ = ask("export", "low", "-o", "mine.yaml", "--format", "json", *at)
     best = load_best(tmp_path / "mine.yaml").selection
     assert json.loads(out) == {"best_file": "mine.yaml"} and best is not None and best.search == "low"
 
@@ -62,9 +62,9 @@ def test_a_final_run_chooses_nothing_by_its_first_tasks(spec: SearchSpec, tmp_pa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--latex", "--csv"], "--csv and --latex: choose one of them"),
-        (["--transfer", "--paper", "--latex"], "--paper: goes with --latex or --markdown of methods"),
-        (["--paper", "--csv"], "--paper: goes with --latex or --markdown of methods"),
+        (["--format", "html"], "unknown --format 'html'; allowed: text, json, csv, markdown, latex"),
+        (["--transfer", "--paper", "--format", "latex"], "--paper: goes with --format latex or markdown of methods"),
+        (["--paper", "--format", "csv"], "--paper: goes with --format latex or markdown of methods"),
     ],
 )
 def test_forms_of_a_comparison_that_do_not_go_together(words: list[str], said: str, tmp_path: Path, ask: Ask) -> None:
@@ -91,7 +91,7 @@ def test_a_check_looks_where_it_is_told_and_fails_if_something_is_faulty(
 
     monkeypatch.setenv("TAUSEARCH_DATA", "/set")
     monkeypatch.setattr("tausearch.api.check_dataset", check)
-    got, out, err = ask("data", "check", *words, "--json")
+    got, out, err = ask("data", "check", *words, "--format", "json")
     assert (got, json.loads(out)["root"]) == (code, root), err
 
 
@@ -116,7 +116,7 @@ def test_only_what_nobody_uses_is_cleared_and_only_if_asked(
 
     (tmp_path / "cache").mkdir()
     monkeypatch.setattr("trainables.preconsolidation.cache.Cache", Cache)
-    code, out, _ = ask("runs", "cache", *["--clear"] * clear, "--json", "--storage", str(tmp_path))
+    code, out, _ = ask("runs", "cache", *["--clear"] * clear, "--format", "json", "--storage", str(tmp_path))
     told = json.loads(out)
     assert code == 0 and (told["removed"], len(told["entries"])) == (removed, left)
 
@@ -142,6 +142,8 @@ def test_a_campaign_ends_as_its_cells_did(
     plain = {"standing": standing, "failed": {}, "files": [Path("/f")], "signal": None, "out_of_time": False}
     result = SimpleNamespace(**{**plain, "resume_command": "again", **outcome})
     monkeypatch.setattr("tausearch.campaigns.campaign_with", lambda request: given.update(vars(request)) or result)
-    got, out, err = ask("campaign", "run", "t.yaml", "--json", "--redo", "a/b", "--redo", "c/d", "--time-budget", "2m")
+    got, out, err = ask(
+        "campaign", "run", "t.yaml", "--format", "json", "--redo", "a/b", "--redo", "c/d", "--time-budget", "2m"
+    )
     assert (got, err) == (code, said) and list(given["redo"]) == ["a/b", "c/d"] and given["time_budget"] == 120
     assert json.loads(out) == {"name": "t", "failed": result.failed, "files": ["/f"]}

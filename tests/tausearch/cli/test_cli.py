@@ -91,7 +91,7 @@ REFUSED = [
     ("list spaces ita-lora --set lr=-5", "hyperparameter 'lr': .*greater than 0, got -5"),
     ("runs ui", "has no runs yet"),
     ("compare nope", "unknown benchmark 'nope'; allowed: imagenet_r, cifar100, .*digits"),
-    ("compare --json --csv", "--json and --csv: choose one of them"),
+    ("status --format csv", "unknown --format 'csv'; allowed: text, json$"),
     ("compare --transfer --figure x.png", "--figure: .* does not go with --transfer"),
 ]
 
@@ -115,7 +115,7 @@ def test_usage_errors(command: str, ask: Ask) -> None:
 
 
 def test_spaces_prints_what_a_search_uses(ask: Ask) -> None:
-    code, out, _ = ask("list", "spaces", "ita-lora", "--set", "lr=0.001", "--json")
+    code, out, _ = ask("list", "spaces", "ita-lora", "--set", "lr=0.001", "--format", "json")
     content = json.loads(out)
     assert code == 0
     assert set(content) == {"method", "benchmark", "space", "start", "paper", "fixed", "defaults"}
@@ -130,7 +130,7 @@ def test_spaces_prints_what_a_search_uses(ask: Ask) -> None:
 
 
 def test_spaces_lists_all_methods(ask: Ask) -> None:
-    code, out, _ = ask("list", "spaces", "--benchmark", "mit67", "--json")
+    code, out, _ = ask("list", "spaces", "--benchmark", "mit67", "--format", "json")
     found = {each["method"]: each for each in json.loads(out)}
     assert code == 0 and set(found) == set(METHODS) and len(found) == 19
     assert found["inflora"]["paper"] == {"lr": 0.001, "r": 10, "epsilon": 0.95}
@@ -143,7 +143,7 @@ def test_spaces_lists_all_methods(ask: Ask) -> None:
     ("command", "said"),
     [
         ("status", "no runs yet\n"),
-        ("status --json", "[]\n"),
+        ("status --format json", "[]\n"),
         ("campaign status", "no campaigns yet\n"),
         ("runs cache", "the cache is empty\n"),
         *((f"compare {rest}", "no final runs in ") for rest in ("", "cifar100", "--transfer")),
@@ -161,11 +161,14 @@ def test_what_there_is_not_is_a_line(
 @pytest.mark.parametrize(
     ("given", "parsed"),
     [
-        ("train f --seeds 0 1 --json", ["train", "f", "--seeds", "0 1", "--json"]),
+        ("train f --seeds 0 1 --format json", ["train", "f", "--seeds", "0 1", "--format", "json"]),
         ("train f --seeds 0 --class-orders 3 4", ["train", "f", "--seeds", "0", "--class-orders", "3 4"]),
         ("train --seeds 0 1 f 2", ["train", "--seeds", "0 1", "f", "2"]),
         ("train --seeds x 2", ["train", "--seeds", "x", "2"]),
-        ("search --warm-start a b.yaml --json", ["search", "--warm-start", "a", "--warm-start", "b.yaml", "--json"]),
+        (
+            "search --warm-start a b",
+            ["search", "--warm-start", "a", "--warm-start", "b"],
+        ),
         *((same, same.split()) for same in ("train f", "status a b", "search --warm-start --warm-start a")),
         ("search --warm-start", ["search", "--warm-start"]),
     ],

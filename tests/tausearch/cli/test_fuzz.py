@@ -92,7 +92,8 @@ COMPOSED = [
     *(["predict", name, "picture.png"] for name in (*TEXTS, LONG, "nope", "folder", "file", "fifo", "loop", "foreign")),
     *(["predict", "folder", value] for value in (LONG, "nope", "fifo", "loop", "folder", "")),
     *(["predict", "nope", "picture.png", option, "x"] for option in ("--seed", "--tasks", "--backbone-weights")),
-    ["predict", "nope", "picture.png", "--json", "--csv"],
+    ["predict", "nope", "picture.png", "--format", "latex"],
+    *(["status", "--format", value] for value in (*TEXTS, "csv")),
 ]
 CAMPAIGNS = [
     *(
@@ -197,7 +198,7 @@ def test_reading_needs_no_right_to_write(folder: Path, ask: Ask) -> None:
     for command in (
         ["status"],
         ["status", spec.name],
-        ["compare", "--csv"],
+        ["compare", "--format", "csv"],
         ["runs", "cache"],
         ["list", "spaces", "ita-lora"],
     ):

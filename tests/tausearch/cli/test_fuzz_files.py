@@ -82,7 +82,7 @@ def asked(folder: Path, ask: Ask) -> Ask:
 @pytest.mark.parametrize(
     ("path", "commands"),
     [
-        ("runs/final/results.json", [["compare", "--csv"], ["status", "final"], ["status"]]),
+        ("runs/final/results.json", [["compare", "--format", "csv"], ["status", "final"], ["status"]]),
         (
             "exported/vectors/model.json",
             [["predict", "exported/vectors", "picture.png"], ["compose", "exported/vectors"]],

@@ -158,7 +158,7 @@ def test_a_long_front_is_cut_after_its_most_accurate_trials(
     lines = lines_of(capsys)
     front = lines[lines.index("Pareto front of accuracy and forgetting") :]
     shown = [line.removeprefix("│ ").split(" │")[0] for line in front if line.startswith("│")]
-    assert shown == ["* 11", *map(str, range(10, 1, -1))] and "and 2 less accurate ones; --json has all" in front
+    assert shown == ["* 11", *map(str, range(10, 1, -1))] and "and 2 less accurate ones; --format json has all" in front
 
 
 def test_fresh_runs_are_shown_in_the_order_of_candidates_and_the_chosen_one_is_marked(spec: SearchSpec) -> None:
@@ -262,7 +262,7 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
         _, directory = create(final_spec(spec, name="final"), Storage(tmp_path))
         result = result_of(directory, trials, summary={}, results_file=None, **stopped)
     try:
-        launch._show_result(result, DriveRequest(storage=tmp_path, callbacks=["m:C"], tracking="none"), json=True)
+        launch._show_result(result, DriveRequest(storage=tmp_path, callbacks=["m:C"], tracking="none"), format="json")
         ended = 0
     except SystemExit as error:
         ended = int(error.code or 0)
@@ -290,7 +290,7 @@ def test_predictions_name_the_next_two_classes_and_count_images_of_named_folders
     shares = {"sun": 0.1, "sea": 0.6, "tree": 0.25, "sky": 0.05}
     images = ("sea/a.png", "sun/b.png", "elsewhere/c.png", "elsewhere/d.png", "elsewhere/e.png")
     model = mock.Mock(classes=tuple(shares))
-    show_predictions(model, [Prediction(image, "sea", 0.6, shares) for image in images], [], "table")
+    show_predictions(model, [Prediction(image, "sea", 0.6, shares) for image in images], [], "text")
     lines = lines_of(capsys)
     assert "│ sea/a.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │ │" in lines
     assert "│ sun/b.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │ wrong: is sun │" in lines
@@ -342,7 +342,7 @@ def test_a_report_lies_in_the_runs_folder_or_in_a_file_of_its_own(tmp_path: Path
     assert "<title>ita-lora on digits: the-final</title>" in page and "the paper has no digits" in page
     assert page.count('class="run"') == 2  # with its search
     file = tmp_path / "new" / "page.html"
-    code, out, _ = ask("report", "the-search", "--storage", str(tmp_path), "--output", str(file), "--json")
+    code, out, _ = ask("report", "the-search", "--storage", str(tmp_path), "--output", str(file), "--format", "json")
     assert code == 0 and json.loads(out) == {"report": str(file)} and file.stat().st_size > 1e6
 
 

@@ -43,7 +43,7 @@ LOOKING = {  # they print what lies in run directories, which Python reads as it
     "runs note", "runs rename", "runs delete", "runs sync", "runs replay", "runs cache", "runs ui",
 }  # fmt: skip
 RENAMED = {
-    "json": "progress_to",  # a program says where progress is shown
+    "format": "progress_to",  # a program says where progress is shown
     "callback": "callbacks",
     "form": "forms",  # given again and again
     "pruner_option": "pruner_options",
@@ -54,8 +54,8 @@ ON_THE_COMMAND_LINE_ALONE = {
     "search": {"dry_run"},  # preview_search, which answers with something else
     "train": {"dry_run"},  # preview_train
     # Of the model's `predict`, and how it is shown.
-    "predict": {"images", "figure", "confusion", "csv", "json", "skip_broken", "max_image_bytes"},
-    "evaluate": {"json"}, "compose": {"json"}, "figures": {"json"},  # they return what the others print
+    "predict": {"images", "figure", "confusion", "format", "skip_broken", "max_image_bytes"},
+    "evaluate": {"format"}, "compose": {"format"}, "figures": {"format"},  # they return what the others print
 }  # fmt: skip
 IN_PYTHON_ALONE = {
     "": set[str](),

@@ -116,7 +116,7 @@ def test_the_shell_is_offered_the_newest_run_first(spec: SearchSpec, tmp_path: P
     [
         ([], DEFAULT_CACHE_SIZE, "stdout"),
         (["--no-cache", "--cache-size", "3"], 0.0, "stdout"),
-        (["--cache-size", "3", "--json"], 3.0, "stderr"),
+        (["--cache-size", "3", "--format", "json"], 3.0, "stderr"),
     ],
 )
 def test_a_search_hands_on_the_cache_and_where_progress_is_shown(

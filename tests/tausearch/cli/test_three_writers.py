@@ -141,16 +141,16 @@ def test_whoever_looks_sees_no_error_and_no_step_back(
         last = False
         while not last:
             last = not any(process.is_alive() for process in processes)  # and one look more
-            looks.append({each["name"]: each for each in json.loads(asked("status", "--json"))})
+            looks.append({each["name"]: each for each in json.loads(asked("status", "--format", "json"))})
             assert_no_step_back(*looks[-2:])
             for _ in range(3):  # what a command reads, without its start
                 more_is_written()
                 assert all_statuses(storage)[1] == []
             asked("status", all_runs[len(looks) % 3].spec.name)
-            standing = json.loads(asked("campaign", "status", "t", "--json"))
+            standing = json.loads(asked("campaign", "status", "t", "--format", "json"))
             cells.append([each["trials_ended"] + each["seeds_ended"] for each in standing["cells"]])
             assert all(then <= now for then, now in zip(*cells[-2:], strict=True))
-            compared.append(len(asked("compare", "--csv", hint="no final runs").splitlines()))
+            compared.append(len(asked("compare", "--format", "csv", hint="no final runs").splitlines()))
             assert compared[-2] <= compared[-1]
     assert len({json.dumps(look) for look in looks}) > 4, "it looked at something that moved"
     assert cells[-1] == [12, 12, 8]

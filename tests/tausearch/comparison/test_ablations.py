@@ -67,7 +67,7 @@ def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture
     records = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {record["method"] for record in records} == {"ita-lora", "ita-ia3"}
     texts = [as_ablation_text(read_final_runs(storage)[0])]
-    for form in ("table", "markdown", "latex"):
+    for form in ("text", "markdown", "latex"):
         show_ablations(storage, [], form)  # type: ignore[arg-type]
         texts.append(capsys.readouterr().out)
     for text in texts:
@@ -77,10 +77,10 @@ def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture
 
 def test_without_ablations_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage = open_storage(tmp_path, write=True)
-    show_ablations(storage, [], "table")
+    show_ablations(storage, [], "text")
     assert capsys.readouterr().out.count("\n") == 1
     make_final_run(storage, "plain", [89.0, 91.0], method="finetune")
-    show_ablations(storage, [], "table")
+    show_ablations(storage, [], "text")
     assert "no ablations; make one with: " in capsys.readouterr().out.replace("\n", " ")
 
 

@@ -314,7 +314,7 @@ def test_accuracy_on_all_classes_stands_beside_the_mean_over_tasks(
     make_final_run(storage, "lora", [89.0, 90.0, 91.0], pooled=[80.0, 81.0, 82.5])
     make_final_run(storage, "older", [85.0], method="ita-ia3")
     make_final_run(storage, "long", [95.0], protocol={"epochs": 99}, pooled=[94.25])
-    table = printed(storage, "table", capsys, "cifar100")
+    table = printed(storage, "text", capsys, "cifar100")
     assert "all classes: ours over the images of all tasks together" in table
     assert "average incremental: the mean over t of the accuracy after task t" in table
     lines = printed(storage, "markdown", capsys, "cifar100").splitlines()
@@ -385,18 +385,18 @@ def test_unknown_benchmarks_are_refused_and_empty_ones_said(
     several: Storage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(InputError, match="unknown benchmark 'cifar'; allowed: imagenet_r, cifar100, .*digits"):
-        show_comparison(several, ["cifar"], "table", None)
-    said = printed(several, "table", capsys, "glyphs", "digits")
+        show_comparison(several, ["cifar"], "text", None)
+    said = printed(several, "text", capsys, "glyphs", "digits")
     assert "glyphs: no final run, and the paper does not have it" in said and "digits: no final run" not in said
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_notes_explain_only_what_the_tables_have(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     make_final_run(several, "failed", [None])
-    said = printed(several, "table", capsys, "cifar100")
+    said = printed(several, "text", capsys, "cifar100")
     assert "ours: mean ± standard deviation (seeds)" in said and "within 2 sd: in parentheses" in said
     assert "all classes: ours over" not in said and "without results yet: failed" in said
-    said = printed(several, "table", capsys, "digits")  # which the paper lacks
+    said = printed(several, "text", capsys, "digits")  # which the paper lacks
     assert "ours: mean" not in said and "within 2 sd" not in said
 
 
@@ -404,12 +404,12 @@ def test_runs_without_results_are_named_where_there_are_no_others(
     storage: Storage, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_final_run(storage, "failed", [None])
-    assert "to compare (failed without results yet); make one with: " in printed(storage, "table", capsys)
+    assert "to compare (failed without results yet); make one with: " in printed(storage, "text", capsys)
 
 
-@pytest.mark.parametrize("form", ["table", "csv", "markdown", "latex"])
+@pytest.mark.parametrize("form", ["text", "csv", "markdown", "latex"])
 def test_without_final_runs_there_is_one_line(form: Form, storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     show_comparison(storage, [], form, None)
     out, err = capsys.readouterr()
-    assert (out if form == "table" else err).startswith("no final runs in ") and len((out + err).splitlines()) == 1
+    assert (out if form == "text" else err).startswith("no final runs in ") and len((out + err).splitlines()) == 1
     assert not storage.comparison_figure.exists()

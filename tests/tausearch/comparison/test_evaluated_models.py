@@ -52,7 +52,7 @@ def test_evaluations_beside_the_papers_tables(
     evaluated(storage, "other", method="iel-lora", protocol={"epochs": 3})
     evaluated(storage, "bare", overrides={"regularise": "none"})
     make_final_run(storage, "not-evaluated", [80.0], method="iel-lora")
-    rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--json"))["rows"]
+    rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--format", "json"))["rows"]
     found = {(row["method"], row["ours"]["run"] if row["ours"] else None): row for row in rows}
     assert set(found) == {
         ("ita-lora", "mine"),
@@ -79,7 +79,7 @@ def test_the_method_as_it_is_comes_before_its_other_settings(
     evaluated(storage, "two", overrides={"regularise": "none", "lr": 0.5})
     evaluated(storage, "one", overrides={"regularise": "none"})
     evaluated(storage, "plain")
-    rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--json"))["rows"]
+    rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--format", "json"))["rows"]
     assert [row["ours"]["run"] for row in rows if row["ours"]] == ["plain", "one", "two"]
 
 
@@ -87,15 +87,15 @@ def test_every_form_of_the_evaluations(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluated(storage, "mine")
-    records = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--csv"))))
+    records = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--format", "csv"))))
     ours = {record["reading"]: record for record in records if record["whose"] == "ours"}
     assert set(ours) == set(UNLEARNING_MODES) and float(ours["drop"]["unlearning_target_gain"]) == -40.0
     (paper,) = [r for r in records if r["whose"] == "paper" and r["method"] == "ita-lora"]
     assert float(paper["specialisation_target"]) == 92.80
     latex, markdown = "ita-lora & ours, subtract", "| ita-lora | ours, subtract | 83.00 |"
-    for form, sign in (("--markdown", markdown), ("--latex", latex)):
-        assert sign in shown(storage, capsys, monkeypatch, "--composition", form)
-    rows = shown(storage, capsys, monkeypatch, "--composition", "--markdown").splitlines()[4:8]
+    for form, sign in (("markdown", markdown), ("latex", latex)):
+        assert sign in shown(storage, capsys, monkeypatch, "--composition", "--format", form)
+    rows = shown(storage, capsys, monkeypatch, "--composition", "--format", "markdown").splitlines()[4:8]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     assert [(row[0], row[1], row[2] != "", row[-1]) for row in cells] == [
         ("ita-lora", "ours, subtract", True, "mine"),  # the reading that is nearest to the paper's

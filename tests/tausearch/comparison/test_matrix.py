@@ -237,15 +237,15 @@ def test_a_campaigns_table_has_its_runs_and_its_order(
     def shown(*options: str) -> tuple[int, str, str]:
         return run(["compare", *options, "--storage", str(storage.root)], capsys, monkeypatch)
 
-    code, out, err = shown("--campaign", "t", "--latex")
+    code, out, err = shown("--campaign", "t", "--format", "latex")
     rows = [line for line in out.splitlines() if " & " in line]
     assert code == 0, err
     assert rows == [r"method & digits \\", r"ita-lora & \underline{60.00} \\", r"finetune & \textbf{70.00} \\"]
-    assert "99.00" in shown("--latex")[1]
-    assert "joint, paper" in shown("cifar100", "--campaign", "t", "--latex", "--paper")[1]
+    assert "99.00" in shown("--format", "latex")[1]
+    assert "joint, paper" in shown("cifar100", "--campaign", "t", "--format", "latex", "--paper")[1]
     for options, words in (
         (["--campaign", "none"], "no campaign named 'none'"),
-        (["--paper"], "--paper: goes with --latex or --markdown"),
+        (["--paper"], "--paper: goes with --format latex or markdown"),
         (["--campaign", "t", "--transfer"], "--campaign: does not go with --transfer"),
     ):
         code, _, err = shown(*options)

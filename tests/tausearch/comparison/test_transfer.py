@@ -128,7 +128,7 @@ def test_a_column_is_chosen_by_name(storage: Storage) -> None:
 
 
 def test_how_it_is_printed(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
-    show_transfer(storage, [], "table")
+    show_transfer(storage, [], "text")
     text = capsys.readouterr().out
     assert "loss +10.50 (3.16)" in text and "loss -1.00" in text and "89.00 ± 1.41 (2)" in text
     show_transfer(storage, [], "json")
@@ -144,9 +144,9 @@ def test_how_it_is_printed(storage: Storage, capsys: pytest.CaptureFixture[str])
 
 
 def test_nothing_to_show_is_one_line(storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show_transfer(storage, ["mit67"], "table")
+    show_transfer(storage, ["mit67"], "text")
     assert capsys.readouterr().out.startswith("no hyperparameters were judged on a benchmark they were not tuned on")
-    show_transfer(open_storage(tmp_path / "none", write=False), [], "table")
+    show_transfer(open_storage(tmp_path / "none", write=False), [], "text")
     assert capsys.readouterr().out.startswith("no final runs in ")
     with pytest.raises(InputError, match="unknown benchmark 'nope'"):
-        show_transfer(storage, ["nope"], "table")
+        show_transfer(storage, ["nope"], "text")

@@ -207,7 +207,7 @@ class TestDryRun:
         code, out, _ = run(command, capsys, monkeypatch)
         assert code == 0 and "5 trials of 5 tasks each, 25 tasks to train" in out and "5 of 18 points" in out
         assert "nothing was started" in out and not root.exists()
-        code, out, _ = run([*command, "--json"], capsys, monkeypatch)
+        code, out, _ = run([*command, "--format", "json"], capsys, monkeypatch)
         told = json.loads(out)
         found = tausearch.preview_search("digits", "ewc", algorithm="grid", trials=5, storage=root)
         assert code == 0 and told == json.loads(json.dumps(found.as_dict())) and len(told["points"]) == 5

@@ -120,7 +120,7 @@ def test_a_rule_of_ones_own_takes_its_parameters_and_is_code_that_must_be_allowe
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "their_part.py").write_text(RULE, encoding="utf-8")
-    words = ("--seeds", "0", "--json", "--rule", "their_part:Part")
+    words = ("--seeds", "0", "--format", "json", "--rule", "their_part:Part")
     whole = json.loads(shown("compose", "ita", *words, "--set", "part=1")[0])
     turned = json.loads(shown("compose", "ita", *words, "--set", "part=-1", "--export", "out")[0])
     assert whole["accuracies"] == json.loads(shown("compose", "ita", *words[:3])[0])["accuracies"]
@@ -136,7 +136,7 @@ def test_rules_that_read_curvature_find_it_in_the_run_and_in_its_export(
     curved: Storage, command: Command, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    root = ("--json", "--storage", curved.root)
+    root = ("--format", "json", "--storage", curved.root)
     words = ("--rule", "fisher", "--set", "damping=0.01", "--export", out, "--form", "vectors")
     done = json.loads(command("compose", "diagonal", *words, *root)[0])
     assert done["label"] == "uniform-fisher-0.01" and done["rule_parameters"] == {"damping": 0.01}
@@ -296,7 +296,7 @@ class TestPrinted:
         words = ("compose", "ita", "--drop", "2", "--coefficient", "negate")
         out, err = shown(*words)
         assert err == "" and "drop-2-negate: ita on" in out and "-0.3333" in out and "drop-2-negate.json" in out
-        content = json.loads(shown(*words, "--json")[0])
+        content = json.loads(shown(*words, "--format", "json")[0])
         mean = content["summary"]["test/final_accuracy"]
         assert f"{mean['mean']:.2f} ± {mean['std']:.2f}" in out and content["weights"] == [1 / 3, -1 / 3, 1 / 3]
         trained = content["trained"]["test/accuracy/task_2"]["mean"]
@@ -322,7 +322,7 @@ class TestPrinted:
 
     def test_a_task_that_was_left_out_and_is_answered_above_chance_is_said(self, made: Storage, shown: Command) -> None:
         words = ("compose", "ita", "--drop", "2", "--seeds", "0")
-        content = json.loads(shown(*words, "--json")[0])
+        content = json.loads(shown(*words, "--format", "json")[0])
         (known,) = content["still_answered"]
         accuracy, chance = content["accuracies"][0][1], 100 / 6
         assert known == {"task": 2, "classes": ["2", "3"], "accuracy": accuracy, "chance": chance} and accuracy > chance
@@ -345,7 +345,7 @@ class TestPrinted:
 
     def test_the_protocol(self, shown: Command) -> None:
         words = ("evaluate", "ita", "iel", "--seeds", "0")
-        out, contents = shown(*words)[0], json.loads(shown(*words, "--json")[0])
+        out, contents = shown(*words)[0], json.loads(shown(*words, "--format", "json")[0])
         assert [each["run"] for each in contents] == ["ita", "iel"] and "compare --composition" in out
         for reading in UNLEARNING_MODES:
             assert f"{contents[0]['summary'][f'unlearning/{reading}']['target_gain']['mean']:+.2f}" in out

@@ -248,14 +248,14 @@ class TestCommandLine:
         made = ", ".join(str(matrix.with_suffix(ending)) for ending in (".png", ".pdf", ".csv"))
         assert f"confusion matrix: {made}\n" in err and matrix.with_suffix(".pdf").is_file()
         assert Image.open(matrix).size[0] > 300
-        content = json.loads(shown(*words, "--json")[0])
+        content = json.loads(shown(*words, "--format", "json")[0])
         counts = list(csv.DictReader(io.StringIO(matrix.with_suffix(".csv").read_text())))
         assert sum(int(row[row["true_label"]]) for row in counts) == right
         assert content["confusion"] == {
             row["true_label"]: {name: int(count) for name, count in row.items() if name != "true_label"}
             for row in counts
         }
-        rows = list(csv.DictReader(io.StringIO(shown(*words, "--csv")[0])))
+        rows = list(csv.DictReader(io.StringIO(shown(*words, "--format", "csv")[0])))
         assert content["classes"] == list(LETTERS) and len(content["predictions"]) == len(rows) == 48
         for plain, row in zip(content["predictions"], rows, strict=True):
             assert all(plain[name] == row[name] for name in ("image", "label", "true_label"))
@@ -270,7 +270,7 @@ class TestCommandLine:
         (tmp_path / ".hidden.png").write_bytes(b"of no interest")
         line = f"image {tmp_path / 'a.png'}: cannot be read (not an image)"
         assert shown("predict", "letters", tmp_path, code=2) == ("", f"tausearch: {line}\n")
-        out, err = shown("predict", "letters", tmp_path, "--skip-broken", "--json")
+        out, err = shown("predict", "letters", tmp_path, "--skip-broken", "--format", "json")
         content = json.loads(out)
         assert [each["image"] for each in content["predictions"]] == [str(tmp_path / "b.png")]
         assert content["left_out"] == [line] and line in err
@@ -282,7 +282,7 @@ class TestCommandLine:
             (["gone", "."], "'gone': no run of that name in "),
             (["letters", "empty"], "empty: no image in this folder"),
             (["letters", ".", "--seed", "7"], "letters: has no task vectors of seed 7; allowed: 0, 1"),
-            (["letters", ".", "--json", "--csv"], "--json and --csv: choose one of them"),
+            (["letters", ".", "--format", "latex"], "unknown --format 'latex'; allowed: text, json, csv"),
             (["plain", "."], "run 'plain': its method 'finetune' leaves no task vectors"),
             (["empty", "."], "empty: holds no model; it has no model.json"),
             (["letters", "012.png", "--figure", "012.png"], "--figure 012.png: is one of the images"),

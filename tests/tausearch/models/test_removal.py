@@ -167,7 +167,7 @@ class TestPrinted:
     def test_tables_json_and_the_kept_result_say_the_same(self, made: Storage, shown: Command) -> None:
         words = ("compose", "ita", "--forget", "class:3", "--forget", "task:1")
         out, err = shown(*words)
-        content = json.loads(shown(*words, "--json")[0])
+        content = json.loads(shown(*words, "--format", "json")[0])
         assert err == "" and "forget-1,2,4: ita on" in out and "forgotten: 0 (class 1, task 1), 1 (class 2" in out
         report = content["removal"]
         assert report["tasks"] == [2, 3] and content["weights"] == [0.0, 1.0] and content["still_answered"] == []

@@ -60,9 +60,9 @@ def _look(said: dict[str, str], folder: Path) -> None:
     assert dropped[0] >= 75 and dropped[1] <= 40 and dropped[1] < whole[1] - 20  # task 2 is unlearned, task 1 kept
     (right,) = re.findall(r"(\d+) of 40 images", said["tausearch predict shapes-final shapes/"])
     assert int(right) > 28
-    one = json.loads(said["tausearch predict shapes-final shapes/triangle/0.png --json"])
+    one = json.loads(said["tausearch predict shapes-final shapes/triangle/0.png --format json"])
     assert one["classes"] == ["circle", "ring", "square", "triangle"] and len(one["predictions"]) == 1
-    assert len(said["tausearch predict shapes-final shapes/ --csv"].splitlines()) == 41
+    assert len(said["tausearch predict shapes-final shapes/ --format csv"].splitlines()) == 41
     assert said["predict.py"].count("shapes/triangle/") == 10 and Image.open(folder / "sure.png").width > 600
     alone = said["tausearch predict shapes-final shapes/ --tasks 2"]
     assert "triangle" in alone and not re.search(r"│ (circle|ring) ", alone)

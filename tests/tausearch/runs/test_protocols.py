@@ -84,9 +84,9 @@ def test_the_command(
         ["3", "2", "75.00", "45.00", "13.00", "4"],
         ["5", "4", "58.00", "58.00", "0.00", "1"],
     ]
-    plain = json.loads(run(["status", "s", "--protocols", "--json", *there], capsys, monkeypatch)[1])
+    plain = json.loads(run(["status", "s", "--protocols", "--format", "json", *there], capsys, monkeypatch)[1])
     assert [each["trial"] for each in plain["protocols"]] == [1, 2, 4]
-    assert "protocols" not in json.loads(run(["status", "s", "--json", *there], capsys, monkeypatch)[1])
+    assert "protocols" not in json.loads(run(["status", "s", "--format", "json", *there], capsys, monkeypatch)[1])
     assert (
         "not known, it takes 4 finished trials, not 2"
         in run(["status", "few", "--protocols", *there], capsys, monkeypatch)[1]
@@ -104,6 +104,6 @@ def test_the_command_leaves_out_trials_that_break_a_constraint(
     made, directory = create(asked, open_storage(tmp_path, write=True))
     for each in trials():
         Record(directory.record, tasks=5).write(each)
-    words = ["status", made.name, "--protocols", "--json", "--storage", str(tmp_path)]
+    words = ["status", made.name, "--protocols", "--format", "json", "--storage", str(tmp_path)]
     found = json.loads(run(words, capsys, monkeypatch)[1])["protocols"]
     assert [(each["trial"], each["finished"]) for each in found] == [(1, 4), (2, 4), (0, 4)]

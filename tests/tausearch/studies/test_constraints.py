@@ -291,7 +291,7 @@ class TestFront:
         for trial in TestChoosing.TRIALS:
             Record(directory.record).write(trial)
         command = ["status", spec.name, "--storage", str(tmp_path)]
-        _, out, _ = run([*command, "--json"], capsys, monkeypatch)
+        _, out, _ = run([*command, "--format", "json"], capsys, monkeypatch)
         assert json.loads(out)["pareto_front"] == [1, 3]
         _, out, _ = run(command, capsys, monkeypatch)
         assert "Pareto front of accuracy and forgetting" in out

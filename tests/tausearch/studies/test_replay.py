@@ -279,7 +279,7 @@ def test_the_command_prints_a_table_and_json(
         True,
         ["72", "0.0"],
     )
-    code, out, _ = run([*asked, "--storage", str(storage.root), "--json"], capsys, monkeypatch)
+    code, out, _ = run([*asked, "--storage", str(storage.root), "--format", "json"], capsys, monkeypatch)
     found = json.loads(out)
     first = found["outcomes"][0]
     assert (first["algorithm"], first["scheduler"], found["trials"]) == ("random", "none", 12)

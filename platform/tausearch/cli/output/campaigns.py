@@ -191,7 +191,7 @@ def _costs(estimates: Sequence[Estimate]) -> Iterator[str]:
 
 
 def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str, Any]:
-    """Return the plain form that `tausearch campaign plan --json` prints."""
+    """Return the plain form that `tausearch campaign plan --format json` prints."""
     cells = [
         {
             **each.standing.as_dict(),

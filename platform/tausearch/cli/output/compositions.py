@@ -35,7 +35,7 @@ _UNMOVED = (
 
 
 def composed_as_dict(done: Composed) -> dict[str, Any]:
-    """Return what `tausearch compose --json` prints."""
+    """Return what `tausearch compose --format json` prints."""
     more = {
         "trained": None if done.trained is None else done.trained.as_dict()["summary"],
         "file": None if done.file is None else str(done.file),
@@ -47,7 +47,7 @@ def composed_as_dict(done: Composed) -> dict[str, Any]:
 
 
 def evaluated_as_dict(done: Evaluated) -> dict[str, Any]:
-    """Return what `tausearch evaluate --json` prints of one run."""
+    """Return what `tausearch evaluate --format json` prints of one run."""
     file = None if done.file is None else str(done.file)
     return {**done.result.as_dict(), "file": file, "tracking_error": done.tracking_error}
 

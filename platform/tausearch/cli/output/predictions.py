@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tausearch.models import Confusion, Model, Prediction, list_images
 from tausearch.presentation import (
@@ -24,12 +24,11 @@ from tausearch.presentation import (
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
 
-Form = Literal["table", "json", "csv"]
 _RUNNERS_UP = 2
 _MOST_MISTAKES = 3  # wrong classes that the table of accuracies names for a class
 
 
-def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str], form: Form) -> None:
+def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str], form: str) -> None:
     """Print predictions on stdout; `left_out` has a line for each image that could not be read."""
     if form == "json":
         print_json(_as_dict(model, predictions, left_out))

@@ -93,7 +93,7 @@ def _trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
 def status_as_dict(
     found: RunStatus, choices: Sequence[ProtocolChoice] | None, beside: BesideBounds | None
 ) -> dict[str, Any]:
-    """Return what `tausearch status NAME --json` prints, with the choices of first tasks where they are asked for."""
+    """Return what `status NAME --format json` prints, with the choices of first tasks where they are asked for."""
     return {
         **found.as_dict(),
         **_bounds_as_dict(beside),
@@ -106,7 +106,7 @@ def status_as_dict(
 
 
 def search_as_dict(result: SearchResult, spec: SearchSpec) -> dict[str, Any]:
-    """Return what the commands that run a search print with `--json`."""
+    """Return what the commands that run a search print with `--format json`."""
     best = None if result.best is None else result.best.model_dump(mode="json")
     reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
     trials = _trials_as_dicts(result.trials)
@@ -123,7 +123,7 @@ def search_as_dict(result: SearchResult, spec: SearchSpec) -> dict[str, Any]:
 
 
 def final_as_dict(result: FinalResult) -> dict[str, Any]:
-    """Return what the commands that run a final run print with `--json`."""
+    """Return what the commands that run a final run print with `--format json`."""
     seeds = _trials_as_dicts(result.trials)
     more = {**_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
     return {"name": result.name, "summary": result.summary, "seeds": seeds, **more}
@@ -331,7 +331,7 @@ def _show_front(lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummary],
         return
     lines.out.print(terminal_table(front_table(spec, front[:_LONGEST_FRONT], best)))
     if len(front) > _LONGEST_FRONT:
-        lines.out.print(f"and {len(front) - _LONGEST_FRONT} less accurate ones; --json has all", style="dim")
+        lines.out.print(f"and {len(front) - _LONGEST_FRONT} less accurate ones; --format json has all", style="dim")
 
 
 def _show_gain(

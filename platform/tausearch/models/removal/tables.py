@@ -15,7 +15,7 @@ MEMBERSHIP_NOTE = (
     "Membership: how often a training image of the class has a lower loss than a test image; 0.5 cannot be told apart,"
     " in brackets the 95 % interval (Newcombe 2006). The own answer is the likeliest class, whichever it is."
 )
-_SHOWN = 10  # classes that a forgotten class's images land on; --json has all
+_SHOWN = 10  # classes that a forgotten class's images land on; --format json has all
 
 
 def removal_tables(report: RemovalReport, accuracies: Sequence[Sequence[float]]) -> list[Table]:

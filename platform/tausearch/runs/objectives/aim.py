@@ -60,7 +60,7 @@ class Aim:
         return [trial for trial in ranked(trials) if trial.number in numbers]
 
     def front_as_dicts(self, trials: Sequence[TrialSummary]) -> list[dict[str, float]]:
-        """Return the plain form of the front that `--json` prints: trials with their values in the objectives."""
+        """Return the plain form of the front for `--format json`: trials with their values in the objectives."""
         return [{"trial": trial.number, **self.measured(trial)} for trial in self.front(trials)]
 
     @property

@@ -40,7 +40,7 @@ class LeftOut:
         return self.best - self.accuracy
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `--json` prints."""
+        """Return the plain form that `--format json` prints."""
         return {**asdict(self), "lost": self.lost}
 
 

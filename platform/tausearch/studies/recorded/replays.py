@@ -124,7 +124,7 @@ class Comparison:
     outcomes: Sequence[Outcome]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plain form that `tausearch runs replay --json` prints."""
+        """Return the plain form that `tausearch runs replay --format json` prints."""
         best, spec = self.recorded.best, self.spec
         return {
             "name": spec.name,

@@ -71,7 +71,7 @@ def test_the_best_values_on_validation_images_are_composed_and_tested(made: Stor
 
 def test_a_seed_repeats_its_search_and_json_and_the_file_have_it(made: Storage, shown: Command) -> None:
     words = ("compose", "ita", "--rule", "ties", "--search", "6", "--seeds", "0")
-    printed = json.loads(shown(*words, "--json")[0])
+    printed = json.loads(shown(*words, "--format", "json")[0])
     again = searched(made)
     assert printed["search"] == again.as_dict()["search"] and printed["validation"].keys() == {
         "chosen",
@@ -126,7 +126,7 @@ def test_a_rule_of_ones_own_is_searched_but_for_what_is_given(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "their_scaled.py").write_text(RULE, encoding="utf-8")
-    words = ("compose", "ita", "--seeds", "0", "--json", "--rule", "their_scaled:Scaled", "--search", "4")
+    words = ("compose", "ita", "--seeds", "0", "--format", "json", "--rule", "their_scaled:Scaled", "--search", "4")
     found = json.loads(shown(*words, "--set", "shift=0.5")[0])["search"]
     assert found["searched"] == ["scale"] and {each["parameters"]["shift"] for each in found["trials"]} == {0.5}
     assert all(0.25 <= each["parameters"]["scale"] <= 4 for each in found["trials"])
