@@ -43,7 +43,7 @@ demo: setup
 	$(BIN)/tausearch search digits tmc --name demo --resume-if-exists --storage $(STORAGE)
 	$(BIN)/tausearch report demo --storage $(STORAGE)
 	@echo "Open $(STORAGE)/demo/report.html, or its picture $(STORAGE)/demo/figures/history.png." \
-		"Next: $(BIN)/tausearch train demo --seeds 0 1 2 --storage $(STORAGE)"
+		"Next: $(BIN)/tausearch train demo --seeds 0,1,2 --storage $(STORAGE)"
 
 # All methods on the embedded benchmarks, and the tables of docs/explanation/results*.md from it; again, it goes on where it was.
 results: setup

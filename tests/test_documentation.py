@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.cli.application import app, several_values
+from tausearch.cli.application import app, require_commas
 from tests.documented import PLACEHOLDERS, Command, commands, prepare
 from tests.support.command_line import get_command, run
 from tests.support.imports import ROOT, SOURCES
@@ -47,7 +47,8 @@ def parsed(words: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
         Exception: Typer's, if it does not take them.
     """
     command: Any = get_command(app)
-    rest = several_values(list(words))
+    rest = list(words)
+    require_commas(rest)
     context, names = command.make_context("tausearch", rest), []
     while hasattr(command, "commands") and (left := [*context._protected_args, *context.args]):
         name, command, rest = command.resolve_command(context, left)

@@ -21,7 +21,7 @@ _LENGTH = ("--trials", "12", "--reevaluate", "0")
 _SEARCH = ("search", "digits", "finetune", "--algorithm", "random", *_LENGTH, "--max-concurrent-trials", "2")
 # One at a time, or which trials the sampler and the median know would depend on the kills.
 _STOPPING = ("search", "digits", "finetune", "--scheduler", "median", *_LENGTH, "--max-concurrent-trials", "1")
-_SEEDS = "0 1 2 3 4 5 6 7"
+_SEEDS = "0,1,2,3,4,5,6,7"
 Tables = dict[str, list[TrialSummary]]  # by the names of runs, without that of what is run
 
 

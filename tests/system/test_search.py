@@ -54,7 +54,7 @@ def test_output_is_for_a_person(searched: str, folder: Path) -> None:
     assert any(line.startswith("[3/3] trial ") and "0:00 left" in line for line in lines)
     for pattern in (
         r"best file   .*best\.yaml",
-        r"final run   .*tausearch train .*best\.yaml --seeds 0 1 2",
+        r"final run   .*tausearch train .*best\.yaml --seeds 0,1,2",
         "tausearch runs ui",
     ):
         assert re.search(pattern, searched)
@@ -124,7 +124,7 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
     found = json.loads(call("status", "s", "--format", "json"))
     assert found["state"] == "finished" and found["trials"]["complete"] == 3
     best_file = str(storage(folder).run("s").best_file)
-    out = call("train", best_file, "--seeds", "0", "1", "--name", "f", "--max-concurrent-trials", "1")
+    out = call("train", best_file, "--seeds", "0,1", "--name", "f", "--max-concurrent-trials", "1")
     assert "test/final_accuracy" in out and "over 2 seeds" in out
     results = json.loads((folder / "tausearch-runs" / "f" / "results.json").read_text())
     summary = results["summary"]["test/final_accuracy"]

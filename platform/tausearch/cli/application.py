@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
 import warnings
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +22,9 @@ from tausearch.cli.runs import runs_app
 from tausearch.runs import StorageError
 from trainables.errors import InputError
 
+_NUMBERS = ("--seeds", "--class-orders", "--keep", "--drop", "--weights")
+_NUMBER = re.compile(r"-?[0-9.,]+")
+
 for name, group in {"campaign": campaign_app, "data": data_app, "list": list_app, "runs": runs_app}.items():
     app.add_typer(group, name=name)
 
@@ -29,8 +35,8 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files may be no text, and a terminal may lack letters
         sys.stdout.reconfigure(errors="backslashreplace")
     warnings.simplefilter("ignore", FutureWarning)  # libraries tell them to callers, not to users
-    sys.argv[1:] = several_values(sys.argv[1:])
     try:
+        require_commas(sys.argv[1:])
         _require_working_folder()
         app(standalone_mode=True)
     except StorageError as error:
@@ -70,20 +76,14 @@ def _end(error: Exception, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def several_values(arguments: list[str]) -> list[str]:
-    """Let `--seeds 0 1` and `--warm-start A B` take several values, which the option parser does not."""
-    given: list[str] = []
-    option = ""
-    for argument in arguments:
-        first = not given or given[-1] == option
-        if argument.startswith("--"):
-            option = argument
-        elif option in ("--seeds", "--class-orders"):
-            if not argument.lstrip("-").isdigit():
-                option = ""
-            elif not first:
-                argument = f"{given.pop()} {argument}"
-        elif option == "--warm-start" and not first:
-            given.append(option)
-        given.append(argument)
-    return given
+def require_commas(arguments: Sequence[str]) -> None:
+    """Refuse lists with blanks: of `--seeds 0 1`, the parser would take the 1 as a run."""
+    for place, option in enumerate(arguments):
+        after = list(takewhile(lambda word: not word.startswith("--"), arguments[place + 1 :]))
+        if option in _NUMBERS:
+            after = list(takewhile(_NUMBER.fullmatch, after))
+        elif option != "--warm-start" or any(word.startswith("-") for word in arguments[:3]):
+            continue  # the words after it may be the benchmark and the method
+        if len(after) > 1:
+            one = ",".join(word.strip(",") for word in after)
+            raise InputError(f"{option} {' '.join(after)}: write several values with commas: {option} {one}")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
@@ -20,12 +19,10 @@ from tausearch.runs import DEFAULT_STORAGE, open_storage
 from trainables.errors import InputError
 from trainables.task_names import split_names
 
-_Number = TypeVar("_Number", int, float)
-
 Runs = Annotated[
     list[str], typer.Argument(help="Final run, or folder of exported task vectors.", autocompletion=completion.runs)
 ]
-Seeds = Annotated[str | None, typer.Option(help="Seeds to compose [default: all of the run].")]
+Seeds = Annotated[str | None, typer.Option(help="Seeds to compose [default: all of the run].", metavar="0,1,...")]
 BackboneWeights = Annotated[
     Path | None, typer.Option(help="Local weights file of the backbone [default: that of the run].")
 ]
@@ -96,7 +93,7 @@ def compose(
         coefficient=coefficient,
         forget=forget,
         retrain_later=retrain_later,
-        weights=_numbers("weights", weights, float),
+        weights=None if weights is None else options.numbers("--weights", weights),
         rule=rule,
         density=density,
         set=options.assignments(set_),
@@ -105,7 +102,7 @@ def compose(
         export=export,
         forms=form,
         register=register,
-        seeds=_numbers("seeds", seeds, int),
+        seeds=_seeds(seeds),
         backbone_weights=backbone_weights,
         device=device,
         data_root=data_root,
@@ -142,7 +139,7 @@ def evaluate(
     """
     request = EvaluateRequest(
         runs,
-        seeds=_numbers("seeds", seeds, int),
+        seeds=_seeds(seeds),
         backbone_weights=backbone_weights,
         device=device,
         data_root=data_root,
@@ -177,7 +174,7 @@ def figures(
     request = FiguresRequest(
         runs,
         output=output,
-        seeds=_numbers("seeds", seeds, int),
+        seeds=_seeds(seeds),
         backbone_weights=backbone_weights,
         device=device,
         data_root=data_root,
@@ -248,27 +245,15 @@ def predict(
         print(line, file=sys.stderr)
 
 
+def _seeds(text: str | None) -> list[int] | None:
+    return None if text is None else options.whole_numbers("--seeds", text)
+
+
 def _tasks(option: str, text: str | None) -> list[int | str] | None:
-    """Read tasks, each a number or a name, with commas between them; numbers may have blanks, names quotes."""
+    """Read tasks, each a number or a name, with commas between them; a name may have quotes."""
     if text is None:
         return None
-    parts = text.replace(",", " ").split()
-    if not all(map(str.isdecimal, parts)):
-        parts = split_names(text)
+    parts = split_names(text)
     if not parts or not all(parts):
         raise InputError(f"--{option} must be tasks, numbers or names, with commas between them, got {shown(text)}")
     return [int(part) if part.isdecimal() and len(part) < 10 else part for part in parts]
-
-
-def _numbers(option: str, text: str | None, kind: Callable[[str], _Number]) -> list[_Number] | None:
-    """Read numbers with commas or blanks between them."""
-    if text is None:
-        return None
-    try:
-        found = [kind(part) for part in text.replace(",", " ").split()]
-        if not found:
-            raise ValueError("no number")
-        return found
-    except ValueError as error:
-        what = "whole numbers" if kind is int else "numbers"
-        raise InputError(f"--{option} must be {what} with commas between them, got {shown(text)}") from error

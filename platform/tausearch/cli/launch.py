@@ -120,7 +120,7 @@ def search(
         with_bounds=with_bounds,
         space=space,
         set=options.assignments(set_),
-        warm_start=warm_start,
+        warm_start=None if warm_start is None else [source.strip() for source in warm_start.split(",")],
         constraint=constraint,
         objective=objective,
         prefer=prefer,
@@ -257,9 +257,10 @@ def train(
             autocompletion=completion.runs,
         ),
     ],
-    seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0 1 2")] = "0 1 2",
+    seeds: Annotated[str, typer.Option(help="Seeds, one trial each.", metavar="0,1,...")] = "0,1,2",
     class_orders: Annotated[
-        str | None, typer.Option(help="Judge over these random class orders, too [default: the own].", metavar="0 1 2")
+        str | None,
+        typer.Option(help="Judge over these random class orders, too [default: the own].", metavar="0,1,..."),
     ] = None,
     benchmark: Annotated[str | None, typer.Option(help="Judge the hyperparameters on another benchmark.")] = None,
     save_curvature: Annotated[

@@ -92,10 +92,10 @@ TrackingAsBefore = Annotated[
 Address = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
 Space = Annotated[Path | None, typer.Option(help="Search-space file over the method's own.")]
 WarmStart = Annotated[
-    list[str] | None,
+    str | None,
     typer.Option(
         help="Try first what is known: paper (its choices on all datasets), searches (their best), best files.",
-        metavar="paper | RUN ... | BEST.yaml ...",
+        metavar="paper,RUN,BEST.yaml,...",
     ),
 ]
 Constraint = Annotated[
@@ -208,10 +208,18 @@ def assignments(texts: list[str] | None, option: str = "--set") -> dict[str, Any
 
 def whole_numbers(option: str, text: str) -> list[int]:
     """Read the value of an option that takes whole numbers; raises `InputError` for other text."""
-    parts = text.replace(",", " ").split()
+    parts = [part.strip() for part in text.split(",")]
     if not all(map(_WHOLE.fullmatch, parts)):
-        raise InputError(f"{option} must be whole numbers, got {shown(text)}")
+        raise InputError(f"{option} must be whole numbers with commas between them, got {shown(text)}")
     return [int(part) for part in parts]
+
+
+def numbers(option: str, text: str) -> list[float]:
+    """Read the value of an option that takes numbers; raises `InputError` for other text."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} must be numbers with commas between them, got {shown(text)}") from None
 
 
 def class_order(text: str) -> int | str | None:

@@ -156,7 +156,7 @@ def replay(
     algorithm: Annotated[str | None, typer.Option(help="tpe, gp, random or grid [default: all but grid].")] = None,
     scheduler: Annotated[str | None, typer.Option(help="none, asha or median [default: all].")] = None,
     trials: Annotated[int | None, typer.Option(help="Trials of a replay [default: half of the recorded].")] = None,
-    seeds: Annotated[str, typer.Option(help="Of the algorithm, a replay each.", metavar="0 1 2")] = "0 1 2 3 4",
+    seeds: Annotated[str, typer.Option(help="Of the algorithm, a replay each.", metavar="0,1,...")] = "0,1,2,3,4",
     storage: options.Storage = DEFAULT_STORAGE,
     format: options.Format = "text",
 ) -> None:

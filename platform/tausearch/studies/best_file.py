@@ -190,7 +190,7 @@ class BestFile(Strict):
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
         on = f" --benchmark {next(iter(self.benchmarks))}" if self.benchmarks else ""
-        header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0 1 2\n"
+        header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0,1,2\n"
         replace_text(path, header + yaml_of(self.model_dump(mode="json")))
 
 

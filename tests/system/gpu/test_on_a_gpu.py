@@ -77,7 +77,7 @@ def test_trials_note_the_memory_that_they_took(folder: Path, calm: list[TrialSum
 
 
 def test_a_final_run_and_what_is_composed_of_it(folder: Path, calm: list[TrialSummary]) -> None:
-    run("train", "calm", "--seeds", "0", "1", "--gpus-per-trial", "0.5", "--name", "final", cwd=folder)
+    run("train", "calm", "--seeds", "0,1", "--gpus-per-trial", "0.5", "--name", "final", cwd=folder)
     trials = trials_of(folder / "tausearch-runs", "final")
     composed = json.loads(run("compose", "final", "--format", "json", cwd=folder))
     own = [[trial.rows[-1][f"test/accuracy/task_{task}"] for task in range(1, 6)] for trial in trials]

@@ -37,7 +37,17 @@ def root(folder: Path) -> Path:
 
 
 def train(name: str, *seeds: str) -> list[str]:
-    return ["train", "best.yaml", "--seeds", *seeds, "--max-concurrent-trials", "1", "--name", name, "--with-bounds"]
+    return [
+        "train",
+        "best.yaml",
+        "--seeds",
+        ",".join(seeds),
+        "--max-concurrent-trials",
+        "1",
+        "--name",
+        name,
+        "--with-bounds",
+    ]
 
 
 def assert_ended_seeds_stay(earlier: Table, later: Table) -> None:

@@ -104,7 +104,7 @@ def flip_a_bit(file: Path) -> None:
 
 
 def test_a_final_run_goes_on_past_a_damaged_checkpoint(call: Callable[..., str], folder: Path, root: Path) -> None:
-    command = ["train", str(Storage(root).run("calm").best_file), "--seeds", "0 1"]
+    command = ["train", str(Storage(root).run("calm").best_file), "--seeds", "0,1"]
     call(*command, "--name", "calm-final", cwd=folder)
     with started(*command, "--name", "final", cwd=folder, out=folder / "final.txt") as process:
         before = kill_driver(process, root, "final", lambda _: tasks_done(root, "final") >= 4)

@@ -56,7 +56,7 @@ BENCHMARKS = [
 ]
 OTHERS = [
     *(["train", name] for name in ("nope", "fifo", "folder", "loop", "file", "binary", "bomb", "deep", "large")),
-    *([*TRAIN, "--seeds", seeds] for seeds in ("", "x", "0 0", "-1", "4294967296", HUGE, "1.5", "²")),
+    *([*TRAIN, "--seeds", seeds] for seeds in ("", "x", "0,0", "0 1", "-1", "4294967296", HUGE, "1.5", "²")),
     *([*TRAIN, option, value] for option in ("--benchmark", "--name") for value in TEXTS),
     *(
         [*command, name]
@@ -70,6 +70,7 @@ OTHERS = [
     *(["export", "digits", "ita-lora", "--output", value] for value in ("made/here.yaml", "folder")),
     *(["search", "digits", name] for name in (*TEXTS, "ita", "joint ")),
     [*SEARCH, "--set", "lr=0.1", "--set", "lr=0.2"],
+    *([*SEARCH, "--warm-start", value] for value in (*TEXTS, "paper,", "nope,paper")),
     ["data", "check", "digits"],
     ["data", "check", "cifar100", "--data-root", ""],
 ]
@@ -183,7 +184,7 @@ def test_no_damaged_file_does_harm(space: bytes, best: bytes, folder: Path, ask:
     (folder / "damaged.yaml").write_bytes(space)
     (folder / "best.yaml").write_bytes(best)
     # An unknown precision and a seed given twice end what is sound before it is started.
-    for case in ([*SEARCH, "--space", "damaged.yaml", "--precision", "fp0"], ["train", "best.yaml", "--seeds", "0 0"]):
+    for case in ([*SEARCH, "--space", "damaged.yaml", "--precision", "fp0"], ["train", "best.yaml", "--seeds", "0,0"]):
         code, out, err = ask(*case)
         assert (code, out, err.count("\n")) == (2, "", 1), err
     assert not (folder / "tausearch-runs").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,25 +82,38 @@ def test_a_duration_has_one_of_four_units(text: str | None, read: float | None) 
 
 
 @pytest.mark.parametrize(
-    ("text", "tasks", "numbers"),
+    ("text", "tasks"),
     [
-        (None, None, None),
-        ("3,1", [3, 1], [3, 1]),
-        ("1 5, 2", [1, 5, 2], [1, 5, 2]),
-        ("birds, 2", ["birds", 2], None),
-        ("big birds,owls", ["big birds", "owls"], None),
-        ("1234567890", ["1234567890"], [1234567890]),  # no number of a task has ten digits
-        ("a,,b", None, None),
-        (" ", None, None),
+        (None, None),
+        ("3, 1", [3, 1]),
+        ("birds, 2", ["birds", 2]),
+        ("big birds,owls", ["big birds", "owls"]),
+        ("1 5", ["1 5"]),
+        ("1234567890", ["1234567890"]),  # no number of a task has ten digits
+        ("a,,b", "refused"),
+        (" ", "refused"),
     ],
 )
-def test_tasks_are_numbers_or_names(text: str | None, tasks: list[Any] | None, numbers: list[int] | None) -> None:
-    for read, expected in ((compose._tasks, tasks), (lambda *a: compose._numbers(*a, int), numbers)):
-        if expected is None and text is not None:
-            with pytest.raises(InputError, match="--keep must be .* with commas between them"):
-                read("keep", text)
+def test_tasks_are_numbers_or_names(text: str | None, tasks: list[Any] | str | None) -> None:
+    if tasks == "refused":
+        with pytest.raises(InputError, match="--keep must be tasks, numbers or names, with commas between them"):
+            compose._tasks("keep", text)
+    else:
+        assert compose._tasks("keep", text) == tasks
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "real"),
+    [("3, 1", [3, 1], [3.0, 1.0]), ("0.5,-1", None, [0.5, -1.0]), ("1 5", None, None), ("1,", None, None)],
+)
+def test_numbers_have_commas_between_them(text: str, whole: list[int] | None, real: list[float] | None) -> None:
+    read: list[tuple[Callable[[str, str], Any], Any]] = [(options.whole_numbers, whole), (options.numbers, real)]
+    for read_text, expected in read:
+        if expected is None:
+            with pytest.raises(InputError, match="--seeds must be .*numbers with commas between them, got"):
+                read_text("--seeds", text)
         else:
-            assert read("keep", text) == expected
+            assert read_text("--seeds", text) == expected
 
 
 def test_the_shell_is_offered_the_newest_run_first(spec: SearchSpec, tmp_path: Path) -> None:

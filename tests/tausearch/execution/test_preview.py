@@ -221,7 +221,7 @@ class TestDryRun:
         found = tausearch.preview_train(best, seeds=[3, 4], storage=tmp_path)
         assert found.spec.seeds == (3, 4) and found.tasks == 10 and "trials:" not in str(found)
         best.save(tmp_path / "best.yaml")
-        command = ["train", str(tmp_path / "best.yaml"), "--seeds", "3", "4", "--dry-run", "--storage", str(tmp_path)]
+        command = ["train", str(tmp_path / "best.yaml"), "--seeds", "3,4", "--dry-run", "--storage", str(tmp_path)]
         code, out, _ = run(command, capsys, monkeypatch)
         assert code == 0 and "2 seeds of 5 tasks each, 10 tasks to train" in out
 

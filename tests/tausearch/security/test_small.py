@@ -95,7 +95,7 @@ def test_a_run_of_a_campaign_is_not_deleted(
         (["search", "digits", "ita-lora", "--constraint", "seconds <= -1"], "no trial can keep it"),
         (["search", "digits", "ita-lora", "--constraint", "final_accuracy >= 100.5"], "goes from 0 to 100"),
         (["search", "digits", "ita-lora", "--constraint", "forgetting <= -101"], "goes from -100 to 100"),
-        (["search", "digits", "ita-lora", "--warm-start", "paper", "paper"], "--warm-start paper: is given twice"),
+        (["search", "digits", "ita-lora", "--warm-start", "paper,paper"], "--warm-start paper: is given twice"),
     ],
 )
 def test_refused_with_exit_code_2(words: list[str], why: str, refused: Refused, tmp_path: Path) -> None:

@@ -162,8 +162,8 @@ def test_the_choice_is_trained_on_each_of_its_benchmarks(tmp_path: Path, capsys:
     show_search(result_of(directory, list(read_status(directory).trials), **found), spec, "")
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("final run")]
     assert [line.split("--benchmark ")[1] for line in lines] == [
-        "digits --seeds 0 1 2",
-        "'letters?epochs=1' --seeds 0 1 2",
+        "digits --seeds 0,1,2",
+        "'letters?epochs=1' --seeds 0,1,2",
     ]
 
 

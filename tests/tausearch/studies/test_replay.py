@@ -268,7 +268,7 @@ def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(storage: Sto
 def test_the_command_prints_a_table_and_json(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ["runs", "replay", "s", "--algorithm", "random", "--trials", "12", "--seeds", "0", "1", "2"]
+    asked = ["runs", "replay", "s", "--algorithm", "random", "--trials", "12", "--seeds", "0,1,2"]
     code, out, err = run([*asked, "--storage", str(storage.root)], capsys, monkeypatch)
     assert (code, err) == (0, "") and "s: 20 recorded trials, 120 tasks; best is trial" in out
     assert out.count("│ random") == 3 and "12 trials each" in out
@@ -313,8 +313,8 @@ def test_the_command_prints_a_table_and_json(
         (["s", "--algorithm", "gp", "--scheduler", "asha"], "gp learns nothing from trials that were stopped"),
         (["s", "--trials", "21"], "--trials must be from 1 to 20, the number of recorded trials, got 21"),
         (["s", "--trials", "0"], "--trials must be from 1 to 20"),
-        (["s", "--seeds", "0", "0"], "--seeds must be 1 to 1000 different numbers, got (0, 0)"),
-        (["s", "--seeds", "x"], "--seeds must be whole numbers, got 'x'"),
+        (["s", "--seeds", "0,0"], "--seeds must be 1 to 1000 different numbers, got (0, 0)"),
+        (["s", "--seeds", "x"], "--seeds must be whole numbers with commas between them, got 'x'"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -164,7 +164,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         lines.say("best file", result.best_file)
         file, code = shlex.quote(str(result.best_file)), code_words(*spec.code)
         for on in [f" --benchmark {shlex.quote(name)}" for name in result.best.benchmarks] or [""]:
-            lines.say("final run", f"{tool()} train {file}{on} --seeds 0 1 2{storage_option}{code}")
+            lines.say("final run", f"{tool()} train {file}{on} --seeds 0,1,2{storage_option}{code}")
     _show_settings(lines, spec)
     _show_left_out(lines, spec, result.trials)
     _show_front(lines, spec, result.trials, best)
