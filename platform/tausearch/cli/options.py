@@ -44,7 +44,7 @@ def _formats(*allowed: str) -> Any:
 Format = Annotated[str, _formats("text", "json")]
 FormatOfPredictions = Annotated[str, _formats("text", "json", "csv")]
 FormatOfTables = Annotated[str, _formats("text", "json", "csv", "markdown", "latex")]
-Storage = Annotated[str, typer.Option(help="Folder that holds run directories.")]
+Storage = Annotated[str, typer.Option(envvar="TAUSEARCH_STORAGE", help="Folder that holds run directories.")]
 Concurrent = Annotated[
     int | None,
     typer.Option(help="Trials at a time [default: as many as fit; for tpe and gp at most a quarter of --trials]."),
@@ -89,7 +89,10 @@ Tracking = Annotated[
 TrackingAsBefore = Annotated[
     str | None, typer.Option(help="MLflow tracking URI [default: where the run was tracked so far].")
 ]
-Address = Annotated[str | None, typer.Option(help="Ray cluster to use [default: start Ray on this machine].")]
+Address = Annotated[
+    str | None,
+    typer.Option(envvar="RAY_ADDRESS", help="Ray cluster to use [default: start Ray on this machine]."),
+]
 Space = Annotated[Path | None, typer.Option(help="Search-space file over the method's own.")]
 WarmStart = Annotated[
     str | None,

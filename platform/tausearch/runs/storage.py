@@ -18,7 +18,7 @@ from trainables.errors import InputError
 
 T = TypeVar("T")
 
-DEFAULT_STORAGE = "./tausearch-runs"
+DEFAULT_STORAGE = os.environ.get("TAUSEARCH_STORAGE") or "./tausearch-runs"
 DEFAULT_CACHE_SIZE = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
 _RESERVED = ("cache", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "compare.pdf", "campaigns")
 _MAX_SUGGESTIONS = 5  # run names in an error message

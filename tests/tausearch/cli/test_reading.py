@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +15,10 @@ import pytest
 from search_spaces import SpaceError
 from tausearch.api.synchronisation import Synced
 from tausearch.cli import application, completion, compose, options
+from tausearch.cli.application import app
 from tausearch.runs import DEFAULT_CACHE_SIZE, RunDirectory, SearchSpec, Storage, StorageError
 from tausearch.runs.creation import create
-from tests.support.command_line import Ask
+from tests.support.command_line import Ask, get_command
 from trainables.errors import InputError
 
 
@@ -114,6 +117,28 @@ def test_numbers_have_commas_between_them(text: str, whole: list[int] | None, re
                 read_text("--seeds", text)
         else:
             assert read_text("--seeds", text) == expected
+
+
+def test_every_option_of_a_standing_folder_or_server_has_an_environment_variable() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    below = [each for group in commands.values() for each in getattr(group, "commands", {"": group}).values()]
+    found = {(each.name, each.envvar) for command in below for each in command.params}
+    named = {"storage": "TAUSEARCH_STORAGE", "data_root": "TAUSEARCH_DATA", "address": "RAY_ADDRESS"}
+    named["tracking_uri"] = "MLFLOW_TRACKING_URI"
+    as_before = {("data_root", None), ("tracking_uri", None)}  # where a run is continued, or what it has left is used
+    assert {pair for pair in found if pair[0] in named} == set(named.items()) | as_before
+    assert all(variable is None for name, variable in found if name not in named)
+
+
+def test_the_storage_folder_of_the_environment_is_used_on_the_command_line_and_in_python(
+    spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(spec, Storage(tmp_path))
+    monkeypatch.setenv("TAUSEARCH_STORAGE", str(tmp_path))
+    code, out, _ = ask("status")
+    assert code == 0 and spec.name in out
+    asked = [sys.executable, "-c", "from tausearch.runs import DEFAULT_STORAGE as root; print(root)"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == f"{tmp_path}\n"
 
 
 def test_the_shell_is_offered_the_newest_run_first(spec: SearchSpec, tmp_path: Path) -> None:
