@@ -14,6 +14,7 @@ from tausearch.api import ComposeRequest, EvaluateRequest, FiguresRequest
 from tausearch.cli import completion, options, output
 from tausearch.cli.ending import leave
 from tausearch.cli.options import app
+from tausearch.cli.sections import SectionedCommand
 from tausearch.presentation import LongWork, print_json, say_loading, say_unreadable, storage_words
 from tausearch.runs import DEFAULT_STORAGE, open_storage
 from trainables.errors import InputError
@@ -32,7 +33,7 @@ Device = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=SectionedCommand)
 def compose(
     runs: Annotated[
         list[str], typer.Argument(help="Final run, or folder of exported task vectors; of several, RUN:1,2 RUN:3,4,5.")
@@ -64,7 +65,10 @@ def compose(
         float | None, typer.Option(help="Share of entries that a rule keeps [default: 0.2].")
     ] = ComposeRequest.density,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="A parameter of the rule, such as density=0.3; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--set", help="A parameter of the rule, such as density=0.3. Repeatable.", rich_help_panel="Merging rule"
+        ),
     ] = None,
     search: Annotated[
         int | None, typer.Option(help="Try this many values of the rule's parameters on validation images.")

@@ -11,6 +11,7 @@ from tausearch.api import DriveRequest, ResumeRequest, SearchRequest, TrainReque
 from tausearch.cli import completion, options, output
 from tausearch.cli.ending import leave
 from tausearch.cli.options import app
+from tausearch.cli.sections import SectionedCommand
 from tausearch.presentation import print_json, say_loading, say_unreadable
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE, open_storage
 from trainables.errors import InputError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
     from tausearch.studies import BestFile
 
 
-@app.command()
+@app.command(cls=SectionedCommand)
 def search(
     benchmark: Annotated[
         str,
@@ -161,7 +162,7 @@ def search(
         _show_result(api.search_with(request), request, format)
 
 
-@app.command()
+@app.command(cls=SectionedCommand)
 def resume(
     name: Annotated[str, typer.Argument(help="Search or final run to continue.", autocompletion=completion.runs)],
     patience: options.PatienceAsBefore = None,
@@ -201,7 +202,7 @@ def resume(
     _continue(request, format)
 
 
-@app.command()
+@app.command(cls=SectionedCommand)
 def extend(
     name: Annotated[str, typer.Argument(help="Search to extend.", autocompletion=completion.runs)],
     trials: Annotated[int, typer.Option(help="New total number of trials.")],
@@ -247,7 +248,7 @@ def extend(
     _continue(request, format)
 
 
-@app.command()
+@app.command(cls=SectionedCommand)
 def train(
     what: Annotated[
         list[str],

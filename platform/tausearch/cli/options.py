@@ -12,7 +12,7 @@ import typer
 from checked_input.names import choices
 from checked_input.text_files import shown
 from tausearch.cli.sections import SectionedGroup
-from tausearch.presentation import see_page
+from tausearch.presentation import see_page, tool
 from trainables.errors import InputError
 from trainables.user_code import allow_code
 
@@ -25,7 +25,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 app = typer.Typer(
     cls=SectionedGroup,
     help="Find the hyperparameters with which a composable incremental learner does best.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},  # every command's
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -260,10 +260,26 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_FIRST = """Find the hyperparameters with which a composable incremental learner does best:
+
+  {tool} search letters ita-lora --name my-search   # try 12 configurations
+  {tool} train my-search --name my-model            # train the best, and test it
+  {tool} predict my-model pictures/                 # classify image files
+
+Your own images lie in a folder per class: `folder:PATH` in place of `letters`.
+
+  {tool} list benchmarks                            # what else there is
+  {tool} --help                                     # all commands
+"""
+
+
 @app.callback()
 def tausearch(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Find the hyperparameters with which a composable incremental learner does best."""
+    if context.invoked_subcommand is None:
+        print(_FIRST.format(tool=tool()), end="")

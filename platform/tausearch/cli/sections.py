@@ -1,10 +1,10 @@
-"""The list of commands in the help of the whole tool, in sections; the commands that a user needs first come first."""
+"""The sections of the help: of the commands of the whole tool, and of the options of commands that have many."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from tausearch.cli.ending import end_interrupted
 
@@ -15,6 +15,48 @@ SECTIONS = {
     "What there is": ("data", "list"),
     "Keep and tidy up": ("runs",),
 }
+
+
+# By their names, which mean the same in every command; where one does not, its parameter names the section.
+OPTIONS = {
+    "Search": "trials algorithm sampler-option scheduler pruner-option seed patience target",
+    "Hyperparameters": "set space warm-start",
+    "Choice": "objective constraint prefer across reevaluate reevaluate-runs",
+    "What to compose": "keep drop coefficient forget retrain-later weights",
+    "Merging rule": "rule density search search-seed",
+    "Protocol": (
+        "seeds class-orders benchmark tasks classes-per-task task class-order epochs backbone backbone-weights"
+        " initial-head precision save-curvature"
+    ),
+    "Data": "data-root variant partial skip-broken label-column",
+    "Resources": ("max-concurrent-trials cpus-per-trial gpus-per-trial device time-budget address cache-size no-cache"),
+    "Run and tracking": (
+        "name resume-if-exists with-bounds without-damaged storage tracking tracking-uri callback allow-code"
+    ),
+    "Output": "dry-run export form register format help",
+}
+_SECTION = {name: title for title, names in OPTIONS.items() for name in names.split()}
+
+
+def section_of(option: Any) -> str:
+    """Return the title of the section of an option, or of an argument."""
+    if option.param_type_name == "argument":
+        return "Arguments"
+    name = max(option.opts, key=len).removeprefix("--")
+    return getattr(option, "rich_help_panel", None) or _SECTION.get(name, "Options")
+
+
+class SectionedCommand(TyperCommand):
+    """A command whose help has sections."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, each in its section."""
+        params = self.get_params(ctx)
+        for title in ("Arguments", *OPTIONS, "Options"):
+            rows = [each.get_help_record(ctx) for each in params if section_of(each) == title]
+            if any(rows):
+                with formatter.section(title):
+                    formatter.write_dl([row for row in rows if row])
 
 
 class SectionedGroup(TyperGroup):

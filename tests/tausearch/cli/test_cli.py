@@ -18,6 +18,7 @@ from tausearch.cli.application import app, require_commas
 from tausearch.cli.sections import SECTIONS
 from tests.support.command_line import Ask
 from tests.support.imports import ROOT
+from tests.test_documentation import parsed
 from trainables.methods import METHODS
 
 SPACES = {
@@ -185,6 +186,32 @@ def test_what_follows_a_list_may_be_an_argument(given: str) -> None:
 def test_the_command_is_installed() -> None:
     done = subprocess.run([sys.executable, "-m", "tausearch", "--help"], capture_output=True, text=True, check=True)
     assert "search" in done.stdout
+
+
+def test_without_arguments_it_says_what_to_do_first(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.cli.options.tool", lambda: "tausearch")
+    code, out, err = ask()
+    commands = [line.partition("#")[0].split()[1:] for line in out.splitlines() if line.startswith("  tausearch ")]
+    assert (code, err) == (0, "") and max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) < 12
+    assert [words[0] for words in commands] == ["search", "train", "predict", "list", "--help"]
+    for words in commands[:-1]:
+        parsed(tuple(words))
+
+
+def test_every_help_fits_80_columns_and_long_ones_have_every_option_in_a_section(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    for name, command in commands.items():
+        for words in ([name], *([name, below] for below in getattr(command, "commands", ()))):
+            code, out, _ = ask(*words, "--help")
+            assert code == 0 and max(map(len, out.splitlines())) <= 80, words
+    for name in ("search", "train", "resume", "extend", "compose"):
+        _, out, _ = ask(name, "--help")
+        assert "Options:" not in out and "\nResources:" in out and "\nOutput:" in out
+        options = {each.opts[0] for each in commands[name].params if each.opts[0].startswith("--")}
+        assert {line.split()[0] for line in out.splitlines() if line.startswith("  --")} == options
 
 
 @pytest.mark.parametrize("words", [[], ["search"], ["data", "check"], ["predict"]])
