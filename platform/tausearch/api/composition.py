@@ -86,7 +86,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     if folder is not None:
         require_new_folder(storage, folder, "--export")
     elif request.forms and not request.register:
-        raise InputError("--form: says what to export, so it goes with --export FOLDER or --register alone")
+        raise InputError("--forms: says what to export, so it goes with --export FOLDER or --register alone")
     pools = open_pools(storage, request.runs, request)
     removal = None if request.forget is None else _removal(request, request.forget, pools)
     again = _retraining(request, pools, removal, storage)

@@ -179,7 +179,7 @@ def prepare_dataset(text: str, root: str | None, variant: str | None, partial: b
     """
     chosen: Form | None = next((known for known in FORMS if known == form), None)
     if chosen is None and form != "auto":
-        raise InputError(f"--form must be auto, {' or '.join(FORMS)}, got {form!r}")
+        raise InputError(f"--layout must be auto, {' or '.join(FORMS)}, got {form!r}")
     dataset = _dataset(text, root, variant, partial)
     with LongWork() as work:
         dataset.prepare(chosen, work.start)

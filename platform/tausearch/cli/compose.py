@@ -76,8 +76,9 @@ def compose(
     search_seed: Annotated[int | None, typer.Option(help="Seed of --search [default: 0].")] = None,
     seeds: Seeds = None,
     export: Annotated[Path | None, typer.Option(help="Empty folder for what was composed.")] = None,
-    form: Annotated[
-        list[str] | None, typer.Option(help="adapter, timm, models or vectors; repeatable [default: all].")
+    forms: Annotated[
+        str | None,
+        typer.Option(help="adapter, timm, models or vectors [default: all].", metavar="timm,vectors,..."),
     ] = None,
     register: Annotated[
         bool, typer.Option("--register", help="Make it a version of MLflow's registered model of the benchmark.")
@@ -104,7 +105,7 @@ def compose(
         search=search,
         search_seed=search_seed,
         export=export,
-        forms=form,
+        forms=options.names(forms),
         register=register,
         seeds=_seeds(seeds),
         backbone_weights=backbone_weights,

@@ -53,7 +53,7 @@ def check(
 @data_app.command()
 def prepare(
     benchmark: BenchmarkArgument,
-    form: Annotated[
+    layout: Annotated[
         str, typer.Option(help="array (decoded, memory-mapped), parquet (shards of image files), or auto: by size.")
     ] = "auto",
     variant: options.Variant = None,
@@ -64,7 +64,7 @@ def prepare(
     """Convert a dataset to the tool's own form. Trials share this copy, and need not decode it again."""
     from tausearch.api import prepare_dataset  # torch takes seconds to import; --help must not
 
-    made = prepare_dataset(benchmark, data_root, variant, partial, form)
+    made = prepare_dataset(benchmark, data_root, variant, partial, layout)
     if format == "json":
         print_json(made.as_dict())
     else:

@@ -121,7 +121,7 @@ def search(
         with_bounds=with_bounds,
         space=space,
         set=options.assignments(set_),
-        warm_start=None if warm_start is None else [source.strip() for source in warm_start.split(",")],
+        warm_start=options.names(warm_start),
         constraint=constraint,
         objective=objective,
         prefer=prefer,

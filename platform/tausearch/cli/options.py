@@ -217,6 +217,11 @@ def whole_numbers(option: str, text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
+def names(text: str | None) -> list[str] | None:
+    """Read the value of an option that takes names; None stays None."""
+    return None if text is None else [part.strip() for part in text.split(",")]
+
+
 def numbers(option: str, text: str) -> list[float]:
     """Read the value of an option that takes numbers; raises `InputError` for other text."""
     try:

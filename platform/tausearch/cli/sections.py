@@ -33,7 +33,7 @@ OPTIONS = {
     "Run and tracking": (
         "name resume-if-exists with-bounds without-damaged storage tracking tracking-uri callback allow-code"
     ),
-    "Output": "dry-run export form register format help",
+    "Output": "dry-run export forms register format help",
 }
 _SECTION = {name: title for title, names in OPTIONS.items() for name in names.split()}
 

@@ -36,7 +36,7 @@ def chosen_forms(forms: Sequence[str] | None, pools: Pools, merge: MergeConfig) 
             raise InputError(f"unknown form {form!r}; {choices(form, FORMS)}")
     for form in forms or ():
         if form in problems:
-            raise InputError(f"--form {form}: {problems[form]}")
+            raise InputError(f"--forms {form}: {problems[form]}")
     return tuple(form for form in FORMS if (form in forms if forms else form not in problems))
 
 

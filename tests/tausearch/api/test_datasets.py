@@ -70,7 +70,7 @@ def test_check_shows_numbers_and_sizes_of_each_class_and_writes_nothing(root: Pa
 
 
 def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> None:
-    out, _ = command("data", "prepare", "folder:own", "--form", "array")
+    out, _ = command("data", "prepare", "folder:own", "--layout", "array")
     folder = root / "own" / "tausearch-prepared" / "v1" / "all"
     assert f"written to {folder}" in out and "train 16 (4), test 8 (2)" in out
     assert "prepared (decoded array)" in command("data", "check", "folder:own")[0]
@@ -79,7 +79,7 @@ def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> No
     (folder / "train-pixels.npy").write_bytes(content)
     out, _ = command("data", "check", "folder:own", code=1)
     assert f"prepared file {folder}/train-pixels.npy: has changed since it was written" in out
-    out, _ = command("data", "prepare", "folder:own", "--form", "parquet", "--format", "json")
+    out, _ = command("data", "prepare", "folder:own", "--layout", "parquet", "--format", "json")
     assert json.loads(out)["prepared"] == str(folder)
 
 
@@ -94,7 +94,7 @@ def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> No
         (["data", "prepare", "parquet:nothing"], "parquet:/.*/nothing: no such file or folder"),
         (["data", "prepare", "cub200"], "'cub200': not found in"),
         (["data", "prepare", "mit67"], "train images: expected 5360, got 268"),
-        (["data", "prepare", "mit67", "--form", "zip"], "--form must be auto, array or parquet, got 'zip'"),
+        (["data", "prepare", "mit67", "--layout", "zip"], "--layout must be auto, array or parquet, got 'zip'"),
         (["data", "prepare", "caltech256", "--variant", "x"], "unknown variant 'x'; allowed: objects, clutter"),
         (["search", "cub200", "ita-lora"], "'cub200': not found in"),
         (

@@ -301,7 +301,7 @@ class TestThePrice:
         (["ita"], "--retrain-later: goes with --forget, which says without which classes"),
         (["ita", "--forget", "class:3"], "--retrain-later: task 2 would have the class 2 alone, and a task needs at"),
         (["ita:1,3", "other:2", "--forget", "task:1"], "--retrain-later: needs one final run of this storage"),
-        (["ita", "--forget", "task:1", "--form", "timm"], "--form: says what to export"),
+        (["ita", "--forget", "task:1", "--forms", "timm"], "--forms: says what to export"),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], message: str, storage: Storage, command: Command) -> None:

@@ -83,7 +83,7 @@ COMPOSED = [
     ),
     *(["compose", "folder", option, value] for option in ("--keep", "--drop", "--seeds") for value in WHICH),
     *(["compose", "folder", "--weights", value] for value in ("nan", "inf", "1e400", "0x1", "1;2")),
-    *(["compose", "folder", option, "nope"] for option in ("--rule", "--coefficient", "--form", "--backbone-weights")),
+    *(["compose", "folder", option, "nope"] for option in ("--rule", "--coefficient", "--forms", "--backbone-weights")),
     *(["compose", "folder", "--export", value] for value in ("", "file", "made/here")),
     *([command, *names] for command in ("evaluate", "figures") for names in (["nope"], ["folder"], [LONG], ["", ""])),
     ["figures", "nope", "--output", "made/here"],

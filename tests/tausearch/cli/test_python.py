@@ -45,7 +45,6 @@ LOOKING = {  # they print what lies in run directories, which Python reads as it
 RENAMED = {
     "format": "progress_to",  # a program says where progress is shown
     "callback": "callbacks",
-    "form": "forms",  # given again and again
     "pruner_option": "pruner_options",
     "sampler_option": "sampler_options",
 }

@@ -137,7 +137,7 @@ def test_rules_that_read_curvature_find_it_in_the_run_and_in_its_export(
 ) -> None:
     out = tmp_path / "out"
     root = ("--format", "json", "--storage", curved.root)
-    words = ("--rule", "fisher", "--set", "damping=0.01", "--export", out, "--form", "vectors")
+    words = ("--rule", "fisher", "--set", "damping=0.01", "--export", out, "--forms", "vectors")
     done = json.loads(command("compose", "diagonal", *words, *root)[0])
     assert done["label"] == "uniform-fisher-0.01" and done["rule_parameters"] == {"damping": 0.01}
     pool, network = pool_of(curved, "diagonal", 0), ComposedNetwork(Backbone(), torch.device("cpu"))
@@ -267,12 +267,12 @@ class TestEvaluate:
         ),
         (["ita", "--rule", "ties", "--set", "share=0.4"], "rule 'ties': unknown parameter 'share'; allowed: density"),
         (["ita", "--rule", "nowhere:Rule"], "rule 'nowhere:Rule': module 'nowhere' cannot be imported"),
-        (["ita", "--form", "timm"], "--form: says what to export, so it goes with --export"),
+        (["ita", "--forms", "timm"], "--forms: says what to export, so it goes with --export"),
         (["ita", "--export", "full-folder"], "--export full-folder: is not empty; name another folder"),
-        (["ita", "--export", "new", "--form", "onnx"], "unknown form 'onnx'; allowed: adapter, timm, models, vectors"),
+        (["ita", "--export", "new", "--forms", "onnx"], "unknown form 'onnx'; allowed: adapter, timm, models, vectors"),
         (
-            ["full", "--export", "new", "--form", "adapter"],
-            "--form adapter: needs task vectors of LoRA, these are full",
+            ["full", "--export", "new", "--forms", "adapter"],
+            "--forms adapter: needs task vectors of LoRA, these are full",
         ),
         (["ita", "iel"], "task 1 is in ita and in iel; take each task from one of them, as in ita:1,2 iel:3"),
         (["ita:1,2"], "ita: seed 0 has task vectors of the tasks 1, 2, but the benchmark has 3 tasks"),
