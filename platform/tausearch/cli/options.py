@@ -268,7 +268,7 @@ def _show_version(wanted: bool) -> None:
 _FIRST = """Find the hyperparameters with which a composable incremental learner does best:
 
   {tool} search letters ita-lora --name my-search   # try 12 configurations
-  {tool} train my-search --name my-model            # train the best, and test it
+  {tool} train my-search --name my-model            # train and test the best
   {tool} predict my-model pictures/                 # classify image files
 
 Your own images lie in a folder per class: `folder:PATH` in place of `letters`.

@@ -81,9 +81,10 @@ READ: dict[str, tuple[Any, str, Any]] = {  # an option whose text is read: text,
     "gpus_per_trial": ("1/4", "gpus_per_trial", 0.25),
     "time_budget": ("90m", "time_budget", 5400.0),
     "class_order": ("3", "class_order", 3),
-    "seeds": ("4 5", "seeds", [4, 5]),
+    "seeds": ("4,5", "seeds", [4, 5]),
     "class_orders": ("1,2", "class_orders", [1, 2]),
-    "json": (True, "progress_to", "stderr"),
+    "format": ("json", "progress_to", "stderr"),
+    "warm_start": ("paper,a.yaml", "warm_start", ["paper", "a.yaml"]),
     "what": (["a", "b"], "best", ["a", "b"]),
 }
 COMMANDS = [
@@ -105,7 +106,7 @@ def test_the_command_line_reaches_every_field(
         if name in READ:
             given[name], field, wanted[field] = READ[name]
         elif name not in ("no_cache", "dry_run", "allow_code"):
-            several = name in ("warm_start", "constraint", "objective", "task")
+            several = name in ("constraint", "objective", "task")
             value = not parameter.default if isinstance(parameter.default, bool) else [name] if several else name
             given[name] = wanted[name] = NUMBERS.get(name, value)
     unasked = {"no_cache": False, "dry_run": False, "allow_code": None}

@@ -41,9 +41,9 @@ def names(width: int) -> list[str]:
 def test_minor_columns_go_first_then_the_last_ones() -> None:
     assert names(140) == TABLE.header and not any("left out" in line for line in shown(140))
     assert names(75) == ["method", "accuracy", "seconds", "note", "forgetting"]
-    assert shown(75)[-1] == "1 column left out; widen the terminal or use --format json"
+    assert shown(75)[-1] == "1 column left out for lack of width; see --format json"
     assert names(56) == ["method", "accuracy", "note", "forgetting"]
-    assert shown(56)[-1] == "2 columns left out; widen the terminal or use --format json"
+    assert shown(56)[-1] == "2 columns left out for lack of width; see --format json"
     assert names(44) == ["method", "accuracy", "note"] and names(26) == ["method"]
 
 

@@ -62,7 +62,7 @@ def counted(count: int, noun: str) -> str:
 
 def left_out_line(columns: int) -> str:
     """Return the line below a table that says how many columns a terminal has no room for."""
-    return f"{counted(columns, 'column')} left out; widen the terminal or use --format json"
+    return f"{counted(columns, 'column')} left out for lack of width; see --format json"
 
 
 def spread(values: Sequence[int]) -> str:
