@@ -36,6 +36,10 @@ class Drawn:
     pictures: dict[str, Path]
     left_out: tuple[str, ...]
 
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook: the pictures."""
+        return presentation.notebook_cell(self.left_out, [], list(self.pictures.values()))
+
 
 def draw_with(request: FiguresRequest) -> Drawn:
     """Draw the paper's Figures 1 to 3, Theorem 1 against the size of tau, and cosines within each run.

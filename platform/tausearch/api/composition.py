@@ -46,15 +46,20 @@ class Composed:
     trained: CompositionResult | None = None
 
     def __repr__(self) -> str:
+        return f"<Composed {self.in_words}; {self.file}>"
+
+    @property
+    def in_words(self) -> str:
+        """The label, the runs, and the mean accuracy on the test images."""
         accuracy = self.result.summary()[TEST.final_accuracy].text()
-        return f"<Composed {self.result.label} of {' + '.join(self.result.runs)}: {accuracy} %; {self.file}>"
+        return f"{self.result.label} of {' + '.join(self.result.runs)}: {accuracy} %"
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: accuracies on each task, or the report of what was taken out."""
         if self.result.removal is None:
-            return notebook_cell([repr(self)], [models.accuracy_table(self.result, self.trained)])
+            return notebook_cell([self.in_words], [models.accuracy_table(self.result, self.trained)])
         tables = models.removal_tables(self.result.removal, self.result.accuracies)
-        return notebook_cell([repr(self), models.MEMBERSHIP_NOTE], tables)
+        return notebook_cell([self.in_words, models.MEMBERSHIP_NOTE], tables)
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,9 @@ class FinalResult(RunResult):
         directory = RunDirectory(self.path)
         scores = {name: Score(each["mean"], each["std"], each["seeds"]) for name, each in self.summary.items()}
         seeds = trials_table(read_spec(directory), self.trials, None).without_empty()
-        return notebook_cell([repr(self)], [scores_table(scores), seeds], [directory.figures / "accuracy_matrix.png"])
+        return notebook_cell(
+            [self.in_words], [scores_table(scores), seeds], [directory.figures / "accuracy_matrix.png"]
+        )
 
 
 def train_with(request: TrainRequest) -> FinalResult:

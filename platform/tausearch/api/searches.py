@@ -115,7 +115,7 @@ class SearchResult(RunResult):
         tables = [trials_table(read_spec(directory), self.trials, chosen).without_empty()]
         if self.reevaluation is not None and self.reevaluation.runs:
             tables.append(reevaluation_table(self.reevaluation))
-        return notebook_cell([repr(self), *gained], tables, [directory.figures / "history.png"])
+        return notebook_cell([self.in_words, *gained], tables, [directory.figures / "history.png"])
 
 
 def search_with(request: SearchRequest) -> SearchResult:

@@ -112,10 +112,15 @@ class RunResult:
         return pandas.DataFrame([{**each.facts, **each.hyperparameters, **each.metrics} for each in self.trials])
 
     def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.in_words}; {self.path}>"
+
+    @property
+    def in_words(self) -> str:
+        """The name, the number of trials that have ended, and the best or the mean of their values."""
         ended = sum(trial.status not in ("running", "pending") for trial in self.trials)
         scores = [trial.value for trial in self.trials if trial.value is not None]
-        trials = f"{ended} of {len(self.trials)} {self.unit}s ended" + (f", {self._said(scores)}" if scores else "")
-        return f"<{type(self).__name__} {self.name}: {trials}; {self.path}>"
+        said = f", {self._said(scores)}" if scores else ""
+        return f"{self.name}: {ended} of {len(self.trials)} {self.unit}s ended{said}"
 
     def _said(self, scores: Sequence[float]) -> str:
         return f"best {max(scores):.2f} %"

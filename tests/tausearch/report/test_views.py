@@ -150,7 +150,7 @@ def test_a_composition_shows_its_accuracies_or_what_was_taken_out_in_a_notebook(
     plain = CompositionResult(accuracies=((60.0, 40.0),), **about)  # type: ignore[arg-type]
     trained = plain.model_copy(update={"weights": (0.5, 0.5), "accuracies": ((50.0, 90.0),)})
     shown = Composed(plain, None, trained=trained)._repr_html_()
-    assert "&lt;Composed drop-2 of r: 50.00 %" in shown and ">as trained</th>" in shown and ">-50.00</td>" in shown
+    assert "<p>drop-2 of r: 50.00 %" in shown and ">as trained</th>" in shown and ">-50.00</td>" in shown
     before = ((80.0, 60.0),)
     removal = RemovalReport(tasks=(1, 3), classes=(forgotten(3, name="zebra"),), before=before, left_out=(), remains=())
     shown = Composed(plain.model_copy(update={"removal": removal}), None)._repr_html_()
