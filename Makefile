@@ -24,7 +24,7 @@ SLOW_FILES = tests/tausearch/models/test_tutorial.py tests/system/campaigns/test
 	$$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.slow' tests | sort)
 SLOW_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m slow $(SLOW_FILES)
 
-.PHONY: setup demo results test test-fast test-slow coverage mutants lint check bench clean
+.PHONY: setup demo results test test-fast test-slow coverage mutants lint check bench docs clean
 
 setup: $(VENV)/.installed
 
@@ -34,7 +34,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "installing 5 GB of packages (7 GB of disk until it is done); takes some minutes"
 	$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check \
-		--constraint constraints.txt --editable '.[dev]' | $(PIP_SAYS)
+		--constraint constraints.txt --editable '.[dev,docs]' | $(PIP_SAYS)
 	@touch $@
 
 # A search that gains: the start of `tmc` is the paper's middle for a ViT-B/16, and the small network needs larger steps.
@@ -83,5 +83,9 @@ check: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+# The site, in `site/`: no broken link or heading, and no page that docs/README.md does not link to.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
 clean:
-	rm -rf $(VENV) .coverage .mutants .hypothesis .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) site .coverage .mutants .hypothesis .mypy_cache .ruff_cache .pytest_cache

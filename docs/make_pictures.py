@@ -1,11 +1,14 @@
 """Make the pictures of the docs: sheets of the embedded benchmarks, a finished search, and a task that is taken out.
 
-Run `python docs/make_pictures.py SEARCH MODEL`: the run directories of a search, as the terminal shows it, and of a
-final run with one composition by `compose --forget`.
+Run `python docs/make_pictures.py SEARCH MODEL GALLERY`. SEARCH and MODEL are the run directories of a search, as the
+terminal shows it, and of a final run with one composition by `compose --forget`. GALLERY is a folder with the pictures
+that the commands of docs/reference/gallery.md have made.
 """
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -70,6 +73,13 @@ def taken_out(directory: RunDirectory) -> None:
     figure.savefig(FOLDER / "taken-out.png")
 
 
+def gallery(folder: Path) -> None:
+    """Save the pictures that the gallery shows."""
+    page = (FOLDER.parent / "reference" / "gallery.md").read_text(encoding="utf-8")
+    for name in re.findall(r"images/gallery/([\w.]+)", page):
+        shutil.copyfile(folder / name, FOLDER / "gallery" / name)
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     sheet(digits.load, 10, 6, "digits.png")
@@ -77,3 +87,4 @@ if __name__ == "__main__":
     sheet(letters.load, 20, 5, "letters.png")
     terminal(RunDirectory(Path(sys.argv[1])))
     taken_out(RunDirectory(Path(sys.argv[2])))
+    gallery(Path(sys.argv[3]))

@@ -31,7 +31,7 @@ PLATFORM = SOURCES["tausearch"]
 TOP = {
     *(".dockerignore", ".github", "CITATION.cff", "Dockerfile", "hatch_build.py"),
     *(".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile"),
-    *("README.md", "benchmarks", "constraints.txt", "docs", "examples", "platform", "pyproject.toml"),
+    *("README.md", "benchmarks", "constraints.txt", "docs", "examples", "mkdocs.yml", "platform", "pyproject.toml"),
     *("ray_cluster.yaml", "search_spaces", "tests", "trainables"),
 }
 

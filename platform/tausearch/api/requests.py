@@ -218,7 +218,7 @@ class SearchRequest(NewRunRequest):
             `NAME=zebra,star`, in order; or one YAML file, a mapping of names to lists of classes or a list of such
             lists. Images of classes in no task are left out.
         epochs: Epochs of fine-tuning per task; by default the benchmark's.
-        variant: Variant of a published dataset; see docs/how-to/data.md.
+        variant: Variant of a published dataset, such as the size of its images; see the page data of the documentation.
         partial: Whether to accept fewer images than were published.
         skip_broken: Whether to leave out images on disk that cannot be read, which the run then lists.
         label_column: Column of labels in Parquet files; by default found by its name.

@@ -1,0 +1,58 @@
+"""Make the page of all commands from the help of the command line, whenever the site is built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from tausearch.cli.application import app
+
+PAGE = "reference/commands.md"
+_INTRODUCTION = """\
+# Commands
+
+`tausearch COMMAND --help` says the same in a terminal. This page is made from the help whenever the site is built.
+"""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the page."""
+    files.append(File.generated(config, PAGE, content="\n\n".join([_INTRODUCTION, *_sections()])))
+    return files
+
+
+def _sections() -> Iterator[str]:
+    command: Any = typer.main.get_command(app)
+    yield from _of_group(command, typer.Context(command, info_name="tausearch", terminal_width=90))
+
+
+def _of_group(group: Any, context: Any) -> Iterator[str]:
+    for name, command in group.commands.items():
+        if not command.hidden:
+            own = typer.Context(command, info_name=name, parent=context, terminal_width=90)
+            yield from _of_command(command, own)
+            if hasattr(command, "commands"):
+                yield from _of_group(command, own)
+
+
+def _of_command(command: Any, context: Any) -> Iterator[str]:
+    yield f"## {context.command_path}"
+    yield f"```\n{command.get_usage(context).removeprefix('Usage: ')}\n```"
+    yield _text(command.help or "")
+    panels: dict[str, list[str]] = {}
+    for parameter in command.get_params(context):
+        if record := parameter.get_help_record(context):
+            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            title = getattr(parameter, "rich_help_panel", None) or kind
+            panels.setdefault(title, []).append(f"| `{record[0]}` | {_text(record[1])} |".replace("\n", " "))
+    for title, rows in panels.items():
+        yield "\n".join([f"| {title} | |", "|---|---|", *rows])
+
+
+def _text(help_text: str) -> str:
+    """Return a help text as Markdown that shows it letter by letter."""
+    return help_text.replace("\b", "").replace("<", "&lt;").replace("*", r"\*").replace("|", r"\|").replace("[", r"\[")
