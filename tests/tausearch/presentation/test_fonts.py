@@ -40,12 +40,14 @@ def test_names_that_no_font_has_become_numbers() -> None:
 def test_no_text_of_a_saved_figure_is_a_box(tmp_path: Path, ending: str) -> None:
     figure, axes = one_pair_of_axes()
     axes.set_title(f"caption {NOWHERE}")
-    axes.set_yticks([0, 1], ["bird", ONLY_STIX])
+    axes.set_yticks([0, 1, 2], ["bird", ONLY_STIX, NOWHERE])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         save(figure, tmp_path / f"x.{ending}")
     assert axes.get_title() == f"caption ?{ONLY_STIX}"
-    assert [label.get_fontfamily() for label in axes.get_yticklabels()][1] == ["sans-serif", "STIXGeneral"]
+    labels = axes.get_yticklabels()
+    assert [label.get_text() for label in labels] == ["bird", ONLY_STIX, f"?{ONLY_STIX}"]
+    assert [label.get_fontfamily() for label in labels][1:] == [["sans-serif", "STIXGeneral"]] * 2
 
 
 def test_a_confusion_matrix_of_many_classes_has_no_numbers() -> None:

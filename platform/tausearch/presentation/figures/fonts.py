@@ -39,14 +39,20 @@ def choose_fonts(figure: Figure) -> None:
     """Give every text of a figure fonts that have its letters; a letter that no font has becomes a question mark."""
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
-            axis.get_ticklabels()  # makes their texts
+            labels = [label.get_text() for label in axis.get_ticklabels()]  # makes their texts
+            if (drawn := list(map(_drawable, labels))) != labels:
+                axis.set_ticklabels(drawn)  # each drawing of an axis sets its texts anew
     for each in figure.findobj(Text):
         assert isinstance(each, Text)
-        text = each.get_text()
-        if text.isascii():
+        if each.get_text().isascii():
             continue
-        each.set_text("".join(letter if families(letter) else "?" for letter in text))
+        each.set_text(_drawable(each.get_text()))
         each.set_fontfamily(list(families(each.get_text()) or [_USUAL]))
+
+
+def _drawable(text: str) -> str:
+    """Return a text with a question mark for each letter that no font has."""
+    return text if text.isascii() else "".join(letter if families(letter) else "?" for letter in text)
 
 
 def _needed(text: str) -> set[int]:
