@@ -39,7 +39,7 @@ def remainder(plain: object, needed: frozenset[str]) -> FileContent | None:
             return FileContent.model_validate(left)
         except ValidationError as error:
             places = [_removable(entry_of(each["loc"])) for each in error.errors()]
-        if any(place[-1:] == ("search",) or needed & set(_meant(place)) for place in places):
+        if any(place[-1:] == ("search",) or _meant(place) in needed for place in places):
             return None
         # From the back, so that the numbers of entries of a list stay right.
         if not all([_removed(left, place) for place in sorted(set(places), key=str, reverse=True)]):
@@ -53,11 +53,10 @@ def _removable(place: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(place[:2]) if place[:1] == ("cells",) and not of_options else tuple(place)
 
 
-def _meant(place: Sequence[Any]) -> list[str]:
-    """Return the options of a search that the last part of a place names, or may have meant."""
-    name = str(place[-1]) if place else ""
-    known = SearchOptions.model_fields
-    return [name] if name in known else near(name, known)
+def _meant(place: Sequence[Any]) -> str | None:
+    """Return the option of a search that the last part of a place names, or is most like."""
+    found = near(str(place[-1]), SearchOptions.model_fields) if place else []  # a name is most like itself
+    return found[0] if found else None
 
 
 def _removed(content: Any, place: Sequence[Any]) -> bool:
@@ -70,7 +69,7 @@ def _removed(content: Any, place: Sequence[Any]) -> bool:
             content.pop(last)
             return True
         return False
-    for each in [option for meant in _meant(place) for option in _GO_WITH.get(meant, ())]:
+    for each in _GO_WITH.get(_meant(place) or "", ()):
         content.pop(_key(content, each), None)
     return content.pop(_key(content, last), place) is not place
 

@@ -229,11 +229,13 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
 
 def test_what_is_wrong_with_words_and_with_cells_is_said_at_once(tmp_path: Path) -> None:
     wrong = TABLE.replace("algorithm: random", "algoritm: grid, sampler_options: {{a: 1}}, set: {{rate: 1}}")
+    wrong = wrong.replace("trials: {trials}", "trails: {trials}, reevaluate: 3")
     wrong = wrong.replace("[ita-lora, finetune]", "[ita-lroa, nope, finetune]").replace("[0, 1]", "[0, 0]")
     lines = faults_of(tmp_path, wrong.replace("null}}]", "null}}, {{metod: ewc}}]"))
     assert [line.partition(";")[0][:44] for line in lines] == [
         "methods[0]: unknown method 'ita-lroa'",
         "methods[1]: unknown method 'nope'",
+        "search.trails: there is no such key",
         "search.algoritm: there is no such key",
         "cells[1].metod: there is no such key",
         "digits/finetune: --set rate=1: unknown hyper",
