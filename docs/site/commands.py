@@ -10,6 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from tausearch.cli.application import app
+from tausearch.cli.sections import OPTIONS, SectionedCommand, section_of
 
 PAGE = "reference/commands.md"
 _INTRODUCTION = """\
@@ -31,7 +32,8 @@ def _sections() -> Iterator[str]:
 
 
 def _of_group(group: Any, context: Any) -> Iterator[str]:
-    for name, command in group.commands.items():
+    for name in group.list_commands(context):
+        command = group.commands[name]
         if not command.hidden:
             own = typer.Context(command, info_name=name, parent=context, terminal_width=90)
             yield from _of_command(command, own)
@@ -43,14 +45,15 @@ def _of_command(command: Any, context: Any) -> Iterator[str]:
     yield f"## {context.command_path}"
     yield f"```\n{command.get_usage(context).removeprefix('Usage: ')}\n```"
     yield _text(command.help or "")
-    panels: dict[str, list[str]] = {}
+    panels: dict[str, list[str]] = {title: [] for title in ("Arguments", *OPTIONS, "Options")}
     for parameter in command.get_params(context):
         if record := parameter.get_help_record(context):
             kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            title = getattr(parameter, "rich_help_panel", None) or kind
-            panels.setdefault(title, []).append(f"| `{record[0]}` | {_text(record[1])} |".replace("\n", " "))
+            title = section_of(parameter) if isinstance(command, SectionedCommand) else kind
+            panels[title].append(f"| `{record[0]}` | {_text(record[1])} |".replace("\n", " "))
     for title, rows in panels.items():
-        yield "\n".join([f"| {title} | |", "|---|---|", *rows])
+        if rows:
+            yield "\n".join([f"| {title} | |", "|---|---|", *rows])
 
 
 def _text(help_text: str) -> str:

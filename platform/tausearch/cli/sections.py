@@ -69,6 +69,10 @@ class SectionedGroup(TyperGroup):
         except KeyboardInterrupt:
             end_interrupted()
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands in the order of the sections."""
+        return [name for names in SECTIONS.values() for name in names]
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each command with the first sentence of its help."""
         for title, names in SECTIONS.items():
