@@ -76,7 +76,7 @@ def taken_out(directory: RunDirectory) -> None:
 def gallery(folder: Path) -> None:
     """Save the pictures that the gallery shows."""
     page = (FOLDER.parent / "reference" / "gallery.md").read_text(encoding="utf-8")
-    for name in re.findall(r"images/gallery/([\w.]+)", page):
+    for name in re.findall(r"images/gallery/([\w.-]+)", page):
         shutil.copyfile(folder / name, FOLDER / "gallery" / name)
 
 

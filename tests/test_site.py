@@ -64,3 +64,10 @@ def test_it_is_explained(name: str) -> None:
 
 def test_the_folder_of_the_site_is_ignored() -> None:
     assert "/site/" in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_picture_of_the_architecture_has_every_name_of_its_source() -> None:
+    source, picture = ((ROOT / "docs" / "images" / f"architecture.{end}").read_text() for end in ("mmd", "svg"))
+    names = {word for label in re.findall(r"[\[(]+([\w:, ]+)[\])]+", source) for word in re.findall(r"\w+", label)}
+    assert len(names) > 20
+    assert {name for name in names if name not in picture} == set()

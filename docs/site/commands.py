@@ -10,7 +10,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from tausearch.cli.application import app
-from tausearch.cli.sections import OPTIONS, SectionedCommand, section_of
+from tausearch.cli.sections import OPTIONS, SECTIONS, SectionedCommand, section_of
 
 PAGE = "reference/commands.md"
 _INTRODUCTION = """\
@@ -27,22 +27,24 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _sections() -> Iterator[str]:
-    command: Any = typer.main.get_command(app)
-    yield from _of_group(command, typer.Context(command, info_name="tausearch", terminal_width=90))
+    tool: Any = typer.main.get_command(app)
+    context = typer.Context(tool, info_name="tausearch", terminal_width=90)
+    for title, names in SECTIONS.items():
+        yield f"## {title}"
+        for name in names:
+            yield from _with_subcommands(name, tool.commands[name], context)
 
 
-def _of_group(group: Any, context: Any) -> Iterator[str]:
-    for name in group.list_commands(context):
-        command = group.commands[name]
-        if not command.hidden:
-            own = typer.Context(command, info_name=name, parent=context, terminal_width=90)
-            yield from _of_command(command, own)
-            if hasattr(command, "commands"):
-                yield from _of_group(command, own)
+def _with_subcommands(name: str, command: Any, parent: Any) -> Iterator[str]:
+    context = typer.Context(command, info_name=name, parent=parent, terminal_width=90)
+    yield from _of_command(command, context)
+    for each in command.list_commands(context) if hasattr(command, "commands") else ():
+        if not command.commands[each].hidden:
+            yield from _with_subcommands(each, command.commands[each], context)
 
 
 def _of_command(command: Any, context: Any) -> Iterator[str]:
-    yield f"## {context.command_path}"
+    yield f"### {context.command_path}"
     yield f"```\n{command.get_usage(context).removeprefix('Usage: ')}\n```"
     yield _text(command.help or "")
     panels: dict[str, list[str]] = {title: [] for title in ("Arguments", *OPTIONS, "Options")}

@@ -103,13 +103,13 @@ def _shown(path: Path) -> str:
     """Return the Markdown of a file, or of all files of a folder."""
     if path.suffix == ".md":
         return path.read_text(encoding="utf-8")
-    return "\n\n".join([f"# {path.relative_to(ROOT)}", *_blocks(path)])
+    return "\n\n".join([f"# `{path.relative_to(ROOT)}`", *_blocks(path)])
 
 
 def _blocks(path: Path) -> Iterator[str]:
     for file in [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.suffix in _LANGUAGES):
         if file != path:
-            yield f"## {file.relative_to(path)}"
+            yield f"## `{file.relative_to(path)}`"
         yield f"````{_LANGUAGES[file.suffix]}\n{file.read_text(encoding='utf-8')}````"
 
 
