@@ -58,7 +58,7 @@ class Composed:
         """Return HTML for a notebook: accuracies on each task, or the report of what was taken out."""
         if self.result.removal is None:
             return notebook_cell([self.in_words], [models.accuracy_table(self.result, self.trained)])
-        tables = models.removal_tables(self.result.removal, self.result.accuracies)
+        tables = models.removal_tables(self.result.removal, self.result.accuracies, self.result.task_names)
         return notebook_cell([self.in_words, models.MEMBERSHIP_NOTE], tables)
 
 

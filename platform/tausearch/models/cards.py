@@ -123,7 +123,8 @@ def _removal(about: About) -> Iterator[str]:
     gone = ", ".join(f"class {each.number} (task {each.task})" for each in report.classes)
     yield f"{gone} of the run. The model has no such answer. Tasks {_numbers(report.tasks)} of the run are its tasks"
     yield f"{_numbers(range(1, len(report.tasks) + 1))}; below they have their numbers of the run."
-    yield from ("", as_markdown(removal_tables(report, list(about.accuracies.values()))), MEMBERSHIP_NOTE)
+    labels = [task.label for task in about.named_tasks]
+    yield from ("", as_markdown(removal_tables(report, list(about.accuracies.values()), labels)), MEMBERSHIP_NOTE)
     if line := few_images(report):
         yield line
     yield from ("", "Left out:", "", *(f"- {line}" for line in report.left_out))

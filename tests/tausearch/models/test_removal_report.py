@@ -43,6 +43,8 @@ def test_the_rest_is_compared_by_the_runs_numbers_of_tasks_with_a_mean_below() -
         ["mean", "70.00 ± 0.00", "67.50 ± 7.07", "-2.50"],
     ]
     assert rest.emphasis == {2: "total"}
+    named, *_ = removal_tables(report(forgotten(3)), [(85.0, 40.0), (95.0, 50.0)], ("birds", "zebra, star"))
+    assert [row[0] for row in named.texts] == ["1: birds", "3: zebra, star", "mean"]
 
 
 def test_the_classes_that_images_land_on_are_cut_after_ten_and_summed() -> None:

@@ -14,7 +14,7 @@ def show_removal(out: Console, result: CompositionResult) -> None:
     assert report is not None
     gone = ", ".join(f"{each.name} (class {each.number}, task {each.task})" for each in report.classes)
     out.print(f"forgotten: {gone}", soft_wrap=True, markup=False)
-    for table in removal_tables(report, result.accuracies):
+    for table in removal_tables(report, result.accuracies, result.task_names):
         out.print(terminal_table(table))
     out.print(MEMBERSHIP_NOTE, style="dim", soft_wrap=True)
     if line := few_images(report):

@@ -18,12 +18,17 @@ MEMBERSHIP_NOTE = (
 _SHOWN = 10  # classes that a forgotten class's images land on; --format json has all
 
 
-def removal_tables(report: RemovalReport, accuracies: Sequence[Sequence[float]]) -> list[Table]:
+def removal_tables(
+    report: RemovalReport, accuracies: Sequence[Sequence[float]], labels: Sequence[str] = ()
+) -> list[Table]:
     """Return the tables of the rest, of where forgotten images land, and of membership.
 
-    `accuracies` are of each seed on each task that is left, percent.
+    Args:
+        report: What was taken out.
+        accuracies: Those of each seed on each task that is left, percent.
+        labels: The names of the tasks that are left, or their classes; empty where they are unknown.
     """
-    return [_rest(report, accuracies), _landing(report), _membership(report)]
+    return [_rest(report, accuracies, labels), _landing(report), _membership(report)]
 
 
 def few_images(report: RemovalReport) -> str | None:
@@ -35,13 +40,18 @@ def few_images(report: RemovalReport) -> str | None:
     return f"With {least} test images of a class the membership test says little; {FEW_IMAGES} or more are needed."
 
 
-def _rest(report: RemovalReport, accuracies: Sequence[Sequence[float]]) -> Table:
-    columns = [*numbers("task"), *numbers("before", "after", format=accuracy), *numbers("change", format=gain)]
+def _rest(report: RemovalReport, accuracies: Sequence[Sequence[float]], labels: Sequence[str]) -> Table:
+    named = labels or [""] * len(report.tasks)
+    columns = [
+        Column("task", right=not labels),
+        *numbers("before", "after", format=accuracy),
+        *numbers("change", format=gain),
+    ]
     rows: list[tuple[object, ...]] = []
-    for task, before, after in zip(
-        report.tasks, zip(*report.before, strict=True), zip(*accuracies, strict=True), strict=True
+    for task, label, before, after in zip(
+        report.tasks, named, zip(*report.before, strict=True), zip(*accuracies, strict=True), strict=True
     ):
-        rows.append((task, *_compared(before, after)))
+        rows.append((f"{task}: {label}" if label else task, *_compared(before, after)))
     means = ([statistics.fmean(row) for row in seeds] for seeds in (report.before, accuracies))
     rows.append(("mean", *_compared(*means)))
     return Table("Test accuracy on the classes that are left", columns, rows, {len(report.tasks): "total"})
