@@ -205,7 +205,7 @@ def predict(
     ],
     images: Annotated[list[Path], typer.Argument(help="Images; of a folder, every one in and below it.")],
     seed: Annotated[int | None, typer.Option(help="Seed of the run [default: its first].")] = None,
-    tasks: Annotated[
+    keep: Annotated[
         str | None, typer.Option(help="Compose these tasks alone, such as 1,animals [default: all].")
     ] = None,
     skip_broken: Annotated[bool, typer.Option("--skip-broken", help="Leave out images that cannot be read.")] = False,
@@ -223,7 +223,7 @@ def predict(
     format: options.FormatOfPredictions = "text",
 ) -> None:
     """Classify images with the model that a final run has left. Prints the probabilities, too."""
-    chosen = _tasks("tasks", tasks)
+    chosen = _tasks("keep", keep)
     say_loading()
 
     paths = models.image_paths(images)

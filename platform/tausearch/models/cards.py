@@ -41,7 +41,7 @@ _OPENED: dict[Form, tuple[str, ...]] = {
     ),
     "vectors": ('tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors',),
 }
-_REDUCED_OPENED = 'tausearch.load_model("FOLDER", tasks=[1])  # of one task alone; `compose` refuses what --forget left'
+_REDUCED_OPENED = 'tausearch.load_model("FOLDER", keep=[1])  # of one task alone; `compose` refuses what --forget left'
 
 
 def describe_run(directory: RunDirectory) -> None:

@@ -33,7 +33,7 @@ class ModelOptions:
     """What to load of a run or folder; see `load_model`."""
 
     seed: int | None = None
-    tasks: Sequence[int | str] | None = None
+    keep: Sequence[int | str] | None = None
     backbone_weights: str | Path | None = None
     device: str | None = None
 
@@ -42,7 +42,7 @@ def load_model(
     what: str | Path,
     *,
     seed: int | None = None,
-    tasks: Sequence[int | str] | None = None,
+    keep: Sequence[int | str] | None = None,
     backbone_weights: str | Path | None = None,
     device: str | None = None,
     storage: str | Path = DEFAULT_STORAGE,
@@ -52,7 +52,7 @@ def load_model(
     Args:
         what: Name of a final run, or a folder of a run, of exported vectors, of an exported adapter or timm model.
         seed: The seed of the run; by default its first.
-        tasks: Tasks to compose alone, with their classes alone: numbers, from 1, or names, or names of classes, whose
+        keep: Tasks to compose alone, with their classes alone: numbers, from 1, or names, or names of classes, whose
             tasks are taken whole. By default all.
         backbone_weights: Local weights file of the backbone, by default that of the run. Must be the same theta_0.
         device: The device that computes; by default the run's kind of device if this machine has one.
@@ -64,7 +64,7 @@ def load_model(
     Raises:
         InputError: If the run or folder does not exist or holds no model, or the backbone differs from the run's.
     """
-    model = open_model(what, ModelOptions(seed, tasks, backbone_weights, device), storage)
+    model = open_model(what, ModelOptions(seed, keep, backbone_weights, device), storage)
     for note in model.notes:
         warnings.warn(note, stacklevel=2)
     return model
@@ -110,9 +110,9 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     if seed not in source.seeds:
         have = ", ".join(map(str, source.seeds))
         raise InputError(f"{source.name}: has no task vectors of seed {seed}; allowed: {have}")
-    asked = tasks_called("tasks", options.tasks, about.named_tasks) if options.tasks else source.tasks
+    asked = tasks_called("keep", options.keep, about.named_tasks) if options.keep else source.tasks
     tasks = tuple(sorted(asked or range(1, count + 1)))
-    require_tasks("tasks", tasks, count)
+    require_tasks("keep", tasks, count)
     if len(tasks) == count and about.weights:
         merge = MergeConfig("exported", about.weights, about.rule, about.rule_parameters)
     else:
@@ -147,8 +147,8 @@ def _exported(folder: Path, about: About, options: ModelOptions) -> Model:
     """Load an adapter or a timm model, whose tasks cannot be taken apart."""
     if about.form == "models":
         raise InputError(f"{folder}: holds the parts of a composition; load `vectors`, `timm` or `adapter` beside it")
-    if options.tasks is not None:
-        raise InputError(f"--tasks: {folder} is one composed model; task vectors alone can be composed anew")
+    if options.keep is not None:
+        raise InputError(f"--keep: {folder} is one composed model; task vectors alone can be composed anew")
     match = SEED_FOLDER.fullmatch(folder.absolute().name)
     seed = None if match is None else int(match[1])
     device = device_named(options.device, on_gpu=True)

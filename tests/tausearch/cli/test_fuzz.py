@@ -92,7 +92,7 @@ COMPOSED = [
     *([*command, LONG] for command in (["train"], ["resume"], ["campaign", "run"], ["campaign", "status"])),
     *(["predict", name, "picture.png"] for name in (*TEXTS, LONG, "nope", "folder", "file", "fifo", "loop", "foreign")),
     *(["predict", "folder", value] for value in (LONG, "nope", "fifo", "loop", "folder", "")),
-    *(["predict", "nope", "picture.png", option, "x"] for option in ("--seed", "--tasks", "--backbone-weights")),
+    *(["predict", "nope", "picture.png", option, "x"] for option in ("--seed", "--keep", "--backbone-weights")),
     ["predict", "nope", "picture.png", "--format", "latex"],
     *(["status", "--format", value] for value in (*TEXTS, "csv")),
 ]

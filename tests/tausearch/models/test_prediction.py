@@ -118,25 +118,25 @@ def test_what_is_no_image_is_refused(image: object, storage: Storage) -> None:
 def test_some_tasks_are_composed_alone_and_know_their_classes(
     storage: Storage, letters: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = tausearch.load_model("letters", tasks=[3, 1], storage=storage.root)
+    model = tausearch.load_model("letters", keep=[3, 1], storage=storage.root)
     assert model.tasks == (1, 3) and model.classes == tuple("ABEF")
     assert tausearch.load_model("letters:1,3", storage=storage.root).classes == model.classes
-    assert tausearch.load_model("letters:1,3", tasks=[3], storage=storage.root).classes == tuple("EF")
+    assert tausearch.load_model("letters:1,3", keep=[3], storage=storage.root).classes == tuple("EF")
     capsys.readouterr()
-    by_name = tausearch.load_model("letters", tasks=["F", "A", "B"], storage=storage.root)
+    by_name = tausearch.load_model("letters", keep=["F", "A", "B"], storage=storage.root)
     assert by_name.classes == model.classes
-    assert capsys.readouterr().err == "tausearch: --tasks: F is a class of task 3, E, F, which is taken whole\n"
-    with pytest.raises(InputError, match="--tasks: there is no task 'G'"):
-        tausearch.load_model("letters", tasks=["G"], storage=storage.root)
+    assert capsys.readouterr().err == "tausearch: --keep: F is a class of task 3, E, F, which is taken whole\n"
+    with pytest.raises(InputError, match="--keep: there is no task 'G'"):
+        tausearch.load_model("letters", keep=["G"], storage=storage.root)
     found = model.predict([letters / "test" / name for name in "ABEF"])
     kept = compose(["letters"], keep=[1, 3], seeds=[0], storage=storage.root).result.accuracies[0]
     for names, accuracy in (("AB", kept[0]), ("EF", kept[2])):  # over fewer classes there is less to confuse
         mine = [each for each in found if Path(each.image).parent.name in names]
         assert sum(each.label == Path(each.image).parent.name for each in mine) >= accuracy * len(mine) / 100
-    with pytest.raises(InputError, match="--tasks: there is no task 4; allowed: 1 to 3"):
-        tausearch.load_model("letters", tasks=[4], storage=storage.root)
-    with pytest.raises(InputError, match="--tasks must be different tasks, got '1,1'"):
-        tausearch.load_model("letters", tasks=[1, 1], storage=storage.root)
+    with pytest.raises(InputError, match="--keep: there is no task 4; allowed: 1 to 3"):
+        tausearch.load_model("letters", keep=[4], storage=storage.root)
+    with pytest.raises(InputError, match="--keep must be different tasks, got '1,1'"):
+        tausearch.load_model("letters", keep=[1, 1], storage=storage.root)
 
 
 class TestArtefacts:
@@ -160,7 +160,7 @@ class TestArtefacts:
                 }
 
     def test_a_model_and_what_it_says_show_themselves_in_a_line(self, storage: Storage, letters: Path) -> None:
-        model = tausearch.load_model("letters", storage=storage.root, tasks=[1, 3])
+        model = tausearch.load_model("letters", storage=storage.root, keep=[1, 3])
         (found,) = model.predict(letters / "test" / "A" / "012.png")
         of = f"ita-lora on {model.about.benchmark}"
         assert repr(model) == f"<Model {of}, tasks 1, 3, seed 0: 4 classes, on cpu>"
@@ -206,13 +206,13 @@ class TestArtefacts:
             assert about.form == form.partition("/")[0] and about.weights == (0.5, 0.7, -0.2)
             assert about.accuracies == dict(zip(done.seeds, done.accuracies, strict=True))
             assert about.transform is not None and about.transform.resize == 37 and "0.5, 0.7, -0.2" in card
-        alone = tausearch.load_model(Path(moved) / "vectors", seed=1, tasks=[1, 3]).probabilities(letters / "test")
-        own = tausearch.load_model("letters", seed=1, tasks=[1, 3], storage=storage.root)
+        alone = tausearch.load_model(Path(moved) / "vectors", seed=1, keep=[1, 3]).probabilities(letters / "test")
+        own = tausearch.load_model("letters", seed=1, keep=[1, 3], storage=storage.root)
         assert torch.equal(alone, own.probabilities(letters / "test"))  # the exported weights are of all tasks
         with pytest.raises(InputError, match="holds the parts of a composition"):
             tausearch.load_model(Path(moved) / "models" / "seed_0")
-        with pytest.raises(InputError, match="--tasks: .* is one composed model"):
-            tausearch.load_model(Path(moved) / "timm", tasks=[1])
+        with pytest.raises(InputError, match="--keep: .* is one composed model"):
+            tausearch.load_model(Path(moved) / "timm", keep=[1])
 
     def test_a_merging_rule_goes_along(self, storage: Storage, letters: Path, tmp_path: Path) -> None:
         compose(["letters"], rule="dare", density=0.4, export=tmp_path / "out", seeds=[1], storage=storage.root)

@@ -99,8 +99,8 @@ def test_exported_vectors_are_numbered_anew_and_hold_no_tau_of_the_task(
     assert [vector.origin.class_names for vector in vectors] == [("0", "1"), ("2",), ("4", "5")]
     moves = [any(bool(part.any()) for part in parts.values()) for parts in vectors[1].parameters.values()]
     assert not any(moves) and all(len(part) == 1 for part in vectors[1].anchor)
-    model = load_model(folder.parent, tasks=[1, 2], storage=made.root)
-    whole = load_model(folder.parent, tasks=[1], storage=made.root)
+    model = load_model(folder.parent, keep=[1, 2], storage=made.root)
+    whole = load_model(folder.parent, keep=[1], storage=made.root)
     (batch,) = small_benchmark().evaluation[0].batches(256, None, shuffle=False)
     with torch.inference_mode():  # a vector that has gone takes no weight
         torch.testing.assert_close(model.module(batch.x)[:, :2], whole.module(batch.x))
@@ -159,7 +159,7 @@ def test_names_are_in_no_file_of_an_export(tmp_path: Path) -> None:
     card = (tmp_path / "out" / "vectors" / "README.md").read_text(encoding="utf-8")
     remains = [f"- {line}" for line in out.result.removal.remains]
     assert set(remains) <= set(card.splitlines()) and "class 4 (task 2), class 5 (task 3), class 6 (task 3) of" in card
-    assert 'load_model("FOLDER", tasks=[1])' in card and "tausearch.compose" not in card
+    assert 'load_model("FOLDER", keep=[1])' in card and "tausearch.compose" not in card
     assert load_model(tmp_path / "out", storage=tmp_path).classes == tuple(left)
 
 

@@ -64,7 +64,7 @@ def _look(said: dict[str, str], folder: Path) -> None:
     assert one["classes"] == ["circle", "ring", "square", "triangle"] and len(one["predictions"]) == 1
     assert len(said["tausearch predict shapes-final shapes/ --format csv"].splitlines()) == 41
     assert said["predict.py"].count("shapes/triangle/") == 10 and Image.open(folder / "sure.png").width > 600
-    alone = said["tausearch predict shapes-final shapes/ --tasks 2"]
+    alone = said["tausearch predict shapes-final shapes/ --keep 2"]
     assert "triangle" in alone and not re.search(r"│ (circle|ring) ", alone)
     (left,) = re.findall(r"(\d+) of 40 images", said["tausearch predict unlearned shapes/"])
     assert "Still answered" not in said["tausearch compose shapes-far"]

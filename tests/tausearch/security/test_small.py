@@ -87,7 +87,7 @@ def test_a_run_of_a_campaign_is_not_deleted(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["predict", "folder", "image.png", "--tasks", ""], "--tasks must be tasks, numbers or names"),
+        (["predict", "folder", "image.png", "--keep", ""], "--keep must be tasks, numbers or names"),
         (["compose", "run", "--keep", ""], "--keep must be tasks, numbers or names"),
         (["compare", "--figure", "x.exe"], "--figure x.exe: must end in .png"),
         (["status", "--storage", "loop"], "is a link that leads nowhere"),
