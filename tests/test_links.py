@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections.abc import Iterator
@@ -77,3 +78,15 @@ def test_messages_name_pages_that_are_there() -> None:
     named = {name for text in texts for name in _SEE_PAGE.findall(text)}
     assert len(named) > 3
     assert named <= {page.stem for page in (ROOT / "docs").rglob("*.md")}
+
+
+def test_the_platform_says_no_path_of_a_page_which_a_wheel_lacks() -> None:
+    found = [path for path in SOURCES["tausearch"].rglob("*.py") if any("docs/" in text for text in texts_of(path))]
+    assert found == []
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """The strings of a file, docstrings among them, which are the help of commands; comments are not."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
