@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.curvature.measuring import read_all
 from benchmarks.curvature.picture import draw
 from benchmarks.curvature.running import BENCHMARKS, COMPARED
-from benchmarks.results.page import as_table, filled
+from benchmarks.results.page import as_table, replaced
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "explanation" / "curvature.md", DOCS / "images" / "curvature.png"
 CURVATURES = ("diagonal", "kronecker", "none", "tak-past", "tak-generic")
 HEADER = (
-    *("system", "curvature", "validation: start, best", "test", "incremental"),
+    *("benchmark", "system", "curvature", "validation: start, best", "test", "incremental"),
     *("specialised: target, control", "unlearned: target, control", "risk, bound", "cosine"),
 )
 Row = dict[str, Any]
@@ -24,25 +23,23 @@ Row = dict[str, Any]
 def write_page() -> None:
     """Write the page's tables and its picture."""
     found = sorted(read_all(), key=_place)
-    tables = {name: as_table(HEADER, map(_cells, _on(found, name))) for name in BENCHMARKS}
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    table = as_table(HEADER, map(_cells, found))
+    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "cells", table), encoding="utf-8")
     draw(found, PICTURE)
     print(f"written: {PAGE} and {PICTURE}")
 
 
 def _place(row: Row) -> tuple[int, ...]:
     systems = (*COMPARED, "tak")
-    return systems.index(row["method"]), CURVATURES.index(row["curvature"])
-
-
-def _on(rows: Sequence[Row], benchmark: str) -> Iterator[Row]:
-    return (row for row in rows if row["benchmark"] == benchmark)
+    places = systems.index(row["method"]), CURVATURES.index(row["curvature"])
+    return BENCHMARKS.index(row["benchmark"]), *places
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     test, searched, risk = row["test"], row["searched"], row["risk"]
     specialised, unlearned = row["specialisation"], row["unlearning"]
     return (
+        row["benchmark"],
         f"`{row['method']}`",
         row["curvature"],
         f"{searched['start']:.1f}, {searched['best']:.1f}",
