@@ -123,9 +123,9 @@ def test_a_rule_of_ones_own_takes_its_parameters_and_is_code_that_must_be_allowe
     words = ("--seeds", "0", "--format", "json", "--rule", "their_part:Part")
     whole = json.loads(shown("compose", "ita", *words, "--set", "part=1")[0])
     turned = json.loads(shown("compose", "ita", *words, "--set", "part=-1", "--export", "out")[0])
-    assert whole["accuracies"] == json.loads(shown("compose", "ita", *words[:3])[0])["accuracies"]
+    assert whole["accuracies"] == json.loads(shown("compose", "ita", *words[:4])[0])["accuracies"]
     assert turned["label"] == "uniform-their_part.Part--1" and turned["rule_parameters"] == {"part": -1.0}
-    negative = json.loads(shown("compose", "ita", *words[:3], "--weights", ",".join([f"{-1 / 3}"] * 3))[0])
+    negative = json.loads(shown("compose", "ita", *words[:4], "--weights", ",".join([f"{-1 / 3}"] * 3))[0])
     assert turned["accuracies"] == negative["accuracies"] != whole["accuracies"]
     monkeypatch.setattr(user_code, "_allowed", {})
     with pytest.raises(InputError, match=r"a file names this code.*--allow-code their_part:Part"):
