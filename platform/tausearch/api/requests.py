@@ -267,14 +267,14 @@ class ResumeRequest(DriveRequest):
     Attributes:
         name: The name of the search or final run to continue.
         trials: The new total of a search that is extended; the algorithm knows all earlier trials.
-        reevaluate: As in `SearchRequest`; by default unchanged. A search that was made without can have it.
-        reevaluate_runs: As in `SearchRequest`; re-evaluations that have ended count.
-        patience: As in `SearchRequest`; by default unchanged. With `trials`, only later trials count.
-        target: As in `SearchRequest`; by default unchanged. With `trials`, only later trials count.
+        reevaluate: As in `search`; by default unchanged. A search that was made without can have it.
+        reevaluate_runs: As in `search`; re-evaluations that have ended count.
+        patience: As in `search`; by default unchanged. With `trials`, only later trials count.
+        target: As in `search`; by default unchanged. With `trials`, only later trials count.
         time_budget: Seconds after which the run is stopped; `resume` continues it.
         gpus_per_trial: Share of a GPU per trial from now on, 0, 1 or 1/k; by default as the run was started with.
         without_damaged: Whether to move damaged files of the record aside and run their trials again.
-        with_bounds: As in `NewRunRequest`; a run that was made without can have them.
+        with_bounds: As in `search`; a run that was made without can have them.
     """
 
     name: str
