@@ -1,18 +1,13 @@
 # An image for Ray's nodes and for one machine: the package, and the versions that constraints.txt pins.
-#   docker build --tag tausearch .                      # CUDA
-#   docker build --tag tausearch:cpu --build-arg TORCH=cpu .
+#   docker build --tag tausearch .                                            # CUDA
+#   docker build --tag tausearch:cpu --build-arg TORCH_INDEX=ADDRESS .        # ADDRESS: PyTorch's index of CPU builds
 FROM python:3.11-slim-bookworm AS build
-# `cuda` is the build of the package index, which brings CUDA along; `cpu` is PyTorch's smaller one, of the same version.
-ARG TORCH=cuda
+# Without it torch is the build of the package index, which brings CUDA along; one for the CPU has the same version.
+ARG TORCH_INDEX=
 RUN python -m venv /opt/venv
 COPY . /source
-RUN case "$TORCH" in \
-      cuda) more='' ;; \
-      cpu) more='--extra-index-url https://download.pytorch.org/whl/cpu' ;; \
-      *) echo "TORCH is cuda or cpu, not $TORCH" >&2; exit 2 ;; \
-    esac && \
-    /opt/venv/bin/python -m pip install --no-cache-dir --progress-bar off --disable-pip-version-check $more \
-      --constraint /source/constraints.txt /source
+RUN /opt/venv/bin/python -m pip install --no-cache-dir --progress-bar off --disable-pip-version-check \
+      ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} --constraint /source/constraints.txt /source
 
 FROM python:3.11-slim-bookworm
 # KubeRay asks its nodes with wget whether they are well.
