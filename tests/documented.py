@@ -136,6 +136,7 @@ _SEARCHES = {
     "start": ("letters", "ita-lora"),
     "shapes": ("digits", "ita-lora"),
     "two": ("digits", "ita-lora"),
+    "one": ("digits", "ita-lora"),
 }
 
 

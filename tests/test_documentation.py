@@ -34,6 +34,7 @@ NOT_RUN = {
     "resume", "extend", "campaign run",  # start Ray
     "runs ui",  # serves until Ctrl-C
     "runs sync",  # MLflow
+    "runs delete",  # asks first
     "list benchmarks", "data check", "data prepare",  # published data
     "campaign plan", "campaign status", "campaign report",
 }  # fmt: skip
