@@ -59,7 +59,7 @@ def risk_figure(rows: Rows) -> Figure:
             label=name,
         )
     axes.set_yticks(range(len(runs)), runs, fontsize=8)
-    axes.invert_yaxis()
+    axes.set_ylim(len(runs) - 0.5, -0.5)
     axes.set_xlabel("cross-entropy on the test images of all tasks (nats)")
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
