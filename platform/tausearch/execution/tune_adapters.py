@@ -12,7 +12,15 @@ from typing import Any
 
 from ray import tune
 from ray.air._internal import usage
-from ray.tune import CheckpointConfig, FailureConfig, PlacementGroupFactory, RunConfig, Trainable, TuneConfig
+from ray.tune import (
+    CheckpointConfig,
+    CLIReporter,
+    FailureConfig,
+    PlacementGroupFactory,
+    RunConfig,
+    Trainable,
+    TuneConfig,
+)
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -64,6 +72,7 @@ def run_on_tune(
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
             checkpoint_config=CheckpointConfig(checkpoint_frequency=1),  # `Observer` removes older ones
             verbose=0,
+            progress_reporter=CLIReporter(),  # in a notebook Tune's own would show an empty cell
         ),
     )
     tuner.fit()

@@ -10,7 +10,7 @@ import pytest
 
 from tausearch.presentation import brief, clock, code_words, output_to, storage_words, stream_of, tool
 from tausearch.presentation.terminal import bars, commands
-from tausearch.presentation.terminal.text import number, spread
+from tausearch.presentation.terminal.text import SafeConsole, number, spread
 from tests.support.modes import umask
 from trainables.user_code import allow_code
 
@@ -79,6 +79,18 @@ def test_long_work_is_a_line_now_and_then(
     now[0] = 136.0
     tick(1)
     assert capsys.readouterr().err == ""  # the last line was a second ago
+
+
+def test_a_notebook_shows_nothing_of_long_work_and_what_is_written_to_a_file_is_in_that_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)  # as a kernel's says
+    monkeypatch.setattr(bars.time, "monotonic", iter(range(0, 1000, 100)).__next__)
+    with bars.LongWork() as work:
+        work.start("files", 2)(1)
+    SafeConsole(file=sys.stdout).print("ours")
+    assert capsys.readouterr() == ("ours\n", "")
 
 
 @pytest.mark.parametrize(("screen_is", "other"), [("stdout", "err"), ("stderr", "out")])

@@ -1,4 +1,7 @@
-"""Progress of long work that is not a run: a bar in a terminal, plain lines elsewhere, nothing for short work."""
+"""Progress of long work that is not a run: a bar in a terminal, plain lines elsewhere, nothing for short work.
+
+Nothing in a notebook either, where lines on stderr look like errors.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from collections.abc import Callable
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tausearch.presentation.terminal.live import PLAIN_INTERVAL
-from tausearch.presentation.terminal.text import SafeConsole, clock
+from tausearch.presentation.terminal.text import SafeConsole, clock, in_notebook
 
 
 class LongWork:
@@ -37,6 +40,8 @@ class LongWork:
 
     def start(self, name: str, total: int) -> Callable[[int], None]:
         """Begin a piece of work on `total` files, 0 if unknown; returns a function that adds to the number done."""
+        if in_notebook():
+            return lambda count: None
         if not self.console.is_terminal:
             return _PlainPiece(self.console, name, total)
         task = self._bars.add_task(name, total=total or None)

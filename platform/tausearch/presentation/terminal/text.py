@@ -21,13 +21,25 @@ def console() -> Console:
 
 
 class SafeConsole(Console):
-    """A console on which names are text: their control characters do not reach the terminal."""
+    """A console on which names are text: their control characters do not reach the terminal.
+
+    In a notebook it writes plain lines to its file; rich would show them in the notebook, whatever the file.
+    """
+
+    def __init__(self, **how: Any) -> None:
+        plain = {"force_terminal": False} if in_notebook() else {}
+        super().__init__(**{"force_jupyter": False, **plain, **how})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Return the segments of rich; its own control codes are segments of their own."""
         for piece in super().render(renderable, options):
             kept = printable(piece.text, "")  # rich has laid them out as having no width
             yield piece if piece.control else Segment(kept, piece.style)
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    return Console().is_jupyter
 
 
 def clock(seconds: float) -> str:
