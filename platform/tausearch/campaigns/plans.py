@@ -199,7 +199,10 @@ def preview_campaign(request: CampaignRequest) -> CampaignPlan:
         file = read_campaign(request.file)
     if faults and (rest := read_remainder(request.file)) is not None:
         with faults:
-            _preview(rest, replace(request, redo=())).require_all()
+            anew = [
+                cell.title for cell in rest.cells
+            ]  # runs that were made with what is wrong now differ from the rest
+            _preview(rest, replace(request, redo=anew)).require_all()
     faults.raise_all()
     return _preview(file, request)
 

@@ -243,6 +243,12 @@ def test_what_is_wrong_with_words_and_with_cells_is_said_at_once(tmp_path: Path)
     ]
 
 
+def test_a_wrong_word_makes_no_run_that_has_begun_another_one(tmp_path: Path) -> None:
+    started(tmp_path)
+    (line,) = faults_of(tmp_path, TABLE.replace("algorithm: random", "algorithm: randm"))
+    assert line.startswith("search.algorithm: unknown algorithm 'randm'")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
