@@ -342,7 +342,8 @@ def _register(
         raise InputError("--register: needs a run that can be written")
     if "mlflow" not in run[0].trackers:
         name = run[0].name
-        raise InputError(f"--register: MLflow lacks {name}; first: tausearch runs sync {name} --tracking mlflow")
+        first = f"tausearch runs sync {name} --tracking mlflow"
+        raise InputError(f"--register: MLflow does not have {name}; first: {first}")
     if tracking_error is not None:
         raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `runs sync` makes up for it")
     with _exported(pools, result) as folder:
