@@ -118,6 +118,16 @@ def test_what_goes_nowhere_is_on_neither_stream(tmp_path: Path, capfd: pytest.Ca
     assert (stream_of("stdout"), stream_of("stderr")) == (sys.stdout, sys.stderr)
 
 
+def test_what_libraries_print_to_the_streams_of_a_notebook_goes_to_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    with output_to(tmp_path / "log", "nowhere"):
+        print("out")
+        print("err", file=sys.stderr)
+    assert capsys.readouterr() == ("", "") and (tmp_path / "log").read_text() == "out\nerr\n"
+
+
 def test_a_log_has_the_mode_of_the_umask(tmp_path: Path) -> None:
     with umask(0o002), output_to(tmp_path / "log"):
         pass

@@ -7,9 +7,11 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Literal, TextIO
+
+from tausearch.presentation.terminal.text import in_notebook
 
 Stream = Literal["stdout", "stderr", "nowhere"]
 
@@ -44,7 +46,8 @@ def output_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
         logging.captureWarnings(True)
         # It misses Tune's own result files after every run; ours is the record.
         logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
-        yield screen
+        with _kernel_streams_to(log_file):
+            yield screen
     finally:
         logging.captureWarnings(False)
         sys.stdout.flush()
@@ -55,3 +58,13 @@ def output_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
             os.close(original)
         os.close(log)
         screen.close()
+
+
+@contextmanager
+def _kernel_streams_to(log_file: Path) -> Iterator[None]:
+    """Send to a file what goes to Python's streams in a notebook: they lead to the notebook by themselves."""
+    if not in_notebook():
+        yield
+        return
+    with log_file.open("a", encoding="utf-8", errors="replace") as log, redirect_stdout(log), redirect_stderr(log):
+        yield
