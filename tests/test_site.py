@@ -16,6 +16,7 @@ API = sorted((ROOT / "docs" / "reference" / "api").glob("*.md"))
 SHOWN = [name for page in API for name in re.findall(r"^::: ([\w.]+)$", page.read_text(encoding="utf-8"), re.MULTILINE)]
 ROOMS = ("tausearch", "tausearch.tables", "tausearch.testing")
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_EQUATION = re.compile(r"^```math\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NOT_SHOWN = {"tausearch.tables"}  # a module, which has a page of its own
 
 
@@ -71,3 +72,10 @@ def test_the_picture_of_the_architecture_has_every_name_of_its_source() -> None:
     names = {word for label in re.findall(r"[\[(]+([\w:, ]+)[\])]+", source) for word in re.findall(r"\w+", label)}
     assert len(names) > 20
     assert {name for name in names if name not in picture} == set()
+
+
+def test_an_equation_is_one_that_github_shows() -> None:
+    texts = {page.name: page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "explanation").rglob("*.md")}
+    blocks = [(name, block) for name, text in texts.items() for block in _EQUATION.findall(text)]
+    assert len(blocks) > 10
+    assert [name for name, block in blocks if block.count("\n") != 1 or "\\operatorname" in block] == []
