@@ -193,6 +193,18 @@ def test_a_figure_has_the_points_of_the_plot(plots: SearchPlots) -> None:
     assert lr.get_xlim()[1] > 0.05  # where stopped trials are
 
 
+def test_each_line_of_a_long_title_fits_into_the_figure(plots: SearchPlots) -> None:
+    """Else matplotlib breaks it, and the new line lies on the legend."""
+    history = plots.history()
+    assert history is not None
+    of = "ita-lora on folder:shapes?epochs=40&task=round=circle,ring&task=corner=square,triangle, shapes-1 (val split)"
+    figure = draw_plot(history, of)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    lines = [line for line in figure.get_suptitle().splitlines() if line]
+    widths = [figure.text(0, 0, line, fontsize=9).get_window_extent(renderer).width for line in lines]
+    assert len(lines) > 1 and max(widths) < figure.bbox.width
+
+
 def test_a_figure_has_the_intervals_of_the_plot(plots: SearchPlots) -> None:
     bars = replace(plots, importances={"lr": Importance(0.7, 0.2, 0.9), "alpha": Importance(0.3, 0.1, 0.8)}).bars()
     assert bars is not None

@@ -10,13 +10,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tausearch.presentation.figures.style import new_figure, plain
+from tausearch.presentation.figures.style import TITLE_LETTERS, new_figure, plain
 from tausearch.presentation.run_tables import accuracy_cells
 from trainables.metrics import MetricNames
 from trainables.task_names import titles
 
 _LEFT, _RIGHT, _BELOW, _ABOVE = 0.65, 0.2, 0.5, 0.2  # inches around the cells
-_LINE, _LETTERS = 0.16, 14  # of the title: inches of a line, and letters that fit into an inch of it
+_LINE = 0.16  # inches of a line of the title
 _BAR = 0.75  # inches more on the right for a colour bar
 MOST_NAMED = 12  # tasks up to which they have names, each cell has its number written in, and there is no colour bar
 
@@ -42,7 +42,7 @@ def accuracy_matrix_figure(
     width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
     below = _BELOW + _names_height(labels[:tasks]) * numbers
     right = _RIGHT if numbers else _RIGHT + _BAR
-    lines = textwrap.wrap(title, int(_LETTERS * (_LEFT + width + right)))
+    lines = textwrap.wrap(title, int(TITLE_LETTERS * (_LEFT + width + right)))
     figure = new_figure((_LEFT + width + right, height + below + _ABOVE + _LINE * len(lines)))
     figure.text(0.5, 1 - 0.08 / figure.get_figheight(), plain("\n".join(lines)), fontsize=9, ha="center", va="top")
     axes = _add_axes(figure, _LEFT, below, width, height)

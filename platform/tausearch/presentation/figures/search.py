@@ -15,7 +15,16 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from tausearch.presentation.figures.style import WIDE, caption, entitle, make_logarithmic, new_figure, plain, save
+from tausearch.presentation.figures.style import (
+    TITLE_LETTERS,
+    WIDE,
+    caption,
+    entitle,
+    make_logarithmic,
+    new_figure,
+    plain,
+    save,
+)
 from tausearch.presentation.plots import SCALE, TICKS, Axis, Plot, Series
 from tausearch.presentation.search_plots import SearchPlots
 from tausearch.runs import Importance, SearchSpec, TrialSummary
@@ -59,7 +68,8 @@ def draw_plot(plot: Plot, of: str) -> Figure:
     columns = min(len(plot.facets), 4)
     rows = -(-len(plot.facets) // columns)
     width = max(WIDE[0], _FACET * columns + 1)
-    above, below = (textwrap.wrap(text, int(width * _LETTERS)) for text in (f"{plot.title}: {of}", plot.caption))
+    above = textwrap.wrap(f"{plot.title}: {of}", int(width * TITLE_LETTERS))
+    below = textwrap.wrap(plot.caption, int(width * _LETTERS))
     names = [series.name for series in plot.facets[0].series if series.name]
     lines = -(-len(names) // _ABREAST)
     room = lines + lines // 2  # empty lines of the title, for the legend, whose lines are higher

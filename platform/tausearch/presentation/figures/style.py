@@ -16,6 +16,7 @@ from tausearch.runs import RunSpec, shown_benchmark
 
 DPI = 150
 WIDE = (7.0, 4.2)  # inches of a figure with one pair of axes
+TITLE_LETTERS = 13  # letters of a title that fit into an inch; matplotlib's own wrapping leaves no room for its lines
 
 
 def new_figure(inches: tuple[float, float], **options: Any) -> Figure:
