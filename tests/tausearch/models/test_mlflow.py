@@ -118,7 +118,7 @@ def test_what_cannot_be_registered(storage: Storage, tmp_path: Path) -> None:
         compose([str(tmp_path / "out" / "vectors")], register=True, storage=storage.root)
     read_spec(directory).model_copy(update={"tracking_uri": "http://127.0.0.1:1"}).save(directory)
     with pytest.raises(
-        InputError, match="--register: MLflow cannot be written .no server answers there.; `sync` makes"
+        InputError, match="--register: MLflow cannot be written .no server answers there.; `runs sync` makes"
     ):
         compose(["ita"], register=True, storage=storage.root)
     assert list(directory.compositions.glob("*"))
