@@ -11,6 +11,7 @@ from tausearch.runs import TrialSummary
 from trainables.metrics import TEST
 
 _MARKS: tuple[Mark, ...] = ("circle", "triangle", "cross")
+_ROOM = 0.04  # share of the axis below the lowest mark, which is whole then
 
 
 def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]], note: str = "") -> Plot | None:
@@ -38,11 +39,11 @@ def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]],
     )
     caption = " ".join(filter(None, ["Test accuracy over the tasks seen so far, mean over seeds.", level, note]))
     ends = "; ".join(f"{line.name} {line.y[-1]:.2f} %" for line in lines)
-    axis = AccuracyAxis.of(values)
+    low, high = min(values), AccuracyAxis.of(values).high
     return Plot(
         f"{benchmark}: accuracy after every task",
         caption,
-        Axis("average accuracy (%)", (min(values) - 1, axis.high)),
+        Axis("average accuracy (%)", (low - max(1, _ROOM * (high - low)), high)),
         [Facet(Axis("after task", whole=True), lines)],
         f"At the end: {ends}.",
     )

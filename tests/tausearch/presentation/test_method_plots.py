@@ -28,6 +28,8 @@ def test_lines_are_means_over_finished_seeds() -> None:
     assert first.hover[1] == "ita-lora, after task 2: 75.00 % (2 seeds)" and "ita-lora 75.00 %" in plot.numbers
     assert accuracy_plot("digits", {"ewc": methods["ewc"]}) is None
     assert plot.y.ends is not None and plot.y.ends[0] == 74  # a point below the lowest, though it lies far off
+    wide = accuracy_plot("digits", {"ewc": [seed(100.0, 40.0)]})
+    assert wide is not None and wide.y.ends is not None and wide.y.ends[0] < 38  # so that the mark is not cut
     noted = accuracy_plot("digits", methods, "A note.")
     assert noted is not None and noted.caption == f"{plot.caption} A note."
 
