@@ -22,6 +22,11 @@ def test_every_package_says_that_it_is_typed(package: str) -> None:
     assert (ROOT / package / "py.typed").is_file()
 
 
+def test_the_changelog_begins_with_what_is_not_released_and_then_this_version() -> None:
+    headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert headings[:2] == ["Unreleased", PACKAGING["project"]["version"]]
+
+
 def test_the_build_of_an_image_gets_what_the_package_is_made_from_and_nothing_else() -> None:
     everything, *rules = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()[1:]
     sent = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}

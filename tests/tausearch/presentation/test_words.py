@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -122,10 +123,15 @@ def test_what_libraries_print_to_the_streams_of_a_notebook_goes_to_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    handler = logging.StreamHandler()
+    monkeypatch.setattr(logging.getLogger("ray"), "handlers", [handler])
     with output_to(tmp_path / "log", "nowhere"):
         print("out")
         print("err", file=sys.stderr)
-    assert capsys.readouterr() == ("", "") and (tmp_path / "log").read_text() == "out\nerr\n"
+        handler.emit(logging.makeLogRecord({"msg": "ray"}))
+    assert capsys.readouterr() == ("", "") and (tmp_path / "log").read_text() == "out\nerr\nray\n"
+    handler.emit(logging.makeLogRecord({"msg": "later"}))
+    assert capsys.readouterr().err == "later\n"
 
 
 def test_a_log_has_the_mode_of_the_umask(tmp_path: Path) -> None:

@@ -66,5 +66,17 @@ def _kernel_streams_to(log_file: Path) -> Iterator[None]:
     if not in_notebook():
         yield
         return
+    kernel = sys.stderr
     with log_file.open("a", encoding="utf-8", errors="replace") as log, redirect_stdout(log), redirect_stderr(log):
-        yield
+        _redirect_ray(log)
+        try:
+            yield
+        finally:
+            _redirect_ray(kernel)
+
+
+def _redirect_ray(stream: TextIO) -> None:
+    """Let Ray's log of this process go to a stream; its handler keeps the one that it was made with."""
+    for handler in logging.getLogger("ray").handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setStream(stream)
