@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -286,8 +287,11 @@ def test_classes_by_name_and_near_matches() -> None:
     with pytest.raises(InputError, match="no class or task 'lion, mal'; classes: 'lion, male', ...;"):
         removal_of(["'lion, mal'"], spec)
     assert removal_of(["bear, class:2"], spec).tasks == [1] and removal_of(["1"], spec).touched == [1]
-    with pytest.raises(InputError, match="no class or task 'zebre'; classes: zebra, ...; tasks: 1 to 2"):
+    with pytest.raises(InputError, match="no class or task 'zebre'; classes: zebra, ...; tasks: 1 to 2$"):
         removal_of(["zebre"], spec)
+    named = replace(spec, task_names=("beasts", None))
+    with pytest.raises(InputError, match="no class or task 'beast'; classes: bear, ...; tasks: 1 to 2 or beasts$"):
+        removal_of(["beast"], named)
 
 
 def losses(*rows: list[float]) -> Iterator[Tensor]:

@@ -50,8 +50,15 @@ def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
         return [spec.class_names.index(name)]
     if is_task:
         return tasks[name]
-    close = near(name, spec.class_names) or spec.class_names[:_SUGGESTED]
-    some = ", ".join([*map(quoted, close), *(["..."] if len(spec.class_names) > len(close) else [])])
+    named = _like(name, [task.name for task in spec.named_tasks if task.name])
+    tasks_of = f"1 to {spec.num_tasks}{f' or {named}' if named else ''}"
     raise InputError(
-        f"--forget: there is no {kind or 'class or task'} {shown(name)}; classes: {some}; tasks: 1 to {spec.num_tasks}"
+        f"--forget: there is no {kind or 'class or task'} {shown(name)}; classes: {_like(name, spec.class_names)};"
+        f" tasks: {tasks_of}"
     )
+
+
+def _like(name: str, names: Sequence[str]) -> str:
+    """Return the names like a mistyped one, or the first ones, with dots where there are more."""
+    close = near(name, names) or names[:_SUGGESTED]
+    return ", ".join([*map(quoted, close), *(["..."] if len(names) > len(close) else [])])
