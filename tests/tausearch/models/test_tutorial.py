@@ -1,4 +1,4 @@
-"""The tutorial as a reader follows it: every command and every piece of Python, read from its page, in order."""
+"""Tutorials as a reader follows them: every command and every piece of Python, read from their pages, in order."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from PIL import Image
 
 from tests.support.imports import ROOT
 
-_BLOCK = re.compile(r"^```(python)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def steps() -> list[tuple[str, str]]:
-    """The kind and the text of each block of the page, in order."""
-    page = (ROOT / "docs" / "tutorials" / "own-images.md").read_text(encoding="utf-8")
-    return [(kind or "shell", text) for kind, text in _BLOCK.findall(page)]
+def steps(name: str) -> list[tuple[str, str]]:
+    """The kind and the text of each block of a page that is to be run, in order."""
+    page = (ROOT / "docs" / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
+    return [(kind or "shell", text) for kind, text in _BLOCK.findall(page) if kind != "text"]
 
 
 def run(command: list[str], cwd: Path) -> str:
@@ -35,7 +35,7 @@ def run(command: list[str], cwd: Path) -> str:
 @pytest.mark.timeout(1200)
 def test_the_tutorial_can_be_followed_to_its_end(tmp_path: Path) -> None:
     said: dict[str, str] = {}
-    for kind, text in steps():
+    for kind, text in steps("own-images"):
         if kind == "python":
             name = "shapes.py" if "ImageDraw" in text else "predict.py"
             (tmp_path / name).write_text(text, encoding="utf-8")
@@ -78,3 +78,33 @@ def _accuracies(file: Path) -> list[float]:
     """Test accuracy on each task, mean over the seeds."""
     summary = json.loads(file.read_text(encoding="utf-8"))["summary"]
     return [summary[f"test/accuracy/task_{task}"]["mean"] for task in (1, 2)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_class_is_taken_out_and_gone(tmp_path: Path) -> None:
+    (drawing,) = (text for _, text in steps("own-images") if "ImageDraw" in text)
+    (tmp_path / "shapes.py").write_text(drawing, encoding="utf-8")
+    run([sys.executable, "shapes.py"], tmp_path)
+    said: dict[str, str] = {}
+    lines = [line for kind, text in steps("take-a-class-out") if kind == "shell" for line in text.splitlines()]
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        if program == "tausearch":
+            unasked = ["--yes"] if "delete" in arguments else []
+            said[line] = run([sys.executable, "-m", "tausearch", *arguments, *unasked], tmp_path)
+    assert len(said) == len(lines) - 1 == 9  # all but `grep`, in whose place the files are read below
+    assert not _naming("triangle", tmp_path / "forgotten") and _naming("square", tmp_path / "forgotten")
+    about = json.loads((tmp_path / "forgotten/timm/seed_0/model.json").read_text(encoding="utf-8"))
+    assert about["class_names"] == ["circle", "ring", "square"]
+    (retrained,) = (text for line, text in said.items() if "--retrain-later" in line)
+    assert "No part of this model was learned from images of the forgotten classes" in " ".join(retrained.split())
+    assert not _naming("circle", tmp_path / "retrained") and _naming("square", tmp_path / "retrained")
+    assert sorted(each.name for each in (tmp_path / "tausearch-runs").glob("*/run.yaml")) == [
+        "run.yaml"
+    ]  # of the new run
+
+
+def _naming(word: str, folder: Path) -> list[Path]:
+    """The files below a folder that have a word."""
+    return [file for file in folder.rglob("*") if file.is_file() and word.encode() in file.read_bytes()]
