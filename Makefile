@@ -20,7 +20,7 @@ PYTEST = $(BIN)/python -m pytest --durations 15
 FAST_TESTS = $(PYTEST) --numprocesses auto --maxprocesses 4 -m "not slow and not system"
 SYSTEM_FILES = $$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.system' tests | sort)
 SYSTEM_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "system and not slow" $(SYSTEM_FILES)
-SLOW_FILES = tests/tausearch/models/test_tutorial.py tests/system/campaigns/test_kills.py \
+SLOW_FILES = tests/system/tutorials/test_own_images.py tests/system/campaigns/test_kills.py \
 	$$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.slow' tests | sort)
 SLOW_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m slow $(SLOW_FILES)
 

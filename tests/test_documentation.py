@@ -1,6 +1,6 @@
 """The command line accepts every command in README and docs; quick commands are run.
 
-The tutorial is run as a whole by `tests/tausearch/models/test_tutorial.py`.
+Tutorials are run as a whole by `tests/system/tutorials`.
 """
 
 from __future__ import annotations

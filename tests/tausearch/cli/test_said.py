@@ -24,7 +24,7 @@ from tausearch.cli.output import (
     spaces,
 )
 from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
-from tausearch.models import CompositionResult, Confusion
+from tausearch.models import CompositionResult, Confusion, accuracy_table
 from tausearch.runs import (
     Constraint,
     Reevaluate,
@@ -75,14 +75,14 @@ def test_what_was_left_out_is_as_it_was_where_no_task_has_lost_five_points(
 
 def test_a_composition_stands_beside_the_run_as_it_was_trained() -> None:
     now, trained = composed([1.0, 0.0], [60.0, 40.0], [62.0, 42.0]), composed([0.5, 0.5], [70.0, 80.0], [70.0, 80.0])
-    table = compositions._accuracies(now, trained)
+    table = accuracy_table(now, trained)
     assert table.header == ["task", "weight", "test accuracy", "as trained", "change"]
     assert table.texts[1:] == [
         ["2", "0", "41.00 ± 1.41", "80.00 ± 0.00", "-39.00"],
         ["mean", "", "51.00 ± 1.41", "75.00 ± 0.00", "-24.00"],
     ]
     assert table.emphasis == {1: "faint", 2: "total"}
-    assert compositions._accuracies(now, now).header == ["task", "weight", "test accuracy"]
+    assert accuracy_table(now, now).header == ["task", "weight", "test accuracy"]
 
 
 def test_mistakes_are_the_three_most_frequent_and_how_many_more(capsys: Captured) -> None:
