@@ -24,7 +24,7 @@ SLOW_FILES = tests/system/tutorials/test_own_images.py tests/system/campaigns/te
 	$$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.slow' tests | sort)
 SLOW_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m slow $(SLOW_FILES)
 
-.PHONY: setup demo results test test-fast test-slow coverage mutants lint check bench docs clean
+.PHONY: setup demo results test test-fast test-slow coverage mutants lint check notebooks bench docs clean
 
 setup: $(VENV)/.installed
 
@@ -79,6 +79,10 @@ lint: setup
 
 check: setup
 	@$(MAKE) --no-print-directory --jobs 2 lint test-fast
+
+# Run the notebooks, and keep their output.
+notebooks: setup
+	$(BIN)/python -m tests.notebooks
 
 bench: setup
 	$(BIN)/python -m benchmarks

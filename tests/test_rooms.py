@@ -29,7 +29,7 @@ INNER = {  # folders in a room
 MOST_MODULES = 16  # in one folder
 PLATFORM = SOURCES["tausearch"]
 TOP = {
-    *(".dockerignore", ".github", "CITATION.cff", "Dockerfile", "hatch_build.py"),
+    *(".dockerignore", ".github", "CITATION.cff", "Dockerfile", "hatch_build.py", "notebooks"),
     *(".ci", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile"),
     *("README.md", "benchmarks", "constraints.txt", "docs", "examples", "mkdocs.yml", "platform", "pyproject.toml"),
     *("ray_cluster.yaml", "search_spaces", "tests", "trainables"),
