@@ -24,6 +24,7 @@ class CampaignDisplay(LiveDisplay):
         super().__init__(screen)
         self.cells: Sequence[CampaignCell] = ()
         self._known = 0  # tasks that an earlier process finished say nothing of how fast this one is
+        self._began: float | None = None  # seconds after which the first trial computed; before it Ray started
 
     def show(self, cells: Sequence[CampaignCell]) -> None:
         """Show these cells from now on."""
@@ -69,7 +70,12 @@ class CampaignDisplay(LiveDisplay):
         """Estimate the time left from the tasks that this process has finished; None before the first."""
         done, total = self._tasks()
         here = done - self._known
-        return None if here <= 0 else self.elapsed * (total - done) / here
+        return None if here <= 0 else (self.elapsed - (self._began or 0.0)) * (total - done) / here
+
+    def task_ended(self, trial: TrialSummary) -> None:
+        """Note when the first trial began to compute, once it has finished a task."""
+        if self._began is None and trial.rows:
+            self._began = max(0.0, self.elapsed - trial.seconds)
 
     def _tasks(self) -> tuple[int, int]:
         both = [cell.tasks for cell in self.cells]
@@ -93,5 +99,6 @@ class _RunListener:
     def trial_changed(self, trial: TrialSummary) -> None:
         """Print a line if the trial has ended."""
         self.display.stage = None
+        self.display.task_ended(trial)
         if trial.status != "running":
             self.display.trial_ended(self.cell, self.run, trial)

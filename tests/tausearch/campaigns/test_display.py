@@ -118,3 +118,13 @@ def test_only_cells_with_running_trials_are_named_and_shown_where_room_is_short(
         return list(display.render().renderables[0].columns[0].cells)  # type: ignore[union-attr]
 
     assert (rows(2), rows(1)) == (["digits/finetune", "digits/ewc"], ["digits/ewc"])
+
+
+def test_the_time_left_counts_from_the_first_task_and_not_from_the_start_of_ray(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    display, (first, _), _ = shown(plan)
+    trial = make_trial(0, 2)
+    display.start -= 20 + trial.seconds  # Ray took 20 seconds
+    tell(display, first, plan.cells[0].search.spec, trial)
+    total = sum(cell.tasks[1] for cell in display.cells)
+    assert trial.seconds > 0 and display.seconds_left() == pytest.approx(trial.seconds * (total - 2) / 2, rel=0.05)
