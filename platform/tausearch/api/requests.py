@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from checked_input import bounds
 from checked_input.bounds import Bounds
 from checked_input.text_files import shown
+from tausearch.presentation import Stream
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from tausearch.tracking import tracking_words
 from trainables.errors import InputError
@@ -137,7 +138,7 @@ class DriveRequest(CheckedRequest):
     tracking: str | None = None
     tracking_uri: str | None = None
     address: str | None = None
-    progress_to: Literal["stdout", "stderr", "nowhere"] = "stdout"
+    progress_to: Stream = "stdout"
 
     @property
     def resume_options(self) -> str:

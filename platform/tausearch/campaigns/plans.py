@@ -199,9 +199,8 @@ def preview_campaign(request: CampaignRequest) -> CampaignPlan:
         file = read_campaign(request.file)
     if faults and (rest := read_remainder(request.file)) is not None:
         with faults:
-            anew = [
-                cell.title for cell in rest.cells
-            ]  # runs that were made with what is wrong now differ from the rest
+            # Runs that were made with what is wrong now differ from the rest.
+            anew = [cell.title for cell in rest.cells]
             _preview(rest, replace(request, redo=anew)).require_all()
     faults.raise_all()
     return _preview(file, request)

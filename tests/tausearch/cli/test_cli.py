@@ -19,6 +19,7 @@ from tausearch.cli.sections import SECTIONS
 from tests.support.command_line import Ask
 from tests.support.imports import ROOT
 from tests.test_documentation import parsed
+from trainables.errors import InputError
 from trainables.methods import METHODS
 
 SPACES = {
@@ -176,11 +177,18 @@ def test_a_list_with_blanks_is_a_line_that_says_how_to_write_it(given: str, one:
 
 
 @pytest.mark.parametrize(
-    "given",
-    ["train --seeds 0 f", "train f --seeds 0,1 --set 0 1", "search --warm-start a digits ewc", "x --warm-start"],
+    ("given", "refused"),
+    [
+        ("train --seeds 0 f", "train --seeds 0 1 f"),
+        ("train f --seeds 0,1 --set 0 1", "train f --seeds 0 1 --set 0 1"),
+        ("search --warm-start a digits ewc", "search digits ewc --warm-start a digits"),
+        ("x --warm-start", "x y z --warm-start a b"),
+    ],
 )
-def test_what_follows_a_list_may_be_an_argument(given: str) -> None:
+def test_what_follows_a_list_may_be_an_argument_and_no_further_value(given: str, refused: str) -> None:
     require_commas(given.split())
+    with pytest.raises(InputError, match="with commas"):
+        require_commas(refused.split())
 
 
 def test_the_command_is_installed() -> None:
