@@ -38,10 +38,10 @@ class MetricNames(NamedTuple):
         return f"{self.prefix}/accuracy/task_{task}"
 
     @property
-    def removability(self) -> tuple[str, str, str]:
-        """Names of what a task loses without its vector: beyond the other tasks, itself, and the other tasks."""
+    def removability(self) -> tuple[str, str, str, str]:
+        """Names of what a task loses without its vector, see `removability`."""
         name = f"{self.prefix}/removability"
-        return name, f"{name}/target", f"{name}/rest"
+        return name, f"{name}/target", f"{name}/rest", f"{name}/forgotten"
 
 
 VALIDATION, TEST = (
@@ -111,14 +111,28 @@ def forgetting(matrix: AccuracyMatrix) -> float:
     return round(sum(drops) / last, 9)
 
 
-def removability(whole: Sequence[float], without: AccuracyMatrix) -> tuple[float, float, float]:
-    """Return the mean fall of a task left out beyond that of the others, and the two means, in percentage points.
+def removability(
+    whole: Sequence[float], without: AccuracyMatrix, forgotten: AccuracyMatrix
+) -> tuple[float, float, float, float]:
+    """Return how far a task falls that is left out, as means over the tasks, in percentage points.
 
     Args:
         whole: Accuracy on every task of the composition of all task vectors; two tasks or more.
         without: Row t is that of the composition without the vector of task t.
+        forgotten: Row t is that of the composition without the vector and the rows of task t; 0 on task t itself.
+
+    Returns:
+        The fall of the task beyond that of the others, the fall of the task, the fall of the others; all without its
+        vector. The last is the first without its rows, too.
     """
+    target, rest = _falls(whole, without)
+    beyond = [gone - kept for gone, kept in ((target, rest), _falls(whole, forgotten))]
+    return round(beyond[0], 9), round(target, 9), round(rest, 9), round(beyond[1], 9)
+
+
+def _falls(whole: Sequence[float], without: AccuracyMatrix) -> tuple[float, float]:
+    """Return the mean falls of the task that is left out, and of the others."""
     tasks = range(len(whole))
     target = sum(whole[t] - without[t][t] for t in tasks) / len(whole)
     rest = sum(whole[j] - without[t][j] for t in tasks for j in tasks if j != t) / (len(whole) * (len(whole) - 1))
-    return round(target - rest, 9), round(target, 9), round(rest, 9)
+    return target, rest

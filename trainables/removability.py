@@ -1,16 +1,18 @@
 """What each task of a finished sequence loses without its vector, and what the others lose with it.
 
-The composition without a task is that of `compose --drop`: the other vectors have equal weights that sum to 1.
+The composition without a task is that of `compose --drop`, with the rows of its classes, and that of `--forget`, without
+them: the other vectors have equal weights that sum to 1.
 """
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from trainables.composition import Origin, SavedVector, packed, unpacked
 from trainables.data import Benchmark
 from trainables.errors import InputError
-from trainables.evaluation import accuracies
+from trainables.evaluation import Predict, accuracies
 from trainables.methods import Composable, MethodEntry
 from trainables.metrics import removability
 from trainables.state import State
@@ -29,13 +31,17 @@ class LeftOut:
     def metrics(
         self, method: Composable, benchmark: Benchmark, whole: list[float], device: torch.device
     ) -> dict[str, float]:
-        """Return the three metrics; `whole` is the accuracy of the composition of all vectors on each task, percent."""
-        count, without = len(self.vectors), []
-        for out in range(count):
+        """Return the four metrics; `whole` is the accuracy of the composition of all vectors on each task, percent."""
+        count = len(self.vectors)
+        without: list[list[float]] = []
+        forgotten: list[list[float]] = []
+        for out, task in enumerate(benchmark.tasks):
             weights = [0.0 if t == out else 1 / (count - 1) for t in range(count)]
             with method.composed(self.vectors, weights):
                 without.append(accuracies(method.predict, benchmark.evaluation, device))
-        return dict(zip(benchmark.metrics.removability, removability(whole, without), strict=True))
+                predict = _without_rows(method.predict, task.classes)
+                forgotten.append(accuracies(predict, benchmark.evaluation, device))
+        return dict(zip(benchmark.metrics.removability, removability(whole, without, forgotten), strict=True))
 
     def state(self) -> State:
         """Return the vectors, which no later task changes."""
@@ -49,6 +55,17 @@ class LeftOut:
         """Continue after so many tasks, from a `state`."""
         parts = (state.part(f"task_{t}") for t in range(1, tasks + 1))
         self.vectors = [unpacked(part.values["header"], part.constant) for part in parts]  # type: ignore[arg-type]
+
+
+def _without_rows(predict: Predict, classes: range) -> Predict:
+    """Return a classifier that never answers with these classes, as if it lacked their rows."""
+
+    def others(x: Tensor) -> Tensor:
+        logits = predict(x).clone()
+        logits[:, classes.start : classes.stop] = -torch.inf
+        return logits
+
+    return others
 
 
 def left_out(entry: MethodEntry, tasks: int) -> LeftOut:

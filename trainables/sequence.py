@@ -132,7 +132,7 @@ class IncrementalSequence:
         The row has `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`, `seconds/<stage>`,
         and `cache/hit` of a method that has something prepared; after the last task also `.../final_accuracy`,
         `.../pooled_accuracy`, `.../forgetting` and, unless the method is joint, `.../average_incremental_accuracy`, and
-        `.../removability` with its two parts where it is measured. Accuracies are percentages.
+        `.../removability` with its parts where it is measured. Accuracies are percentages.
 
         Raises:
             DivergedError: If training became NaN or infinite.

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.support.methods.small_digits import COMPOSABLE, run, small_digits
 from trainables.backbones import Backbone
 from trainables.composition import VectorPool, network_for, vector_folders
 from trainables.errors import InputError
-from trainables.evaluation import accuracies
+from trainables.evaluation import Predict, accuracies
 from trainables.methods import METHODS
 from trainables.metrics import TEST, removability
 from trainables.sequence import IncrementalSequence
@@ -20,7 +22,7 @@ from trainables.state import read_state, write_state
 
 FAR = {"ita-lora": 0.02, "iel-fft": 0.004, "ita-ia3": 0.3, "tmc": 0.002, "tak": 0.004}  # a vector carries its task
 OWN = {"tak": {"strength": 0.1}}
-NAMES = ("test/removability", "test/removability/target", "test/removability/rest")
+NAMES = ("test/removability", "test/removability/target", "test/removability/rest", "test/removability/forgotten")
 
 
 def made(
@@ -34,6 +36,13 @@ def made(
     )
 
 
+def answers_of_others(predict: Predict, classes: range, x: torch.Tensor) -> torch.Tensor:
+    """1 at the best of all classes but these, and 0 elsewhere."""
+    logits = predict(x)
+    kept = torch.tensor([label for label in range(logits.shape[1]) if label not in classes])
+    return F.one_hot(kept[logits[:, kept].argmax(1)], logits.shape[1])
+
+
 @pytest.mark.parametrize("method", FAR)
 def test_it_is_what_the_saved_vectors_say_and_changes_nothing_else(method: str, tmp_path: Path) -> None:
     sequence = made(method, tmp_path)
@@ -43,12 +52,14 @@ def test_it_is_what_the_saved_vectors_say_and_changes_nothing_else(method: str, 
     assert rows == run(made(method, measured=False))
     assert accuracies(sequence.method.predict, images, "cpu") == sequence.accuracies[-1], "the whole is back"
     pool = VectorPool(tuple(vector_folders(tmp_path)))
-    network, without = network_for(pool, Backbone(), torch.device("cpu")), []
-    for out in range(3):
-        network.compose(pool, [0.0 if task == out else 0.5 for task in range(3)], pool.head())
+    network, without, forgotten = network_for(pool, Backbone(), torch.device("cpu")), [], []
+    for out, task in enumerate(sequence.benchmark.tasks):
+        network.compose(pool, [0.0 if t == out else 0.5 for t in range(3)], pool.head())
         without.append(accuracies(network.predict, images, "cpu"))
-    assert found == list(removability(sequence.accuracies[-1], without))
+        forgotten.append(accuracies(partial(answers_of_others, network.predict, task.classes), images, "cpu"))
+    assert found == list(removability(sequence.accuracies[-1], without, forgotten))
     assert found[1] != 0 and found[0] == pytest.approx(found[1] - found[2]), "vectors that carry something"
+    assert [row[out] for out, row in enumerate(forgotten)] == [0.0] * 3 and found[3] >= found[0]
 
 
 @pytest.mark.parametrize("method", ["ita-lora", "ita-ia3"])
@@ -64,8 +75,8 @@ def test_averaged_heads_stay_as_they_are_when_a_vector_is_left_out(method: str, 
         for out in range(3):
             network.compose(pool, [0.0 if task == out else 0.5 for task in range(3)], head)
             without.append(accuracies(network.predict, images, "cpu"))
-        found.append(removability(sequence.accuracies[-1], without))
-    assert tuple(last[name] for name in NAMES) == found[0] != found[1]
+        found.append(removability(sequence.accuracies[-1], without, without)[:3])
+    assert tuple(last[name] for name in NAMES[:3]) == found[0] != found[1]
 
 
 @pytest.mark.parametrize("method", ["ita-lora", "tmc"])
@@ -102,5 +113,7 @@ def test_falls_by_hand() -> None:
     whole = [90.0, 80.0, 70.0]
     without = [[30.0, 81.0, 70.0], [88.0, 50.0, 70.0], [90.0, 80.0, 40.0]]
     # targets fall by 60, 30 and 30; the others by -1, 0, 2, 0, 0 and 0
-    assert removability(whole, without) == (39.833333333, 40.0, 0.166666667)
+    forgotten = [[0.0, 84.0, 70.0], [91.0, 0.0, 70.0], [90.0, 81.0, 0.0]]
+    # targets fall by 90, 80 and 70; the others by -4, 0, -1, 0, 0 and -1
+    assert removability(whole, without, forgotten) == (39.833333333, 40.0, 0.166666667, 81.0)
     assert TEST.removability == NAMES

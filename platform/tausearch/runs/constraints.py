@@ -29,7 +29,7 @@ def metric_range(metric: str) -> tuple[float, float]:
     if "forgetting" in metric:
         return -100.0, 100.0
     if REMOVABILITY in metric:  # the difference of two falls, each of at most 100 points
-        return (-200.0, 200.0) if metric.endswith(REMOVABILITY) else (-100.0, 100.0)
+        return (-100.0, 100.0) if metric.endswith(("/target", "/rest")) else (-200.0, 200.0)
     return (0.0 if SECONDS in metric else -inf), inf
 
 

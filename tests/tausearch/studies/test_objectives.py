@@ -66,12 +66,13 @@ class TestAsked:
             "bytes",
             "removability",
             "removability/rest",
+            "removability/forgotten",
             "train/loss",
         ]
         found = objectives_of(names, [*METRICS, PEAK_GPU_BYTES])
         assert [each.metric for each in found[2:4]] == ["seconds", PEAK_GPU_BYTES]
         more = [each.name for each in found if each.direction == "maximize"]
-        assert more == ["final_accuracy", "removability"]
+        assert more == ["final_accuracy", "removability", "removability/forgotten"]
         assert objectives_of(["final_accuracy"], METRICS) == ()  # what every search aims at
 
     @pytest.mark.parametrize(
