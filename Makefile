@@ -28,12 +28,13 @@ SLOW_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -
 
 setup: $(VENV)/.installed
 
-# The stamp is newer than both files exactly when the environment holds what they say.
+# The stamp is newer than both files exactly when the environment holds what they say. Python compiles a module when it is
+# first imported; to compile all of them here would take a minute more.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "needs $(PYTHON); name another with PYTHON=..."; exit 2; }
 	@echo "installing 5 GB of packages (7 GB of disk until it is done); takes some minutes"
 	$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check \
+	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --no-compile \
 		--constraint constraints.txt --editable '.[dev,docs]' | $(PIP_SAYS)
 	@touch $@
 
