@@ -43,6 +43,8 @@ class BesideBounds:
         root: Its storage root.
         found: The bounds that were measured, the lower one first; of several runs the most accurate.
         missing: The bounds without a finished run.
+        trial: The chosen trial of a search that re-evaluates: the accuracy is this trial's on the search's own split,
+            as those of the bounds are, and not the mean over its fresh runs.
     """
 
     run: str
@@ -51,6 +53,7 @@ class BesideBounds:
     chance: float | None
     found: tuple[Bound, ...]
     missing: tuple[str, ...]
+    trial: int | None = None
 
     def __str__(self) -> str:
         return self.line(f"tausearch resume {self.run}")
@@ -65,12 +68,21 @@ class BesideBounds:
         known += [f"{each.method} {each.accuracy:.2f} % ({each.run})" for each in self.found]
         advice = f"(`{resume} --with-bounds` runs {'it' if len(self.missing) == 1 else 'them'})"
         missing = f"missing here: {', '.join(self.missing)} {advice}" if self.missing else ""
-        return "; ".join(filter(None, [f"{self.accuracy:.2f} % beside {', '.join(known)}" if known else "", missing]))
+        own = "" if self.trial is None else f" (trial {self.trial} on the search's own split)"
+        beside = f"{self.accuracy:.2f} %{own} beside {', '.join(known)}" if known else ""
+        return "; ".join(filter(None, [beside, missing]))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `--format json` prints."""
         found = [vars(each) for each in self.found]
-        return {"accuracy": self.accuracy, "chance": self.chance, "found": found, "missing": list(self.missing)}
+        trial = {} if self.trial is None else {"trial": self.trial}
+        return {
+            "accuracy": self.accuracy,
+            **trial,
+            "chance": self.chance,
+            "found": found,
+            "missing": list(self.missing),
+        }
 
 
 def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
@@ -92,7 +104,8 @@ def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
             best[bound.method] = max(bound, best.get(bound.method, bound), key=lambda each: each.accuracy)
     found = tuple(best[method] for method in wanted if method in best)
     missing = tuple(method for method in wanted if method not in best)
-    return BesideBounds(spec.name, storage.root, accuracy, chance(spec), found, missing)
+    trial = None if status.best is None or status.reevaluation is None else status.best.number
+    return BesideBounds(spec.name, storage.root, accuracy, chance(spec), found, missing, trial)
 
 
 def chance(spec: RunSpec) -> float | None:
@@ -160,7 +173,10 @@ def _finished(directories: Sequence[RunDirectory]) -> list[RunStatus]:
 
 
 def _accuracy(status: RunStatus) -> float | None:
-    return status.accuracy if status.score is None else status.score.mean
+    """Return the mean over the seeds of a final run, or the accuracy of a search's choice on the search's own split."""
+    if status.score is not None:
+        return status.score.mean
+    return None if status.best is None else status.best.value
 
 
 def _comparable(bound: AnySpec, spec: AnySpec) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from tausearch.runs import (
     BesideBounds,
     DataFacts,
     Record,
+    Reevaluate,
+    ReevaluationSpec,
     RunDirectory,
     RunSpec,
+    SearchSpec,
     Storage,
     beside_bounds,
     chance,
@@ -74,6 +78,21 @@ def test_bounds_of_the_same_protocol_are_named_with_their_runs(spec: RunSpec, st
     assert found is not None and found.as_dict()["found"][1] == {"method": "joint", "run": "s-joint", "accuracy": 98.0}
     own = beside(storage.run("s-probe"))
     assert str(own) == "50.00 % beside chance 25.00 %, joint 98.00 % (s-joint)"
+
+
+def test_a_choice_of_fresh_runs_stands_beside_bounds_with_its_accuracy_on_their_split(
+    spec: SearchSpec, storage: Storage
+) -> None:
+    bound(storage, spec, "joint", 98.0)
+    asked = {"name": "s", "reevaluate": Reevaluate(best=1, runs=1)}
+    directory = searched(storage, spec, 90.0, **asked)
+    again = ReevaluationSpec.of(spec.model_copy(update={**asked, "trials": 1}))
+    fresh = replace(make_trial(0, value=60.0), seed=again.seed_of(0))
+    Record(directory.reevaluation.record).write(fresh)
+    assert read_status(directory).accuracy == 60.0
+    found = beside(directory)
+    assert found is not None and (found.accuracy, found.as_dict()["trial"]) == (90.0, 0)
+    assert str(found).startswith("90.00 % (trial 0 on the search's own split) beside chance 25.00 %, joint 98.00 %")
 
 
 @pytest.mark.parametrize(
