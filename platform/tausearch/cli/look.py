@@ -92,12 +92,14 @@ def report(
     """Write one HTML file that shows a run. It has plots, tables and the best file, and needs no network."""
     from tausearch.report import cells_of, write_report  # plotly and Optuna take a second to import
     from tausearch.runs import shown_benchmark
+    from trainables.data.reference import BenchmarkRef
 
     root = open_storage(storage, write=False)
     require_output(root, output, "--output")
     cells = cells_of(root, name)
     file = output or root.run(name).path / "report.html"
-    comparison = _beside_the_paper([cell.final for cell in cells if cell.final is not None])
+    published = (cell for cell in cells if not BenchmarkRef.parse(cell.benchmark).is_own)
+    comparison = _beside_the_paper([cell.final for cell in published if cell.final is not None])
     title = f"{cells[0].method} on {shown_benchmark(cells[0].benchmark)}: {name}"
     written = write_report(title, cells, file, comparison=comparison)
     if format == "json":

@@ -229,6 +229,8 @@ class SearchPlots:
         grey = f", {ended_early} that did not reach the last {self.spec.step_name} grey" if ended_early else ""
         caption = f"Accuracy over the {self.spec.step_name}s seen so far, a line per trial; the best one thick{grey}."
         axis = AccuracyAxis.of([row[name] for trial in drawn for row in trial.rows])
+        if below := sum(any(row[name] < axis.floor for row in trial.rows) for trial in drawn):
+            caption += f" Lines that leave the plot below: {below}."
         facet = Facet(Axis(f"after {self.spec.step_name}", whole=True), lines)
         return Plot(
             f"{self.spec.step_name.capitalize()} by {self.spec.step_name}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -20,17 +21,21 @@ def cells_of(storage: Storage, name: str) -> list[ReportCell]:
     cell, search = cell_of(storage, name), read_spec(storage.run(name))
     if not isinstance(search, MultiSearchSpec):
         return [cell]
-    finals = {spec.benchmark: spec for spec in _finals_of(storage, search)}  # the newest on each
-    whole = replace(cell, final=None, state="search")
-    return [whole, *(_alone(storage, finals[name]) for name in search.parts if name in finals)]
+    finals = _finals_of(storage, search)
+    on_each = [[spec for spec in finals if spec.benchmark == benchmark] for benchmark in search.parts]
+    whole = replace(cell, final=None, others=(), state="search")
+    return [whole, *(_alone(storage, found) for found in on_each if found)]
 
 
-def _alone(storage: Storage, final: FinalSpec) -> ReportCell:
-    return ReportCell(final.benchmark, final.method, None, storage.run(final.name), "final run")
+def _alone(storage: Storage, finals: Sequence[FinalSpec]) -> ReportCell:
+    *others, final = finals
+    return ReportCell(final.benchmark, final.method, None, storage.run(final.name), "final run", tuple(others))
 
 
 def cell_of(storage: Storage, name: str) -> ReportCell:
-    """Return a search with the newest final run of its choice, or a final run with its search.
+    """Return a search with a final run of its choice and the names of others, or a final run with its search.
+
+    That is the newest final run without overrides (`--set`), or the newest one if all have overrides.
 
     Raises:
         InputError: If there is no such run, or its specification cannot be read.
@@ -40,21 +45,22 @@ def cell_of(storage: Storage, name: str) -> ReportCell:
     spec = read_spec(directory)
     with suppress(InputError):  # the page says what a damaged record has lost
         read_trials(spec, directory)
-    search, final = (
-        (directory, _final_of(storage, spec)) if spec.purpose == "search" else (_search_of(storage, spec), directory)
-    )
-    state = " and ".join(name for name, run in (("search", search), ("final run", final)) if run is not None)
-    return ReportCell(spec.benchmark, spec.method, search, final, state)
-
-
-def _final_of(storage: Storage, search: SearchSpec) -> RunDirectory | None:
-    finals = _finals_of(storage, search)
-    return storage.run(finals[-1].name) if finals else None
+    if spec.purpose == "final":
+        search = _search_of(storage, spec)
+        state = "final run" if search is None else "search and final run"
+        return ReportCell(spec.benchmark, spec.method, search, directory, state)
+    if not (finals := _finals_of(storage, spec)):
+        return ReportCell(spec.benchmark, spec.method, directory, None, "search")
+    *others, final = finals
+    state = "search and final run"
+    return ReportCell(spec.benchmark, spec.method, directory, storage.run(final.name), state, tuple(others))
 
 
 def _finals_of(storage: Storage, search: SearchSpec) -> list[FinalSpec]:
+    """Return the final runs of a search, oldest first, but those with overrides before all others."""
     specs, _ = storage.read_each(read_spec)
-    return [spec for spec in specs if spec.purpose == "final" and _belong(search, spec)]
+    found = [spec for spec in specs if spec.purpose == "final" and _belong(search, spec)]
+    return sorted(found, key=lambda spec: not spec.overrides)
 
 
 def _search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:

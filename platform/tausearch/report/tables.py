@@ -42,7 +42,7 @@ def matrix_table(spec: RunSpec, trials: Sequence[TrialSummary]) -> Table:
         (spec.step_title(int(row["task"])), *line) for row, line in zip(means, cells, strict=True)
     ]
     if len(means) > 1:
-        rows.append(("forgotten", *(_forgotten(trials, names.accuracy(task)) for task in tasks)))
+        rows.append(("forgetting", *(_forgotten(trials, names.accuracy(task)) for task in tasks)))
     over = f", mean over {len(trials)} seeds" if len(trials) > 1 else ""
     title = f"{names.prefix} accuracy on each task (columns) after each task (rows), percent{over}"
     return Table(title, columns, rows)

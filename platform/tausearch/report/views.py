@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +12,13 @@ from tausearch.models import evaluation_table, read_compositions, read_evaluatio
 from tausearch.presentation import (
     SearchPlots,
     Table,
+    brief,
     clock,
     counted,
     front_table,
     left_out_table,
     percent,
+    reevaluation_table,
     scores_table,
     trials_table,
 )
@@ -25,6 +27,7 @@ from tausearch.report.plots import PagePlot, script_json
 from tausearch.report.run_plots import hover_text, search_plots, slice_plots, time_plot
 from tausearch.runs import (
     ExperimentProtocol,
+    FinalSpec,
     MultiSearchSpec,
     Reevaluation,
     RunDirectory,
@@ -50,6 +53,7 @@ class ReportCell:
 
     Attributes:
         state: Its progress in a few words: "searched 7/24", "done".
+        others: Further final runs of the search, which the page names.
     """
 
     benchmark: str
@@ -57,6 +61,7 @@ class ReportCell:
     search: RunDirectory | None
     final: RunDirectory | None
     state: str
+    others: tuple[FinalSpec, ...] = ()
 
 
 @dataclass
@@ -140,6 +145,8 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
         with view.noting(str(directory.best_file)):
             shown.best_file = _text(directory.best_file)
+    if status.reevaluation is not None and status.reevaluation.runs:
+        shown.tables.append(reevaluation_table(status.reevaluation))
     if travel:
         shown.tables.append(left_out_table(travel))
     if len(status.front) > 1:
@@ -156,7 +163,8 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
 
 def _read_final(view: CellView, directory: RunDirectory) -> None:
     status = read_status(directory)
-    shown = view.final = RunView(directory.name, _facts(status, directory), trials=_trials(status))
+    facts = _facts(status, directory) | _others(view.cell.others)
+    shown = view.final = RunView(directory.name, facts, trials=_trials(status))
     with view.noting(str(directory.results_file)):
         _add_scores(shown, read_scores(directory))
     shown.tables.append(tables.trained_table(status.spec))
@@ -209,8 +217,11 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
         if spec.constraints:
             facts["constraints"] = "; ".join(map(str, spec.constraints))
             facts |= _nothing_chosen(status)
-    elif spec.source is not None:
-        facts["chosen by"] = f"search {spec.source} on {spec.tuned_on}"
+    else:
+        if spec.source is not None:
+            facts["chosen by"] = f"search {spec.source} on {spec.tuned_on}"
+        if spec.overrides:
+            facts["overridden"] = _overridden(spec)
     facts["protocol"] = f"{_size(protocol)}, {protocol.backbone}, {protocol.precision}"
     if isinstance(spec, MultiSearchSpec):
         facts["protocol"] = f"{protocol.backbone}, {protocol.precision}; value of a trial: {spec.across}"
@@ -221,6 +232,16 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
     if (beside := beside_bounds(status, Storage(directory.path.parent))) is not None:
         facts["bounds"] = str(beside)
     return facts
+
+
+def _others(specs: Sequence[FinalSpec]) -> dict[str, str]:
+    """Name final runs that the page does not show, with what was overridden in each."""
+    named = [f"{spec.name} ({_overridden(spec)})" if spec.overrides else spec.name for spec in specs]
+    return {"other final runs": ", ".join(named)} if named else {}
+
+
+def _overridden(spec: FinalSpec) -> str:
+    return brief(spec.overrides, list(spec.overrides))
 
 
 def _size(protocol: ExperimentProtocol) -> str:

@@ -105,6 +105,7 @@ class RunStatus:
     def as_dict(self) -> dict[str, Any]:
         """Return the form that `tausearch status NAME --format json` prints, without absent parts."""
         best, constraints = None, self.spec.constraints if self.spec.purpose == "search" else ()
+        overrides = self.spec.overrides if self.spec.purpose == "final" else {}
         if self.best is not None:
             hyperparameters = self.best.hyperparameters
             best = {"trial": self.best.number, "value": self.best.value, "hyperparameters": hyperparameters}
@@ -115,6 +116,7 @@ class RunStatus:
             "state": self.state,
             "trials": self.counts,
             "best": best,
+            **({"overrides": overrides} if overrides else {}),
             **({"device": self.spec.device} if self.spec.device else {}),
             **({"ended": self.ending.model_dump()} if self.ending is not None else {}),
             **({"gain": self.gain.model_dump()} if self.gain is not None else {}),

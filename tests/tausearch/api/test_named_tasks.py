@@ -150,7 +150,7 @@ def test_tasks_are_given_by_number_or_name_and_a_name_with_a_comma_in_quotes() -
 def test_tables_and_figures_name_the_tasks(spec: RunSpec) -> None:
     table = matrix_table(spec, [trial_of(spec)])
     assert [column.name for column in table.columns] == ["after task", "1: even", "2: 7, 9"]
-    assert [row[0] for row in table.rows] == ["1: even", "2: 7, 9", "forgotten"]
+    assert [row[0] for row in table.rows] == ["1: even", "2: 7, 9", "forgetting"]
     joint = matrix_table(spec.model_copy(update={"steps": 1}), [trial_of(spec)])
     assert [row[0] for row in joint.rows][0] == "1"  # its one step is all tasks
     axes = accuracy_matrix_figure(trial_of(spec).rows, VALIDATION, "t", [task.label for task in spec.tasks]).axes[0]

@@ -346,6 +346,14 @@ def test_a_report_lies_in_the_runs_folder_or_in_a_file_of_its_own(tmp_path: Path
     assert code == 0 and json.loads(out) == {"report": str(file)} and file.stat().st_size > 1e6
 
 
+@pytest.mark.usefixtures("quick_report")
+def test_a_report_of_own_images_does_not_speak_of_the_paper(tmp_path: Path, ask: Ask) -> None:
+    final = make_final(Storage(tmp_path), benchmark="folder:/none/birds")
+    assert ask("report", "the-final", "--storage", str(tmp_path))[0] == 0
+    page = (final.path / "report.html").read_text(encoding="utf-8")
+    assert "accuracy on each task" in page and "the paper has no" not in page
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

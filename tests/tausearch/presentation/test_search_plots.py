@@ -95,6 +95,7 @@ def test_lines_end_where_trials_ended(plots: SearchPlots) -> None:
     assert [line.trials for line in lines] == [[number] for number in range(FINISHED + 3)]
     assert [line.trials for line in lines if not line.thin] == [[5]] and "3 that did not reach" in plot.caption
     assert [line.colour for line in lines].count(FAINT) == 3
+    assert "Lines that leave the plot below: 4." in plot.caption
 
 
 def test_slices_have_every_trial(plots: SearchPlots) -> None:

@@ -15,7 +15,8 @@ from search_spaces import Choices, Range
 from tausearch.comparison import compare, comparison_sheets, paper_results, read_final_run
 from tausearch.report import ReportCell, cell_of, write_report
 from tausearch.report.tables import matrix_table
-from tausearch.runs import RunDirectory, Storage, TrialSummary, read_spec
+from tausearch.report.views import read_cell
+from tausearch.runs import Record, Reevaluate, RunDirectory, Storage, TrialSummary, read_spec, read_status
 from tests.support.runs.trials import FIXED, final_spec, search_spec
 from tests.tausearch.report.runs import add_compositions, finished, make_final, make_search, write
 from trainables.errors import InputError
@@ -115,7 +116,7 @@ def test_a_search_and_its_final_run_stand_in_the_page(page: Page, done: ReportCe
     assert done.search.best_file.read_text(encoding="utf-8") in page.text
     # Means over both seeds: 90, 80, 70 when learned, then 10 and 11 points less with every task.
     assert ["1", "90.00", "", ""] in page.rows and ["3", "69.00", "69.50", "70.00"] in page.rows
-    assert ["forgotten", "21.00", "10.50", ""] in page.rows
+    assert ["forgetting", "21.00", "10.50", ""] in page.rows
     assert ["keep-1,3", "linear", "51.00 ± 1.41", "61.00 ± 1.41", "41.00 ± 1.41", "51.00 ± 1.41"] in page.rows
     # Unlearned: 10, 20, 30 on the task itself; the whole has 50.
     assert ["unlearned, drop", "20.00", "-30.00", "70.00", "+20.00"] in page.rows
@@ -163,7 +164,7 @@ def test_forgetting_is_counted_from_the_highest_accuracy_of_a_task() -> None:
     ]
     spec = final_spec(search_spec())
     table = matrix_table(spec, [TrialSummary(0, 0, "complete", spec.fixed, rows, 75.0)])
-    assert table.rows[-1] == ("forgotten", "25.00", "5.00", "")
+    assert table.rows[-1] == ("forgetting", "25.00", "5.00", "")
 
 
 def test_the_comparison_says_what_differs_in_protocol(storage: Storage, tmp_path: Path) -> None:
@@ -247,6 +248,16 @@ def test_a_record_that_is_not_of_the_run_costs_no_more_than_its_plots(storage: S
     assert "trial 0 is not of this run: it has no 'alpha'" in page.text
 
 
+def test_fresh_runs_stand_below_the_choice(storage: Storage, tmp_path: Path) -> None:
+    search = make_search(storage, reevaluate=Reevaluate(best=2, runs=1))
+    assert "fresh runs" not in report([cell(search)], tmp_path).text
+    spec = read_status(search).reevaluation.spec  # type: ignore[union-attr]
+    Record(search.reevaluation.record, names=spec.metrics, tasks=3).write(
+        TrialSummary(5 * 100, spec.seed_of(5 * 100), "running", finished(5).hyperparameters)
+    )
+    assert "fresh runs" in report([cell(search)], tmp_path).text
+
+
 def test_a_search_without_a_finished_trial_has_a_page(storage: Storage, tmp_path: Path) -> None:
     directory = make_search(storage)
     for number in range(8):
@@ -274,6 +285,11 @@ def test_a_single_run_brings_the_other_along(storage: Storage) -> None:
     assert cell_of(storage, "elsewhere").search is None
     newer = make_final(storage, "a-newer")
     assert cell_of(storage, "the-search").final == newer
+    make_final(storage, "with-lr", overrides={"lr": 0.002})
+    found = cell_of(storage, "the-search")
+    assert found.final == newer and [each.name for each in found.others] == ["with-lr", "the-final"]
+    assert read_cell(found).final.facts["other final runs"] == "with-lr (lr=0.002), the-final"  # type: ignore[union-attr]
+    assert read_cell(cell_of(storage, "with-lr")).final.facts["overridden"] == "lr=0.002"  # type: ignore[union-attr]
     with pytest.raises(InputError, match="no run named 'none'"):
         cell_of(storage, "none")
     search.spec_file.write_text("{")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 
 from tausearch.api import export_adapters, export_best
 from tausearch.api.outcome import outcome_of
+from tausearch.cli.output import show_status
 from tausearch.runs import (
     AnySpec,
     Objective,
@@ -97,7 +99,17 @@ def test_the_score_of_a_final_run_is_over_its_finished_seeds(storage: Storage, s
     failed = replace(make_trial(1, value=90.0, status="failed"), seed=1)
     directory = write_run(storage, final_spec(spec, trials=2, seeds=(0, 1)), [make_trial(0, value=70.0), failed])
     found = read_status(directory)
-    assert found.score == Score(70.0, None, 1) and found.front == []
+    assert found.score == Score(70.0, None, 1) and found.front == [] and "overrides" not in found.as_dict()
+
+
+def test_a_final_run_says_what_was_overridden(
+    storage: Storage, spec: SearchSpec, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = write_run(storage, final_spec(spec, overrides={"lr": 0.002}), [])
+    found = read_status(directory)
+    assert found.as_dict()["overrides"] == {"lr": 0.002}
+    show_status(found)
+    assert re.search(r"^overridden +lr=0.002$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_no_such_run(storage: Storage) -> None:

@@ -302,6 +302,8 @@ def _show_settings(lines: _Lines, spec: AnySpec) -> None:
     settings = {**spec.fixed, **precision}
     if settings:
         lines.say("fixed" if spec.purpose == "search" else "trained with", brief(settings, list(settings)))
+    if spec.purpose == "final" and spec.overrides:
+        lines.say("overridden", brief(spec.overrides, list(spec.overrides)))
     if spec.device:
         lines.say("trials on", spec.device)
     if spec.purpose == "search" and spec.warm_start:
