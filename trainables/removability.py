@@ -1,7 +1,7 @@
 """What each task of a finished sequence loses without its vector, and what the others lose with it.
 
-The composition without a task is that of `compose --drop`, with the rows of its classes, and that of `--forget`, without
-them: the other vectors have equal weights that sum to 1.
+The composition without a task is that of `compose --drop`, with the rows of its classes, and that of `--forget`,
+without them: the other vectors have equal weights that sum to 1.
 """
 
 from __future__ import annotations

@@ -95,7 +95,10 @@ class TestReading:
             ("forgetting <= -101", "no trial can keep it; val/forgetting goes from -100 to 100"),
             ("pooled_accuracy >= 101", "no trial can keep it; val/pooled_accuracy goes from 0 to 100"),
             ("removability >= 201", "no trial can keep it; val/removability goes from -200 to 200"),
-            ("removability/forgotten <= -201", "no trial can keep it; val/removability/forgotten goes from -200 to 200"),
+            (
+                "removability/forgotten <= -201",
+                "no trial can keep it; val/removability/forgotten goes from -200 to 200",
+            ),
             ("removability/target >= 101", "no trial can keep it; val/removability/target goes from -100 to 100"),
             ("accuracy/task_1 >= 101", "no trial can keep it; val/accuracy/task_1 goes from 0 to 100"),
         ],
