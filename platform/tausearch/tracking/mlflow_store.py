@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from checked_input.text_files import shown
 from tausearch.runs import Storage
 from tausearch.tracking.secrets import hide_secrets, keep_secrets, with_secrets, without_secrets
 from trainables.errors import InputError
+from trainables.user_cache import user_cache
 
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
 _LONGEST_NAME = 250  # characters; the databases of older servers take 256
@@ -112,13 +114,31 @@ def _follow(storage: Storage) -> None:
 
 
 def _create_schema(path: Path) -> None:
-    """Make the default tracking store, whole or not at all: MLflow cannot open half a schema."""
+    """Make the default tracking store, whole or not at all: MLflow cannot open half a schema.
+
+    MLflow's migrations take two seconds, so an empty store of this version is kept in the user's cache folder.
+    """
     from mlflow import MlflowClient  # takes seconds to import
+    from mlflow.version import VERSION
 
     if path.exists():
         return
+    empty = user_cache() / f"mlflow-{VERSION}.db"
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     unfinished.unlink(missing_ok=True)
     unfinished.touch()  # with the mode of the umask; SQLite's own files have 0644 at most
-    MlflowClient(tracking_uri=f"sqlite:///{unfinished}").search_experiments(max_results=1)
+    if empty.exists():
+        shutil.copyfile(empty, unfinished)
+    else:
+        MlflowClient(tracking_uri=f"sqlite:///{unfinished}").search_experiments(max_results=1)
+        _keep(unfinished, empty)
     os.replace(unfinished, path)
+
+
+def _keep(store: Path, empty: Path) -> None:
+    """Keep an empty store for the next storage root, if the folder can be written."""
+    half = empty.with_name(f"{empty.name}.{os.getpid()}.tmp")
+    with suppress(OSError):
+        empty.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(store, half)
+        os.replace(half, empty)

@@ -272,12 +272,18 @@ def test_artifacts_lie_in_the_storage_unless_a_server_has_a_place_for_them(
     assert not storage.mlflow_file.exists()  # only the default store is made
 
 
-def test_the_default_store_has_the_mode_of_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cache", ["folder", "file"])
+def test_the_default_store_is_migrated_once_for_a_user_and_has_the_mode_of_the_umask(
+    cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrated: list[str] = []
+
     class Client:
         def __init__(self, tracking_uri: str) -> None:
             self.file = tracking_uri.removeprefix("sqlite:///")
 
         def search_experiments(self, max_results: int) -> None:
+            migrated.append(self.file)
             with closing(sqlite3.connect(self.file)) as store, store:
                 store.execute("CREATE TABLE experiments (artifact_location)")
 
@@ -285,10 +291,17 @@ def test_the_default_store_has_the_mode_of_the_umask(tmp_path: Path, monkeypatch
             return SimpleNamespace(experiment_id=7)
 
     monkeypatch.setattr("mlflow.MlflowClient", Client)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    if cache == "file":  # where no folder can be made
+        (tmp_path / "cache").touch()
     with umask(0o002):
-        storage = open_storage(tmp_path, write=True)
-        mlflow_store.open_store(storage, storage.mlflow_uri, "digits")
-    assert storage.mlflow_file.stat().st_mode & 0o777 == 0o664
+        storages = [open_storage(tmp_path / name, write=True) for name in "ab"]
+        for storage in storages:
+            storage.root.mkdir()
+            mlflow_store.open_store(storage, storage.mlflow_uri, "digits")
+    assert len(migrated) == (1 if cache == "folder" else 2)
+    assert [storage.mlflow_file.stat().st_mode & 0o777 for storage in storages] == [0o664] * 2
+    assert storages[0].mlflow_file.read_bytes() == storages[1].mlflow_file.read_bytes()
 
 
 class TestTracker:

@@ -23,6 +23,7 @@ from checked_input.text_files import read_text
 from trainables.data.disk.tree import MOST_FILE, Tick
 from trainables.data.images import StoredImages
 from trainables.errors import InputError
+from trainables.user_cache import user_cache
 
 Result = TypeVar("Result")
 _WINDOW = 8  # images in memory per thread
@@ -30,9 +31,8 @@ _WINDOW = 8  # images in memory per thread
 
 def note_file(home: Path, name: str) -> Path:
     """Return the file of a note about the images of a folder: `~/.cache/tausearch/images/DIGEST/NAME.checked`."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     place = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:32]
-    return cache / "tausearch" / "images" / place / f"{name}.checked"
+    return user_cache() / "images" / place / f"{name}.checked"
 
 
 @dataclass(frozen=True)
