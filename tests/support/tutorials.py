@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.imports import ROOT
@@ -27,8 +28,7 @@ def run(command: list[str], cwd: Path) -> str:
     return done.stdout
 
 
-def follow(line: str, cwd: Path, *more: str) -> str:
-    """Run a line of a shell block, of Python or of the tool, with more arguments than it has."""
+def follow(line: str, cwd: Path, call: Callable[..., str], *more: str) -> str:
+    """Run a line of a shell block, of Python or of the tool, which `call` calls, with more arguments than it has."""
     program, *arguments = shlex.split(line)
-    start = [sys.executable] if program == "python" else [sys.executable, "-m", "tausearch"]
-    return run([*start, *arguments, *more], cwd)
+    return run([sys.executable, *arguments], cwd) if program == "python" else call(*arguments, *more)

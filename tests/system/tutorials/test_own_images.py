@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.support.tutorials import follow, run, steps
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-def test_the_tutorial_can_be_followed_to_its_end(tmp_path: Path) -> None:
+def test_the_tutorial_can_be_followed_to_its_end(call: Callable[..., str], tmp_path: Path) -> None:
     said: dict[str, str] = {}
     for kind, text in steps("own-images"):
         if kind == "python":
@@ -25,7 +26,7 @@ def test_the_tutorial_can_be_followed_to_its_end(tmp_path: Path) -> None:
                 said[name] = run([sys.executable, name], tmp_path)
             continue
         for line in text.splitlines():
-            said[line] = follow(line, tmp_path)
+            said[line] = follow(line, tmp_path, call)
     assert sum(1 for _ in (tmp_path / "shapes").rglob("*.png")) == 40 and len(said) == 11
     _look(said, tmp_path)
 

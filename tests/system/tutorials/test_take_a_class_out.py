@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.support.tutorials import follow, run, steps
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
-def test_a_class_is_taken_out_and_gone(tmp_path: Path) -> None:
+def test_a_class_is_taken_out_and_gone(call: Callable[..., str], tmp_path: Path) -> None:
     (drawing,) = (text for _, text in steps("own-images") if "ImageDraw" in text)
     (tmp_path / "shapes.py").write_text(drawing, encoding="utf-8")
     run([sys.executable, "shapes.py"], tmp_path)
@@ -22,7 +23,7 @@ def test_a_class_is_taken_out_and_gone(tmp_path: Path) -> None:
     lines = [line for kind, text in steps("take-a-class-out") if kind == "shell" for line in text.splitlines()]
     for line in lines:
         if line.startswith("tausearch"):
-            said[line] = follow(line, tmp_path, *(["--yes"] if "delete" in line else []))
+            said[line] = follow(line, tmp_path, call, *(["--yes"] if "delete" in line else []))
         if line.endswith("--export unlearned"):  # the runs are deleted at the end
             _look_at_dropped(tmp_path)
     assert len(said) == len(lines) - 1 == 11  # all but `grep`, in whose place the files are read below
