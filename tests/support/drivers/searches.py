@@ -23,10 +23,15 @@ from trainables.metrics import repeatable
 
 
 def tausearch(*arguments: str, cwd: Path) -> str:
-    """Run the command line in a process of its own; returns stdout. Stderr is empty, but for progress with JSON."""
+    """Run the command line in a process of its own; returns stdout. Stderr is empty where `is_quiet` says so."""
     done = _finished(arguments, cwd, 0)
-    assert done.stderr == "" or "json" in arguments, done.stderr
+    assert done.stderr == "" or not is_quiet(arguments), done.stderr
     return done.stdout
+
+
+def is_quiet(arguments: Sequence[str]) -> bool:
+    """Whether a command writes nothing to stderr: others keep stdout for JSON or for predictions alone."""
+    return "json" not in arguments and arguments[0] != "predict"
 
 
 def run(*arguments: str, cwd: Path, code: int = 0) -> str:
@@ -60,7 +65,7 @@ def run_here(*arguments: str, cwd: Path, capture: pytest.CaptureFixture[str], co
             stream.flush()
     out, err = capture.readouterr()
     assert ended.value.code == code, out + err
-    assert code or err == "" or "json" in arguments
+    assert code or err == "" or not is_quiet(arguments), err
     return err if code else out
 
 
