@@ -13,7 +13,6 @@ import pytest
 
 from tausearch.runs import Record, Storage, read_spec
 from tausearch.studies import load_best
-from tests.support.drivers.searches import tausearch
 from tests.support.layouts import encoded, put, resisc45_split
 from trainables.metrics import repeatable
 
@@ -29,18 +28,18 @@ def rows(folder: Path, name: str) -> list[list[dict[str, float]]]:
 
 
 @pytest.mark.slow
-def test_a_published_benchmark_prepared_searched_and_trained(tmp_path: Path) -> None:
+def test_a_published_benchmark_prepared_searched_and_trained(call: Callable[..., str], tmp_path: Path) -> None:
     resisc45_split(tmp_path / "data" / "resisc45", "images.zip")
     options = (*FAST, "--partial", "--data-root", "data")
-    tausearch("data", "prepare", "resisc45", "--partial", "--data-root", "data", cwd=tmp_path)
-    tausearch("search", "resisc45", "finetune", *options, "--name", "s", cwd=tmp_path)
+    call("data", "prepare", "resisc45", "--partial", "--data-root", "data")
+    call("search", "resisc45", "finetune", *options, "--name", "s")
     spec = read_spec(Storage(tmp_path / "tausearch-runs").run("s"))
     assert spec.benchmark == "resisc45?epochs=1&partial=yes" and spec.data_root == str(tmp_path / "data")
     assert len(rows(tmp_path, "s")[0]) == spec.protocol.tasks == 9
     shutil.move(tmp_path / "data", tmp_path / "moved")
     best = Storage(tmp_path / "tausearch-runs").run("s").best_file
     arguments = ("--seeds", "0", "--name", "final", "--data-root", "moved")
-    assert "test/final_accuracy" in tausearch("train", str(best), *arguments, cwd=tmp_path)
+    assert "test/final_accuracy" in call("train", str(best), *arguments)
 
 
 def test_a_folder(call: Callable[..., str], tmp_path: Path) -> None:

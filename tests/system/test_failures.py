@@ -16,7 +16,6 @@ from tausearch.studies import load_best
 from tests.support.drivers.searches import (
     assert_mlflow_has_each_task_once,
     nested_runs,
-    run,
     started,
     study_trials,
     train_workers,
@@ -27,7 +26,7 @@ from tests.support.drivers.services import wait_until
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_a_trial_whose_process_is_killed_three_times_has_failed(tmp_path: Path) -> None:
+def test_a_trial_whose_process_is_killed_three_times_has_failed(call: Callable[..., str], tmp_path: Path) -> None:
     root, out, killed = tmp_path / "tausearch-runs", tmp_path / "out.txt", list[psutil.Process]()
     search = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", "2", "--max-concurrent-trials", "1"]
     with started(*search, "--name", "s", cwd=tmp_path, out=out) as process:
@@ -49,9 +48,9 @@ def test_a_trial_whose_process_is_killed_three_times_has_failed(tmp_path: Path) 
     assert failed.error == "its process died (killed, crashed, short of memory, or with its node); failures: 3"
     said = f"trial 0 failed: {failed.error}"
     assert said in out.read_text() and "[1/2] trial 0 failed" in out.read_text()
-    shown = run("status", "s", cwd=tmp_path)
+    shown = call("status", "s")
     assert "s: finished; 1 complete, 1 failed" in shown and said in shown
-    counts = json.loads(run("status", "s", "--format", "json", cwd=tmp_path))["trials"]
+    counts = json.loads(call("status", "s", "--format", "json"))["trials"]
     assert (counts["failed"], counts["complete"], sum(counts.values())) == (1, 1, 2)
     assert load_best(Storage(root).run("s").best_file).selection.trial == 1
     assert [trial.state for trial in study_trials(root, "s")] == [TrialState.FAIL, TrialState.COMPLETE]

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from tausearch.runs import FinalSpec, open_storage, read_spec
-from tests.support.drivers.searches import started, tasks_done, tausearch, trials_of
+from tests.support.drivers.searches import started, tasks_done, trials_of
 from tests.support.runs.composable_runs import make_composable_run
 from trainables.data import get_source
 from trainables.metrics import repeatable
@@ -26,7 +27,7 @@ WORDS = ("compose", "r", "--forget", "class:4", "--retrain-later", "--storage", 
 NEW, LEFT = "r-retrained-1", "digits?epochs=1&task=0,1,2,3&task=5,6&task=7,8,9"
 
 
-def test_stopped_and_called_again(tmp_path: Path) -> None:
+def test_stopped_and_called_again(call: Callable[..., str], tmp_path: Path) -> None:
     root = tmp_path / "runs"
     make_composable_run(open_storage(root, write=True), "r", source=get_source("digits?tasks=3&epochs=1"))
     before = {path: path.read_bytes() for path in (root / "r").rglob("*") if path.is_file()}
@@ -40,7 +41,7 @@ def test_stopped_and_called_again(tmp_path: Path) -> None:
     out = (tmp_path / "out.txt").read_text()
     assert "estimate:" not in out  # one price
     assert "4 trainings, about" in out and out.endswith("interrupted; continue with: the same command\n"), out
-    done = json.loads(tausearch(*WORDS, cwd=tmp_path))
+    done = json.loads(call(*WORDS))
     spec = read_spec(open_storage(root, write=False).run(NEW))
     assert isinstance(spec, FinalSpec) and spec.benchmark == LEFT
     assert (done["runs"], done["removal"]["retrained"], done["weights"]) == ([NEW], "r", [1 / 3] * 3)
