@@ -8,6 +8,7 @@ the code becomes one line with file and line number.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import os
@@ -16,7 +17,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -49,6 +50,7 @@ _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _PATHS = ("folder:", "parquet:")  # a benchmark's images; what follows is no name in a module
 _INSTALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # such a name can be a part of the names of runs and files
 _allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the module's folder
+_modules: dict[str, str] = {}  # a name behind which code was found, to the module that has the code
 
 
 def is_code(name: str) -> bool:
@@ -121,7 +123,21 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
         wanted = "class" if must_be is type else must_be.__name__
         got = "nothing of that name" if found is None else type(found).__name__
         raise InputError(f"{what}: {attribute!r} must be a{'n' * (wanted[0] in 'AEIOU')} {wanted}, got {got}")
+    _modules[_bare(name)] = found.__module__ if isinstance(found, type) else module
     return found
+
+
+def digests_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the sha256 of the module's file, as it is now, for each name behind which `find` has found user code.
+
+    What the module imports does not count.
+    """
+    digests = {}
+    for name in filter(_modules.__contains__, map(_bare, names)):
+        file = getattr(sys.modules.get(_modules[name]), "__file__", None)
+        with suppress(OSError):  # a module of a zip file, or a file that is gone
+            digests[name] = hashlib.sha256(Path(file or "").read_bytes()).hexdigest()
+    return digests
 
 
 def file_name(name: str) -> str:

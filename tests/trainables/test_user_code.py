@@ -20,6 +20,7 @@ from trainables.user_code import (
     allow_code,
     allow_typed,
     called,
+    digests_of,
     explained,
     explaining,
     find,
@@ -35,6 +36,7 @@ IMPORTED = "from pathlib import Path\n(Path(__file__).parent / 'ran').touch()\n"
 @pytest.fixture(autouse=True)
 def _nothing_allowed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(user_code, "_allowed", {})
+    monkeypatch.setattr(user_code, "_modules", {})
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
@@ -81,6 +83,18 @@ def test_a_module_is_imported_from_the_folder_that_was_allowed_and_only_then(tmp
         found("plugged:number")
     with pytest.raises(InputError, match="'number' must be an InputError, got int$"):
         found("plugged:number", must_be=InputError)
+
+
+def test_the_digest_is_that_of_the_file_that_has_the_class_as_it_is_now(path: Path) -> None:
+    (path / "plugged_inner.py").write_text("class Mine: pass\n")
+    install(path, "a-pack", {"methods mine": "plugged_outer:Mine"}, plugged_outer="from plugged_inner import Mine")
+    assert digests_of(["mine", "plugged_outer:Mine"]) == {}
+    allow_code("plugged_outer:Mine", path)
+    assert [found("mine"), found("plugged_outer:Mine"), found("our", {"our": object})].count(object) == 1
+    before = digests_of(["mine", "plugged_outer:Mine?a=1", "our"])
+    assert set(before) == {"mine", "plugged_outer:Mine"} and len(set(before.values())) == 1
+    (path / "plugged_inner.py").write_text("class Mine: number = 1\n")
+    assert set(digests_of(["mine"]).values()).isdisjoint(before.values())
 
 
 def test_what_is_missing_or_raises_is_one_line(tmp_path: Path) -> None:

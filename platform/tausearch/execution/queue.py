@@ -17,7 +17,7 @@ from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS, Recorder
 from tausearch.execution.run import Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.presentation import draw_trial
-from tausearch.runs import RunResult, TrackerName
+from tausearch.runs import RunResult, TrackerName, note_code
 from tausearch.tracking import Callback, Deliveries, MlflowCallback, TensorBoardCallback
 
 _log = logging.getLogger(__name__)
@@ -220,7 +220,8 @@ class RunQueue:
             run = open_run()
             if run is None:
                 return None
-            for line in ready(run.directory, run.units.trials):
+            changed = note_code(run.spec, run.directory) if parent is None else []
+            for line in (*changed, *ready(run.directory, run.units.trials)):
                 self.say(line)
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
             record, *others = [*recorder.listeners, *self.follow(cell, run)]

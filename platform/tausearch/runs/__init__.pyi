@@ -1,6 +1,6 @@
 from .bounds import BesideBounds, Bound, beside_bounds, chance, hardly_learned, little_left
 from .constraints import Constraint, excesses, why_nothing_chosen
-from .creation import Plan, created, new_run
+from .creation import Plan, created, new_run, note_code
 from .directories import CampaignDirectory, DrivenDirectory, RunDirectory, trial_name
 from .ending import (
     Ending,
@@ -201,6 +201,7 @@ __all__ = [
     "metrics_of",
     "nearest_folder",
     "new_run",
+    "note_code",
     "nothing_left",
     "open_storage",
     "pareto_front",

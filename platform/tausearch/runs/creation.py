@@ -19,6 +19,7 @@ from tausearch.runs.record import Record
 from tausearch.runs.spec import AnySpec, FinalSpec, RunSpec, SearchSpec, differences
 from tausearch.runs.storage import Storage, nearest_folder, open_storage
 from trainables.errors import InputError
+from trainables.user_code import digests_of
 
 S = TypeVar("S", bound=RunSpec)
 
@@ -171,6 +172,22 @@ class Plan(Generic[S]):
                 spec = self.continued()
                 spec.save(self.directory)
                 yield spec, self.directory
+
+
+def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:
+    """Note in `run.yaml` the digests of the user's code that the run starts with.
+
+    Returns:
+        A line for each name whose code has changed since the run last started.
+    """
+    now = {**spec.code_digests, **digests_of(spec.names)}
+    if now != spec.code_digests:
+        spec.model_copy(update={"code_digests": now}).save(directory)
+    return [
+        f"the code of {name} has changed since this run last started; trials that had ended ran the earlier code"
+        for name, digest in spec.code_digests.items()
+        if now[name] != digest
+    ]
 
 
 def _with_more_seeds(then: FinalSpec, now: FinalSpec) -> dict[str, Any]:

@@ -112,6 +112,7 @@ class RunSpec(Strict):
         tasks: The tasks of the benchmark by name. They follow from it, so `run.yaml` has them not; a file of their own
             spares the readers of a run a look at the images. Empty where the file is missing.
         version: The version of tausearch that made the run.
+        code_digests: For each name of code of the user, the digest of its module's file when the run last started.
     """
 
     role: ClassVar[Role]
@@ -134,6 +135,7 @@ class RunSpec(Strict):
     with_bounds: bool = False
     tasks: Annotated[tuple[NamedTask, ...], Field(exclude=True)] = ()
     version: str = Field(default_factory=lambda: version("tausearch"))
+    code_digests: dict[str, str] = {}
 
     @property
     def metrics(self) -> MetricNames:
@@ -143,8 +145,12 @@ class RunSpec(Strict):
     @property
     def code(self) -> tuple[str, ...]:
         """The code of the user, `MODULE:NAME`, that its trials import."""
-        named = (self.benchmark.partition("?")[0], self.method, self.protocol.backbone, *self._texts)
-        return tuple(dict.fromkeys(filter(is_code, named)))
+        return tuple(dict.fromkeys(filter(is_code, self.names)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that may stand for code of the user; most are the tool's own."""
+        return (self.benchmark.partition("?")[0], self.method, self.protocol.backbone, *self._texts)
 
     @property
     def _texts(self) -> Iterator[str]:
@@ -382,10 +388,10 @@ class SearchSpec(RunSpec):
         return self.space
 
     @property
-    def code(self) -> tuple[str, ...]:
-        """The code of the user, `MODULE:NAME`, that the search and its trials import."""
-        chosen = (name for name in (self.algorithm, self.scheduler) if is_code(name) and not name.startswith("optuna:"))
-        return (*super().code, *chosen)
+    def names(self) -> tuple[str, ...]:
+        """The names that may stand for code of the user; most are the tool's own."""
+        chosen = (name for name in (self.algorithm, self.scheduler) if not name.startswith("optuna:"))
+        return (*super().names, *chosen)
 
     def words(self, trial: TrialSummary) -> str:
         """Return the values of a finished trial by which it is chosen, with their units."""
@@ -514,7 +520,18 @@ AnySpec = SearchSpec | FinalSpec  # the kinds of `run.yaml`
 
 
 # Results do not change with these.
-_HOW = {"id", "version", "resources", "tracking", "tracking_uri", "data_root", "cache_size", "data", "with_bounds"}
+_HOW = {
+    "id",
+    "version",
+    "resources",
+    "tracking",
+    "tracking_uri",
+    "data_root",
+    "cache_size",
+    "data",
+    "with_bounds",
+    "code_digests",
+}
 
 
 def differences(then: RunSpec, now: RunSpec) -> list[str]:

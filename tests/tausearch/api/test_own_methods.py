@@ -12,6 +12,7 @@ import pytest
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.campaigns import read_campaign
 from tausearch.cli import completion
+from tausearch.runs import note_code, read_spec
 from tausearch.studies import load_best, start_of
 from tests.support.command_line import run
 from tests.support.imports import imports
@@ -109,6 +110,27 @@ def test_what_is_wrong_with_it_is_one_line(kind: str, folder: Path, refused: Cal
     (folder / f"own_{kind}.py").write_text(GOOD.replace(old, new, 1))
     err = refused("search", "digits", f"own_{kind}:Mine", "--dry-run")
     assert re.search(message, err) and f"method 'own_{kind}:Mine'" in err, err
+
+
+def test_code_that_was_edited_between_two_starts_is_said_once(folder: Path) -> None:
+    file = folder / "own_edited.py"
+    file.write_text(GOOD)
+    allow_code("own_edited:Mine")
+    plan = plan_search(SearchRequest("digits", "own_edited:Mine", storage=folder / "runs"))
+
+    def started() -> list[str]:
+        return note_code(read_spec(plan.directory), plan.directory)
+
+    with plan.entered():
+        assert [started(), started()] == [[], []]
+        file.write_text(f"{GOOD}\n")
+        assert started() == [
+            "the code of own_edited:Mine has changed since this run last started; trials that had ended ran the"
+            " earlier code"
+        ]
+        assert started() == []
+        file.unlink()
+        assert started() == []
 
 
 def test_all_that_it_declares_counts(folder: Path) -> None:

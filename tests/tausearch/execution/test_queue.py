@@ -122,6 +122,17 @@ def test_the_lines_about_damaged_checkpoints_are_said(
     assert said == ["True"]
 
 
+def test_code_that_has_changed_is_said_once_for_a_run_and_not_for_its_reevaluation(
+    queue_of: Callable[..., RunQueue], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = a_run("run", a_run("run.reevaluation"))
+    monkeypatch.setattr("tausearch.execution.queue.note_code", lambda *asked: [str(asked[0] is search.spec)])
+    queue = queue_of(Line(search))
+    queue.open_next()
+    queue.ended(search)
+    assert said == ["True"]
+
+
 def test_what_belongs_to_a_run_comes_first_and_is_concluded_before_it(
     queue_of: Callable[..., RunQueue], happened: list[str]
 ) -> None:

@@ -19,6 +19,7 @@ SETTINGS: dict[str, Any] = {  # they change no result
     "data_root": "/new",
     "cache_size": 7.0,
     "data": DataFacts(digest="0", train=1, evaluation=1),
+    "code_digests": {"my_method:Mine": "0"},
 }
 CHANGES: dict[str, Any] = {
     "trials": 5,

@@ -17,7 +17,6 @@ from tausearch.runs.parts.scores import LABELS, LOWEST, Across
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol, shown_benchmark
 from tausearch.runs.spec import Role, RunSpec, SearchSpec, SpecOfSearch
 from trainables.task_names import NamedTask
-from trainables.user_code import is_code
 
 
 class Part(Strict):
@@ -46,10 +45,9 @@ class MultiSearchSpec(SearchSpec):
     parts: Annotated[dict[str, Part], Field(min_length=2)]
 
     @property
-    def code(self) -> tuple[str, ...]:
-        """The code of the user, `MODULE:NAME`, that the search and its trials import."""
-        own = tuple(filter(is_code, (name.partition("?")[0] for name in self.parts)))
-        return tuple(dict.fromkeys((*own, *super().code)))
+    def names(self) -> tuple[str, ...]:
+        """The names that may stand for code of the user; most are the tool's own."""
+        return (*(name.partition("?")[0] for name in self.parts), *super().names)
 
     @property
     def value_metric(self) -> str:
@@ -167,9 +165,9 @@ class PartsSpec(SpecOfSearch):
         return self.part_of(number).data_root
 
     @property
-    def code(self) -> tuple[str, ...]:
-        """The code of the user, `MODULE:NAME`, that parts import."""
-        return self.search.code
+    def names(self) -> tuple[str, ...]:
+        """The names that may stand for code of the user, those of the search."""
+        return self.search.names
 
     def about(self, number: int) -> dict[str, Any]:
         """Return further columns of a part in the record."""
