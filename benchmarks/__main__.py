@@ -28,7 +28,7 @@ from benchmarks import (
 )
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, tmc, trials
-from benchmarks.choosing import measuring, patience, travel
+from benchmarks.choosing import measuring, patience
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
 from benchmarks.planning import held
@@ -49,7 +49,6 @@ BENCHMARKS = {
     "processors": processors.run,
     "choosing": measuring.run,
     "patience": patience.run,
-    "travel": travel.run,
     "own-pictures": own_pictures.run,
     "vit-b16": vit_b16.run,
     "gpu-repeats": repeats.run,
