@@ -95,8 +95,8 @@ def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -
     trackers = spec.tracking if request.tracking is None else checked_tracking(request.tracking)
     require_installed(trackers or ())
     asked = spec.with_bounds or request.with_bounds
-    how = {"resources": resources, "tracking": trackers, "tracking_uri": uri, "with_bounds": asked}
-    return spec.model_copy(update=how)
+    how = {"resources": resources, "address": request.address, "with_bounds": asked}
+    return spec.model_copy(update={**how, "tracking": trackers, "tracking_uri": uri})
 
 
 def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec:

@@ -433,6 +433,7 @@ def _given(
         "cache_size": request.cache_size,
         "tracking": trackers,
         "tracking_uri": uri,
+        "address": request.address,
         "with_bounds": request.with_bounds,
     }
     return storage, given

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from checked_input import bounds
 from checked_input.bounds import Bounds
 from checked_input.text_files import shown
-from tausearch.presentation import Stream
+from tausearch.presentation import Stream, address_words
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from tausearch.tracking import tracking_words
 from trainables.errors import InputError
@@ -142,8 +142,8 @@ class DriveRequest(CheckedRequest):
 
     @property
     def resume_options(self) -> str:
-        """The options of callbacks and trackers for the command that continues the runs."""
-        return tracking_words(self.callbacks, self.tracking, self.tracking_uri)
+        """The options of cluster, callbacks and trackers for the command that continues the runs."""
+        return address_words(self.address) + tracking_words(self.callbacks, self.tracking, self.tracking_uri)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -232,6 +232,7 @@ def plan_retraining(
         "data_root": opened.data_root,
         "protocol": protocol_of(opened.source.spec, spec.protocol.split_seed, pools.backbone, spec.protocol.precision),
         "resources": continued_resources(spec, wish, limit, None, on_cpu="--device cpu"),
+        "address": None,
         "steps": len(removal.tasks),
         "seeds": tuple(pools.by_seed),
         "trials": len(pools.by_seed),

@@ -46,12 +46,14 @@ class CampaignCells(Strict):
     Attributes:
         file: The campaign's file as the last driver was given it.
         tracking: The option `--tracking` as it was given last; None if it never was.
+        address: Address of the Ray cluster that the last driver joined; None for a Ray of its own.
     """
 
     campaign: str
     file: str
     cells: tuple[CellRuns, ...]
     tracking: str | None = None
+    address: str | None = None
 
     def save(self, directory: CampaignDirectory) -> None:
         """Write the cells to the campaign's folder."""

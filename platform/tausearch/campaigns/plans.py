@@ -157,7 +157,13 @@ class CampaignPlan:
         """The cells to write to the campaign's folder."""
         cells = tuple(each.runs for each in self.cells)
         request = self.request
-        return CampaignCells(campaign=self.name, file=str(request.file), cells=cells, tracking=request.tracking)
+        return CampaignCells(
+            campaign=self.name,
+            file=str(request.file),
+            cells=cells,
+            tracking=request.tracking,
+            address=request.address,
+        )
 
     def require_all(self) -> None:
         """Raise an `InputError` with a line for each fault of a cell; one of several cells is said once."""

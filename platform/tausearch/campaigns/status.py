@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tausearch.campaigns.cells import CellRuns, read_cells
-from tausearch.presentation import campaign_command
+from tausearch.presentation import address_words, campaign_command
 from tausearch.runs import (
     CampaignDirectory,
     RunStatus,
@@ -97,6 +97,7 @@ class CampaignStanding:
     Attributes:
         file: Its file as the last driver was given it.
         running: Whether a process drives it.
+        address: Address of the Ray cluster that the last driver joined; None for a Ray of its own.
     """
 
     name: str
@@ -104,6 +105,7 @@ class CampaignStanding:
     directory: CampaignDirectory
     running: bool
     cells: tuple[CellStanding, ...]
+    address: str | None = None
 
     @property
     def runs(self) -> tuple[CellRuns, ...]:
@@ -126,11 +128,11 @@ class CampaignStanding:
         return "running" if self.running else "finished" if self.finished else "stopped"
 
     def command(self, storage_option: str) -> str:
-        """Return the command that continues it, without callbacks, which no file has."""
+        """Return the command that continues it as its last driver ran, without callbacks, which no file has."""
         runs = [run for each in self.cells for run in (each.search, each.final) if run is not None]
         named = [name for each in self.cells for name in (each.cell.benchmark, each.cell.method)]
         code = (*named, *(name for run in runs for name in run.spec.code))
-        return campaign_command(self.file, storage_option, code)
+        return campaign_command(self.file, storage_option, code, address_words(self.address))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --format json` prints."""
@@ -140,6 +142,7 @@ class CampaignStanding:
             "file": self.file,
             "running": self.running,
             "finished": self.finished,
+            **({"address": self.address} if self.address else {}),
             "cells": cells,
         }
 
@@ -152,7 +155,7 @@ def read_standing(storage: Storage, directory: CampaignDirectory) -> CampaignSta
     """
     cells, running = read_cells(directory), is_driven(directory)
     standing = tuple(cell_standing(storage, cell, running=running) for cell in cells.cells)
-    return CampaignStanding(directory.name, cells.file, directory, running, standing)
+    return CampaignStanding(directory.name, cells.file, directory, running, standing, cells.address)
 
 
 def all_standings(storage: Storage) -> tuple[list[CampaignStanding], list[InputError]]:

@@ -11,7 +11,7 @@ import typer
 
 from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
-from tausearch.presentation import print_json, resume_command, say_unreadable, storage_words
+from tausearch.presentation import address_words, print_json, resume_command, say_unreadable, storage_words
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_output
 from trainables.errors import InputError
 
@@ -67,7 +67,8 @@ def _go_on(found: RunStatus, root: Storage, storage: str) -> str | None:
     from tausearch.campaigns import campaign_of, read_standing
 
     if (campaign := campaign_of(root, found.spec.name)) is None:
-        return resume_command(found.spec.name, storage, found.spec.code)
+        last = found.spec
+        return resume_command(last.name, storage, last.code, address_words(last.address))
     standing = read_standing(root, root.campaign(campaign))
     return None if standing.running else standing.command(storage_words(storage))
 

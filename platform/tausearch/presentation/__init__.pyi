@@ -25,6 +25,8 @@ from .table_formats import as_csv, as_html, as_latex, as_markdown, record_table,
 from .tables import CellLook, Column, Emphasis, Table, emphasise, gain, numbers, score, words
 from .terminal.bars import LongWork
 from .terminal.commands import (
+    address_words,
+    bounds_line,
     campaign_command,
     code_words,
     command_on,
@@ -58,6 +60,7 @@ __all__ = [
     "LINES",
     "SCALE",
     "TICKS",
+    "address_words",
     "AccuracyAxis",
     "Axis",
     "CellLook",
@@ -82,6 +85,7 @@ __all__ = [
     "as_html",
     "as_latex",
     "as_markdown",
+    "bounds_line",
     "brief",
     "caption",
     "output_to",

@@ -12,6 +12,7 @@ from tausearch.models import evaluation_table, read_compositions, read_evaluatio
 from tausearch.presentation import (
     SearchPlots,
     Table,
+    bounds_line,
     brief,
     clock,
     counted,
@@ -230,7 +231,7 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
         facts["trials on"] = spec.device
     facts["time in trials"] = clock(sum(trial.seconds for trial in status.trials))
     if (beside := beside_bounds(status, Storage(directory.path.parent))) is not None:
-        facts["bounds"] = str(beside)
+        facts["bounds"] = bounds_line(beside)
     return facts
 
 

@@ -45,6 +45,7 @@ class BesideBounds:
         missing: The bounds without a finished run.
         trial: The chosen trial of a search that re-evaluates: the accuracy is this trial's on the search's own split,
             as those of the bounds are, and not the mean over its fresh runs.
+        address: Address of the Ray cluster that the run's last driver joined, if it did.
     """
 
     run: str
@@ -54,6 +55,7 @@ class BesideBounds:
     found: tuple[Bound, ...]
     missing: tuple[str, ...]
     trial: int | None = None
+    address: str | None = None
 
     def __str__(self) -> str:
         return self.line(f"tausearch resume {self.run}")
@@ -105,7 +107,7 @@ def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
     found = tuple(best[method] for method in wanted if method in best)
     missing = tuple(method for method in wanted if method not in best)
     trial = None if status.best is None or status.reevaluation is None else status.best.number
-    return BesideBounds(spec.name, storage.root, accuracy, chance(spec), found, missing, trial)
+    return BesideBounds(spec.name, storage.root, accuracy, chance(spec), found, missing, trial, spec.address)
 
 
 def chance(spec: RunSpec) -> float | None:

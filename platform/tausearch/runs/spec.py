@@ -105,6 +105,7 @@ class RunSpec(Strict):
         fixed: The hyperparameters that all trials have; all of them in a final run.
         tracking: The trackers that it is written to; None for MLflow alone. See `trackers`.
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
+        address: Address of the Ray cluster that its last driver joined; None for a Ray of the driver's own.
         data_root: Folder of the published datasets.
         left_out: A line for each image that cannot be read and is left out (`--skip-broken`), and for classes in no
             task.
@@ -129,6 +130,7 @@ class RunSpec(Strict):
     fixed: dict[str, Scalar] = {}
     tracking: tuple[TrackerName, ...] | None = None
     tracking_uri: str | None = None
+    address: str | None = None
     data_root: str | None = None
     data: DataFacts | None = None
     left_out: tuple[str, ...] = ()
@@ -524,6 +526,7 @@ _HOW = {
     "id",
     "version",
     "resources",
+    "address",
     "tracking",
     "tracking_uri",
     "data_root",

@@ -118,6 +118,7 @@ class RunStatus:
             "best": best,
             **({"overrides": overrides} if overrides else {}),
             **({"device": self.spec.device} if self.spec.device else {}),
+            **({"address": self.spec.address} if self.spec.address else {}),
             **({"ended": self.ending.model_dump()} if self.ending is not None else {}),
             **({"gain": self.gain.model_dump()} if self.gain is not None else {}),
             **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),

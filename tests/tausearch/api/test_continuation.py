@@ -202,6 +202,16 @@ class TestSearch:
         assert ran == [spec.model_copy(update={"resources": resources, "tracking_uri": URI})]
         assert read_spec(Storage(tmp_path).run("s")) == ran[0]
 
+    def test_the_cluster_is_that_of_the_last_driver(
+        self, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tausearch.cluster.resources.require_reachable", lambda address: None)
+        self.begin(tmp_path, address="auto", gpus_per_trial=0)
+        assert read_spec(Storage(tmp_path).run("s")).address == "auto"
+        for address in ("192.0.2.2:7391", None):
+            resume("s", storage=tmp_path, address=address)
+            assert ran[-1].address == address == read_spec(Storage(tmp_path).run("s")).address
+
     def test_a_grid_grows_up_to_its_last_point(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
         request = SearchRequest("digits", "ewc", name="s", algorithm="grid", trials=4, storage=tmp_path)
         create(plan_search(request).spec, Storage(tmp_path))

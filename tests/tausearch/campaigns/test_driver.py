@@ -42,11 +42,13 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     said = "tausearch.presentation.terminal.commands.code_words"
     monkeypatch.setattr(said, lambda *benchmarks: f" --allow-code {'+'.join(benchmarks)}")
     monkeypatch.setattr(RunSpec, "code", property(lambda spec: (f"m:{spec.method}",)))
-    driver = _driver(plan_campaign(request), Trial)
+    plan = plan_campaign(request)
+    assert plan.kept.address == "auto"
+    driver = _driver(plan, Trial)
     assert {name: getattr(driver, name) for name in asked} == asked
     assert driver.read == ["/data", "/finetune", "/ewc"]
     runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code m:finetune+m:finetune+m:ewc+m:ewc"
-    told_again = "--callback m:C --tracking none"
+    told_again = "--address auto --callback m:C --tracking none"
     assert driver.resume_command.endswith(f" campaign run {tmp_path / 't.yaml'} {runs} {code} {told_again}")
 
 

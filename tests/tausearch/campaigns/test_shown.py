@@ -99,6 +99,19 @@ def test_a_run_of_it_goes_on_by_its_command(
         assert "go on" not in run(words, capsys, monkeypatch)[1]
 
 
+def test_a_campaign_goes_on_at_the_cluster_of_its_last_driver(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = storage.campaign("t")
+    read_cells(directory).model_copy(update={"address": "auto"}).save(directory)
+    last = f" --storage {storage.root} --address auto"
+    assert shown(storage, capsys, monkeypatch, "status", "t")[1].splitlines()[-1].endswith(last)
+    words = ["status", read_cells(directory).cells[0].search or "", "--storage", str(storage.root)]
+    assert run(words, capsys, monkeypatch)[1].splitlines()[-1].endswith(last)
+    content = json.loads(shown(storage, capsys, monkeypatch, "status", "t", "--format", "json")[1])
+    assert content["address"] == "auto"
+
+
 def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,7 +104,8 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
 def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
     purpose: str, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    named = {"trials": 1, "protocol": spec.protocol.model_copy(update={"backbone": "nets:NET"})}
+    protocol = spec.protocol.model_copy(update={"backbone": "nets:NET"})
+    named = {"trials": 1, "protocol": protocol, "address": "192.0.2.2:7391"}
     given = spec.model_copy(update=named) if purpose == "search" else final_spec(spec, name="final", **named)
     _, directory = create(given, Storage(tmp_path))
     words = ["status", given.name, "--storage", str(tmp_path)]
@@ -113,8 +114,9 @@ def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
     assert err == "" and begun in out.splitlines() and "┃" not in out
     last = out.splitlines()[-1]
     assert last.startswith("go on: ") and last.endswith(
-        f" resume {given.name} --storage {tmp_path} --allow-code nets:NET"
+        f" resume {given.name} --storage {tmp_path} --allow-code nets:NET --address 192.0.2.2:7391"
     )
+    assert json.loads(run([*words, "--format", "json"], capsys, monkeypatch)[1])["address"] == "192.0.2.2:7391"
     ended = make_trial(0, value=70.0)
     if purpose == "final":
         ended = replace(ended, rows=[{k.replace("val/", "test/"): v for k, v in row.items()} for row in ended.rows])
@@ -204,8 +206,9 @@ def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is
 ) -> None:
     trial = make_trial(0, value=44.0)
     trial.rows[-1]["val/accuracy/task_1"] = 40.0  # 90 when it was learned
+    spec = spec.model_copy(update={"address": "auto"})
     result = searched(spec, [trial], tmp_path, choose(spec, trial, 1))
-    resume = command_on("resume", "digits-ita-lora-1", result.path.parent)
+    resume = f"{command_on('resume', 'digits-ita-lora-1', result.path.parent)} --address auto"
     missing = f"missing here: probe, joint (`{resume} --with-bounds` runs them)"
     show_search(result, spec, "")
     show_status(read_status(RunDirectory(result.path)), result.bounds)

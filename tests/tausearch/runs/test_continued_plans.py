@@ -15,6 +15,7 @@ SETTINGS: dict[str, Any] = {  # they change no result
     "id": "other",
     "version": "0.0",
     "resources": Resources(cpus_per_trial=3),
+    "address": "192.0.2.1:6379",
     "tracking_uri": "http://new:1",
     "data_root": "/new",
     "cache_size": 7.0,
@@ -58,12 +59,16 @@ def test_a_continued_run_takes_the_new_settings_and_keeps_what_it_is(spec: Searc
         spec.model_copy(update={"id": "own", "data_root": "/old", "tracking_uri": "http://old:1"}), Storage(tmp_path)
     )
     now = then.model_copy(update=SETTINGS)
-    new = {name: SETTINGS[name] for name in ("resources", "data_root", "cache_size", "tracking_uri")}
+    new = {name: SETTINGS[name] for name in ("resources", "address", "data_root", "cache_size", "tracking_uri")}
     with Plan(now, Storage(tmp_path), named=True, resume_if_exists=True).entered() as (found, directory):
         assert found == then.model_copy(update=new) == read_spec(directory)
     plain = then.model_copy(update={"data_root": None, "tracking_uri": None})
     again = Plan(plain, Storage(tmp_path), named=True, resume_if_exists=True).continued()
-    assert (again.tracking_uri, again.data_root) == ("http://new:1", None)  # only the tracking store is remembered
+    assert (again.tracking_uri, again.data_root, again.address) == (
+        "http://new:1",
+        None,
+        None,
+    )  # only the tracking store is remembered
 
 
 def test_a_step_of_accuracy_is_one_image_of_those_that_judge(spec: SearchSpec) -> None:

@@ -13,9 +13,9 @@ from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
 from tausearch.presentation import (
     Column,
     Table,
+    bounds_line,
     brief,
     code_words,
-    command_on,
     console,
     counted,
     front_table,
@@ -378,7 +378,7 @@ def _show_left(lines: _Lines, spec: RunSpec, who: str, trials: Sequence[TrialSum
 def _show_bounds(lines: _Lines, beside: BesideBounds | None) -> None:
     """Print an accuracy beside chance and the bounds."""
     if beside is not None:
-        lines.say("bounds", beside.line(command_on("resume", beside.run, beside.root)))
+        lines.say("bounds", bounds_line(beside))
 
 
 def _show_metric_warnings(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:

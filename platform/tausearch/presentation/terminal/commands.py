@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from tausearch.runs import DEFAULT_STORAGE
+from tausearch.runs import DEFAULT_STORAGE, BesideBounds
 from trainables.user_code import is_code
 
 
@@ -25,6 +25,11 @@ def storage_words(root: str | Path) -> str:
     """Return ` --storage ROOT` for a command; empty for the default root."""
     is_default = Path(root).absolute() == Path(DEFAULT_STORAGE).absolute()
     return "" if is_default else f" --storage {shlex.quote(str(root))}"
+
+
+def address_words(address: str | None) -> str:
+    """Return ` --address ADDRESS` for a command; empty without a cluster."""
+    return "" if address is None else f" --address {shlex.quote(address)}"
 
 
 def code_words(*names: str) -> str:
@@ -48,6 +53,11 @@ def command_on(verb: str, name: str, root: str | Path) -> str:
 def resume_command(name: str, root: str | Path, code: tuple[str, ...], options: str = "") -> str:
     """Return the command that continues a run; `code` is `RunSpec.code`, `options` are more words after a space."""
     return f"{command_on('resume', name, root)}{code_words(*code)}{options}"
+
+
+def bounds_line(beside: BesideBounds) -> str:
+    """Return an accuracy and its bounds in a line, with the command that measures the missing ones."""
+    return beside.line(f"{command_on('resume', beside.run, beside.root)}{address_words(beside.address)}")
 
 
 def campaign_command(file: str, storage_option: str, code: Iterable[str], options: str = "") -> str:
