@@ -4,7 +4,7 @@ from .pilot import first_rows, with_measured_share
 from .preflight import require_fit_nodes
 from .resources import plan_resources
 from .session import gpus_at, joined, ray_session, require_reachable
-from .watches import head_watched, raylet_watched
+from .watches import head_watched, nodes_watched, raylet_watched
 
 __all__ = [
     "GpusAt",
@@ -21,6 +21,7 @@ __all__ = [
     "head_watched",
     "joined",
     "local_cpus",
+    "nodes_watched",
     "plan_resources",
     "ray_session",
     "raylet_watched",

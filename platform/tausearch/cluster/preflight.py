@@ -14,6 +14,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tausearch.cluster import node_probe
+from tausearch.cluster.watches import node_name
 from tausearch.runs import Resources
 from trainables.errors import InputError
 
@@ -71,10 +72,6 @@ def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str
     return reports
 
 
-def _name(node: dict[str, Any]) -> str:
-    return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']}, Ray's {node['NodeID'][:8]})"
-
-
 def _too_small(nodes: Sequence[dict[str, Any]], resources: Resources) -> Iterator[str]:
     """Yield a line for each node that is too small for a trial; nodes without a GPU count if none has one."""
     on_gpu = resources.gpus_per_trial > 0 and any(node["Resources"].get("GPU") for node in nodes)
@@ -85,15 +82,15 @@ def _too_small(nodes: Sequence[dict[str, Any]], resources: Resources) -> Iterato
         for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
             if has.get(kind, 0) < wanted:
                 yield (
-                    f"{_name(node)}: has {has.get(kind, 0):g} {kind}, a trial needs {wanted:g}; ask for less, or start"
-                    " this node's Ray with --num-cpus=0 so that it gets no trials"
+                    f"{node_name(node)}: has {has.get(kind, 0):g} {kind}, a trial needs {wanted:g}; ask for less, or"
+                    " start this node's Ray with --num-cpus=0 so that it gets no trials"
                 )
                 break
 
 
 def _problem(node: dict[str, Any], reports: dict[str, Any], folder: Path, token: str) -> str | None:
     """Return why a node cannot run trials, but for its size; None if it can."""
-    name = _name(node)
+    name = node_name(node)
     report = reports.get(node["NodeID"])
     if report is None:
         return f"{name}: did not answer within {_ANSWER_SECONDS:g} s"

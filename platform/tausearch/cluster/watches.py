@@ -1,18 +1,20 @@
-"""Notice that the head of a cluster, or our own raylet, is gone: Ray does not always say so to the driver."""
+"""Notice that the head or a node of a cluster, or our own raylet, is gone: Ray does not always tell the driver."""
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from typing import Any
 
 import psutil
 
 SILENT_SECONDS = 20.0  # of the head until the message; Ray ends the process after 60
 GRACE_SECONDS = 6.0  # after the death of the raylet; Ray mostly ends this process within this time
 _EVERY = 2.0  # seconds
+_NODES_EVERY = 5.0  # seconds
 
 
 def head_watched(address: str, say: Callable[[str], None], resume: str) -> AbstractContextManager[None]:
@@ -46,15 +48,31 @@ def raylet_watched(gone: Callable[[], None]) -> AbstractContextManager[None]:
     return _beside("raylet", partial(_watch_raylets, raylets, gone))
 
 
+def nodes_watched(say: Callable[[str], None]) -> AbstractContextManager[None]:
+    """Say in the block when a node leaves or joins the cluster that this process has joined.
+
+    Returns:
+        The context of the block.
+    """
+    return _beside("cluster-nodes", partial(_watch_nodes, say))
+
+
+def node_name(node: Mapping[str, Any]) -> str:
+    """Return the name of an entry of `ray.nodes()` for people."""
+    return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']}, Ray's {node['NodeID'][:8]})"
+
+
 @contextmanager
 def _beside(name: str, look: Callable[[threading.Event], None]) -> Iterator[None]:
     """Run `look` in a daemon thread while the block runs; the event is set at the block's end."""
     ended = threading.Event()
-    threading.Thread(target=look, args=(ended,), name=name, daemon=True).start()
+    thread = threading.Thread(target=look, args=(ended,), name=name, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
+        thread.join(_EVERY)  # Ray is not asked while it shuts down
 
 
 def _watch_head(address: str | None, say: Callable[[str], None], resume: str, ended: threading.Event) -> None:
@@ -85,6 +103,28 @@ def _answers(address: str) -> bool:
     with suppress(OSError), socket.create_connection((host, int(port)), timeout=_EVERY):
         return True
     return False
+
+
+def _watch_nodes(say: Callable[[str], None], ended: threading.Event) -> None:
+    known = _nodes()
+    while not ended.wait(_NODES_EVERY):
+        if not (now := _nodes()):
+            continue  # the head does not answer, which is said elsewhere
+        for gone in known.keys() - now.keys():
+            say(f"{known[gone]} has left the cluster; its trials continue elsewhere from their last finished task")
+        for new in now.keys() - known.keys() if known else ():
+            say(f"{now[new]} has joined the cluster")
+        known = now
+
+
+def _nodes() -> Mapping[str, str]:
+    """Return the id of each living node of the joined cluster, and its name; nothing while the head does not answer."""
+    import ray  # takes seconds to import
+
+    found: list[dict[str, Any]] = []
+    with suppress(Exception):  # of Ray's C++, of many types
+        found = ray.nodes()
+    return {node["NodeID"]: node_name(node) for node in found if node["Alive"]}
 
 
 def _watch_raylets(raylets: list[psutil.Process], gone: Callable[[], None], ended: threading.Event) -> None:

@@ -17,6 +17,7 @@ from tausearch.cluster import (
     capacity_here,
     head_watched,
     joined,
+    nodes_watched,
     ray_session,
     raylet_watched,
     require_fit_nodes,
@@ -158,6 +159,7 @@ class Driver:
                         display.enter(f"{joined()}; looking at each of them")
                         require_fit_nodes(self.resources, self.home.path, self.read)
                         interrupt.check()
+                        stack.enter_context(nodes_watched(display.say))
                     display.enter("Ray runs; starting the processes of trials, each of which imports torch")
                     dispatcher = Dispatcher(queue, capacity_here, self.max_concurrent_trials)
                     run_on_tune(dispatcher, self.home, self.trainable, on_step, watch)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tausearch.cluster import head_watched, raylet_watched, watches
+from tausearch.cluster import head_watched, nodes_watched, raylet_watched, watches
 
 
 def test_a_head_that_does_not_answer_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,3 +100,51 @@ def test_a_head_that_is_given_by_its_own_address_is_not_asked_of_ray(monkeypatch
         asked.clear()
         watches._watch_head(address, print, "tausearch resume s", Once())
         assert asked == [address or "192.0.2.9:9"]
+
+
+def node(number: int, *, alive: bool = True) -> dict[str, Any]:
+    address = f"192.0.2.{number}"
+    return {"NodeID": f"{number}" * 56, "Alive": alive, "NodeManagerHostname": "w", "NodeManagerAddress": address}
+
+
+def test_a_node_that_leaves_or_joins_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, three = map(node, (1, 2, 3))
+    seen = iter([[one, two], [one, two], [one, node(2, alive=False)], OSError("no head"), [one, three], [one, three]])
+
+    def nodes() -> list[dict[str, Any]]:
+        found = next(seen, [one, three])
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    monkeypatch.setattr(watches, "_NODES_EVERY", 0.001)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(nodes=nodes))
+    said: list[str] = []
+    told = threading.Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        if len(said) == 2:
+            told.set()
+
+    with nodes_watched(say):
+        assert told.wait(60)
+    assert said == [
+        "node w (192.0.2.2, Ray's 22222222) has left the cluster; its trials continue elsewhere from their last"
+        " finished task",
+        "node w (192.0.2.3, Ray's 33333333) has joined the cluster",
+    ]
+    assert not any(thread.name == "cluster-nodes" for thread in threading.enumerate())
+
+
+def test_nodes_of_a_head_that_did_not_answer_at_first_have_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = iter([[], [node(1)], [node(1), node(2)]])
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(nodes=lambda: next(seen)))
+    said: list[str] = []
+
+    class Twice(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            return bool(said)
+
+    watches._watch_nodes(said.append, Twice())
+    assert said == ["node w (192.0.2.2, Ray's 22222222) has joined the cluster"]
