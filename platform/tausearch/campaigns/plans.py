@@ -24,7 +24,7 @@ from tausearch.api import (
 from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import CampaignFile, Cell, read_campaign, read_remainder
 from tausearch.campaigns.status import CellStanding, cell_standing
-from tausearch.cluster import GpusAt, asked_once, gpus_at
+from tausearch.cluster import GpusAt, asked_once, gpus_at, require_reachable
 from tausearch.presentation import counted
 from tausearch.runs import (
     AnySpec,
@@ -175,6 +175,8 @@ class CampaignPlan:
             raise InputError(*(self._line(fault, cells) for fault, cells in titles.items()))
 
     def _line(self, fault: str, titles: Sequence[str]) -> str:
+        if fault.startswith("--address "):  # given for all cells, and no fault of the file
+            return fault
         more = f" (and {counted(len(titles) - 1, 'more cell')})" if len(titles) > 1 else ""
         return f"campaign file {self.request.file}: {titles[0]}: {fault}{more}"
 
@@ -197,9 +199,11 @@ def preview_campaign(request: CampaignRequest) -> CampaignPlan:
     """Return the plan of a campaign, with the cells that are refused. Nothing is started or written.
 
     Raises:
-        InputError: If the file is wrong, with all that is wrong with the cells of its other entries, or if a cell to
-            start anew is not in it.
+        InputError: If the file is wrong, with all that is wrong with the cells of its other entries, if a cell to start
+            anew is not in it, or if no cluster answers at the address.
     """
+    if request.address is not None:
+        require_reachable(request.address)  # it is no fault of a cell
     faults = Faults()
     with faults:
         file = read_campaign(request.file)

@@ -132,7 +132,9 @@ def driver_lock(driven: DrivenDirectory, kind: str = "run") -> Iterator[None]:
         InputError: If the folder does not exist or cannot be written, or another process drives it.
     """
     if not driven.lock_file.parent.is_dir():  # FileLock would make the folder
-        raise InputError(f"no {kind} named {driven.name!r} in {driven.lock_file.parent.parent}")
+        storage = Storage(driven.lock_file.parent.parent)
+        others = storage.near(driven.name) if kind == "run" else ""
+        raise InputError(f"no {kind} named {driven.name!r} in {storage.root}{others}")
     known = driven.lock_file.exists()
     lock = FileLock(driven.lock_file, thread_local=False)  # another thread of the driver may release it
     try:

@@ -113,7 +113,9 @@ class Storage:
         return found, faults
 
     def near(self, name: str) -> str:
-        """Return the end of an error about an unknown run: runs of similar names, or else the latest runs."""
+        """Return the end of an error about an unknown run: the campaign of that name, similar names, or latest runs."""
+        if _NAME.fullmatch(name) and self.campaign(name).exists():
+            return f"; {name} is a campaign: tausearch campaign status {name}"
         names = [run.name for run in self.runs()]
         found = near(name, names) or names[-_MAX_SUGGESTIONS:][::-1]
         return f"; there are: {', '.join(found)}{', ...' if len(names) > len(found) else ''}" if found else ""

@@ -103,6 +103,18 @@ def test_a_cell_that_cannot_run_is_named(tmp_path: Path, old: str, new: str, sai
         planned(tmp_path, TABLE.replace(old, new), trials=999)
 
 
+def test_a_cluster_that_cannot_be_joined_is_no_fault_of_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"^--address 127.0.0.1:1: no Ray cluster answers there \(.*\)$"):
+        planned(tmp_path, TABLE.replace("digits", "dgits"), address="127.0.0.1:1")
+
+    def refuse(address: str | None) -> float:
+        raise InputError(f"--address {address}: a token is missing")
+
+    monkeypatch.setattr("tausearch.campaigns.plans.gpus_at", refuse)
+    with pytest.raises(InputError, match="^--address auto: a token is missing$"):
+        planned(tmp_path, address="auto")
+
+
 def started(tmp_path: Path, text: str = TABLE) -> CampaignPlan:
     """The folder of the campaign and the search of its first cell have been made."""
     plan = planned(tmp_path, text)

@@ -112,6 +112,14 @@ def test_a_campaign_goes_on_at_the_cluster_of_its_last_driver(
     assert content["address"] == "auto"
 
 
+@pytest.mark.parametrize("command", ["status t", "resume t", "train t", "compose t", "runs note t x"])
+def test_a_campaign_whose_name_is_given_for_a_run_is_shown_the_way(
+    command: str, storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = run([*command.split(), "--storage", str(storage.root)], capsys, monkeypatch)
+    assert code == 2 and err.endswith("; t is a campaign: tausearch campaign status t\n")
+
+
 def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
