@@ -62,7 +62,7 @@ class MlflowRun:
         spec: The specification of the run.
         storage: The storage root that holds the default tracking store.
         uri: MLflow tracking URI of the store to write to.
-        draw: Draws the picture of a trial that has ended; None for no picture.
+        draw: Draws the picture of the chosen trial; None for no picture.
 
     Attributes:
         written: Number of tasks that this object has written.
@@ -99,8 +99,6 @@ class MlflowRun:
         if trial.status == "running":
             self._set_status(run, status)
         elif run.status != status or run.tags.get("status") != trial.status:
-            if trial.rows and self._draw is not None:
-                self._client.log_figure(run.id, self._draw(self.spec, trial), MATRIX_FILE)
             self._tag(run, {"status": trial.status, **({"error": trial.error[:4000]} if trial.error else {})})
             self._set_status(run, status)
 
@@ -110,7 +108,7 @@ class MlflowRun:
             if run.status == "RUNNING":
                 self._set_status(run, "KILLED")  # nothing runs without a driver
         metrics, chosen = dict(conclusion.metrics), conclusion.chosen
-        self._tag_chosen(None if chosen is None else chosen.number)
+        self._mark_chosen(chosen)
         if chosen is not None:
             metrics[f"best/{self.spec.value_metric}"] = chosen.value or 0.0
             # Tags, because parameters can never be changed and a continued search may choose another trial.
@@ -229,13 +227,18 @@ class MlflowRun:
         run.status = status
         self.changes += 1
 
-    def _tag_chosen(self, number: int | None) -> None:
+    def _mark_chosen(self, chosen: TrialSummary | None) -> None:
+        """Tag the chosen trial, and draw it if it is new: a picture of each trial would cost more than all its metrics."""
         for other, run in self._nested.items():
-            if "chosen" in run.tags and other != number:
+            if "chosen" in run.tags and (chosen is None or other != chosen.number):
                 self._client.delete_tag(run.id, "chosen")
                 del run.tags["chosen"]
-        if number is not None:
-            self._tag(self._nested[number], {"chosen": "true", "benchmark": self.spec.benchmark})
+        if chosen is None:
+            return
+        run = self._nested[chosen.number]
+        if "chosen" not in run.tags and self._draw is not None:
+            self._client.log_figure(run.id, self._draw(self.spec, chosen), MATRIX_FILE)
+        self._tag(run, {"chosen": "true", "benchmark": self.spec.benchmark})
 
     def _tag(self, run: _Nested, tags: dict[str, str]) -> None:
         self._log(run.id, tags=tags)

@@ -92,14 +92,16 @@ class TestTrials:
         opened(spec, tmp_path).write(make_trial(0, tasks=1, status="failed", error="a" * 4000 + "b"))
         assert nested(store).data.tags["error"] == "a" * 4000
 
-    @pytest.mark.parametrize(("tasks", "status", "drawn"), [(2, "pruned", 1), (2, "running", 0), (0, "failed", 0)])
-    def test_a_trial_that_ended_with_a_task_gets_a_picture(
-        self, spec: SearchSpec, store: Store, tmp_path: Path, tasks: int, status: Status, drawn: int
+    def test_the_chosen_trial_alone_gets_a_picture_and_once(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
     ) -> None:
-        run = opened(spec, tmp_path, draw=lambda *_: "figure")
-        for _ in range(2):
-            run.write(make_trial(0, tasks=tasks, status=status))
-        assert store.files == [(nested(store).info.run_id, MATRIX_FILE)] * drawn
+        trials = [make_trial(number, value=70.0 + number) for number in (0, 1)]
+        for chosen in (0, 0, 1):  # a continued search chooses another one
+            run = opened(spec, tmp_path, draw=lambda *_: "figure")
+            for trial in trials:
+                run.write(trial)
+            run.conclude("FINISHED", Conclusion(trials[chosen]))
+        assert store.files == [(nested(store, number).info.run_id, MATRIX_FILE) for number in (0, 1)]
 
     def test_a_trial_that_is_written_late_has_its_true_length(
         self, spec: SearchSpec, store: Store, tmp_path: Path

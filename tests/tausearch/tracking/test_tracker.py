@@ -133,13 +133,16 @@ def test_two_searches_share_the_store(spec: SearchSpec, storage: Storage, second
 
 
 def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(spec: SearchSpec, tmp_path: Path) -> None:
-    before, trial = open_storage(tmp_path / "a_b", write=True), make_trial(0, value=70.0)
+    before, trials = open_storage(tmp_path / "a_b", write=True), [make_trial(n, value=70.0 + n) for n in (0, 1)]
     before.root.mkdir()
-    MlflowRun(spec, before, before.mlflow_uri, draw_trial).write(trial)
+    first = MlflowRun(spec, before, before.mlflow_uri, draw_trial)
+    first.write(trials[0])
+    first.conclude("FINISHED", Conclusion(trials[0]))
     moved = open_storage(tmp_path / "b c", write=True)
     before.root.rename(moved.root)
     run = MlflowRun(spec, moved, moved.mlflow_uri, draw_trial)
-    run.write(make_trial(1, value=60.0))
+    run.write(trials[1])
+    run.conclude("FINISHED", Conclusion(trials[1]))
     client = MlflowClient(tracking_uri=moved.mlflow_uri)
     for number in (0, 1):
         found = client.get_run(run.run_ids[number])
@@ -263,7 +266,7 @@ def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
     tracker = Tracker(spec, storage, draw=draw_trial)
     tracker.note(make_trial(0, value=1.0))
     tracker.note(make_trial(1, tasks=2))
-    end(tracker)  # comes back though one write fails for good
+    end(tracker, Conclusion(make_trial(0, value=1.0)))  # comes back though one write fails for good
     assert tracker.error is not None
     tasks = {run.info.run_name: run.data.tags.get("tasks") for run in runs_of(storage.mlflow_uri)}
     assert tasks[f"{spec.name}/trial-0"] == "3" and tasks[f"{spec.name}/trial-1"] == "2"
