@@ -228,7 +228,7 @@ class MlflowRun:
         self.changes += 1
 
     def _mark_chosen(self, chosen: TrialSummary | None) -> None:
-        """Tag the chosen trial, and draw it if it is new: a picture of each trial would cost more than all its metrics."""
+        """Tag the chosen trial, and draw it if it is new: a picture of each trial would cost more than its metrics."""
         for other, run in self._nested.items():
             if "chosen" in run.tags and (chosen is None or other != chosen.number):
                 self._client.delete_tag(run.id, "chosen")

@@ -30,8 +30,8 @@ def tausearch(*arguments: str, cwd: Path) -> str:
 
 
 def is_quiet(arguments: Sequence[str]) -> bool:
-    """Whether a command writes nothing to stderr: others keep stdout for JSON or for predictions alone."""
-    return "json" not in arguments and arguments[0] != "predict"
+    """Whether a command writes nothing to stderr: others keep stdout for their result, and say there how far they are."""
+    return "json" not in arguments and arguments[0] not in ("predict", "compose", "evaluate")
 
 
 def run(*arguments: str, cwd: Path, code: int = 0) -> str:
