@@ -26,7 +26,7 @@ def search(size: list[str], uri: str) -> list[str]:
 
 
 def assert_once(uri: str, name: str, trials: list[TrialSummary]) -> None:
-    """Every trial is there once with its parameters, every metric of every task as recorded; the chosen one is drawn."""
+    """Each trial is there once with its parameters, each metric of each task as recorded; the chosen one is drawn."""
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)

@@ -30,7 +30,7 @@ def tausearch(*arguments: str, cwd: Path) -> str:
 
 
 def is_quiet(arguments: Sequence[str]) -> bool:
-    """Whether a command writes nothing to stderr: others keep stdout for their result, and say there how far they are."""
+    """Whether a command writes nothing to stderr; others say there how far they are, and keep stdout for the result."""
     return "json" not in arguments and arguments[0] not in ("predict", "compose", "evaluate")
 
 
