@@ -130,7 +130,7 @@ def _write_report(results: _Results, file: Path | None = None) -> Path:
         file or standing.directory.report_file,
         matrix=_page_matrix(results),
         plots=list(results.plots.values()),
-        comparison=as_sheets(results.runs),
+        comparison=as_sheets(results.runs, matrix_order(standing.runs)),
     )
 
 

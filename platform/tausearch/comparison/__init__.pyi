@@ -2,11 +2,11 @@ from .ablation_tables import AblationRow, ablations, as_ablation_text, show_abla
 from .cells import comparison_sheets
 from .command import Selection, as_sheets, as_texts, show_comparison, show_transfer
 from .evaluated_models import EvaluationRow, as_evaluation_text, compare_evaluations, show_evaluations
-from .matrix import Matrix, MatrixCell, MatrixOrder, MatrixRow, result_matrix
+from .matrix import Matrix, MatrixCell, MatrixRow, result_matrix
 from .matrix_sheets import matrix_sheet, page_matrix
 from .paper import PaperBenchmark, PaperCell, PaperComposition, PaperResults, load_results, paper_results
 from .printing import Form
-from .rows import Comparison, ComparisonRow, compare
+from .rows import Comparison, ComparisonRow, MatrixOrder, compare
 from .runs import FinalRun, read_final_run, read_final_runs
 from .transfers import TransferCell, TransferMatrix, transfer
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from tausearch.comparison.cells import INCREMENTAL, POOLED, comparison_sheets, transfer_sheet
 from tausearch.comparison.figure import draw
-from tausearch.comparison.matrix import MatrixOrder, result_matrix
+from tausearch.comparison.matrix import Matrix, result_matrix
 from tausearch.comparison.matrix_sheets import matrix_sheet
 from tausearch.comparison.paper import paper_results
 from tausearch.comparison.printing import Answer, Form, show
 from tausearch.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
-from tausearch.comparison.rows import Comparison, compare
+from tausearch.comparison.rows import Comparison, MatrixOrder, compare
 from tausearch.comparison.runs import FinalRun
 from tausearch.comparison.transfers import TransferMatrix, transfer
 from tausearch.presentation import Table, as_csv, record_table, say_unreadable, tool
-from tausearch.runs import Storage, require_picture
+from tausearch.runs import Storage, require_picture, shown_benchmark
 from trainables.errors import InputError
 
 
@@ -27,7 +27,7 @@ class Selection:
 
     Attributes:
         runs: Names of the final runs; None for all.
-        order: The order of methods and benchmarks, for the matrix.
+        order: The order of methods and benchmarks.
         with_paper: Whether the matrix has the paper's rows.
     """
 
@@ -59,7 +59,7 @@ def show_comparison(
             runs = [run for run in runs if run.spec.name in chosen.runs]
             without = [name for name in without if name in chosen.runs]
         named = list(dict.fromkeys(benchmarks))
-        comparisons = compare(runs, paper_results(), named)
+        comparisons = compare(runs, paper_results(), named, chosen.order)
         drawn = _draw(comparisons, figure, storage) if runs else None
         rows = rows_as_dicts(comparisons)
         about = {"source": paper_results().source, "figure": None if drawn is None else str(drawn)}
@@ -67,27 +67,31 @@ def show_comparison(
         notes = list(_notes(comparisons, without))
         records = comparison_records(comparisons)
         order = replace(chosen.order, benchmarks=named or chosen.order.benchmarks)
-        table = _matrix(runs, order, with_paper=chosen.with_paper)
-        return Answer(content, records, _sheets(comparisons), notes=notes, picture=drawn, matrix=table)
+        matrix = result_matrix(runs, paper_results(), order, with_paper=chosen.with_paper)
+        table, lack = matrix_sheet(matrix, paper_results()), _lack(matrix) if chosen.with_paper else ""
+        return Answer(content, records, _sheets(comparisons), notes=notes, picture=drawn, matrix=table, lack=lack)
 
     show(storage, benchmarks, form, answer)
 
 
-def as_sheets(runs: Sequence[FinalRun]) -> list[Table]:
+def _lack(matrix: Matrix) -> str:
+    """Return a line that names the benchmarks of a matrix that the paper has not; empty where there is none."""
+    names = [shown_benchmark(name) for name in matrix.benchmarks if name not in paper_results().benchmarks]
+    return f"--paper: the paper has no results on {', '.join(names)}" if names else ""
+
+
+def as_sheets(runs: Sequence[FinalRun], order: MatrixOrder | None = None) -> list[Table]:
     """Return the tables of final runs beside the paper's results: comparable runs, and the others."""
-    return _sheets(compare(runs, paper_results()))
+    return _sheets(compare(runs, paper_results(), order=order or MatrixOrder()))
 
 
 def as_texts(runs: Sequence[FinalRun], order: MatrixOrder) -> dict[Form, str]:
     """Return final runs as Markdown, LaTeX and CSV: methods by benchmarks, and beside the paper's results."""
-    comparisons = compare(runs, paper_results())
+    comparisons = compare(runs, paper_results(), order=order)
     records = comparison_records(comparisons)
-    answer = Answer({}, records, _sheets(comparisons), matrix=_matrix(runs, order))
+    table = matrix_sheet(result_matrix(runs, paper_results(), order), paper_results())
+    answer = Answer({}, records, _sheets(comparisons), matrix=table)
     return {"markdown": answer.markdown, "latex": answer.latex, "csv": as_csv(record_table(records))}
-
-
-def _matrix(runs: Sequence[FinalRun], order: MatrixOrder, *, with_paper: bool = False) -> Table:
-    return matrix_sheet(result_matrix(runs, paper_results(), order, with_paper=with_paper), paper_results())
 
 
 def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tausearch.comparison.cells import label
 from tausearch.comparison.paper import PaperResults
-from tausearch.comparison.rows import departures, identity, protocol_departures
+from tausearch.comparison.rows import MatrixOrder, departures, identity, protocol_departures
 from tausearch.comparison.runs import FREE_FIELDS, FinalRun, describe, standing
 from tausearch.presentation import counted
 from tausearch.runs import ExperimentProtocol, Score
@@ -52,14 +52,6 @@ class MatrixRow:
     def name(self) -> str:
         """The method with its settings; the paper's say so."""
         return f"{self.method}, paper" if self.of_paper else label(self.method, self.settings)
-
-
-@dataclass(frozen=True)
-class MatrixOrder:
-    """The methods and benchmarks of a matrix, in order; empty for the paper's order, then alphabetical."""
-
-    methods: Sequence[str] = ()
-    benchmarks: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

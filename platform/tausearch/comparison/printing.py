@@ -47,6 +47,7 @@ class Answer:
         records: The rows of the CSV form.
         tables: The tables of the terminal and Markdown, and of LaTeX where there is no matrix.
         matrix: Methods by benchmarks: the table of LaTeX, and the first one of Markdown.
+        lack: A line about what was asked for and is not there: for stderr, and as a comment in LaTeX.
         empty: The line that stands for missing tables; empty where no line is needed.
         notes: The lines below the tables in the terminal.
         picture: The file of the picture that was drawn; the terminal names it.
@@ -59,6 +60,7 @@ class Answer:
     notes: Sequence[str] = ()
     picture: Path | None = None
     matrix: Table | None = None
+    lack: str = ""
 
     @property
     def markdown(self) -> str:
@@ -68,7 +70,8 @@ class Answer:
     @property
     def latex(self) -> str:
         """The LaTeX form."""
-        return as_latex(self.tables if self.matrix is None else [self.matrix])
+        comment = f"% {self.lack}\n" if self.lack else ""
+        return comment + as_latex(self.tables if self.matrix is None else [self.matrix])
 
 
 def show(
@@ -102,6 +105,8 @@ def show(
 
 
 def _print(answer: Answer, form: Form) -> None:
+    if answer.lack:
+        print(answer.lack, file=sys.stderr)
     if form == "json":
         print_json(answer.content)
     elif form == "csv":

@@ -65,7 +65,7 @@ class Comparison:
 
     Attributes:
         in_paper: Whether the paper has the benchmark.
-        rows: The paper's methods in its order, with ours where there is a run that can be compared.
+        rows: The paper's methods, with ours where there is a run that can be compared.
         apart: Runs that cannot be compared with the paper.
     """
 
@@ -75,14 +75,32 @@ class Comparison:
     apart: tuple[ComparisonRow, ...]
 
 
-def compare(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequence[str] = ()) -> list[Comparison]:
+@dataclass(frozen=True)
+class MatrixOrder:
+    """The methods and benchmarks of a comparison, in order; empty for the paper's order, then alphabetical."""
+
+    methods: Sequence[str] = ()
+    benchmarks: Sequence[str] = ()
+
+
+_PAPERS_ORDER = MatrixOrder()
+
+
+def compare(
+    runs: Sequence[FinalRun],
+    paper: PaperResults,
+    benchmarks: Sequence[str] = (),
+    order: MatrixOrder = _PAPERS_ORDER,
+) -> list[Comparison]:
     """Compare final runs, oldest first, with the paper's results; by default on all benchmarks that have a run."""
     ran = dict.fromkeys(run.spec.benchmark for run in runs)
-    shown = benchmarks or [name for name in {**paper.benchmarks, **ran} if name in ran]  # the paper's first
-    return [_compare([run for run in runs if run.spec.benchmark == name], paper, name) for name in shown]
+    first = dict.fromkeys(order.benchmarks)
+    shown = benchmarks or [name for name in {**first, **paper.benchmarks, **ran} if name in ran]
+    methods = [*dict.fromkeys([*order.methods, *paper.methods])]
+    return [_compare([run for run in runs if run.spec.benchmark == name], paper, name, methods) for name in shown]
 
 
-def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str) -> Comparison:
+def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str, methods: Sequence[str]) -> Comparison:
     found = [_row(run, runs, paper) for run in standing(runs, identity)]
     apart = [row for row in found if row.departures]
     rows = [row for row in found if not row.departures]
@@ -90,7 +108,7 @@ def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str) -> C
         plain = {row.method for row in rows if not row.settings}
         missing = (method for method in paper.methods if method not in plain)
         rows += [ComparisonRow(benchmark, method, {}, None, 0, paper.cell(benchmark, method)) for method in missing]
-    return Comparison(benchmark, benchmark in paper.benchmarks, _sorted(rows, paper), _sorted(apart, paper))
+    return Comparison(benchmark, benchmark in paper.benchmarks, _sorted(rows, methods), _sorted(apart, methods))
 
 
 def departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
@@ -144,5 +162,7 @@ def variant(run: FinalRun, paper: PaperResults) -> str:
     return str(run.marks.get(paper.ablated, "all"))
 
 
-def _sorted(rows: Sequence[ComparisonRow], paper: PaperResults) -> tuple[ComparisonRow, ...]:
-    return tuple(sorted(rows, key=lambda row: (paper.place(row.method), row.method, len(row.settings))))
+def _sorted(rows: Sequence[ComparisonRow], methods: Sequence[str]) -> tuple[ComparisonRow, ...]:
+    """Return rows in the order of the methods; other methods come last."""
+    place = {method: number for number, method in enumerate(methods)}
+    return tuple(sorted(rows, key=lambda row: (place.get(row.method, len(place)), row.method, len(row.settings))))

@@ -241,7 +241,13 @@ def test_a_campaigns_table_has_its_runs_and_its_order(
     rows = [line for line in out.splitlines() if " & " in line]
     assert code == 0, err
     assert rows == [r"method & digits \\", r"ita-lora & \underline{60.00} \\", r"finetune & \textbf{70.00} \\"]
+    by_file = [line.split(",")[1] for line in shown("--campaign", "t", "--format", "csv")[1].splitlines()[1:]]
+    assert by_file == ["ita-lora", "finetune"]
     assert "99.00" in shown("--format", "latex")[1]
+    lack = "--paper: the paper has no results on digits\n"
+    for form, comment in (("latex", f"% {lack}"), ("markdown", "")):
+        _, out, err = shown("--campaign", "t", "--format", form, "--paper")
+        assert err == lack and out.startswith(comment or "*") and (lack in out) is bool(comment)
     assert "joint, paper" in shown("cifar100", "--campaign", "t", "--format", "latex", "--paper")[1]
     for options, words in (
         (["--campaign", "none"], "no campaign named 'none'"),
