@@ -35,7 +35,8 @@ class NamedTask:
         name, equals, classes = text.rpartition("=")
         task = cls(names_of(classes), unquote(name) if equals else None)
         if fault := task.fault:
-            raise InputError(f"task {text!r}: {fault}")
+            number = f"; for a number of tasks: tasks={text}" if text.isdecimal() else ""
+            raise InputError(f"task {text!r}: {fault}{number}")
         return task
 
     def __str__(self) -> str:

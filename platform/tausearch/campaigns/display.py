@@ -51,7 +51,7 @@ class CampaignDisplay(LiveDisplay):
     def standing_line(self) -> str:
         """Return the plain line that names the running cells."""
         under_way = [f"{cell.runs.title} {cell.state}" for cell in self.cells if cell.running]
-        return " | ".join([self.phase or ", ".join(under_way), self._counts(), self.times()])
+        return " | ".join(filter(None, [self.phase or ", ".join(under_way), self._counts(), self.times()]))
 
     def render(self) -> Group:
         """Return the table for a terminal; if it is too long, the running cells only."""

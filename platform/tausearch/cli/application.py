@@ -71,8 +71,8 @@ def _require_working_folder() -> None:
 
 
 def _end(error: Exception, code: int) -> NoReturn:
-    faults = (" ".join(str(fault).split()) for fault in error.args)  # names of files may have line breaks
-    print("tausearch:", printable("\n".join(faults)), file=sys.stderr)
+    for fault in error.args:
+        print("tausearch:", printable(" ".join(str(fault).split())), file=sys.stderr)  # file names may have line breaks
     sys.exit(code)
 
 

@@ -157,7 +157,7 @@ NoCache = Annotated[bool, typer.Option("--no-cache", help="Compute everything in
 TimeBudget = Annotated[
     str | None,
     typer.Option(
-        help="Stop after this long, Ray's start included, such as 90m or 12h; resume continues [default: no limit]."
+        help="Stop after this long, Ray's start included, such as 90m or 12h; it can be continued [default: no limit]."
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would run and what it would take; start nothing.")]

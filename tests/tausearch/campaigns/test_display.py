@@ -108,6 +108,7 @@ def test_only_cells_with_running_trials_are_named_and_shown_where_room_is_short(
     plan = planned(tmp_path)
     display, (first, second), screen = shown(plan)
     tell(display, first, plan.cells[0].search.spec, make_trial(0, 5, 70.0))
+    assert display.standing_line().startswith("0/2 cells done, 0 trials running | ")
     tell(display, second, plan.cells[1].search.spec, make_trial(0, 1), make_trial(1, 0, status="diverged", error="why"))
     assert display.stage is None  # from the first trial on
     assert display.standing_line().startswith("digits/ewc searching | 0/2 cells done, 1 trial running | ")
