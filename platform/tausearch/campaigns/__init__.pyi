@@ -4,7 +4,7 @@ from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots
 from .file import CampaignFile, Cell, read_campaign
 from .mlflow_tables import LOCAL, read_pages, track_tables
 from .outputs import selected_runs, set_apart, write_campaign_report
-from .plans import CampaignPlan, CampaignRequest, PlannedCell, RefusedCell, plan_campaign, preview_campaign
+from .plans import CampaignPlan, CampaignRequest, PlannedCell, RefusedCell, plan_campaign, preview_campaign, work_left
 from .status import CampaignStanding, CellStanding, all_standings, read_standing
 
 __all__ = [
@@ -39,5 +39,6 @@ __all__ = [
     "selected_runs",
     "set_apart",
     "track_tables",
+    "work_left",
     "write_campaign_report",
 ]

@@ -24,6 +24,7 @@ from tausearch.campaigns.plans import (
     PlannedCell,
     plan_campaign,
     with_share_of,
+    work_left,
 )
 from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.cluster import measured
@@ -127,7 +128,7 @@ def _measured(plan: CampaignPlan) -> CampaignPlan:
         return with_share_of(known[alike], of) if of.pilot else of
 
     def placed(cell: PlannedCell) -> PlannedCell:
-        if cell.standing.state in ("done", "failed") and not cell.added:
+        if cell.standing.state in ("done", "failed"):
             return cell
         search = cell.search if cell.cell.search is None else shared(cell.search)
         training = with_share_of(search, cell.training) if search.spec.resources.pilot else cell.training
@@ -159,14 +160,22 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
 
 @contextmanager
 def _timed(directory: CampaignDirectory) -> Iterator[None]:
-    """Write the seconds that this driver has run to the campaign's folder; the sum over all drivers is shown."""
+    """Write the seconds that this driver has run to the campaign's folder, unless it is refused."""
     started, start = datetime.datetime.now(datetime.UTC), time.monotonic()
-    try:
-        yield
-    finally:
+
+    def note() -> None:
         with suppress(OSError), directory.drives_file.open("a", encoding="utf-8") as file:
             seconds = round(time.monotonic() - start, 1)
             file.write(json.dumps({"started": started.isoformat(timespec="seconds"), "seconds": seconds}) + "\n")
+
+    try:
+        yield
+    except InputError:
+        raise
+    except BaseException:
+        note()
+        raise
+    note()
 
 
 def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Callback]) -> CampaignResult:
@@ -230,12 +239,9 @@ def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
 
 
 def _headlines(plan: CampaignPlan) -> Iterator[str]:
-    searched = sum(each.runs.trials for each in plan.cells)
-    seeds = sum(each.runs.seeds for each in plan.cells)
-    done = sum(each.standing.state == "done" and not each.grows for each in plan.cells)
+    done = sum(each.standing.state == "done" for each in plan.cells)
     known = f" ({done} done already)" if done else ""
-    cells, trials = counted(len(plan.cells), "cell"), counted(searched, "trial")
-    yield f"campaign {plan.name}: {cells}{known}, {trials} to search, {counted(seeds, 'seed')} to train"
+    yield f"campaign {plan.name}: {counted(len(plan.cells), 'cell')}{known}, {work_left(plan)}"
     for each in plan.gone:
         yield f"{each.title} is no longer in the file; its runs are left alone ({each.search or each.final})"
     yield f"log of Ray, Optuna and MLflow: {plan.directory.log_file}"

@@ -112,18 +112,16 @@ def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
 def _of(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
     """Estimate a cell: remaining trials times seconds per trial; seeds of a final run count if a search has none."""
     memory = None if pilot is None else pilot.memory
-    if cell.standing.state in ("done", "failed") and not cell.grows:
+    if cell.standing.state in ("done", "failed"):
         return Estimate(0.0, memory=memory)
     piloted = None if pilot is None else pilot.pace
     in_search, in_final = pace_of(runs, "search"), pace_of(runs, "final")
     searching, training = in_search or in_final or piloted, in_final or in_search or piloted
     if searching is None or training is None:
         return Estimate(None, memory=memory)
-    trials_ended, seeds_ended = cell.standing.ended
-    asked = cell.runs.trials if cell.added else cell.standing.trials
-    trials = asked - trials_ended + cell.standing.reevaluations_left
-    cold = cold_trials(cell.search.spec, trials_ended) + cold_reevaluations(cell.search.spec)
-    seeds = max(0, cell.runs.seeds - seeds_ended)
+    trials, seeds = cell.standing.left
+    trials += cell.standing.reevaluations_left
+    cold = cold_trials(cell.search.spec, cell.standing.ended[0]) + cold_reevaluations(cell.search.spec)
     seconds = searching.seconds(trials, min(cold, trials)) + training.seconds(seeds, seeds)
     source = tuple(each.spec.name for each in runs) if in_search or in_final else ("pilot",)
     return Estimate(seconds, source, _disk(storage, runs, cell), memory)

@@ -94,16 +94,11 @@ class PlannedCell:
         return self.training.added
 
     @property
-    def grows(self) -> bool:
-        """Whether a run that may have ended gets more trials or seeds."""
-        return self.added > 0 or self.added_seeds > 0
-
-    @property
     def next(self) -> str:
         """What a driver of the campaign would do, in a few words."""
         more = [(self.added, "trial"), (self.added_seeds, "seed")]
-        if self.grows:
-            return " and ".join(f"{counted(count, noun)} more" for count, noun in more if count)
+        if grown := [f"{counted(count, noun)} more" for count, noun in more if count]:
+            return " and ".join(grown)
         words = {"waiting": "start", "done": "nothing", "failed": "nothing"}
         return words.get(self.standing.state, "go on")
 
@@ -238,6 +233,17 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
     gone = tuple(each for title, each in known.items() if title not in titles)
     known_of = (planner.opening, planner.gpus)
     return CampaignPlan(file.name, storage, directory, tuple(rows), gone, request, *known_of)
+
+
+def work_left(plan: CampaignPlan) -> str:
+    """Return the trials and seeds that the cells of a campaign have left, of all where some have ended, in words."""
+    left = [sum(each) for each in zip(*(cell.standing.left for cell in plan.cells), strict=True)] or [0, 0]
+    asked = [sum(cell.standing.trials for cell in plan.cells), sum(cell.runs.seeds for cell in plan.cells)]
+    trials, seeds = (
+        counted(number, noun) if number == of else f"{number} of {counted(of, noun)}"
+        for number, of, noun in zip(left, asked, ("trial", "seed"), strict=True)
+    )
+    return f"{trials} to search, {seeds} to train"
 
 
 def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening, gpus: GpusAt) -> Plan[FinalSpec]:

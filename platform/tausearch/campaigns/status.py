@@ -14,8 +14,8 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     is_driven,
-    read_scores,
     read_status,
+    summarise,
 )
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -32,7 +32,7 @@ class CellStanding:
         state: What it does now.
         search: Its search; None before it exists, and for a cell that is not searched.
         final: Its final run; None before it exists.
-        scores: Metric to the score over its seeds; empty before all have ended.
+        scores: Metric to the score over the seeds that have finished.
         reason: Why the cell failed, or cannot be read.
     """
 
@@ -51,7 +51,16 @@ class CellStanding:
     @property
     def trials(self) -> int:
         """Number of trials that its search has in the end, if it has one."""
-        return self.cell.trials if self.search is None else self.search.planned
+        known = self.search is not None and not _lacks(self.search, self.cell.trials)
+        return self.search.planned if self.search is not None and known else self.cell.trials
+
+    @property
+    def left(self) -> tuple[int, int]:
+        """Number of trials of its search and of seeds of its final run that have not ended and will run."""
+        if self.state in ("done", "failed"):
+            return 0, 0
+        trials, seeds = self.ended
+        return max(0, self.trials - trials), max(0, self.cell.seeds - seeds)
 
     @property
     def reevaluations_left(self) -> int:
@@ -70,7 +79,7 @@ class CellStanding:
 
     @property
     def accuracy(self) -> Score | None:
-        """Final accuracy over the seeds; None before all have ended."""
+        """Final accuracy over the seeds that have finished; None before one has."""
         return (self.scores or {}).get(TEST.final_accuracy)
 
     def as_dict(self) -> dict[str, Any]:
@@ -174,12 +183,12 @@ def cell_standing(storage: Storage, cell: CellRuns, *, running: bool = False) ->
     try:
         search = _status(storage, cell.search)
         final = _status(storage, cell.final)
-        scores = read_scores(storage.run(cell.final)) if final is not None and final.state == "finished" else {}
     except InputError as error:
         return CellStanding(cell, "failed", reason=str(error))
-    state, reason = _state(search, final)
+    state, reason = _state(cell, search, final)
     if state == "stopped" and running:
-        state = "waiting" if final is None and not (search and search.ended) else "training" if final else "searching"
+        state = _between_runs(cell, search, final)
+    scores = {} if final is None else {name: Score(**each) for name, each in summarise(final.trials).items()}
     return CellStanding(cell, state, search, final, scores, reason)
 
 
@@ -187,21 +196,34 @@ def _status(storage: Storage, name: str | None) -> RunStatus | None:
     return read_status(storage.run(name)) if name is not None and storage.run_exists(name) else None
 
 
-def _state(search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
-    """Return the state of a cell, and the reason if it failed."""
-    if final is not None and (search is None or search.state == "finished"):
-        if final.state != "finished":
+def _lacks(run: RunStatus, asked: int) -> bool:
+    """Whether the campaign's file asks for more trials than a run has: it has changed, and no driver has begun them."""
+    return run.spec.trials < asked
+
+
+def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
+    """Return the state of a cell in what its file asks for now, and the reason if it failed."""
+    searched = search is None or (search.state == "finished" and not _lacks(search, cell.trials))
+    if final is not None and searched:
+        if final.state != "finished" or _lacks(final, cell.seeds):
             return ("training" if final.state == "running" else "stopped"), None
         bad = [trial for trial in final.trials if trial.status != "complete"]
         return ("failed", f"seed {bad[0].seed} {bad[0].status}: {bad[0].error}") if bad else ("done", None)
     if search is None:
         return "waiting", None
-    if search.state != "finished":
+    if not searched:
         under_way: CellState = "reevaluating" if search.ended == search.planned else "searching"
         return (under_way if search.state == "running" else "stopped"), None
     if search.best is None:
         return "failed", why_nothing_chosen(search)
     return "stopped", None  # its search has chosen, and its final run has not started
+
+
+def _between_runs(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) -> CellState:
+    """Return the state of a cell that has none of its runs open while its campaign runs."""
+    if search is not None and search.ended and (final is None or _lacks(search, cell.trials)):
+        return "searching"
+    return "waiting" if final is None else "training"
 
 
 def why_nothing_chosen(search: RunStatus) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from tausearch.campaigns.plans import with_share_of
 from tausearch.campaigns.status import CellStanding, CellState
 from tausearch.cluster import resources
 from tausearch.execution import Interrupt
-from tausearch.runs import Pilot, Plan, Resources, RunResult, RunSpec
+from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunResult, RunSpec
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
 from trainables.trial import Trial
@@ -63,7 +64,7 @@ def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(
     for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
         object.__setattr__(cell, "standing", CellStanding(cell.runs, cast(CellState, state)))
     first, *gone, log = _headlines(plan)
-    assert first == "campaign t: 2 cells (1 done already), 4 trials to search, 6 seeds to train"
+    assert first == "campaign t: 2 cells (1 done already), 0 of 4 trials to search, 0 of 6 seeds to train"
     assert [line.rpartition("; ")[2] for line in gone] == [
         "its runs are left alone (t-digits-l2p)",
         "its runs are left alone (t-digits-coda-final)",
@@ -161,3 +162,12 @@ def test_a_final_run_that_is_planned_after_its_search_has_the_share_of_the_cell(
     assert found.spec.resources.gpus_per_trial == 0.2 and not found.pilot
     kept = replace(cell.training, pilot=False)
     assert with_share_of(replace(cell.search, spec=shared), kept) == kept
+
+
+@pytest.mark.parametrize(("error", "lines"), [(None, 1), (KeyboardInterrupt(), 1), (InputError("no node fits"), 0)])
+def test_a_driver_that_is_refused_has_not_run(error: BaseException | None, lines: int, tmp_path: Path) -> None:
+    directory = CampaignDirectory(tmp_path)
+    with suppress(KeyboardInterrupt, InputError), driver_module._timed(directory):
+        if error is not None:
+            raise error
+    assert (directory.drives_file.read_text().count("seconds") if directory.drives_file.exists() else 0) == lines

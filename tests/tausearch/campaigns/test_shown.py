@@ -49,7 +49,11 @@ def test_a_plan_says_cells_sizes_and_time(
 ) -> None:
     file = str(tmp_path / "t.yaml")
     code, out, _ = shown(storage, capsys, monkeypatch, "plan", file)
-    assert code == 0 and "campaign t" in out and "3 cells, 8 trials to search, 6 seeds to train, 62 tasks" in out
+    assert (
+        code == 0
+        and "campaign t" in out
+        and "3 cells, 7 of 8 trials to search, 6 seeds to train, 62 tasks in all" in out
+    )
     (row,) = (line for line in out.splitlines() if "digits/ita-lora" in line)
     assert "stopped" in row and "4 trials, random" in row and "2 seeds" in row
     assert "and 2 cells of unknown time" in out and "left to do: " in out
@@ -97,6 +101,20 @@ def test_a_run_of_it_goes_on_by_its_command(
     assert last.endswith(f" campaign run {storage.root.parent}/t.yaml --storage {storage.root}")
     with driver_lock(storage.campaign("t")):
         assert "go on" not in run(words, capsys, monkeypatch)[1]
+
+
+def test_a_cell_with_other_options_of_the_benchmark_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = "cells: [{{method: finetune, search: {{epochs: 7}}}}, "
+    plan = started(tmp_path, TABLE.replace("cells: [", own))
+    said = "digits/finetune is on digits?epochs=7: in the comparison, another column than digits\n"
+    for words in (["plan", str(tmp_path / "t.yaml")], ["status", "t"]):
+        out = shown(plan.storage, capsys, monkeypatch, *words)[1]
+        assert said in out and out.count("another column") == 1
+    rows = TABLE.replace("algorithm: random", "algorithm: random, epochs: 7").replace("t\n", "u\n", 1)
+    (tmp_path / "u.yaml").write_text(rows.format(trials=4))
+    assert "another column" not in shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "u.yaml"))[1]
 
 
 def test_a_campaign_goes_on_at_the_cluster_of_its_last_driver(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.campaigns import CampaignPlan, all_standings, read_standing
+from tausearch.campaigns import CampaignPlan, all_standings, read_cells, read_standing
 from tausearch.campaigns.outputs import write_outputs
 from tausearch.campaigns.status import CampaignStanding, CellStanding
-from tausearch.runs import Record, ReevaluationSpec, driver_lock
+from tausearch.runs import Record, ReevaluationSpec, TrialSummary, driver_lock
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
 from tests.support.runs.trials import make_trial
@@ -67,12 +67,39 @@ def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
     assert (first.state, first.reason) == ("failed", "seed 0 diverged: not finite")
 
 
-def test_scores_are_those_of_all_seeds(tmp_path: Path) -> None:
+def test_scores_are_those_of_the_seeds_that_have_finished(tmp_path: Path) -> None:
     plan = started(tmp_path)
-    directory = create(plan.cells[0].training.spec, plan.storage)[1]
+    directory = create(plan.cells[2].training.spec, plan.storage)[1]
     directory.results_file.write_text("{}")  # of an earlier, shorter run
-    remember(directory, 0, 1.0)
-    assert standing_of(plan).cells[0].scores == {}
+    assert standing_of(plan).cells[2].scores == {}
+    record = Record(directory.record, tasks=1)
+    record.write(on_test(make_trial(0, 1, 80.0)))
+    record.write(replace(make_trial(1, 0), seed=1))
+    score = standing_of(plan).cells[2].accuracy
+    assert score is not None and (score.mean, score.seeds) == (80.0, 1)
+
+
+def on_test(trial: TrialSummary) -> TrialSummary:
+    rows = [{name.replace("val/", "test/"): value for name, value in row.items()} for row in trial.rows]
+    return replace(trial, rows=rows)
+
+
+def test_a_cell_is_done_when_it_has_what_its_file_asks_for_now(tmp_path: Path) -> None:
+    """A driver that was killed soon after the file had changed has begun none of the new trials and seeds."""
+    plan = started(tmp_path)
+    search, final = plan.cells[0].search, create(plan.cells[0].training.spec, plan.storage)[1]
+    for number in range(4):
+        remember(search.directory, number, 1.0)
+    for seed in range(2):
+        remember(final, seed, 1.0, seed=seed)
+    assert states(plan)[0] == "done" and standing_of(plan).cells[0].left == (0, 0)
+    asked = read_cells(plan.directory)
+    for change, left in (({"seeds": 3}, (0, 1)), ({"trials": 6}, (2, 0)), ({"trials": 5, "seeds": 4}, (1, 2))):
+        asked.with_cell(asked.cells[0].model_copy(update=change)).save(plan.directory)
+        standing = standing_of(plan)
+        assert (standing.cells[0].state, standing.cells[0].left, standing.finished) == ("stopped", left, False)
+        with driver_lock(plan.directory, "campaign"):
+            assert states(plan)[0] == ("searching" if "trials" in change else "training")
 
 
 def test_a_cell_whose_run_cannot_be_read_has_failed_and_says_why(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from tausearch.campaigns import LOCAL, read_pages, set_apart
+from tausearch.campaigns import LOCAL, read_pages, set_apart, work_left
 from tausearch.cluster import local_cpus
 from tausearch.presentation import (
     Column,
@@ -28,7 +29,15 @@ from tausearch.presentation import (
 from trainables.metrics import TEST
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
-    from tausearch.campaigns import CampaignPlan, CampaignResult, CampaignStanding, CellStanding, Estimate, PlannedCell
+    from tausearch.campaigns import (
+        CampaignPlan,
+        CampaignResult,
+        CampaignStanding,
+        CellRuns,
+        CellStanding,
+        Estimate,
+        PlannedCell,
+    )
     from tausearch.runs import SearchSpec, Storage
 
 _EMPHASIS: dict[str, Emphasis] = {
@@ -56,15 +65,15 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
         *map(Column, ("cell", "state", "search")),
         Column("best, val %", percent),
         Column("final run"),
-        Column("test %", score),
-        Column("incremental", score),
-        Column("forgetting", score),
+        *numbers("test %", "incremental", "forgetting"),
     ]
     rows = [_row(each, marked=each.cell.title in apart) for each in standing.cells]
     emphasis = {n: _EMPHASIS[each.state] for n, each in enumerate(standing.cells) if each.state in _EMPHASIS}
     out.print(terminal_table(Table("", columns, rows, emphasis)))
     for title, differences in apart.items():
         out.print(f"* {title}: not as most on this benchmark: {'; '.join(differences)}", soft_wrap=True)
+    for line in _of_other_columns(standing.runs):
+        out.print(line, soft_wrap=True)
     for each in standing.failed:
         out.print(f"{each.cell.title}: {each.reason}", style="red", soft_wrap=True)
     if standing.state == "stopped":
@@ -72,6 +81,18 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
     for benchmark, page in read_pages(standing.directory).items():
         started = f" (after: {tool()} runs ui{storage_option})" if page.startswith(LOCAL) else ""
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
+
+
+def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:
+    """Yield a line for each cell that has other options of the benchmark than most cells of the same name."""
+    of_name: dict[str, list[CellRuns]] = {}
+    for cell in cells:
+        of_name.setdefault(cell.title.partition("/")[0], []).append(cell)
+    for alike in of_name.values():
+        usual = Counter(cell.benchmark for cell in alike).most_common(1)[0][0]
+        for cell in alike:
+            if cell.benchmark != usual:
+                yield f"{cell.title} is on {cell.benchmark}: in the comparison, another column than {usual}"
 
 
 def _row(each: CellStanding, *, marked: bool) -> tuple[object, ...]:
@@ -82,9 +103,16 @@ def _row(each: CellStanding, *, marked: bool) -> tuple[object, ...]:
         "not searched" if each.cell.search is None else f"{values['trials_ended']}/{each.trials}",
         None if each.search is None else each.search.accuracy,
         None if each.final is None else f"{values['seeds_ended']}/{each.cell.seeds}",
-        each.accuracy,
-        *((each.scores or {}).get(name) for name in (TEST.average_incremental_accuracy, TEST.forgetting)),
+        *(_scored(each, name) for name in (TEST.final_accuracy, TEST.average_incremental_accuracy, TEST.forgetting)),
     )
+
+
+def _scored(each: CellStanding, metric: str) -> str | None:
+    """Return the score of a cell; over how many seeds, where it is not over all that the file asks for."""
+    if (found := (each.scores or {}).get(metric)) is None:
+        return None
+    seeds = "" if found.seeds == each.cell.seeds else f" ({counted(found.seeds, 'seed')})"
+    return f"{score(found)}{seeds}"
 
 
 def show_standings(standings: Sequence[CampaignStanding]) -> None:
@@ -140,6 +168,8 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
     out.print(terminal_table(Table(f"campaign {plan.name}", columns, rows, bad)))
     if plan.cells:
         _show_totals(out, plan, estimates)
+    for line in _of_other_columns([each.runs for each in plan.cells]):
+        out.print(line, soft_wrap=True)
     for gone in plan.gone:
         out.print(f"{gone.title} is no longer in the file; its runs would be left alone", soft_wrap=True)
 
@@ -163,10 +193,8 @@ def _searched(trials: int, spec: SearchSpec) -> str:
 
 
 def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
-    trials = sum(each.runs.trials for each in plan.cells)
-    seeds = sum(each.runs.seeds for each in plan.cells)
     cells, tasks = counted(len(plan.cells), "cell"), counted(sum(each.runs.tasks for each in plan.cells), "task")
-    out.print(f"{cells}, {counted(trials, 'trial')} to search, {counted(seeds, 'seed')} to train, {tasks}")
+    out.print(f"{cells}, {work_left(plan)}, {tasks} in all")
     for line in _costs(estimates):
         out.print(line)
 
