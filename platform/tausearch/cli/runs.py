@@ -206,7 +206,7 @@ def ui(
     _require_free(port)
     # Without the parameter MLflow opens on its pages for language models, which show no runs.
     page = f"http://127.0.0.1:{port}/#/experiments?workflowType=machine_learning"
-    print(f"MLflow's pages: {page} (Ctrl-C ends them)", flush=True)
+    print(f"MLflow's server starts, which takes some seconds; its pages: {page} (Ctrl-C ends it)", flush=True)
     os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
     os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # its job workers take memory and serve nothing here
     mlflow = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]

@@ -264,3 +264,11 @@ def test_the_help_has_every_command_in_one_section_with_a_whole_line(ask: Ask, m
     assert code == 0 and list(described) == listed and all(line.endswith(".") for line in described.values())
     assert described["train"] == "  train     Train a chosen configuration on several seeds, and test it."
     assert all(f"{title}:" in out for title in SECTIONS)
+
+
+def test_each_line_of_an_error_begins_with_the_tool(ask: Ask) -> None:
+    code, _, err = ask("search", "digits", "finetune", "--trials", "0", "--seed", "-1")
+    assert code == 2 and [line.partition(" must")[0] for line in err.splitlines()] == [
+        "tausearch: --trials",
+        "tausearch: --seed",
+    ]
