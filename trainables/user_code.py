@@ -85,6 +85,11 @@ def folders_of(names: Iterable[str]) -> dict[str, str]:
     return {name: _allowed[name] for name in map(_bare, names) if name in _allowed}
 
 
+def code_words(*names: str) -> str:
+    """Return ` --allow-code NAME` for each name that is code, for a command that reads these names from a file."""
+    return "".join(f" --allow-code {name}" for name in dict.fromkeys(map(_bare, filter(is_code, names))))
+
+
 def installed(kind: str) -> tuple[str, ...]:
     """Return the names of a kind that installed packages bring, in order; nothing is imported."""
     return tuple(sorted({point.name for point in _points(kind)}))

@@ -146,7 +146,13 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
     done = {trial.seed for trial in Record(directory.record).trials() if trial.status == "complete"}
     seeds = tuple(seed for seed in spec.seeds if seed in done and (directory.artifacts / f"seed_{seed}").is_dir())
     if not seeds:
-        raise InputError(f"run {spec.name!r}: no seed has finished and left task vectors")
+        no_vectors = done and spec.protocol.class_orders is None  # its method may be code that is not imported here
+        why = (
+            f"its method {spec.method!r} left no task vectors"
+            if no_vectors
+            else "no seed has finished and left task vectors"
+        )
+        raise InputError(f"run {spec.name!r}: {why}")
     return VectorSource(
         spec.name, spec.benchmark, (spec.method,), spec.protocol, seeds, directory.artifacts, None, spec, directory
     )

@@ -20,6 +20,7 @@ from tausearch.runs.status import RunStatus, read_status
 from tausearch.runs.storage import Storage
 from tausearch.runs.trials import TrialSummary
 from trainables.bounds import BOUNDS
+from trainables.user_code import code_words
 
 _OF_CHANCE = 2.0  # times chance, below which little of a task is left
 _OF_LEARNED = 0.5  # of a task's accuracy right after it was learned
@@ -46,6 +47,7 @@ class BesideBounds:
         trial: The chosen trial of a search that re-evaluates: the accuracy is this trial's on the search's own split,
             as those of the bounds are, and not the mean over its fresh runs.
         address: Address of the Ray cluster that the run's last driver joined, if it did.
+        code: `RunSpec.code` of the run.
     """
 
     run: str
@@ -56,9 +58,10 @@ class BesideBounds:
     missing: tuple[str, ...]
     trial: int | None = None
     address: str | None = None
+    code: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.line(f"tausearch resume {self.run}")
+        return self.line(f"tausearch resume {self.run}{code_words(*self.code)}")
 
     def line(self, resume: str) -> str:
         """Return the accuracy and its bounds in a line, with the command that measures the missing ones.
@@ -107,7 +110,7 @@ def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
     found = tuple(best[method] for method in wanted if method in best)
     missing = tuple(method for method in wanted if method not in best)
     trial = None if status.best is None or status.reevaluation is None else status.best.number
-    return BesideBounds(spec.name, storage.root, accuracy, chance(spec), found, missing, trial, spec.address)
+    return BesideBounds(spec.name, storage.root, accuracy, chance(spec), found, missing, trial, spec.address, spec.code)
 
 
 def chance(spec: RunSpec) -> float | None:

@@ -47,6 +47,7 @@ from tausearch.runs import (
 from trainables.data import reference, split_references
 from trainables.errors import InputError
 from trainables.methods import get_method
+from trainables.user_code import code_words
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -190,7 +191,9 @@ class BestFile(Strict):
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
         on = f" --benchmark {next(iter(self.benchmarks))}" if self.benchmarks else ""
-        header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0,1,2\n"
+        texts = (value for value in self.hyperparameters.values() if isinstance(value, str))
+        code = code_words(*(self.benchmarks or (self.benchmark,)), self.method, self.protocol.backbone, *texts)
+        header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0,1,2{code}\n"
         replace_text(path, header + yaml_of(self.model_dump(mode="json")))
 
 

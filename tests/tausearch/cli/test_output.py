@@ -206,10 +206,11 @@ def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is
 ) -> None:
     trial = make_trial(0, value=44.0)
     trial.rows[-1]["val/accuracy/task_1"] = 40.0  # 90 when it was learned
-    spec = spec.model_copy(update={"address": "auto"})
-    result = searched(spec, [trial], tmp_path, choose(spec, trial, 1))
-    resume = f"{command_on('resume', 'digits-ita-lora-1', result.path.parent)} --address auto"
-    missing = f"missing here: probe, joint (`{resume} --with-bounds` runs them)"
+    best = choose(spec, trial, 1)
+    spec = spec.model_copy(update={"address": "auto", "method": "my_method:Mine"})
+    result = searched(spec, [trial], tmp_path, best)
+    resume = f"{command_on('resume', 'digits-ita-lora-1', result.path.parent)} --allow-code my_method:Mine"
+    missing = f"missing here: probe, joint (`{resume} --address auto --with-bounds` runs them)"
     show_search(result, spec, "")
     show_status(read_status(RunDirectory(result.path)), result.bounds)
     lines = lines_of(capsys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -80,6 +81,22 @@ def test_a_third_source_must_be_like_the_first(source: VectorSource, what: str, 
     pools.require_alike([source, source])
     with pytest.raises(InputError, match=f"other and r cannot be composed: their {what} is"):
         pools.require_alike([source, source, other])
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ("complete", "its method 'm:Mine' left no task vectors"),
+        ("failed", "no seed has finished and left task vectors"),
+    ],
+)
+def test_a_run_of_code_that_may_not_run_says_why_it_has_no_vectors(
+    status: Any, why: str, spec: SearchSpec, tmp_path: Path
+) -> None:
+    _, directory = create(final_spec(spec, method="m:Mine", seeds=(5,), trials=1), Storage(tmp_path))
+    Record(directory.record).write(replace(make_trial(0, value=70.0), seed=5, status=status))
+    with pytest.raises(InputError, match=f": {why}$"):
+        source_of_run(directory)
 
 
 def test_only_seeds_that_finished_and_left_vectors_count_in_the_order_of_the_run(

@@ -65,6 +65,8 @@ def test_alone_it_stands_beside_chance_and_the_line_says_how_to_measure_bounds(s
     assert str(found) == (
         "58.00 % beside chance 25.00 %; missing here: probe, joint (`tausearch resume s --with-bounds` runs them)"
     )
+    own = beside(searched(storage, spec, 58.0, name="own", method="m:Mine"))
+    assert "`tausearch resume own --allow-code m:Mine --with-bounds`" in str(own)
     assert beside(searched(storage, spec, None, name="running")) is None
 
 

@@ -37,6 +37,16 @@ def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
     assert best.selection.metric == "val/final_accuracy"
 
 
+def test_its_head_is_a_command_that_allows_the_code_it_names(spec: SearchSpec, tmp_path: Path) -> None:
+    best = choose(spec, make_trial(2, value=81.5), competitors=4)
+    curved = {**best.hyperparameters, "curvature": "my_curvature:Mine"}
+    for code, changed in (("", best), (" --allow-code m:A --allow-code my_curvature:Mine", None)):
+        told = changed or best.model_copy(update={"method": "m:A", "hyperparameters": curved})
+        told.save(tmp_path / "best.yaml")
+        head = (tmp_path / "best.yaml").read_text().splitlines()[0]
+        assert head == f"# Chosen by tausearch. Train it with: tausearch train <this file> --seeds 0,1,2{code}"
+
+
 REMOVABLE = "val/removability"
 
 

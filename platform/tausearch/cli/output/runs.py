@@ -15,7 +15,6 @@ from tausearch.presentation import (
     Table,
     bounds_line,
     brief,
-    code_words,
     console,
     counted,
     front_table,
@@ -58,6 +57,7 @@ from tausearch.runs import (
     summarise_orders,
     why_nothing_chosen,
 )
+from trainables.user_code import code_words
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.api import FinalResult, SearchResult

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tausearch.runs import DEFAULT_STORAGE, BesideBounds
-from trainables.user_code import is_code
+from trainables.user_code import code_words
 
 
 def tool() -> str:
@@ -32,12 +32,6 @@ def address_words(address: str | None) -> str:
     return "" if address is None else f" --address {shlex.quote(address)}"
 
 
-def code_words(*names: str) -> str:
-    """Return ` --allow-code NAME` for each name that is code, for a command that reads these names from a file."""
-    code = dict.fromkeys(name.partition("?")[0] for name in names if is_code(name))
-    return "".join(f" --allow-code {name}" for name in code)
-
-
 def sync_advice(name: str, error: str, storage_option: str) -> str:
     """Return the line about a run that MLflow lacks in part: the error, and the command that writes the rest."""
     return (
@@ -57,7 +51,7 @@ def resume_command(name: str, root: str | Path, code: tuple[str, ...], options: 
 
 def bounds_line(beside: BesideBounds) -> str:
     """Return an accuracy and its bounds in a line, with the command that measures the missing ones."""
-    return beside.line(f"{command_on('resume', beside.run, beside.root)}{address_words(beside.address)}")
+    return beside.line(resume_command(beside.run, beside.root, beside.code, address_words(beside.address)))
 
 
 def campaign_command(file: str, storage_option: str, code: Iterable[str], options: str = "") -> str:
