@@ -8,14 +8,18 @@ from functools import cache
 from pathlib import Path
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from checked_input.names import choices
-from checked_input.schema import is_no_mapping, read_model
-from checked_input.text_files import TextFileError, one_line, shown
-from search_spaces.schema import DEFAULT, Dimension, Range, ResolvedSpace, Scalar, SpaceFile, resolve
+from checked_input.schema import Strict, fault_words, is_no_mapping, read_model
+from checked_input.text_files import TextFileError, one_line
+from search_spaces.schema import DEFAULT, Choices, Dimension, Range, ResolvedSpace, Scalar, SpaceFile, resolve
 from search_spaces.values import SpaceError, is_number
 
 _FOLDER = Path(__file__).parent
+_KINDS: dict[object, type[Strict]] = {"range": Range, "choices": Choices}  # by the tags of `Dimension`
+_MOST_FAULTS = 8  # said at a time
+_ENTRY = "lr: {low: 0.0001, high: 0.01, log: true, grid: [0.0003, 0.003]}"
 METHODS_WITH_SPACE = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
@@ -145,13 +149,22 @@ def read_space_file(path: Path) -> SpaceFile:
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
+    """Return the first faults of a file in one line, and a whole entry if one lacks a key."""
     if is_no_mapping(error):
         return f"must be a mapping with the keys {', '.join(SpaceFile.model_fields)}"
-    path = [one_line(part) for part in first["loc"] if part not in ("range", "choices")]
+    faults = error.errors()
+    said = [_explained(fault) for fault in faults[:_MOST_FAULTS]]
+    if any(fault["type"] == "missing" for fault in faults):
+        said.append(f"a whole entry is like {_ENTRY}")
+    return "; ".join(said)
+
+
+def _explained(fault: ErrorDetails) -> str:
+    path = [one_line(part) for part in fault["loc"] if part not in _KINDS]
     key = ".".join(path)
-    if first["type"] == "missing":
-        return f"{key} is missing; see `tausearch list spaces METHOD` for a whole entry"
-    if first["type"] == "extra_forbidden" and len(path) == 1:
-        return f"{key}: Extra inputs are not permitted; {choices(key, SpaceFile.model_fields)}"
-    return f"{key}: {first['msg']}, got {shown(first['input'])}"
+    if fault["type"] == "missing":
+        return f"{key} is missing"
+    if fault["type"] == "extra_forbidden":
+        kind = next((_KINDS[part] for part in fault["loc"] if part in _KINDS), SpaceFile)
+        return f"{key}: unknown key; {choices(path[-1], kind.model_fields)}"
+    return f"{key}: {fault_words(fault)}"

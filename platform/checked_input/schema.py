@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from checked_input.text_files import TextFileError, one_line, shown
 from checked_input.yaml_text import read_yaml
@@ -49,7 +50,15 @@ def first_fault(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"unknown key {key!r}"
     where = f"key {key!r}: " if key else ""
-    return f"{where}{one_line(first['msg'])}, got {shown(first['input'])}"
+    return f"{where}{fault_words(first)}"
+
+
+def fault_words(fault: ErrorDetails) -> str:
+    """Return what is wrong with a value, and the value, in one line."""
+    said = one_line(fault["msg"].removeprefix("Value error, "))  # pydantic's words before those of a `ValueError`
+    if fault["type"] == "value_error" and (", got " in said or isinstance(fault["input"], Mapping)):
+        return said
+    return f"{said}, got {shown(fault['input'])}"
 
 
 class Strict(BaseModel):

@@ -251,8 +251,8 @@ def test_the_json_form_has_what_the_tables_have() -> None:
     [
         ("space: {lr: {low: 1", "is not valid YAML at line"),
         ("- 1\n", "must be a mapping with the keys space, paper, start, fixed"),
-        ("sapce: {}\n", "sapce: Extra inputs are not permitted"),
-        ("space: {lr: {low: 1, high: 0.5, grid: [1]}}\n", "space.lr: .*low must be below high, got low=1 and high=0.5"),
+        ("sapce: {}\n", "sapce: unknown key; allowed: space, .*; did you mean 'space'"),
+        ("space: {lr: {low: 1, high: 0.5, grid: [1]}}\n", "space.lr: low must be below high, got low=1 and high=0.5$"),
         ("space: {lr: {low: 1, high: 1, grid: [1]}}\n", "space.lr: .*low must be below high, got low=1 and high=1"),
         ("space: {lr: {low: 0, high: 1, log: true, grid: [1]}}\n", "space.lr: .*above 0 on a log scale"),
         ("space: {lr: {low: 0.1, high: 1, grid: [2]}}\n", "space.lr: .*between 0.1 and 1, got 2"),
@@ -267,13 +267,25 @@ def test_the_json_form_has_what_the_tables_have() -> None:
         ("start: {default: {lr: .inf}}\n", "start.default.lr.*must be finite"),
         ("fixed: {default: {lr: .nan}}\n", "fixed.default.lr.*must be finite"),
         ("space: {lr: {low: x, high: 1, grid: [1]}}\n", "space.lr.low: .*got 'x'"),
-        ("space: {lr: {low: 0.1, high: 1, grid: [1], step: 1}}\n", "space.lr.step: Extra inputs"),
+        (
+            "space: {lr: {low: 0.1, high: 1, grid: [1], step: 1}}\n",
+            "space.lr.step: unknown key; allowed: low, high, log, integer, grid",
+        ),
         (
             "space: {lr: {low: 0.5, high: 1, grid: [1]}}\nstart: {default: {lr: 0.01}}\n",
             "start value of 'lr' must be a number from 0.5 to 1, got 0.01",
         ),
         ("space: {momentum: {low: 0.5, high: 1, grid: [1]}}\n", "space: unknown hyperparameter 'momentum'; allowed: "),
-        ("space: {lr: {low: 0.1, high: 1}}\n", "space.lr.grid is missing"),
+        (
+            "space: {lr: {low: 0.1, high: 1}}\n",
+            "space.lr.grid is missing; a whole entry is like lr: {low: .*, grid: .*}",
+        ),
+        (
+            "space: {lr: {low: x, logs: true}, wd: {choice: [1]}}\n",
+            "space.lr.low: .*, got 'x'; space.lr.high is missing; space.lr.grid is missing; space.lr.logs: unknown key;"
+            " allowed: .*; did you mean 'log'.*; space.wd.low is missing; .*space.wd.choice: unknown key",
+        ),
+        ("start: {default: {lr: .nan}}\n", "start.default.lr: must be finite, got nan$"),
         ("space: {r: {low: 1, high: 9, grid: [1]}}\n", "space: unknown hyperparameter 'r'"),
     ],
 )
