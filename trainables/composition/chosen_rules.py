@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,10 +67,7 @@ class ChosenRule:
             parameters=self.parameters,
             seed=self.seed,
         )
-        found = called(what, lambda: rule.merge(merging))
-        if fault := _fault(found, theta_0):
-            raise InputError(f"{what}: {fault}")
-        return {name: value.detach().to(theta_0[name].dtype) for name, value in found.items()}
+        return checked_merge(what, rule, merging, theta_0)
 
     @property
     def reads_curvatures(self) -> bool:
@@ -97,17 +94,39 @@ def rule_called(name: str) -> MergingRule:
     Raises:
         InputError: If there is none, or it is not a class that satisfies `MergingRule`.
     """
-    what, found = f"rule {name!r}", find("rule", name, RULES, type)
-    require_members(what, found, MergingRule)
-    rule: MergingRule = called(what, found)
-    if fault := declaration_fault(rule):
+    return checked_rule(f"rule {name!r}", find("rule", name, RULES, type))
+
+
+def checked_rule(what: str, make: Callable[[], MergingRule]) -> MergingRule:
+    """Return a rule that satisfies `MergingRule`; `what` begins an error.
+
+    Raises:
+        InputError: If it cannot be made, lacks `merge`, or declares something wrong.
+    """
+    rule = called(what, make)
+    require_members(what, type(rule), MergingRule)
+    if fault := _declaration_fault(rule):
         raise InputError(f"{what}: {fault}")
     return rule
 
 
-def declaration_fault(rule: MergingRule) -> str | None:
+def checked_merge(what: str, rule: MergingRule, merging: Merging, theta_0: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return what a rule merges, by tuned weight name, in theta_0's precision; `what` begins an error.
+
+    Raises:
+        InputError: If the rule fails, or returns other names or shapes, or numbers that are not finite floats.
+    """
+    found = called(what, lambda: rule.merge(merging))
+    if fault := _fault(found, theta_0):
+        raise InputError(f"{what}: {fault}")
+    return {name: value.detach().to(theta_0[name].dtype) for name, value in found.items()}
+
+
+def _declaration_fault(rule: MergingRule) -> str | None:
     """Return the first fault of what a rule declares; None without a fault."""
     declared, kinds = getattr(rule, "parameters", None), curvatures_of(rule)
+    if declared is None:
+        return "parameters is missing; write {} for none"
     if not isinstance(declared, Mapping) or not all(isinstance(each, Parameter) for each in declared.values()):
         return "parameters must map each name to a Parameter"
     for key, each in declared.items():

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from trainables.composition import Merging, MergingRule, curvatures_of
-from trainables.composition.chosen_rules import declaration_fault
+from trainables.composition.chosen_rules import checked_merge, checked_rule
 from trainables.composition.curvatures import SavedCurvatures
 from trainables.curvature import CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature, TaskCurvature
+from trainables.errors import InputError
 
+T = TypeVar("T")
 _SHAPES = {"blocks.0.attn.qkv.weight": (12, 4), "blocks.0.mlp.fc1.weight": (8, 4), "blocks.1.mlp.fc1.weight": (8, 4)}
 _WEIGHTS = ((0.5, 0.25, 0.25), (1.0, -0.5, 2.0), (1.0,))
 
@@ -22,15 +25,13 @@ def check_rule(make: Callable[[], MergingRule]) -> None:
     A rule that reads curvatures gets each kind that it declares. One row of the first weight has none in any task.
 
     Args:
-        make: Makes the rule, as its class does.
+        make: The rule's class, or another function that makes the rule.
 
     Raises:
-        AssertionError: If it returns other names, shapes or numbers that are not finite, returns something else when it
+        AssertionError: If `compose` would refuse the rule or what it returns; or if it returns something else when it
             is asked again, draws from torch's global generator, or changes the task vectors or the curvatures.
     """
-    rule = make()
-    fault = declaration_fault(rule)
-    assert fault is None, fault
+    rule = _accepted(make, lambda what: checked_rule(what, make))
     defaults = {name: each.default for name, each in rule.parameters.items()}
     for parameters in _settings(rule, defaults):
         for weights in _WEIGHTS:
@@ -50,17 +51,23 @@ def _check(
         curvatures = [_curvature(kind, seed) for seed in range(len(weights))]
     merging = Merging(taus=taus, weights=weights, curvatures=curvatures, parameters=parameters, seed=3)
     state = torch.get_rng_state()
-    first, again = dict(make().merge(merging)), dict(make().merge(merging))
+    theta_0 = {name: torch.zeros(shape) for name, shape in _SHAPES.items()}
+    first, again = (_accepted(make, lambda what: checked_merge(what, make(), merging, theta_0)) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state), "draws from torch's global generator"
-    shapes = {name: tuple(value.shape) for name, value in first.items()}
-    assert shapes == _SHAPES, f"must return {_SHAPES}, got {shapes}"
-    assert all(bool(torch.isfinite(value).all()) for value in first.values()), "returns numbers that are not finite"
     assert all(torch.equal(first[name], again[name]) for name in first), "returns something else when asked again"
     assert all(_equal(tau, _tau(seed)) for seed, tau in enumerate(taus)), "changes the task vectors"
     if kind is not None:
         unchanged = [_curvature(kind, seed).mean.tensors() for seed in range(len(weights))]
         same = all(_equal(each.mean.tensors(), old) for each, old in zip(curvatures, unchanged, strict=True))
         assert same, "changes the curvatures"
+
+
+def _accepted(make: Callable[[], MergingRule], check: Callable[[str], T]) -> T:
+    """Return what a check of `compose` returns; its error becomes an `AssertionError`."""
+    try:
+        return check(f"rule {getattr(make, '__name__', 'under test')!r}")
+    except InputError as error:
+        raise AssertionError(str(error)) from error
 
 
 def _equal(tensors: dict[str, Tensor], others: dict[str, Tensor]) -> bool:

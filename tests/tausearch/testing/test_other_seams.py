@@ -216,7 +216,10 @@ class Sum:
     parameters = {"factor": Parameter(1, low=0, high=2)}
 
     def __init__(self, merge: Callable[[Merging], Any]) -> None:
-        self.merge = merge
+        self.merged = merge
+
+    def merge(self, merging: Merging) -> Any:
+        return self.merged(merging)
 
 
 def _sum(merging: Merging) -> dict[str, Any]:
@@ -234,12 +237,15 @@ def _changing(merging: Merging) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("merge", "words"),
     [
-        (lambda merging: dict(list(_sum(merging).items())[:1]), "must return"),
-        (lambda merging: {n: value.T for n, value in _sum(merging).items()}, "must return"),
+        (lambda merging: dict(list(_sum(merging).items())[:1]), "merge must return each tuned weight once; 'blocks."),
+        (lambda merging: {n: value.T for n, value in _sum(merging).items()}, "merge must return (12, 4) for 'blocks.0"),
         (
             lambda merging: {n: value / (merging.parameters["factor"] - 2) for n, value in _sum(merging).items()},
-            "finite",
+            "merge returned numbers for 'blocks.0.attn.qkv.weight' that are not finite",
         ),
+        (lambda merging: None, "merge must return a mapping of tensors, got NoneType"),
+        (lambda merging: {n: value.numpy() for n, value in _sum(merging).items()}, "'blocks.0.attn.qkv.weight', got n"),
+        (lambda merging: 1 / 0, "failed (ZeroDivisionError"),
         (lambda merging: {n: torch.rand_like(value) for n, value in _sum(merging).items()}, "global generator"),
         (
             lambda merging: {n: value + id(object()) * random.random() for n, value in _sum(merging).items()},
@@ -252,6 +258,19 @@ def test_a_broken_rule_is_noticed(merge: Callable[[Merging], Any], words: str) -
     check_rule(lambda: Sum(_sum))
     with pytest.raises(AssertionError, match=re.escape(words)):
         check_rule(lambda: Sum(merge))
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"parameters": {}}, "rule 'Own': the class Own lacks merge() of the protocol MergingRule"),
+        ({"merge": lambda self, merging: {}}, "rule 'Own': parameters is missing; write {} for none"),
+        ({"merge": lambda self: {}, "parameters": {}}, "Own.merge must take (merging)"),
+    ],
+)
+def test_a_rule_that_lacks_what_it_must_have_is_noticed(members: dict[str, Any], words: str) -> None:
+    with pytest.raises(AssertionError, match=re.escape(words)):
+        check_rule(type("Own", (), members))
 
 
 class Weighed(Sum):
@@ -276,11 +295,11 @@ def _scaling(merging: Merging) -> dict[str, Any]:
 
 def test_a_broken_rule_that_reads_curvature_is_noticed() -> None:
     check_rule(lambda: Weighed(_by_fisher))
-    with pytest.raises(AssertionError, match="returns numbers that are not finite"):
+    with pytest.raises(AssertionError, match="that are not finite"):
         check_rule(lambda: Weighed(lambda merging: _by_fisher(merging, 0.0)))
     with pytest.raises(AssertionError, match="changes the curvatures|returns something else"):
         check_rule(lambda: Weighed(_scaling))
-    with pytest.raises(TypeError, match="must declare their kinds"):
+    with pytest.raises(AssertionError, match="must declare their kinds"):
         check_rule(lambda: Sum(_by_fisher))
     wrong = type("Wrong", (Sum,), {"curvatures": ("exact",)})
     with pytest.raises(AssertionError, match="curvatures must be a tuple of 'diagonal' or 'kronecker', got"):

@@ -62,6 +62,11 @@ class NoMerge:
     parameters: ClassVar[Mapping[str, Parameter]] = {}
 
 
+class NoParameters:
+    def merge(self, merging: Merging) -> dict[str, Tensor]:
+        return {}
+
+
 class NoNumbers(Broken):
     parameters: ClassVar[Any] = {"share": 0.5}
 
@@ -73,7 +78,7 @@ class BadDefault(Broken):
 @pytest.fixture(autouse=True)
 def module(monkeypatch: pytest.MonkeyPatch) -> str:
     module: Any = ModuleType("their_rules")
-    for each in (Largest, Broken, NoMerge, NoNumbers, BadDefault):
+    for each in (Largest, Broken, NoMerge, NoParameters, NoNumbers, BadDefault):
         setattr(module, each.__name__, each)
         allow_code(f"their_rules:{each.__name__}")
     monkeypatch.setitem(sys.modules, "their_rules", module)
@@ -130,6 +135,7 @@ def test_a_factorised_vector_is_dense_where_a_rule_reads_it() -> None:
         ("their_rules:Largest", {"scale": -0.1}, "scale must be at least 0 and at most 3, got -0.1"),
         ("their_rules:NoMerge", {}, "the class NoMerge lacks merge() of the protocol MergingRule"),
         ("their_rules:NoNumbers", {}, "parameters must map each name to a Parameter"),
+        ("their_rules:NoParameters", {}, "parameters is missing; write {} for none"),
         ("their_rules:BadDefault", {}, "the default of share must be at least 0 and at most 1, got 2"),
         ("their_rules:Nothing", {}, "a file names this code, you did not"),
     ],
