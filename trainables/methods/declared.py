@@ -80,7 +80,9 @@ def _require_call(what: str, function: Callable[..., Any], *arguments: str) -> N
 
 def _metrics(what: str, metrics: object) -> tuple[ExtraMetric, ...]:
     if not isinstance(metrics, tuple) or not all(isinstance(each, ExtraMetric) for each in metrics):
-        raise InputError(f"{what}: metrics must be a tuple of ExtraMetric, got {_shown(metrics)}")
+        wrong = [each for each in metrics if not isinstance(each, ExtraMetric)] if isinstance(metrics, tuple) else []
+        got = f"a tuple with {_shown(wrong[0])}" if wrong else _shown(metrics)
+        raise InputError(f"{what}: metrics must be a tuple of ExtraMetric, got {got}")
     return metrics
 
 
@@ -105,4 +107,6 @@ def _space(what: str, declared: type) -> Path:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     return repr(value)[:100] if isinstance(value, str) else kind_of(value)

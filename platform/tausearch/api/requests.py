@@ -72,7 +72,10 @@ class CheckedRequest:
 def field_fault(of: Field[Any], value: object) -> str | None:
     """Return what is wrong with the value of a field by itself, of several parts with the first wrong one."""
     if words := _expected(of, value):
-        return f"must be {words}, got {shown(value)}"
+        got = shown(value)
+        if isinstance(value, type) and of.name in _MAY_BE_CODE:
+            got = f"a class; its name is '{value.__module__}:{value.__name__}'"
+        return f"must be {words}, got {got}"
     parts = value if isinstance(value, list | tuple | range) else (value,)
     return next((fault for part in parts if (fault := _fault(of, part))), None)
 

@@ -170,6 +170,11 @@ def test_all_wrong_fields_are_said_at_once() -> None:
     [
         (SearchRequest, {"method": ["a"]}, "method must be a text, got ['a']"),
         (SearchRequest, {"name": 5}, "--name must be a text, got 5"),
+        (
+            ComposeRequest,
+            {"runs": ["ita"], "rule": InputError},
+            "--rule must be a text, got a class; its name is 'trainables.errors:InputError'",
+        ),
         (SearchRequest, {"storage": 5}, "--storage must be a path, got 5"),
         (SearchRequest, {"set": ["lr=1"]}, "--set must be a mapping of names to values, got ['lr=1']"),
         (SearchRequest, {"warm_start": "paper"}, "--warm-start must be a list of texts, got 'paper'"),
