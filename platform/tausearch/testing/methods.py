@@ -18,13 +18,14 @@ from tausearch.testing.stored_images import images_of
 from trainables.backbones import Backbone, tuned_layers
 from trainables.composition import VectorPool, network_for, read_curvature, read_vector, vector_folders
 from trainables.errors import InputError
-from trainables.methods import Composable, get_method
+from trainables.methods import Composable, Method, get_method
 from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
 from trainables.state import State, check_state, read_state, write_state
+from trainables.user_code import allow_typed, folders_of
 
 
-def check_method(method: str, hyperparameters: Mapping[str, Any], *, least: float = 0.0) -> None:
+def check_method(method: str | type[Method], hyperparameters: Mapping[str, Any], *, least: float = 0.0) -> None:
     """Check a method against the contract `trainables.methods.Method`, on six digits in three tasks.
 
     It learns, draws from no global generator, repeats itself, resumes bit for bit, predicts the classes seen and no
@@ -32,22 +33,26 @@ def check_method(method: str, hyperparameters: Mapping[str, Any], *, least: floa
     method compose to its own predictions.
 
     Args:
-        method: Its name, as on the command line; `tausearch.allow_code` allows a `MODULE:NAME`.
+        method: Its class, or its name as on the command line. A `MODULE:NAME`, here and among the hyperparameters, is
+            imported as one that you typed, from Python's path or the working folder.
         hyperparameters: With which it learns.
         least: The final accuracy that it must reach, percent; chance is 17.
 
     Raises:
         AssertionError: If the method breaks the contract.
     """
+    name = method if isinstance(method, str) else f"{method.__module__}:{method.__name__}"
+    named = [name, *(value for value in hyperparameters.values() if isinstance(value, str))]
+    allow_typed(*(each for each in named if not folders_of([each])))  # keeps the folder of what is allowed already
     with TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "artifacts").mkdir()
 
         def make(**options: Any) -> IncrementalSequence:
             given = {"backbone": Backbone(), "cache": folder / "cache", **options}
-            return IncrementalSequence(small_digits(), method, hyperparameters, **given)
+            return IncrementalSequence(small_digits(), name, hyperparameters, **given)
 
-        saves = get_method(method).capabilities.curvature
+        saves = get_method(name).capabilities.curvature
         try:
             trial = record(make(artifacts=folder / "artifacts", save_curvature=saves), folder)
         except InputError as error:  # what the sequence refuses in a search, too

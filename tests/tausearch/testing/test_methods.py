@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +79,8 @@ def test_each_break_of_the_contract_is_noticed(what: str, source: Path, tmp_path
     assert text.count(old) >= 1
     broken = text.replace(old, new, 1).replace("\n\n@dataclass", "\n\nGENERATOR = torch.Generator()\n\n\n@dataclass", 1)
     (tmp_path / f"broken_{what}.py").write_text(broken, encoding="utf-8")
-    allow_code(f"broken_{what}:SLDA", tmp_path)
+    method = f"broken_{what}:SLDA"  # typed here, so that it needs no permission
+    if what == "learns":
+        method = vars(importlib.import_module(f"broken_{what}"))["SLDA"]
     with pytest.raises((AssertionError, IndexError), match=message):
-        check_method(f"broken_{what}:SLDA", {"shrinkage": 0.01}, least=80)
+        check_method(method, {"shrinkage": 0.01}, least=80)
