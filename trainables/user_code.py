@@ -13,6 +13,7 @@ import importlib
 import inspect
 import os
 import pickle
+import pkgutil
 import re
 import sys
 import traceback
@@ -24,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from checked_input.names import choices
+from checked_input.names import choices, meant
 from trainables.errors import InputError
 
 T = TypeVar("T")
@@ -119,14 +120,15 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
     elif is_code(name):
         module, _, attribute = name.partition(":")
         what = f"{kind} {name!r}"
-        with _on_path(_folder_of(kind, name)):
-            found = _imported(what, module, attribute)
+        with _on_path(folder := _folder_of(kind, name)):
+            found = _imported(what, module, attribute, folder)
     else:
         allowed = choices(name, (*builtins, *installed(kind)), "MODULE:NAME")
-        raise InputError(f"unknown {kind} {name!r}; {allowed}")
+        raise InputError(f"unknown {kind} {name!r}; {allowed}{_as_code(name)}")
     if not isinstance(found, must_be):
         wanted = "class" if must_be is type else must_be.__name__
-        got = "nothing of that name" if found is None else type(found).__name__
+        others = () if found is not None else vars(sys.modules[module])
+        got = f"nothing of that name{meant(attribute, others)}" if found is None else type(found).__name__
         raise InputError(f"{what}: {attribute!r} must be a{'n' * (wanted[0] in 'AEIOU')} {wanted}, got {got}")
     _modules[_bare(name)] = found.__module__ if isinstance(found, type) else module
     return found
@@ -269,6 +271,15 @@ def _bare(name: str) -> str:
     return name.partition("?")[0]
 
 
+def _as_code(name: str) -> str:
+    """Return `; as MODULE:NAME: 'a.b:C'` for `a/b.py:C` or `a.b.C`; nothing for a name of another form."""
+    path, colon, attribute = name.removesuffix(".py").replace(".py:", ":").replace("/", ".").rpartition(":")
+    if not colon:
+        path, _, attribute = attribute.rpartition(".")
+    code = f"{path}:{attribute}"
+    return f"; as MODULE:NAME: {code!r}" if is_code(code) else ""
+
+
 def _folder_of(kind: str, name: str) -> str:
     if name not in _allowed:
         raise InputError(
@@ -278,12 +289,25 @@ def _folder_of(kind: str, name: str) -> str:
     return _allowed[name]
 
 
-def _imported(what: str, module: str, attribute: str) -> Any:
-    """Return an attribute of a module, or None if it has none of that name."""
+def _imported(what: str, module: str, attribute: str, folder: str | None = None) -> Any:
+    """Return an attribute of a module, or None if it has none of that name; `folder` is that of the module."""
     try:
         return getattr(importlib.import_module(module), attribute, None)
     except _ANYTHING as error:
-        raise InputError(f"{what}: module {module!r} cannot be imported ({explained(error)})") from error
+        why = f"{explained(error)}{_looked(error, module, folder)}"
+        raise InputError(f"{what}: module {module!r} cannot be imported ({why})") from error
+
+
+def _looked(error: BaseException, module: str, folder: str | None) -> str:
+    """Return where a module was looked for that is missing itself, and similar names there."""
+    missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    if not missing or not f"{module}.".startswith(f"{missing}."):
+        return ""
+    package, dot, _ = missing.rpartition(".")
+    folders = getattr(sys.modules.get(package), "__path__", ()) if package else filter(None, [folder])
+    names = [f"{package}{dot}{each.name}" for each in pkgutil.iter_modules(folders)]
+    places = f"; looked in {folder} and on Python's path" if folder and not package else ""
+    return f"{places}{meant(missing, names)}"
 
 
 @contextmanager

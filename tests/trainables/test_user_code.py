@@ -112,6 +112,29 @@ def test_what_is_missing_or_raises_is_one_line(tmp_path: Path) -> None:
         allow_code("digits")
 
 
+def test_a_typing_error_of_a_module_names_similar_ones_and_where_it_was_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "plugged_package").mkdir()
+    (tmp_path / "plugged_package" / "__init__.py").touch()
+    (tmp_path / "plugged_package" / "pull.py").write_text("class Pull: pass\nimport plugged_package.pol\n")
+    (tmp_path / "plugged_right.py").write_text("class Pull: pass\n")
+    wrong = {
+        "plugged_package.pul:Pull": r"No module named 'plugged_package.pul'; did you mean 'plugged_package.pull'\?\)$",
+        "plugged_packag:Pull": f"looked in {tmp_path} and on Python's path; did you mean 'plugged_package'",
+        "plugged_package.pull:Pull": r"No module named 'plugged_package.pol' in .*pull.py, line 2\)$",  # not its own
+        "plugged_right:Pul": r"must be a class, got nothing of that name; did you mean 'Pull'\?$",
+    }
+    for name, message in wrong.items():
+        allow_code(name, tmp_path)
+        with pytest.raises(InputError, match=message):
+            found(name)
+
+
+@pytest.mark.parametrize("name", ["a.b.C", "a/b:C", "a/b.py:C", "a/b.C"])
+def test_code_that_is_named_otherwise_is_shown_as_it_should_be(name: str) -> None:
+    with pytest.raises(InputError, match=r"allowed: our, MODULE:NAME; as MODULE:NAME: 'a\.b:C'$"):
+        found(name, {"our": object})
+
+
 def test_an_installed_package_brings_a_name_that_needs_no_permission(path: Path) -> None:
     install(path, "my-pack", {"methods mine": "plugged_pack:Mine", "rules mine": "plugged_pack:rule"}, plugged_pack="")
     (path / "plugged_pack.py").write_text(f"{IMPORTED}class Mine: pass\n")
