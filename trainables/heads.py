@@ -53,10 +53,16 @@ HEAD_STARTS: dict[HeadStart, Callable[[int, int, torch.Generator], Head]] = {"no
 
 
 class Heads:
-    """Frozen heads h_1, ..., h_{t-1} of finished tasks, and the trainable head h_t, on features of width d."""
+    """Frozen heads h_1, ..., h_{t-1} of finished tasks, and the trainable head h_t, on features of width d.
+
+    Attributes:
+        weight: Rows of finished heads, `(C_past, d)`.
+        bias: Their biases, `(C_past,)`.
+        current: The parameters of h_t, weight `(c_t, d)` and bias `(c_t,)`; empty between tasks.
+    """
 
     def __init__(self, width: int, device: torch.device) -> None:
-        self.weight = torch.empty(0, width, device=device)  # finished rows (C_past, d)
+        self.weight = torch.empty(0, width, device=device)
         self.bias = torch.empty(0, device=device)
         self.current: list[nn.Parameter] = []
 

@@ -68,7 +68,8 @@ class Backbone:
     ) -> VisionTransformer:
         """Return the network with its pre-trained weights, in eval mode, no head: `(b, c, h, w)` to features `(b, d)`.
 
-        The features are those of the class token, or what the model itself gives to its classifier.
+        The features are those of the class token, or what the model itself gives to its classifier. All weights require
+        gradients, and eval mode is kept in training: dropout stays off.
 
         Args:
             device: The device of the network.

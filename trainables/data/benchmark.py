@@ -71,12 +71,19 @@ class BenchmarkSource(BenchmarkSpec):
 
 @dataclass(frozen=True)
 class Task:
-    """One task of the sequence: training images, and no evaluation images."""
+    """One task of the sequence: training images, and no evaluation images.
 
-    index: int  # t, from 1
-    classes: range  # consecutive positions in the class order
-    train: ImageSet  # under the training transform
-    unaugmented: ImageSet  # the same images under the evaluation transform
+    Attributes:
+        index: The number t of the task, from 1.
+        classes: Its classes, consecutive positions in the class order.
+        train: Its images under the training transform.
+        unaugmented: The same images under the evaluation transform.
+    """
+
+    index: int
+    classes: range
+    train: ImageSet
+    unaugmented: ImageSet
 
     @property
     def rows(self) -> slice:

@@ -74,19 +74,31 @@ def narrow(pixels: Pixels, rows: Tensor) -> Pixels:
 
 
 class Batch(NamedTuple):
-    """Some examples of an image set."""
+    """Some examples of an image set.
 
-    x: Tensor  # input of the backbone, float32 (b, c, h, w)
-    y: Tensor  # labels, int64 (b,)
-    rows: Tensor  # row numbers within the set, int64 (b,), on the CPU
+    Attributes:
+        x: Input of the backbone, float32 `(b, c, h, w)`.
+        y: Labels, int64 `(b,)`. They count over all tasks: subtract `task.classes.start` for those within a task.
+        rows: Row numbers within the set, int64 `(b,)`, on the CPU.
+    """
+
+    x: Tensor
+    y: Tensor
+    rows: Tensor
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images with labels and the transform that prepares them."""
+    """Images with labels and the transform that prepares them.
 
-    images: Pixels  # uint8 (n, c, h, w), or rows of images on disk
-    labels: Tensor  # int64 (n,), positions in the benchmark's class order: task 1 has 0, 1, ...
+    Attributes:
+        images: Raw images, uint8 `(n, c, h, w)`, or rows of images on disk; `pixels` reads both.
+        labels: int64 `(n,)`, positions in the benchmark's class order: task 1 has 0, 1, ...
+        transform: The transform from raw images to the backbone's input.
+    """
+
+    images: Pixels
+    labels: Tensor
     transform: Transform
 
     def __len__(self) -> int:
@@ -97,7 +109,8 @@ class ImageSet:
     ) -> Iterator[Batch]:
         """Yield all examples once, x and y on `device`; the last batch may be smaller.
 
-        `generator` draws the order and the augmentation; None where neither draws.
+        `generator` draws the order and the augmentation; None where neither draws, as for `task.unaugmented` without
+        `shuffle`.
         """
         order = torch.randperm(len(self), generator=generator) if shuffle else torch.arange(len(self))
         batches = order.split(batch_size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.testing import check_method
+from tests.support.imports import ROOT
 from tests.support.packages import install_example
 from trainables import user_code
 from trainables.user_code import allow_code
@@ -44,6 +46,17 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_method_of_an_installed_package_passes(source: Path) -> None:
     check_method("slda", {"shrinkage": 0.01}, least=80)  # 100 was measured
+
+
+def test_the_method_of_the_page_and_the_example_with_gradients_pass(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "own-method.md").read_text(encoding="utf-8")
+    first, gradients, _ = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert gradients in (ROOT / "examples" / "own_method.py").read_text(encoding="utf-8")
+    (tmp_path / "page_method.py").write_text(first, encoding="utf-8")
+    allow_code("page_method:Mean", tmp_path)
+    allow_code("own_method:Linear", ROOT / "examples")
+    check_method("page_method:Mean", {}, least=80)
+    check_method("own_method:Linear", {"lr": 1.0}, least=50)
 
 
 VECTOR = "return replace(found, scale=self.settings.scaling)"
