@@ -310,7 +310,7 @@ def read_by_trials(spec: RunSpec) -> list[str]:
 def _headline(run: Run, *, on_cluster: bool) -> str:
     spec, known = run.spec, len(list(run.trials))
     number = known_concurrent_trials(spec, on_cluster=on_cluster) or "as many as the cluster fits"
-    chosen_by = f", chosen by {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
+    algorithm = f", algorithm {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
     continued = f" (continued: {known} have started)" if known else ""
     device = f", on {spec.device}" if spec.device else ""
     trials = counted(spec.trials, "trial")
@@ -321,5 +321,5 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
         trials = f"seeds {' '.join(map(str, spec.seeds))}{each}"
     return (
         f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} {at_a_time},"
-        f" {counted(spec.steps, spec.step_name)} each{chosen_by}{device}{continued}"
+        f" {counted(spec.steps, spec.step_name)} each{algorithm}{device}{continued}"
     )

@@ -67,7 +67,8 @@ def ending_of(spec: RunSpec, directory: RunDirectory, trials: Collection[TrialSu
     if spec.purpose != "search":
         return None
     if all_ended(spec, trials):
-        done = Ending(reason="trials", why=f"all {len(trials)} trials have ended")
+        why = f"all {len(trials)} trials have ended" if len(trials) > 1 else "its only trial has ended"
+        done = Ending(reason="trials", why=why)
         return cut_short(spec, trials) or done
     stopped = None
     with suppress(FileNotFoundError, TextFileError):
@@ -75,7 +76,8 @@ def ending_of(spec: RunSpec, directory: RunDirectory, trials: Collection[TrialSu
     if stopped is None:
         return None
     what = "the time budget is used up" if stopped == "time budget" else "Ctrl-C or SIGTERM stopped it"
-    return Ending(reason=stopped, why=f"{what} after {len(trials)} of {spec.trials} trials")
+    ended = sum(trial.status not in ("running", "pending") for trial in trials)
+    return Ending(reason=stopped, why=f"{what} after {ended} of {spec.trials} trials")
 
 
 def note_stopped(directory: RunDirectory, why: Literal["time budget", "interrupted"] | None) -> None:

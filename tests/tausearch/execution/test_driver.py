@@ -713,16 +713,16 @@ def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("changes", "seeds", "said"),
     [
-        ({"trials": 12}, None, "12 trials, 2 at a time, 3 tasks each, chosen by tpe"),
+        ({"trials": 12}, None, "12 trials, 2 at a time, 3 tasks each, algorithm tpe"),
         (
             {"trials": 1, "steps": 1, "algorithm": "random"},
             None,
-            "1 trial, 1 at a time, 1 task each, chosen by random",
+            "1 trial, 1 at a time, 1 task each, algorithm random",
         ),
         (
             {"resources": Resources(gpus_per_trial=1, gpus_from="request", max_concurrent_trials=3)},
             None,
-            "4 trials, 3 at a time, 3 tasks each, chosen by tpe, on a whole GPU in fp32 (as asked for)",
+            "4 trials, 3 at a time, 3 tasks each, algorithm tpe, on a whole GPU in fp32 (as asked for)",
         ),
         ({"trials": 2}, (3, 5), "seeds 3 5, 2 at a time, 3 tasks each"),
         ({"trials": 4}, (3, 5), "seeds 3 5 with each of the class orders 1 2, 2 at a time, 3 tasks each"),

@@ -125,7 +125,7 @@ def test_a_search_that_ended_early_is_finished_and_says_why(spec: SearchSpec, tm
 
 
 def test_what_stopped_a_driver_is_said_until_another_runs(spec: SearchSpec, tmp_path: Path) -> None:
-    directory = recorded(ending(spec, patience=3), tmp_path, trials_of([70.0, 69.0]))
+    directory = recorded(ending(spec, patience=3), tmp_path, [*trials_of([70.0, 69.0]), make_trial(2)])
     assert read_status(directory).ending is None
     note_stopped(directory, "time budget")
     found = read_status(directory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_a_method_of_an_installed_package_passes(source: Path) -> None:
 def test_the_method_of_the_page_and_the_example_with_gradients_pass(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how-to" / "own-method.md").read_text(encoding="utf-8")
     first, gradients, _ = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    assert gradients in (ROOT / "examples" / "own_method.py").read_text(encoding="utf-8")
+    assert textwrap.indent(gradients, "    ") in (ROOT / "examples" / "own_method.py").read_text(encoding="utf-8")
     (tmp_path / "page_method.py").write_text(first, encoding="utf-8")
     allow_code("page_method:Mean", tmp_path)
     allow_code("own_method:Linear", ROOT / "examples")
