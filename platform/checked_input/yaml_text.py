@@ -70,9 +70,15 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_implicit_resolver("!number", re.compile(f"^({_NUMBER.pattern})$"), list("+-.0123456789"))
 
 
+_BREAKS = re.compile("[\x85\u2028\u2029]")
+
+
 def yaml_of(content: object) -> str:
     """Return plain values as YAML that `parse_yaml` reads back unchanged, in the order of the keys."""
-    return yaml.dump(content, Dumper=_Dumper, sort_keys=False)
+    text = yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    if _BREAKS.search(text):  # PyYAML writes them as they are, but reads them as line breaks
+        return yaml.dump(content, Dumper=_Dumper, sort_keys=False)
+    return text
 
 
 def _value(events: Iterator[yaml.Event]) -> object:

@@ -67,6 +67,10 @@ def test_no_number_is_not_a_number() -> None:
     assert all(math.isnan(value) for value in parse_yaml("[.nan, .NaN, .NAN]"))  # type: ignore[attr-defined]
 
 
+def test_names_are_written_as_they_are() -> None:
+    assert yaml_of({"class": "chêne"}) == "class: chêne\n"
+
+
 def test_keys_keep_their_order() -> None:
     assert yaml_of({"b": 1, "a": {"d": 1, "c": 2}}) == "b: 1\na:\n  d: 1\n  c: 2\n"
 

@@ -165,7 +165,7 @@ def _usage(origin: Origin) -> dict[str, str]:
         "backbone_digest": origin.backbone_digest,
     }
     if origin.class_names:
-        found["class_names"] = json.dumps(origin.class_names)
+        found["class_names"] = json.dumps(origin.class_names, ensure_ascii=False)
     if origin.transform is not None:
         found["transform"] = json.dumps(origin.transform.as_plain())
     return found

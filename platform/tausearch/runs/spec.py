@@ -283,7 +283,10 @@ class RunSpec(Strict):
         """Write the specification to the `run.yaml` of a run directory, and the names of its tasks beside it."""
         replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
         if self.tasks:
-            replace_text(directory.tasks_file, json.dumps([vars(task) for task in self.tasks], indent=2) + "\n")
+            replace_text(
+                directory.tasks_file,
+                json.dumps([vars(task) for task in self.tasks], indent=2, ensure_ascii=False) + "\n",
+            )
 
     def seed_of(self, number: int) -> int:
         """Return the seed of a trial."""
