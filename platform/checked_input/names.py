@@ -9,8 +9,10 @@ _MOST = 3
 
 
 def near(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three names like a mistyped one, the most similar first."""
-    return get_close_matches(name, list(dict.fromkeys(names)), _MOST)
+    """Return up to three names like a mistyped one: first those that begin with it, then the most similar."""
+    known = list(dict.fromkeys(names))
+    longer = [each for each in known if name and each.startswith(name)]
+    return list(dict.fromkeys([*longer, *get_close_matches(name, known, _MOST)]))[:_MOST]
 
 
 def choices(name: object, names: Iterable[str], *forms: str) -> str:

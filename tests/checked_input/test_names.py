@@ -15,6 +15,7 @@ from trainables.methods import get_method
 def test_the_most_similar_names_come_first_and_once() -> None:
     assert near("digts", ["letters", "digits", "digit", "digits", "dig"]) == ["digits", "digit", "dig"]
     assert near("zzz", ["digits"]) == [] == near("", ["digits"])
+    assert near("ita", ["tak", "ita-lora", "ita-fft", "ewc"]) == ["ita-lora", "ita-fft", "tak"]  # a beginning first
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ SPLIT = images(4, "train/") | images(1, "test/")
         (SPLIT | {f"train/fox/{n}.png": b"x" for n in (1, 2)}, "'fox' has 2 images, needs at least 3: 2 to train, 1"),
         (SPLIT | {"test/fox/1.png": b"x"}, "class 'fox' is in test but not in train"),
         ({"a/1.png": b"x"}, "needs at least 2 class folders, has 1"),
+        ({"1.png": b"x"}, "has '1.png' and no class folders; .* name the folder above: folder:/"),
     ],
 )
 def test_what_does_not_belong_into_a_folder(files: dict[str, bytes], message: str, tmp_path: Path) -> None:

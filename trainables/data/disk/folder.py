@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from checked_input.names import meant
 from trainables.data.disk.listing import FileRows, Listing, is_image, labelled_files, listed_files, split_files
 from trainables.data.disk.tree import Entry, TarMember, Tree, ZipMember, is_junk, open_tree
 from trainables.data.splits import PARTS, TEST_SHARE
@@ -24,9 +25,15 @@ def find(root: Path) -> Listing:
             different classes.
     """
     if not root.is_dir():
-        raise InputError(f"folder:{root}: no such folder")
+        beside = [each.name for each in root.parent.iterdir() if each.is_dir()] if root.parent.is_dir() else []
+        raise InputError(f"folder:{root}: no such folder{meant(root.name, beside)}")
     folders, tree = _visible_folders(root), open_tree(root)
     loose = [path for path in tree.entries if "/" not in path] + list(tree.closed)
+    if loose and not folders:
+        raise InputError(
+            f"folder:{root}: has {loose[0]!r} and no class folders; if it is a class folder itself, name the folder"
+            f" above: folder:{root.parent}"
+        )
     if loose:
         raise InputError(f"folder:{root}: {loose[0]!r} lies beside the class folders; move it into one or away")
     if set(folders) & set(PARTS):

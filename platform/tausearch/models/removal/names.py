@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from checked_input.names import near
+from checked_input.names import meant, near
 from checked_input.text_files import shown
 from trainables.data import BenchmarkSpec, Removal
-from trainables.errors import InputError
+from trainables.errors import Faults, InputError
 from trainables.task_names import quoted, split_names
 
 _TYPED = re.compile(r"(class|task):(.+)")
@@ -25,9 +25,12 @@ def removal_of(wanted: Sequence[str], spec: BenchmarkSpec) -> Removal:
         InputError: If there is no such class or task, a text means both, one is named twice, or no class is left.
     """
     found: list[int] = []
+    faults = Faults()
     for text in wanted:
         for part in [text] if text in spec.class_names else split_names(text):
-            found += _classes(part, spec)
+            with faults:
+                found += _classes(part, spec)
+    faults.raise_all()
     if not found:
         raise InputError("--forget: name a class or the number of a task")
     if len(set(found)) < len(found):
@@ -50,11 +53,12 @@ def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
         return [spec.class_names.index(name)]
     if is_task:
         return tasks[name]
-    named = _like(name, [task.name for task in spec.named_tasks if task.name])
+    own = [task.name for task in spec.named_tasks if task.name]
+    named = _like(name, own)
     tasks_of = f"1 to {spec.num_tasks}{f' or {named}' if named else ''}"
     raise InputError(
         f"--forget: there is no {kind or 'class or task'} {shown(name)}; classes: {_like(name, spec.class_names)};"
-        f" tasks: {tasks_of}"
+        f" tasks: {tasks_of}{meant(name, [*spec.class_names, *own])}"
     )
 
 
