@@ -36,6 +36,13 @@ def test_any_number_of_tasks_can_be_drawn(tasks: int) -> None:
     assert with_bar == (not figure.axes[0].texts)  # percent can be read off numbers or off colours
 
 
+def test_no_line_of_the_title_breaks_a_name() -> None:
+    title = "ita-lora on folder:photos?task=first=apple,blue jay,chestnut&task=second=dune,eggplant: photos-final"
+    (text,) = accuracy_matrix_figure(rows(2), VALIDATION, title).texts
+    pieces = text.get_text().replace("\n", " ").split()
+    assert {"ita-lora", "jay,", "chestnut&", "eggplant:", "photos-final"} <= set(pieces)
+
+
 def test_a_joint_method_has_one_row() -> None:
     (row,) = rows(4)[3:]
     axes = accuracy_matrix_figure([row], VALIDATION, "t").axes[0]

@@ -145,6 +145,9 @@ def test_the_surest_and_the_least_sure_are_drawn_and_none_twice(
 
 def test_a_long_name_under_an_image_is_cut() -> None:
     assert predictions._short("a" * 20) == "a" * 20 and predictions._short("a" * 21) == "a" * 19 + "…"
+    assert predictions._ending(Path("photos/dune/10.jpg")) == "dune/10.jpg"  # every class may have a 10.jpg
+    assert predictions._ending(Path("10.jpg")) == "10.jpg"
+    assert predictions._ending(Path("a" * 30) / "10.jpg") == "…" + "a" * 16 + "/10.jpg"
 
 
 def test_a_confusion_matrix_names_few_classes_and_counts_in_white_on_dark() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
@@ -42,7 +43,8 @@ def accuracy_matrix_figure(
     width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
     below = _BELOW + _names_height(labels[:tasks]) * numbers
     right = _RIGHT if numbers else _RIGHT + _BAR
-    lines = textwrap.wrap(title, int(TITLE_LETTERS * (_LEFT + width + right)))
+    parted = re.sub(r"(?<=[,?&])(?=\S)", " ", title)  # so that no line breaks inside the name of a class
+    lines = textwrap.wrap(parted, int(TITLE_LETTERS * (_LEFT + width + right)), break_on_hyphens=False)
     figure = new_figure((_LEFT + width + right, height + below + _ABOVE + _LINE * len(lines)))
     figure.text(0.5, 1 - 0.08 / figure.get_figheight(), plain("\n".join(lines)), fontsize=9, ha="center", va="top")
     axes = _add_axes(figure, _LEFT, below, width, height)

@@ -56,7 +56,13 @@ def _draw(axes: Axes, name: str, label: str, probability: float, read: Callable[
     wrong = true is not None and true != label
     title = f"{_short(label)} {probability:.2f}" + (f"\n(is {_short(true or '')})" if wrong else "")
     axes.set_title(title, fontsize=9, color="tab:red" if wrong else "black")
-    axes.set_xlabel(_short(Path(name).name), fontsize=7)
+    axes.set_xlabel(_ending(Path(name)), fontsize=7)
+
+
+def _ending(path: Path, letters: int = 24) -> str:
+    """Return the folder and the name of a file: folders of classes often have files of the same names."""
+    text = f"{path.parent.name}/{path.name}" if path.parent.name else path.name
+    return plain(text if len(text) <= letters else f"…{text[1 - letters :]}")
 
 
 def _short(text: str, letters: int = 20) -> str:
