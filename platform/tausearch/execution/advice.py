@@ -85,6 +85,14 @@ def backbone_line(spec: RunSpec, own: BackboneTime, offered: BackboneTime) -> st
     )
 
 
+def grey_line(spec: RunSpec) -> str | None:
+    """Say that the backbone reads the user's own images without their colours; None where it does not."""
+    name = spec.protocol.backbone
+    if not BenchmarkRef.parse(spec.benchmark).is_own or Backbone(name).input.channels != 1:
+        return None
+    return f"{name} reads {_reads(name)}; images lose their colours"
+
+
 def _reads(name: str) -> str:
     reads = Backbone(name).input
     return f"{reads.size} x {reads.size} {'grey' if reads.channels == 1 else 'colour'}"

@@ -9,7 +9,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from search_spaces import Scalar, far_off
-from tausearch.execution.advice import BackboneTime, backbone_line, backbone_times, unsuited_to
+from tausearch.execution.advice import BackboneTime, backbone_line, backbone_times, grey_line, unsuited_to
 from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, taken_by_others
 from tausearch.presentation import brief, clock, counted, spread
@@ -134,6 +134,8 @@ class Preview:
             yield f"across benchmarks: {self.spec.value_title} (--across {self.spec.across})"
         if self.spec.data is not None:
             yield f"images: {self._images(self.spec.data)}"
+            if (grey := grey_line(self.spec)) is not None:
+                yield f"grey: {grey}"
         if isinstance(self.spec, SearchSpec):
             yield f"trials: {self._origin(self.spec)}"
             if self.spec.objectives:

@@ -9,10 +9,10 @@ import pytest
 
 from search_spaces import load_space
 from tausearch.execution import preview_of
-from tausearch.execution.advice import backbone_times, unsuited_to
+from tausearch.execution.advice import backbone_times, grey_line, unsuited_to
 from tausearch.runs import DataFacts, Plan, Reevaluate, Resources, SearchSpec, Storage
 from tests.support.runs.trials import final_spec
-from trainables.backbones import SMALL, Backbone, timing
+from trainables.backbones import EMBEDDED, SMALL, Backbone, timing
 from trainables.task_names import NamedTask
 
 LARGE = "vit_base_patch16_224.augreg_in21k"
@@ -115,6 +115,14 @@ def test_no_backbone_is_offered_where_it_does_not_help(
     assert backbone_times(own, "10.0.0.1:6379") == ()
     monkeypatch.setattr(Backbone, "own", object())  # a network of the user's code
     assert backbone_times(own, None) == () and timed == []
+
+
+def test_a_backbone_that_reads_grey_is_said_of_own_images(own: SearchSpec, tmp_path: Any) -> None:
+    assert grey_line(own) is None  # it reads colour
+    small = own.model_copy(update={"protocol": own.protocol.model_copy(update={"backbone": EMBEDDED})})
+    said = "grey: glyph_vit reads 32 x 32 grey; images lose their colours"
+    assert said in str(preview_of(Plan(small, Storage(tmp_path), named=True), None)).splitlines()
+    assert grey_line(small.model_copy(update={"benchmark": "digits"})) is None
 
 
 def test_the_dry_run_says_it_in_plain_lines_and_the_run_itself_does_not(own: SearchSpec, tmp_path: Any) -> None:
