@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 INPUT = InputSpec(channels=1, size=32, mean=(0.5,), std=(0.5,))
 SHAPE = Shape(width=64, depth=4, parameters=205_376)
 ARCHITECTURE = {"img_size": 32, "patch_size": 8, "in_chans": 1, "embed_dim": 64, "depth": 4, "num_heads": 4}
-_CONFIG = {  # in timm's terms, for `timm.data.resolve_model_data_config` and other code that reads a model of timm
+CONFIG = {  # in timm's terms, for `timm.data.resolve_model_data_config` and other code that reads a model of timm
     "architecture": "glyph_vit",
     "input_size": (INPUT.channels, INPUT.size, INPUT.size),
     "fixed_input_size": True,
@@ -38,5 +38,5 @@ def build(num_classes: int = 0) -> VisionTransformer:
     from timm.models.vision_transformer import VisionTransformer  # takes two seconds to import
 
     model = VisionTransformer(**ARCHITECTURE, num_classes=num_classes)
-    model.pretrained_cfg = model.default_cfg = {**_CONFIG, "num_classes": num_classes}
+    model.pretrained_cfg = model.default_cfg = {**CONFIG, "num_classes": num_classes}
     return model

@@ -94,13 +94,15 @@ def _timm_skeleton(backbone: str, classes: int) -> nn.Module:
     if backbone != EMBEDDED:
         return skeleton(backbone, classes)
     with torch.device("meta"):
-        return timm.create_model(_EMBEDDED_AS, pretrained=False, num_classes=classes, **glyph_vit.ARCHITECTURE)
+        model = timm.create_model(_EMBEDDED_AS, pretrained=False, num_classes=classes, **glyph_vit.ARCHITECTURE)
+    model.pretrained_cfg = {**glyph_vit.CONFIG, "architecture": _EMBEDDED_AS}  # else the origin of other weights
+    return model
 
 
 def _data_config(transform: Transform, backbone: Backbone) -> dict[str, Any]:
     """Return timm's data configuration of a transform."""
     reads = backbone.input
-    config: dict[str, Any] = {"input_size": (reads.channels, reads.size, reads.size)}
+    config: dict[str, Any] = {"input_size": (reads.channels, reads.size, reads.size), "crop_pct": 1.0}
     normalise = getattr(transform, "normalise", transform)
     if isinstance(normalise, Normalise):
         config |= {"mean": normalise.mean, "std": normalise.std}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tausearch.models.descriptions import About
 from tausearch.models.merge_configs import LINEAR, rule_words
+from tausearch.models.removal.remnants import WORDS
 from tausearch.models.removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
 from tausearch.models.results import Form
 from tausearch.models.sources import about_source, source_of_run
@@ -27,21 +28,6 @@ _IS: dict[Form, str] = {
     "models": "theta_0 and theta_0 + tau_t of each task as whole models; each has the classifier of all tasks.",
     "vectors": "The task vectors of every seed, a folder for each task, each with its rows of the classifier.",
 }
-_OPENED: dict[Form, tuple[str, ...]] = {
-    "adapter": (
-        'features = peft.PeftModel.from_pretrained(backbone, "FOLDER")  # has no classifier; it lies beside',
-        'head = safetensors.torch.load_file("FOLDER/head.safetensors")',
-        'logits = features(images) @ head["head.weight"].T + head["head.bias"]',
-    ),
-    "timm": ("import timm", "", 'timm.create_model("local-dir:FOLDER", pretrained=True)'),
-    "models": (
-        "import safetensors.torch",
-        "",
-        'safetensors.torch.load_file("FOLDER/task_1/model.safetensors")  # by timm\'s names',
-    ),
-    "vectors": ('tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors',),
-}
-_REDUCED_OPENED = 'tausearch.load_model("FOLDER", keep=[1])  # of one task alone; `compose` refuses what --forget left'
 
 
 def describe_run(directory: RunDirectory) -> None:
@@ -128,7 +114,7 @@ def _removal(about: About) -> Iterator[str]:
     if line := few_images(report):
         yield line
     yield from ("", "Left out:", "", *(f"- {line}" for line in report.left_out))
-    yield from ("", "What remains:", "", *(f"- {line}" for line in report.remains), "")
+    yield from ("", "What remains:", "", *(f"- {line}" for line in report.remains), "", WORDS, "")
 
 
 def _usage(about: About) -> Iterator[str]:
@@ -140,8 +126,7 @@ def _usage(about: About) -> Iterator[str]:
         yield ""
     if about.form == "adapter":
         yield from _backbone(about)
-    reduced = about.removal is not None and about.form == "vectors"
-    yield from ((_REDUCED_OPENED,) if reduced else _OPENED[about.form])
+    yield from _opened(about)
     yield from ("```", "")
     if about.transform is not None:
         each = about.transform
@@ -150,6 +135,31 @@ def _usage(about: About) -> Iterator[str]:
         kind = "grey" if each.channels == 1 else "RGB"
         yield f"What it reads: {kind}, {each.size} x {each.size} pixels ({cut}),"
         yield from (f"scaled to [0, 1], minus {_list(each.mean)}, divided by {_list(each.std)}.", "")
+
+
+def _opened(about: About) -> Iterator[str]:
+    """Yield the code that opens the folder with the library of its form."""
+    if about.form == "timm":
+        yield from ("import timm", "from PIL import Image", "")
+        yield 'network = timm.create_model("local-dir:FOLDER", pretrained=True).eval()'
+        yield "transform = timm.data.create_transform(**timm.data.resolve_model_data_config(network))"
+        grey = about.transform is not None and about.transform.channels == 1
+        yield f'image = transform(Image.open("image.png").convert("{"L" if grey else "RGB"}"))'
+        yield "shares = network(image[None]).softmax(-1)[0].tolist()"
+        yield 'print(dict(zip(network.pretrained_cfg["label_names"], shares)))'
+    elif about.form == "models":
+        learned = (f"task_{number}" for number, weight in enumerate(about.weights, start=1) if weight)
+        name = next(learned, "theta_0")  # of what --forget left, tasks without a vector have no folder
+        yield from ("import safetensors.torch", "")
+        yield f'safetensors.torch.load_file("FOLDER/{name}/model.safetensors")  # by timm\'s names'
+    elif about.form == "adapter":
+        yield 'features = peft.PeftModel.from_pretrained(backbone, "FOLDER")  # has no classifier; it lies beside'
+        yield 'head = safetensors.torch.load_file("FOLDER/head.safetensors")'
+        yield 'logits = features(images) @ head["head.weight"].T + head["head.bias"]'
+    elif about.removal is None:
+        yield 'tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors'
+    else:
+        yield 'tausearch.load_model("FOLDER", keep=[1])  # of one task alone; `compose` refuses what --forget left'
 
 
 def _backbone(about: About) -> Iterator[str]:

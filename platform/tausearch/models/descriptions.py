@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field, PositiveInt, ValidationError
 
 from checked_input.bounds import WEIGHT, text_fault
 from checked_input.names import choices
@@ -40,6 +40,7 @@ class About(Strict):
         weights: The weights of an exported composition; empty for the run's own, which are equal. The rule and its
             parameters are those of its `MergeConfig`.
         accuracies: Seed to the accuracy on each task of the test split, percent, over the logits of all classes.
+        test_images: Number of test images of each task; empty where unknown.
         removal: What was taken out by `--forget`, without names; tasks and classes are those that are left.
         version: The version of tausearch that wrote the file.
         versions: Versions of the libraries at that time.
@@ -58,6 +59,7 @@ class About(Strict):
     rule: str = LINEAR
     rule_parameters: dict[str, float] = {}
     accuracies: dict[int, tuple[float, ...]] = {}
+    test_images: tuple[PositiveInt, ...] = ()
     removal: RemovalReport | None = None
     version: str = Field(default_factory=lambda: version("tausearch"))
     versions: dict[str, str] = Field(default_factory=lambda: {name: version(name) for name in _LIBRARIES})
@@ -79,10 +81,11 @@ class About(Strict):
 
     @property
     def still_answered(self) -> tuple[StillAnswered, ...]:
-        """The tasks that were left out of the composition, and are still answered above chance."""
+        """The tasks that were left out of the composition, and are still answered; see `StillAnswered`."""
         if self.removal is not None:
             return ()
-        return still_answered(self.weights, tuple(self.accuracies.values()), self.classes_by_task)
+        rows = tuple(self.accuracies.values())
+        return still_answered(self.weights, rows, self.classes_by_task, self.test_images)
 
     def accuracy(self, task: int) -> Score | None:
         """Return the accuracy on a task, from 1, over the seeds; None if not measured."""

@@ -58,6 +58,7 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick, search: RuleSearch | 
         accuracies=tuple(rows),
         task_classes=tuple(task.classes for task in tasks),
         task_names=tuple(task.label for task in tasks),
+        test_images=tuple(len(images.labels) for images in pools.benchmark.evaluation),
     )
 
 

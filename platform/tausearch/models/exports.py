@@ -91,6 +91,7 @@ def _about(pools: Pools, result: CompositionResult) -> About:
         weights=result.weights,
         rule=result.rule,
         rule_parameters=result.rule_parameters,
+        test_images=result.test_images,
         removal=None if result.removal is None else result.removal.unnamed(),
         accuracies=dict(zip(result.seeds, result.accuracies, strict=True)),
     )

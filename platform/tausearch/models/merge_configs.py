@@ -78,7 +78,7 @@ def forgetting(removal: Removal, *, retrained: bool = False) -> MergeConfig:
     Where tasks were trained again without the classes, each task that is left has a vector.
     """
     weights = uniform(len(removal.tasks)).weights if retrained else removal.weights
-    return MergeConfig(f"forget-{_list([c + 1 for c in sorted(removal.forgotten)])}", weights)
+    return MergeConfig(f"forget-class-{_list([c + 1 for c in sorted(removal.forgotten)])}", weights)
 
 
 def merge_config_of(

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from pydantic import PositiveInt
+
 from checked_input.schema import Strict
 from checked_input.text_files import one_line, read_json
 from tausearch.models.removal.report import RemovalReport
@@ -31,7 +33,7 @@ _Kind = TypeVar("_Kind", bound=Strict)
 
 
 class StillAnswered(Strict):
-    """A task that was left out of a composition, and is still answered above chance.
+    """A task that was left out of a composition, and is still answered above chance by more than one test image.
 
     Attributes:
         task: The task, from 1.
@@ -51,19 +53,24 @@ class StillAnswered(Strict):
 
 
 def still_answered(
-    weights: Sequence[float], accuracies: Sequence[Sequence[float]], task_classes: Sequence[tuple[str, ...]]
+    weights: Sequence[float],
+    accuracies: Sequence[Sequence[float]],
+    task_classes: Sequence[tuple[str, ...]],
+    test_images: Sequence[int],
 ) -> tuple[StillAnswered, ...]:
-    """Return the tasks of weight 0 or less that are answered above chance; empty where classes are unknown.
+    """Return the tasks of weight 0 or less that are answered above chance by more than one test image.
 
-    `accuracies` are of each seed on each task, percent; `task_classes` are the names of each task's classes.
+    `accuracies` are of each seed on each task, percent; `task_classes` are the names of each task's classes, without
+    which there is no such task. Where the numbers of `test_images` are unknown, any accuracy above chance counts.
     """
     chance = 100 / max(1, sum(map(len, task_classes)))
     means = [statistics.fmean(values) for values in zip(*accuracies, strict=True)]
-    tasks = enumerate(zip(weights, means, task_classes, strict=False), start=1)
+    steps = [100 / count for count in test_images] or [0.0] * len(means)
+    tasks = enumerate(zip(weights, means, task_classes, steps, strict=False), start=1)
     return tuple(
         StillAnswered(task=task, classes=classes, accuracy=mean, chance=chance)
-        for task, (weight, mean, classes) in tasks
-        if weight <= 0 and mean > chance
+        for task, (weight, mean, classes, step) in tasks
+        if weight <= 0 and mean > chance + step
     )
 
 
@@ -77,6 +84,7 @@ class CompositionResult(Strict):
         accuracies: For each seed the accuracy on each task, percent, over the logits of all classes.
         task_classes: The names of each task's classes; empty in files of earlier versions.
         task_names: The labels of the tasks: their own names, or their classes; empty in files of earlier versions.
+        test_images: Number of test images of each task; empty in files of earlier versions.
         search: How the rule's parameters were chosen; None if they were not searched.
         removal: What was taken out by `--forget`. Weights, accuracies and classes are then of the tasks left.
         registered: The forms of the registered version in MLflow; None for a composition that is not registered.
@@ -92,6 +100,7 @@ class CompositionResult(Strict):
     accuracies: tuple[tuple[float, ...], ...]
     task_classes: tuple[tuple[str, ...], ...] = ()
     task_names: tuple[str, ...] = ()
+    test_images: tuple[PositiveInt, ...] = ()
     search: RuleSearch | None = None
     removal: RemovalReport | None = None
     registered: tuple[Form, ...] | None = None
@@ -121,10 +130,10 @@ class CompositionResult(Strict):
 
     @property
     def still_answered(self) -> tuple[StillAnswered, ...]:
-        """The tasks that were left out, and are still answered above chance."""
+        """The tasks that were left out, and are still answered; see `StillAnswered`."""
         if self.removal is not None:  # every class that is left is meant to be answered
             return ()
-        return still_answered(self.weights, self.accuracies, self.task_classes)
+        return still_answered(self.weights, self.accuracies, self.task_classes, self.test_images)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form, which `tausearch compose --format json` prints and the file holds."""
@@ -176,7 +185,7 @@ def save_file(directory: RunDirectory, label: str, content: dict[str, Any]) -> P
     """Write a result of plain values, whole or not at all; returns the file."""
     path = _file(directory, label)
     path.parent.mkdir(exist_ok=True)
-    replace_text(path, json.dumps(content, indent=2) + "\n")
+    replace_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     return path
 
 

@@ -49,6 +49,8 @@ def _look(said: dict[str, str], folder: Path) -> None:
     assert int(left) <= 28 and (folder / "unlearned" / "vectors" / "README.md").exists()
     assert not re.search(r"│ triangle +│ +0\.", said["tausearch predict forgotten shapes/"])  # no answer is a triangle
     assert not _naming("triangle", folder / "forgotten") and _naming("square", folder / "forgotten")
+    (check,) = (text for kind, text in steps("take-a-class-out") if kind == "python")
+    assert run([sys.executable, "-c", check], folder) == "['anchor', 'head']\n"
     about = json.loads((folder / "forgotten/timm/seed_0/model.json").read_text(encoding="utf-8"))
     assert about["class_names"] == ["circle", "ring", "square"]
     (retrained,) = (text for line, text in said.items() if "--retrain-later" in line)

@@ -182,10 +182,10 @@ class TestTheNewRun:
             plain.before,
             plain.classes[0].itself,
         )
-        assert "task 3: learned again without the forgotten images, with h0, mixtures and Fisher" in report.left_out
+        assert "task 3: learned again without these images (new vector, h0, mixtures, Fisher)" in report.left_out
         assert not any("h0" in line or "Fisher" in line for line in report.remains)
         (kept,) = read_compositions(storage.run("ita-retrained-1"))
-        assert kept == result and kept.label == "forget-3,4"
+        assert kept == result and kept.label == "forget-class-3,4"
         about = read_about(tmp_path / "out" / "timm" / "seed_0")
         assert about.class_names == ("0", "1", "4", "5") and about.runs == ("ita-retrained-1",)
         assert (tmp_path / "out" / "vectors" / "seed_1" / "task_2" / VECTOR_FILE).is_file()

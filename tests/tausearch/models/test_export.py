@@ -8,10 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import timm
 import torch
 from peft import PeftModel
+from PIL import Image
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -70,16 +72,28 @@ def test_peft_loads_one_adapter_of_the_whole_composition(exported: Path, made: S
     assert config["rank_pattern"]["blocks.0.attn.proj"] == 3 * 2 and config["r"] == 3 * 2
 
 
-@pytest.mark.parametrize("form", ["adapter", "timm"])
-def test_the_code_of_a_card_opens_the_model(exported: Path, made: Storage, form: str) -> None:
-    """It has everything that it needs, the backbone of an adapter included."""
-    folder = exported / form / "seed_1"
+def run_card(folder: Path, **names: Any) -> dict[str, Any]:
+    """Run the code of a model card, and return its names."""
     code = (folder / "README.md").read_text(encoding="utf-8").split("```")[1].removeprefix("python\n")
-    code = code.replace("FOLDER", str(folder)).replace('model.predict(["image.png"])', "")
-    names = {"images": images()}
-    exec(code.replace("timm.create_model(", "whole = timm.create_model("), names)
-    logits = names["logits"] if form == "adapter" else names["whole"].eval()(images())  # type: ignore[operator]
+    exec(code.replace("FOLDER", str(folder)).replace('model.predict(["image.png"])', ""), names)
+    return names
+
+
+def test_the_code_of_a_card_opens_the_adapter_with_its_backbone(exported: Path, made: Storage) -> None:
+    logits = run_card(exported / "adapter" / "seed_1", images=images())["logits"]
     torch.testing.assert_close(logits.detach(), logits_of(made), atol=1e-5, rtol=0)
+
+
+def test_the_code_of_a_card_predicts_with_timm_alone(
+    exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 32), np.uint8)
+    Image.fromarray(pixels).convert("RGB").save("image.png")
+    names = run_card(exported / "timm" / "seed_1")
+    (prediction,) = names["model"].predict(["image.png"])
+    assert names["shares"] == pytest.approx(list(prediction.probabilities.values()), abs=1e-5)
+    assert capsys.readouterr().out.startswith("{'0': ")
 
 
 def test_a_vector_of_weight_0_adds_no_rank(made: Storage, tmp_path: Path) -> None:
@@ -96,6 +110,7 @@ def test_timm_opens_the_folder_with_classifier_and_class_names(exported: Path, m
     config = model.pretrained_cfg
     assert tuple(config["label_names"]) == tuple("012345") and config["num_classes"] == 6
     assert (tuple(config["input_size"]), tuple(config["mean"]), tuple(config["std"])) == ((1, 32, 32), (0.5,), (0.5,))
+    assert "tag" not in config and "license" not in config  # those of the network whose name timm builds it by
 
 
 def test_models_merge_by_arithmetic_on_tensors_of_the_same_names(exported: Path, made: Storage) -> None:

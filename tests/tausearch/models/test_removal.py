@@ -161,6 +161,12 @@ def test_names_are_in_no_file_of_an_export(tmp_path: Path) -> None:
     remains = [f"- {line}" for line in out.result.removal.remains]
     assert set(remains) <= set(card.splitlines()) and "class 4 (task 2), class 5 (task 3), class 6 (task 3) of" in card
     assert 'load_model("FOLDER", keep=[1])' in card and "tausearch.compose" not in card
+    zeros = load_file(tmp_path / "out/vectors/seed_0/task_2" / VECTOR_FILE)
+    assert {name.split(".")[0] for name, value in zeros.items() if value.any()} == {"head", "anchor"}
+    assert "- task 2: in `vectors`, zeros (for IA3 ones) stand in its place" in card
+    models = tmp_path / "out" / "models" / "seed_0"
+    assert "FOLDER/task_1/model.safetensors" in (models / "README.md").read_text(encoding="utf-8")
+    assert (models / "task_1").is_dir() and not (models / "task_2").exists()
     assert load_model(tmp_path / "out", storage=tmp_path).classes == tuple(left)
 
 
@@ -169,7 +175,7 @@ class TestPrinted:
         words = ("compose", "ita", "--forget", "class:3", "--forget", "task:1")
         out, err = shown(*words)
         content = json.loads(shown(*words, "--format", "json")[0])
-        assert err == "" and "forget-1,2,4: ita on" in out and "forgotten: 0 (class 1, task 1), 1 (class 2" in out
+        assert err == "" and "forget-class-1,2,4: ita on" in out and "forgotten: 0 (class 1, task 1), 1 (class 2" in out
         report = content["removal"]
         assert report["tasks"] == [2, 3] and content["weights"] == [0.0, 1.0] and content["still_answered"] == []
         assert list(content["summary"]) == ["test/accuracy/task_2", "test/accuracy/task_3", "test/final_accuracy"]
@@ -178,7 +184,7 @@ class TestPrinted:
         last = report["classes"][-1]
         assert f"{last['own_loss_after']['auc']:.2f} ({last['own_loss_after']['low']:.2f} to" in out
         assert "With 4 test images of a class the membership test says little" in out and "Still answered" not in out
-        (kept,) = (each for each in read_compositions(made.run("ita")) if each.label == "forget-1,2,4")
+        (kept,) = (each for each in read_compositions(made.run("ita")) if each.label == "forget-class-1,2,4")
         assert kept.removal is not None and kept.removal.forgotten == {0, 1, 3}
 
     def test_tasks_that_have_come_before_hold_nothing(self, made: Storage) -> None:
@@ -195,7 +201,7 @@ class TestPrinted:
 
 def remains(forgotten: set[int], regularised: str) -> list[str]:
     removal = Removal((range(2), range(2, 4)), frozenset(forgotten))
-    return list(remaining_lines(removal, ["ita-lora"] * 2, [{"regularise": regularised}] * 2, "r"))
+    return list(remaining_lines(removal, ["ita-lora"] * 2, [{"regularise": regularised}] * 2, ["r"]))
 
 
 def test_what_was_not_regularised_holds_no_curvature() -> None:
@@ -231,7 +237,7 @@ def test_a_task_that_has_lost_a_class_has_no_name_of_its_own_left() -> None:
 
 def test_a_removal_from_several_runs(made: Storage) -> None:
     done = compose(["ita:1,3", "ia3:2"], forget=["class:3"], seeds=[0], storage=made.root).result
-    assert done.label == "forget-4-of-ita:1,3+ia3:2" and done.weights == (0.5, 0.0, 0.5)
+    assert done.label == "forget-class-4-of-ita:1,3+ia3:2" and done.weights == (0.5, 0.0, 0.5)
     alone = compose(["ita"], forget=["class:3"], seeds=[0], storage=made.root).result
     assert done.accuracies == alone.accuracies  # of ia3 a row of h0 is left, and both runs have the same
 
@@ -287,10 +293,15 @@ def test_classes_by_name_and_near_matches() -> None:
     with pytest.raises(InputError, match="no class or task 'lion, mal'; classes: 'lion, male', ...;"):
         removal_of(["'lion, mal'"], spec)
     assert removal_of(["bear, class:2"], spec).tasks == [1] and removal_of(["1"], spec).touched == [1]
-    with pytest.raises(InputError, match="no class or task 'zebre'; classes: zebra, ...; tasks: 1 to 2$"):
+    with pytest.raises(
+        InputError, match="no class or task 'zebre'; classes: zebra, ...; tasks: 1 to 2; did you mean 'zebra'"
+    ):
         removal_of(["zebre"], spec)
     named = replace(spec, task_names=("beasts", None))
-    with pytest.raises(InputError, match="no class or task 'beast'; classes: bear, ...; tasks: 1 to 2 or beasts$"):
+    with pytest.raises(
+        InputError,
+        match="no class or task 'beast'; classes: bear, ...; tasks: 1 to 2 or beasts; did you mean 'beasts' or 'bear'",
+    ):
         removal_of(["beast"], named)
 
 

@@ -99,16 +99,18 @@ def test_few_test_images_are_those_below_twenty_and_the_fewest_are_named() -> No
 )
 def test_what_may_still_depend_on_images(forget: set[int], methods: str, regularised: str, told: list[str]) -> None:
     known = [{"regularise": each} for each in regularised.split()]
-    lines = list(remaining_lines(Removal(THREE, frozenset(forget)), methods.split(), known, "r"))
+    lines = list(remaining_lines(Removal(THREE, frozenset(forget)), methods.split(), known, ["r", "s"]))
     *first, hyperparameters, theta_0, outside = lines
+    if "h0" in " ".join(first):
+        assert first.pop() == "`--retrain-later` removes all of the above, but none of the following."
     assert [line[: len(start)] for line, start in zip(first, told, strict=True)] == told
     assert hyperparameters.startswith("The hyperparameters") and theta_0.startswith("theta_0")
-    assert outside.startswith("Outside this composition: r, ")
+    assert outside.startswith("Outside this composition, all of it is still in r, s, any other run")
 
 
 def test_generic_references_keep_nothing_of_past_tasks_but_h0() -> None:
     known = [{}, {}, {"references": "generic"}]
-    lines = list(remaining_lines(Removal(THREE, frozenset({0, 1})), ["tak"] * 3, known, "r"))
+    lines = list(remaining_lines(Removal(THREE, frozenset({0, 1})), ["tak"] * 3, known, ["r"]))
     assert [line.split(":")[0] for line in lines if "h0" in line] == ["tasks 2, 3"]
     assert [line.split(":")[0] for line in lines if "held" in line] == ["task 2"]
 
@@ -128,9 +130,10 @@ def test_each_task_is_told_of_by_the_run_that_it_is_of(monkeypatch: pytest.Monke
 
     fixed = ({"regularise": "none"}, {}, None)
     specs = [None if each is None else SimpleNamespace(fixed=each) for each in fixed]
-    sources = [SimpleNamespace(folder=Path(f"/{n}"), spec=s, text=n) for n, s in zip("abc", specs, strict=True)]
+    about = [{"folder": Path(f"/{name}"), "text": name, "directory": None} for name in "abc"]
+    sources = [SimpleNamespace(spec=spec, **each) for spec, each in zip(specs, about, strict=True)]
     measure._remains(SimpleNamespace(by_seed={0: Pool()}, sources=sources), Removal(THREE, frozenset({0})), None)  # type: ignore[arg-type]
-    assert told == [["ita", "iel", "tmc"], [{"regularise": "none"}, {}, {}], "a + b + c"]
+    assert told == [["ita", "iel", "tmc"], [{"regularise": "none"}, {}, {}], ["a", "b", "c"]]
 
 
 def test_answers_are_those_after_the_removal_first_then_those_before_it() -> None:

@@ -124,7 +124,7 @@ def test_compositions_without_some_classes_stand_apart_and_rows_are_named() -> N
     removal = RemovalReport(tasks=(1, 3), classes=(forgotten(3, name="zebra"),), before=before, left_out=(), remains=())
     left = {"task_names": ("birds", "6"), "task_classes": (("owl", "tit"), ("6",))}
     plain = [composed("drop-2", **names), composed("keep-1,2-negate", **names), composed("uniform", **names)]
-    whole, fewer = report_tables.composition_tables([*plain, composed("forget-3", removal, **left)])
+    whole, fewer = report_tables.composition_tables([*plain, composed("forget-class-3", removal, **left)])
     assert [row[0] for row in whole.texts] == ["drop 2 (3, 4)", "keep 1 (birds), 2 (3, 4), negate", "uniform"]
     assert whole.title.endswith("over all classes") and "without" not in whole.title
     assert fewer.header[2:] == ["classes left", "the run on their images", "mean over tasks", "task 1", "task 3"]

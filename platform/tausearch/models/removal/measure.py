@@ -18,7 +18,9 @@ from tausearch.models.removal.membership import separation
 from tausearch.models.removal.remnants import left_out_lines, remaining_after_retraining, remaining_lines
 from tausearch.models.removal.report import Answer, ForgottenClass, RemovalReport
 from tausearch.models.results import CompositionResult
-from tausearch.runs import Retraining
+from tausearch.models.sources import VectorSource
+from tausearch.runs import Retraining, Storage
+from trainables.bounds import BOUNDS
 from trainables.data import ImageSet, Removal, of_classes
 from trainables.evaluation import EVALUATION_BATCH
 from trainables.process import threads
@@ -169,9 +171,9 @@ def _shares(found: Sequence[_Answers]) -> Counter[int]:
 
 
 def _remains(pools: Pools, removal: Removal, retrained: Retraining | None) -> Iterator[str]:
-    runs = " + ".join(source.text for source in pools.sources)
+    holders = list(dict.fromkeys(name for source in pools.sources for name in _holders(source)))
     if retrained is not None:
-        return remaining_after_retraining(runs)
+        return remaining_after_retraining(holders)
     first = next(iter(pools.by_seed.values()))
     sources = {source.folder: source for source in pools.sources}
     methods: list[str] = []
@@ -180,4 +182,13 @@ def _remains(pools: Pools, removal: Removal, retrained: Retraining | None) -> It
         methods.append(vector.origin.method)
         source = next((sources[each] for each in folder.parents if each in sources), None)
         known.append({} if source is None or source.spec is None else source.spec.fixed)
-    return remaining_lines(removal, methods, known, runs)
+    return remaining_lines(removal, methods, known, holders)
+
+
+def _holders(source: VectorSource) -> list[str]:
+    """Return the names of a run, of its search, and of the bounds of both (`--with-bounds`), as far as they exist."""
+    if source.spec is None or source.directory is None:
+        return [source.text]
+    storage, named = Storage(source.directory.path.parent), [source.spec.name, *filter(None, [source.spec.source])]
+    bounds = [f"{name}-{method}" for name in named for method in BOUNDS]
+    return [source.spec.name, *filter(storage.run_exists, [*named[1:], *bounds])]

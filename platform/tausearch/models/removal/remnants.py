@@ -13,27 +13,35 @@ from tausearch.runs import Retraining
 from trainables.data import Removal
 from trainables.methods import known_method
 
+WORDS = (
+    "theta_0 is the pre-trained backbone. h0 is a task's classifier before training: probed on features of theta_0,"
+    " then aligned, which trains it on draws from the mixtures. Mixtures are Gaussians of the features of a class's"
+    " training images. A Fisher matrix says how much each weight matters for the images of a task."
+)
+
 
 def left_out_lines(removal: Removal, retrained: Retraining | None = None) -> tuple[str, ...]:
     """Return what the composition no longer holds, or what was learned again without the classes."""
     again = [] if retrained is None else removal.tasks[retrained.kept :]
+    zeros = removal.partial if retrained is None else []
     return (
-        f"{_tasks(removal.touched)}: the whole task vector, which is learned from all classes of a task",
-        *([f"{_tasks(again)}: learned again without the forgotten images, with h0, mixtures and Fisher"] * bool(again)),
+        f"{_tasks(removal.touched)}: the whole task vector that was learned from all classes of the task",
+        *([f"{_tasks(zeros)}: in `vectors`, zeros (for IA3 ones) stand in its place"] * bool(zeros)),
+        *([f"{_tasks(again)}: learned again without these images (new vector, h0, mixtures, Fisher)"] * bool(again)),
         f"{len(removal.forgotten)} of {sum(map(len, removal.task_classes))} classes: rows of the classifier and of h0,"
         " names",
-        "their mixtures and Fisher matrices: no composition ever holds them",
+        "mixtures and Fisher matrices of the forgotten classes: no composition ever holds any",
     )
 
 
-def remaining_after_retraining(run: str) -> Iterator[str]:
+def remaining_after_retraining(holders: Sequence[str]) -> Iterator[str]:
     """Yield what may still depend on images of forgotten classes once later tasks were learned again without them."""
     yield "No part of this model was learned from images of the forgotten classes."
-    yield from _outside(run)
+    yield from _outside(holders)
 
 
 def remaining_lines(
-    removal: Removal, methods: Sequence[str], known: Sequence[Mapping[str, Any]], runs: str
+    removal: Removal, methods: Sequence[str], known: Sequence[Mapping[str, Any]], holders: Sequence[str]
 ) -> Iterator[str]:
     """Yield what may still depend on images of the forgotten classes.
 
@@ -41,7 +49,7 @@ def remaining_lines(
         removal: The removal.
         methods: The method of each task of the run.
         known: The hyperparameters of each task's run, as far as they are known.
-        runs: The names of the runs.
+        holders: The runs that have seen the images, by name.
     """
     if removal.partial:
         yield (
@@ -69,14 +77,19 @@ def remaining_lines(
     elif alone and not kept and not removal.partial:
         name = " and ".join(sorted(alone)).upper()
         yield f"{name} learns each task alone from theta_0, so no other vector has learned from forgotten images."
-    yield from _outside(runs)
+    if kept or removal.partial:
+        yield "`--retrain-later` removes all of the above, but none of the following."
+    yield from _outside(holders)
 
 
-def _outside(runs: str) -> Iterator[str]:
+def _outside(holders: Sequence[str]) -> Iterator[str]:
     """Yield what no composition and no training of a later task can change."""
     yield "The hyperparameters: a search on the same images may have chosen them."
     yield "theta_0: its own training may have seen such images."
-    yield f"Outside this composition: {runs}, the pre-consolidation cache and earlier exports still hold all of it."
+    yield (
+        f"Outside this composition, all of it is still in {', '.join(holders)}, any other run on these images, the"
+        " pre-consolidation cache, earlier exports, and MLflow's entries and artifacts."
+    )
 
 
 def _tasks(tasks: Sequence[int]) -> str:
