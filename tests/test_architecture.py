@@ -45,7 +45,7 @@ FLOORS = [
     {"curvature"},
     {"data", "task_vectors"},
     {"backbones", "bounds", "heads", "config", "metrics", "randomness", "device", "process", "errors", "state"}
-    | {"tensor_files", "precision", "task_names", "user_cache", "user_code"},
+    | {"tensor_files", "precision", "task_names", "user_code"},
 ]
 
 

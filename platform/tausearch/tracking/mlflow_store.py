@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
+from platformdirs import user_cache_path
 
 from checked_input.bounds import text_fault
 from checked_input.text_files import shown
 from tausearch.runs import Storage
 from tausearch.tracking.secrets import hide_secrets, keep_secrets, with_secrets, without_secrets
 from trainables.errors import InputError
-from trainables.user_cache import user_cache
 
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
 _LONGEST_NAME = 250  # characters; the databases of older servers take 256
@@ -123,7 +123,7 @@ def _create_schema(path: Path) -> None:
 
     if path.exists():
         return
-    empty = user_cache() / f"mlflow-{VERSION}.db"
+    empty = user_cache_path("tausearch") / f"mlflow-{VERSION}.db"
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     unfinished.unlink(missing_ok=True)
     unfinished.touch()  # with the mode of the umask; SQLite's own files have 0644 at most

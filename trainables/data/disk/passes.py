@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from platformdirs import user_cache_path
 from torch import Tensor
 
 from checked_input.text_files import read_text
 from trainables.data.disk.tree import MOST_FILE, Tick
 from trainables.data.images import StoredImages
 from trainables.errors import InputError
-from trainables.user_cache import user_cache
 
 Result = TypeVar("Result")
 _WINDOW = 8  # images in memory per thread
@@ -32,7 +32,7 @@ _WINDOW = 8  # images in memory per thread
 def note_file(home: Path, name: str) -> Path:
     """Return the file of a note about the images of a folder: `~/.cache/tausearch/images/DIGEST/NAME.checked`."""
     place = hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:32]
-    return user_cache() / "images" / place / f"{name}.checked"
+    return user_cache_path("tausearch") / "images" / place / f"{name}.checked"
 
 
 @dataclass(frozen=True)
