@@ -17,7 +17,8 @@ from trainables.errors import InputError
 
 if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
     from tausearch.presentation import Table
-    from tausearch.runs import ProtocolChoice, RunDirectory, RunStatus
+    from tausearch.report import ReportCell
+    from tausearch.runs import ProtocolChoice, RunStatus
 
 
 @app.command()
@@ -93,30 +94,29 @@ def report(
     """Write one HTML file that shows a run. It has plots, tables and the best file, and needs no network."""
     from tausearch.report import cells_of, write_report  # plotly and Optuna take a second to import
     from tausearch.runs import shown_benchmark
-    from trainables.data.reference import BenchmarkRef
 
     root = open_storage(storage, write=False)
     require_output(root, output, "--output")
     cells = cells_of(root, name)
     file = output or root.run(name).path / "report.html"
-    published = (cell for cell in cells if not BenchmarkRef.parse(cell.benchmark).is_own)
-    comparison = _beside_the_paper([cell.final for cell in published if cell.final is not None])
     title = f"{cells[0].method} on {shown_benchmark(cells[0].benchmark)}: {name}"
-    written = write_report(title, cells, file, comparison=comparison)
+    written = write_report(title, cells, file, comparison=_beside_the_paper(cells))
     if format == "json":
         print_json({"report": str(written)})
     else:
         print(f"report: {written}")
 
 
-def _beside_the_paper(finals: Sequence[RunDirectory]) -> Sequence[Table]:
-    """Return final runs beside the paper's results, or why they cannot be compared; nothing without results."""
+def _beside_the_paper(cells: Sequence[ReportCell]) -> Sequence[Table]:
+    """Return final runs beside the paper's results, or why they cannot be compared; nothing of the user's own data."""
+    finals = [(cell.benchmark, cell.final) for cell in cells if cell.final is not None]
     if not finals:
         return []
-    from tausearch.comparison import as_sheets, read_final_run  # imports torch
+    from tausearch.comparison import as_sheets, read_final_run  # both import torch
+    from trainables.data.reference import BenchmarkRef
 
     runs = []
-    for final in finals:
+    for final in (final for benchmark, final in finals if not BenchmarkRef.parse(benchmark).is_own):
         with suppress(InputError):  # the page says why it cannot be read
             runs.append(read_final_run(final)[1])
     found = [run for run in runs if run is not None]

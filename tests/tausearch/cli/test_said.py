@@ -164,7 +164,7 @@ def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory(monkeypatch: py
 def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: Captured) -> None:
     failed = [SimpleNamespace(cell=SimpleNamespace(title="digits/a"), reason="gone", state="failed")]
     standing = mock.Mock(
-        cells=[], failed=failed, state="stopped", file="t.yaml", directory=mock.Mock(log_file="/c/log")
+        cells=[], runs=(), failed=failed, state="stopped", file="t.yaml", directory=mock.Mock(log_file="/c/log")
     )
     standing.name = "t"
     files = [
