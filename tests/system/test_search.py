@@ -150,7 +150,8 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
 def test_same_seed_same_tables(folder: Path) -> None:
     tables = []
     for name in ("one", "two"):
-        arguments = ["--trials", "2", "--max-concurrent-trials", "1", "--name", name, "--seed", "5", "--format", "json"]
+        size = ["--epochs", "1", "--trials", "2", "--max-concurrent-trials", "1"]
+        arguments = [*size, "--name", name, "--seed", "5", "--format", "json"]
         printed = json.loads(tausearch("search", "digits", "finetune", *arguments, cwd=folder))
         assert len(printed["trials"]) == 2 and printed["tracking_error"] is None
         tables.append(Record(storage(folder).run(name).record).trials())
