@@ -104,9 +104,6 @@ class MlflowRun:
 
     def conclude(self, status: str, conclusion: Conclusion) -> None:
         """Tag the chosen trial, write metrics and files, and end the parent run: "FINISHED", "FAILED" or "KILLED"."""
-        for run in self._nested.values():
-            if run.status == "RUNNING":
-                self._set_status(run, "KILLED")  # nothing runs without a driver
         metrics, chosen = dict(conclusion.metrics), conclusion.chosen
         self._mark_chosen(chosen)
         if chosen is not None:
@@ -120,6 +117,10 @@ class MlflowRun:
         for file in conclusion.files:
             if file.is_file():
                 self._client.log_artifact(self._parent_id, str(file))
+        # After what a store may refuse: whoever tries again would first have them run, and take that for progress.
+        for run in self._nested.values():
+            if run.status == "RUNNING":
+                self._set_status(run, "KILLED")  # nothing runs without a driver
         self._client.set_terminated(self._parent_id, status=status)
 
     def _open_parent(self, storage: Storage) -> Any:
