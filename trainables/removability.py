@@ -7,12 +7,11 @@ without them: the other vectors have equal weights that sum to 1.
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from trainables.composition import Origin, SavedVector, packed, unpacked
 from trainables.data import Benchmark
 from trainables.errors import InputError
-from trainables.evaluation import Predict, accuracies
+from trainables.evaluation import accuracies_without
 from trainables.methods import Composable, MethodEntry
 from trainables.metrics import removability
 from trainables.state import State
@@ -38,9 +37,9 @@ class LeftOut:
         for out, task in enumerate(benchmark.tasks):
             weights = [0.0 if t == out else 1 / (count - 1) for t in range(count)]
             with method.composed(self.vectors, weights):
-                without.append(accuracies(method.predict, benchmark.evaluation, device))
-                predict = _without_rows(method.predict, task.classes)
-                forgotten.append(accuracies(predict, benchmark.evaluation, device))
+                both = [accuracies_without(method.predict, each, task.classes, device) for each in benchmark.evaluation]
+            without.append([whole for whole, _ in both])
+            forgotten.append([rest for _, rest in both])
         return dict(zip(benchmark.metrics.removability, removability(whole, without, forgotten), strict=True))
 
     def state(self) -> State:
@@ -55,17 +54,6 @@ class LeftOut:
         """Continue after so many tasks, from a `state`."""
         parts = (state.part(f"task_{t}") for t in range(1, tasks + 1))
         self.vectors = [unpacked(part.values["header"], part.constant) for part in parts]  # type: ignore[arg-type]
-
-
-def _without_rows(predict: Predict, classes: range) -> Predict:
-    """Return a classifier that never answers with these classes, as if it lacked their rows."""
-
-    def others(x: Tensor) -> Tensor:
-        logits = predict(x).clone()
-        logits[:, classes.start : classes.stop] = -torch.inf
-        return logits
-
-    return others
 
 
 def left_out(entry: MethodEntry, tasks: int) -> LeftOut:
