@@ -24,6 +24,7 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     beside_bounds,
+    bound_name,
     read_status,
 )
 from tausearch.studies import start_of
@@ -103,7 +104,7 @@ def bound_training(spec: FinalSpec, method: str, storage: Storage, address: str 
 
 def _shared(spec: AnySpec, method: str, storage: Storage, address: str | None) -> dict[str, Any]:
     return {
-        "name": f"{spec.name}-{method}",
+        "name": bound_name(spec.name, method),
         "resume_if_exists": True,
         "cpus_per_trial": spec.resources.cpus_per_trial,
         "gpus_per_trial": spec.resources.gpus_per_trial,

@@ -159,7 +159,7 @@ class RetrainingPlan:
             trial = there.get(seed)
             if trial is None:
                 found[seed] = self.spec.steps - self.how.kept
-            elif trial.status in ("running", "pending"):
+            elif not trial.has_ended:
                 found[seed] = self.spec.steps - trial.tasks_done
         return found
 

@@ -105,7 +105,7 @@ class SearchResult(RunResult):
         """The trials that have ended as an Optuna study in memory, for Optuna's own plots and importances."""
         spec = read_spec(RunDirectory(self.path))
         assert isinstance(spec, SearchSpec), "the result is of a search"
-        return study_of(spec, [trial for trial in self.trials if trial.status not in ("running", "pending")])
+        return study_of(spec, [trial for trial in self.trials if trial.has_ended])
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: what was gained, the trials, their fresh runs, and the history as a picture."""

@@ -159,7 +159,7 @@ class CampaignCell:
     def tasks(self) -> tuple[int, int]:
         """Number of finished tasks, and of all tasks. A trial that has ended needs none, nor does a failed cell."""
         steps = self.runs.steps
-        done = sum(trial.tasks_done if trial.status in ("running", "pending") else steps for trial in self._trials)
+        done = sum(trial.tasks_done if not trial.has_ended else steps for trial in self._trials)
         if self.has_failed:
             return done, done
         eliminated = self.runs.reevaluations - len(list(self.reevaluation)) if list(self.final) else 0

@@ -69,7 +69,7 @@ class CellStanding:
             return self.cell.reevaluations
         if self.search.state == "finished" or self.search.reevaluation is None:
             return 0
-        ended = sum(run.status not in ("running", "pending") for run in self.search.reevaluation.runs)
+        ended = sum(run.has_ended for run in self.search.reevaluation.runs)
         return max(0, self.cell.reevaluations - ended)
 
     @property

@@ -1,4 +1,4 @@
-from .bounds import BesideBounds, Bound, beside_bounds, chance, hardly_learned, little_left
+from .bounds import BesideBounds, Bound, beside_bounds, bound_name, chance, hardly_learned, little_left
 from .constraints import Constraint, excesses, why_nothing_chosen
 from .creation import Plan, created, new_run, note_code
 from .directories import CampaignDirectory, DrivenDirectory, RunDirectory, trial_name
@@ -121,6 +121,7 @@ __all__ = [
     "BesideBounds",
     "Bound",
     "beside_bounds",
+    "bound_name",
     "chance",
     "hardly_learned",
     "little_left",

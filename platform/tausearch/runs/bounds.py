@@ -113,6 +113,11 @@ def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
     return BesideBounds(spec.name, storage.root, accuracy, chance(spec), found, missing, trial, spec.address, spec.code)
 
 
+def bound_name(run: str, method: str) -> str:
+    """Return the name of the run of a bound that goes with a run (`--with-bounds`)."""
+    return f"{run}-{method}"
+
+
 def chance(spec: RunSpec) -> float | None:
     """Return the accuracy of a guess among all classes, percent; None where the classes are not known."""
     classes = sum(len(task.classes) for task in spec.tasks)

@@ -52,7 +52,7 @@ def cut_short(spec: RunSpec, trials: Iterable[TrialSummary]) -> Ending | None:
 
 def all_ended(spec: RunSpec, trials: Collection[TrialSummary]) -> bool:
     """Whether all trials that a run will have are among these and have ended."""
-    if any(trial.status in ("running", "pending") for trial in trials):
+    if any(not trial.has_ended for trial in trials):
         return False
     return len(trials) == spec.trials or cut_short(spec, trials) is not None
 
@@ -76,7 +76,7 @@ def ending_of(spec: RunSpec, directory: RunDirectory, trials: Collection[TrialSu
     if stopped is None:
         return None
     what = "the time budget is used up" if stopped == "time budget" else "Ctrl-C or SIGTERM stopped it"
-    ended = sum(trial.status not in ("running", "pending") for trial in trials)
+    ended = sum(trial.has_ended for trial in trials)
     return Ending(reason=stopped, why=f"{what} after {ended} of {spec.trials} trials")
 
 
@@ -136,6 +136,6 @@ def _first_ended(trials: Iterable[TrialSummary]) -> Iterator[TrialSummary]:
     by_number = {trial.number: trial for trial in trials}
     for number in range(len(by_number)):
         trial = by_number.get(number)
-        if trial is None or trial.status in ("running", "pending"):
+        if trial is None or not trial.has_ended:
             return
         yield trial

@@ -185,7 +185,7 @@ def reevaluation_of(
     known = {
         (spec.candidate(run.number), spec.round(run.number)): score(run) if run.status == "complete" else None
         for run in runs
-        if run.status not in ("running", "pending")
+        if run.has_ended
     }
     state = race(candidates, spec.reevaluate.runs, known, spec.search.step)
     found, by = verdict(state, spec.search.step), spec.search.aim.chosen_by

@@ -117,7 +117,7 @@ class RunResult:
     @property
     def in_words(self) -> str:
         """The name, the number of trials that have ended, and the best or the mean of their values."""
-        ended = sum(trial.status not in ("running", "pending") for trial in self.trials)
+        ended = sum(trial.has_ended for trial in self.trials)
         scores = [trial.value for trial in self.trials if trial.value is not None]
         said = f", {self._said(scores)}" if scores else ""
         return f"{self.name}: {ended} of {len(self.trials)} {self.unit}s ended{said}"

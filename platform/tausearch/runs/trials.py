@@ -34,6 +34,11 @@ class TrialSummary:
     error: str | None = None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the trial is over, with or without a value."""
+        return self.status not in ("running", "pending")
+
+    @property
     def tasks_done(self) -> int:
         """Number of tasks that the trial has finished."""
         return len(self.rows)

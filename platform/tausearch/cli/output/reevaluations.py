@@ -21,7 +21,7 @@ def standing_words(reevaluation: Reevaluation) -> str:
     verdict, race = reevaluation.verdict, reevaluation.race
     asked = f"the best {len(race.candidates)} on {race.rounds} fresh seeds and validation splits"
     if not race.over or not race.candidates:
-        ended = sum(run.status not in ("running", "pending") for run in reevaluation.runs)
+        ended = sum(run.has_ended for run in reevaluation.runs)
         return f"not yet: {asked}, {counted(ended, 'run')} ended"
     if verdict is None:
         return f"no: a fresh run of each of {asked} did not end, so the highest value is chosen"

@@ -19,7 +19,7 @@ from tausearch.models.removal.remnants import left_out_lines, remaining_after_re
 from tausearch.models.removal.report import Answer, ForgottenClass, RemovalReport
 from tausearch.models.results import CompositionResult
 from tausearch.models.sources import VectorSource
-from tausearch.runs import Retraining, Storage
+from tausearch.runs import Retraining, Storage, bound_name
 from trainables.bounds import BOUNDS
 from trainables.data import ImageSet, Removal, of_classes
 from trainables.evaluation import EVALUATION_BATCH
@@ -190,5 +190,5 @@ def _holders(source: VectorSource) -> list[str]:
     if source.spec is None or source.directory is None:
         return [source.text]
     storage, named = Storage(source.directory.path.parent), [source.spec.name, *filter(None, [source.spec.source])]
-    bounds = [f"{name}-{method}" for name in named for method in BOUNDS]
+    bounds = [bound_name(name, method) for name in named for method in BOUNDS]
     return [source.spec.name, *filter(storage.run_exists, [*named[1:], *bounds])]
