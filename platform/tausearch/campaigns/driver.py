@@ -162,20 +162,17 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
 def _timed(directory: CampaignDirectory) -> Iterator[None]:
     """Write the seconds that this driver has run to the campaign's folder, unless it is refused."""
     started, start = datetime.datetime.now(datetime.UTC), time.monotonic()
-
-    def note() -> None:
-        with suppress(OSError), directory.drives_file.open("a", encoding="utf-8") as file:
-            seconds = round(time.monotonic() - start, 1)
-            file.write(json.dumps({"started": started.isoformat(timespec="seconds"), "seconds": seconds}) + "\n")
-
+    refused = False
     try:
         yield
     except InputError:
+        refused = True
         raise
-    except BaseException:
-        note()
-        raise
-    note()
+    finally:
+        if not refused:
+            with suppress(OSError), directory.drives_file.open("a", encoding="utf-8") as file:
+                seconds = round(time.monotonic() - start, 1)
+                file.write(json.dumps({"started": started.isoformat(timespec="seconds"), "seconds": seconds}) + "\n")
 
 
 def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Callback]) -> CampaignResult:

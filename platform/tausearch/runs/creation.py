@@ -128,8 +128,8 @@ class Plan(Generic[S]):
         if found := differences(then.model_copy(update=extended), now):
             raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}{_why_no_more(then, now)}")
         assert isinstance(then, type(self.spec)), "purposes would differ"
-        kept_not = ("resources", "address", "data_root", "cache_size", "with_bounds")
-        changed = {name: getattr(self.spec, name) for name in kept_not}
+        renewed = ("resources", "address", "data_root", "cache_size", "with_bounds")
+        changed = {name: getattr(self.spec, name) for name in renewed}
         uri = self.spec.tracking_uri or then.tracking_uri
         tracking = then.tracking if self.spec.tracking is None else self.spec.tracking
         return then.model_copy(update={**changed, **extended, "tracking": tracking, "tracking_uri": uri})
