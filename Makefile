@@ -28,8 +28,8 @@ SLOW_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -
 
 setup: $(VENV)/.installed
 
-# The stamp is newer than both files exactly when the environment holds what they say. pip would compile 26,000 modules
-# with one CPU; some are no Python, which neither minds.
+# The stamp is newer than both files exactly when the environment holds what they say. pip compiles modules with one CPU,
+# `compileall` with all. Some files are for other versions of Python and cannot be compiled, which is no error.
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "needs $(PYTHON); name another with PYTHON=..."; exit 2; }
 	@echo "installing 5 GB of packages (7 GB of disk until it is done); takes some minutes"

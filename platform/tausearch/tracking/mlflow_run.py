@@ -117,7 +117,8 @@ class MlflowRun:
         for file in conclusion.files:
             if file.is_file():
                 self._client.log_artifact(self._parent_id, str(file))
-        # After what a store may refuse: whoever tries again would first have them run, and take that for progress.
+        # Last, because a store may refuse the picture or a file. The tracker then repeats `write`, which sets these
+        # trials back to RUNNING each time; it would count that as progress and never give up.
         for run in self._nested.values():
             if run.status == "RUNNING":
                 self._set_status(run, "KILLED")  # nothing runs without a driver
