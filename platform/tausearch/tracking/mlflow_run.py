@@ -88,10 +88,12 @@ class MlflowRun:
     def write(self, trial: TrialSummary) -> None:
         """Write what MLflow lacks of a trial: at most one batched call unless the trial ended."""
         run = self._nested.get(trial.number) or self._create(trial)
-        rows = trial.rows[run.tasks :]
-        if rows or not run.described:
+        if len(trial.rows) > run.tasks or not run.described:
+            latest = self._look_up(run) if run.latest is None else run.latest
+            rows = trial.rows[run.tasks :]
             params = {} if run.described else {**trial.hyperparameters, **self._seeds(trial)}
-            self._log(run.id, self._points(run, trial, rows), params, {_TASKS_TAG: str(trial.tasks_done)})
+            points, run.latest = self._points(run.start, latest, trial, rows)
+            self._log(run.id, points, params, {_TASKS_TAG: str(trial.tasks_done)})
             run.described, run.tasks = True, run.tasks + len(rows)
             self.changes += 1
             self.written += len(rows)
@@ -185,6 +187,7 @@ class MlflowRun:
         name = f"{self.spec.run_name}/{self.spec.file_name(trial.number)}"
         run = self._client.create_run(self._experiment, run_name=name, tags=tags, start_time=start)
         self._nested[trial.number] = _Nested.of(run)
+        self._nested[trial.number].latest = start
         self.changes += 1
         return self._nested[trial.number]
 
@@ -195,29 +198,34 @@ class MlflowRun:
         own = {} if split == self.spec.protocol.split_seed else {"split_seed": split}
         return {"seed": trial.seed, **own, **({} if order is None else {"class_order": order})}
 
-    def _points(self, run: _Nested, trial: TrialSummary, rows: Sequence[Mapping[str, float]]) -> list[_Point]:
-        """Return the metrics to log for some tasks of a trial.
+    def _points(
+        self, start: int, latest: int, trial: TrialSummary, rows: Sequence[Mapping[str, float]]
+    ) -> tuple[list[_Point], int]:
+        """Return the metrics to log for some tasks of a trial, and the time of the last one.
 
         The time of a task is counted from the start of the run and not read from a clock. MLflow drops a point that
         equals a stored one in value, step and time, so a batch that arrives twice is stored once. A trial that was
-        killed may run a task again in less time than before. Later tasks still get later times.
+        killed may run a task again in less time than before. Later tasks still get later times. The average accuracy
+        comes last of a task's metrics, because `_look_up` takes it for the sign that MLflow has the task.
         """
-        points, seconds, latest = [], 0.0, self._latest(run)
+        points, seconds, last = list[_Point](), 0.0, self.spec.metrics.average_accuracy
         for row in trial.rows:
             seconds += sum(value for name, value in row.items() if is_seconds(name))
             if any(row is new for new in rows):
-                latest = max(run.start + int(1000 * seconds), latest + 1)
-                points += [(name, value, latest, int(row["task"])) for name, value in row.items() if name != "task"]
-        run.latest = latest
-        return points
+                latest = max(start + int(1000 * seconds), latest + 1)
+                metrics = sorted(row.items(), key=lambda metric: metric[0] == last)
+                points += [(name, value, latest, int(row["task"])) for name, value in metrics if name != "task"]
+        return points, latest
 
-    def _latest(self, run: _Nested) -> int:
-        """Return the time of the last task that MLflow has in full; the run's start without such a task."""
-        if run.latest is None:
-            accuracy = self.spec.metrics.average_accuracy  # every task has it
-            history = self._client.get_metric_history(run.id, accuracy) if run.tasks else []
-            run.latest = max((point.timestamp for point in history if point.step <= run.tasks), default=run.start)
-        return run.latest
+    def _look_up(self, run: _Nested) -> int:
+        """Count the tasks that MLflow has, also if a kill came before their tag; return the time of the last one.
+
+        A task whose metrics are stored may run again after a kill, and then takes another time. Its metrics must not
+        be written a second time.
+        """
+        history = self._client.get_metric_history(run.id, self.spec.metrics.average_accuracy)
+        run.tasks = max((point.step for point in history), default=0)
+        return max((point.timestamp for point in history), default=run.start)
 
     def _set_status(self, run: _Nested, status: str) -> None:
         if run.status == status:

@@ -76,10 +76,22 @@ class TestTrials:
     ) -> None:
         """MLflow then stores its points once."""
         opened(spec, tmp_path).write(make_trial(0, tasks=2))
-        nested(store).data.tags["tasks"] = "1"  # a kill came before the tag of task 2
+        nested(store).data.tags["tasks"] = "1"
+        assert store.points.pop().key == "val/average_accuracy"  # a kill came before the last metric of task 2
         opened(spec, tmp_path).write(make_trial(0, tasks=2))
         times = [(point.key, point.timestamp) for point in store.points if point.step == 2]
-        assert len(times) == 6 and len(set(times)) == 3
+        assert len(times) == 5 and len(set(times)) == 3
+
+    def test_a_task_that_runs_again_after_a_kill_before_its_tag_is_not_written_again(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        trial = make_trial(0, tasks=2)
+        opened(spec, tmp_path).write(trial)
+        nested(store).data.tags["tasks"] = "1"
+        again = replace(trial, rows=[trial.rows[0], trial.rows[1] | {"seconds/training": 9.0}])
+        opened(spec, tmp_path).write(again)
+        assert [point.step for point in store.points] == [1] * 3 + [2] * 3
+        assert nested(store).data.tags["tasks"] == "2"
 
     def test_a_trial_whose_end_was_half_written_ends(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
         trial = make_trial(0, value=70.0)
