@@ -9,10 +9,10 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import timm
 import torch
@@ -25,13 +25,15 @@ from trainables.curvature import Curvature, CurvatureKind, DiagonalCurvature, Fa
 from trainables.data import ImageSet, Task
 from trainables.data.transforms import Normalise
 from trainables.methods import Context, get_method
-from trainables.preconsolidation import Consolidation
+from trainables.methods.contract import Prepare
+from trainables.preconsolidation import Consolidation, Preparation
 from trainables.preconsolidation.mixtures import Mixture
 from trainables.process import settle
 
 NAME = "vit_base_patch16_224.augreg_in21k"
 METHODS = ("ita-lora", "ita-fft", "ita-ia3")
 CLASSES, REPEATS = 10, 3
+R = TypeVar("R")  # result of a preparation
 
 
 def measure(method: str, weights: Path, device: str) -> dict[str, Any]:
@@ -68,6 +70,15 @@ def random_weights() -> Iterator[Path]:
         yield weights
 
 
+def prepare_from(known: Sequence[Consolidation]) -> Prepare:
+    """Return what gives the consolidations of a list, that of task t at place t - 1."""
+
+    def prepare(preparation: Preparation[R], *, before: bool = False) -> Callable[[Task], Any]:
+        return lambda task: known[task.index - 1]
+
+    return prepare
+
+
 def prepared(
     name: str,
     backbone: Backbone,
@@ -82,7 +93,7 @@ def prepared(
     entry = get_method(name)
     known: list[Consolidation] = []
     context = Context(
-        backbone, (range(CLASSES),), 1, batch, 0, torch.device(device), precision, prepare=lambda _: lambda _: known[0]
+        backbone, (range(CLASSES),), 1, batch, 0, torch.device(device), precision, prepare=prepare_from(known)
     )
     learner: Any = entry.build(context, entry.parse(config))
     reads = backbone.input

@@ -51,8 +51,8 @@ def measure(backbone: Backbone, repeats: int) -> dict[str, Any]:
         gc.collect()
     pairs = list(zip(taken["diagonal"], taken["kronecker"], strict=True))[1:]
     row: dict[str, Any] = {"method": METHOD, "backbone": backbone.name, "pairs": len(pairs)}
-    for number, kind in enumerate(("diagonal", "kronecker")):
-        row[f"{kind}, CPU seconds"] = median(pair[number] for pair in pairs)
+    for number, name in enumerate(("diagonal", "kronecker")):
+        row[f"{name}, CPU seconds"] = median(pair[number] for pair in pairs)
     return row | {"kronecker over diagonal": median(kronecker / diagonal for diagonal, kronecker in pairs)}
 
 

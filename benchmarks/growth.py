@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.arithmetic import prepare_from
 from trainables.backbones import Backbone
 from trainables.curvature import DiagonalCurvature
 from trainables.data import ImageSet, Task
@@ -56,9 +57,7 @@ def _prepared(name: str, tasks: int, images: Tensor) -> tuple[Any, Task]:
     # One step per call of train_task: one epoch of one batch.
     known: list[Consolidation] = []
     classes = tuple(range(t, t + 1) for t in range(tasks + 1))
-    context = Context(
-        Backbone(), classes, 1, 32, 0, torch.device("cpu"), prepare=lambda _: lambda task: known[task.index - 1]
-    )
+    context = Context(Backbone(), classes, 1, 32, 0, torch.device("cpu"), prepare=prepare_from(known))
     method = entry.build(context, config)
     task = None
     for t in range(1, tasks + 2):

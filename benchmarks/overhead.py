@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class Clock:
 
 def _shares(events: list[tuple[float, TrialSummary]], start: float, end: float, slots: int) -> dict[str, float]:
     """Split slots x wall into what sequences used and where the rest went, in seconds."""
-    used: Counter[str] = Counter()
+    used: defaultdict[str, float] = defaultdict(float)
     used["starting Ray"] = slots * (events[0][0] - start)
     by_trial = sorted(events, key=lambda event: (event[1].number, event[0]))
     for _, group in itertools.groupby(by_trial, key=lambda event: event[1].number):

@@ -50,7 +50,7 @@ def _spec(trials: int, algorithm: str) -> SearchSpec:
         resources=Resources(max_concurrent_trials=CONCURRENT),
         trials=trials,
         steps=TASKS,
-        algorithm=algorithm,  # type: ignore[arg-type]
+        algorithm=algorithm,
         space=spaces,  # type: ignore[arg-type]
         start={"alpha": 0.1, "lr": 0.001},
         fixed={"alpha_cls": 0.1, "alpha_cls_prior": 0.1},

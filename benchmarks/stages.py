@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -31,7 +31,7 @@ HYPERPARAMETERS = {"alpha": 50, "alpha_cls": 1, "alpha_cls_prior": 0.03, "lr": 0
 
 def measure(benchmark: str) -> list[dict[str, Any]]:
     """Run one trial with a stopwatch around each stage."""
-    seconds: Counter[str] = Counter()
+    seconds: defaultdict[str, float] = defaultdict(float)
 
     def timed(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*arguments: Any, **options: Any) -> Any:

@@ -85,7 +85,7 @@ def _their_grid(feed: Feed, mammoth: str) -> float:
     values = {name: each.grid for name, each in read_space_file(GRID).space.items()}
     start = time.perf_counter()
     for chosen in itertools.product(*values.values()):
-        _trial("theirs", Point(**dict(zip(values, chosen, strict=True))), mammoth, feed)
+        _trial("theirs", Point(**dict[str, Any](zip(values, chosen, strict=True))), mammoth, feed)
     return time.perf_counter() - start
 
 
@@ -96,5 +96,6 @@ def run() -> list[dict[str, Any]]:
         return [{"against the authors' code": f"none: {CHECKOUT} names no checkout of it"}]
     with tempfile.TemporaryDirectory() as folder:
         mammoth = str(make_runnable(Path(checkout), Path(folder, "mammoth")))
-        rows = [row for point, *how in TRIALS for row in one_trial(point, *how, mammoth)]
-        return rows + grid(mammoth)
+        return [row for point, times, feeds in TRIALS for row in one_trial(point, times, feeds, mammoth)] + grid(
+            mammoth
+        )

@@ -5,16 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from benchmarks.choosing.making import cores
+from benchmarks.choosing.making import processes
 from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
 from tausearch.studies import ConfigurationTable, read_table, table_files
 
@@ -22,7 +19,7 @@ PRICES = (12, 18, 24)  # trials that are not stopped; 18 is that of a search by 
 RESAMPLES = 50  # tables drawn with replacement
 SEARCHES = {"tpe": 10, "random": 10, "gp": 2}  # on each of them; a Gaussian process takes seconds for one
 SEARCHED = (
-    *(Search(a, s, w) for w in (False, True) for a in ("random", "tpe") for s in ("none", "asha", "median")),  # type: ignore[arg-type]
+    *(Search(a, s, w) for w in (False, True) for a in ("random", "tpe") for s in ("none", "asha", "median")),
     *(Search("gp", "none", w) for w in (False, True)),
 )
 BASELINE = Search("random")
@@ -104,9 +101,7 @@ def outcomes(table: ConfigurationTable, resamples: int = RESAMPLES, prices: Sequ
     """Measure every way to choose on a table; the best price comes last."""
     draws = draws_of(table, resamples, max(SEARCHES.values()))
     ways = list(itertools.product(SEARCHED, prices, (False, True)))
-    # A thread each: with two, a Gaussian process took 8.1 s for 4.5 s on two busy cores.
-    alone = {"initializer": torch.set_num_threads, "initargs": (1,)}
-    with ProcessPoolExecutor(cores(), mp_context=get_context("spawn"), **alone) as pool:  # type: ignore[arg-type]
+    with processes() as pool:
         jobs = [(search, draw, prices) for search in SEARCHED for row in draws for draw in row[: _count(search)]]
         found = iter(pool.map(_measured, jobs, chunksize=16))
         tested = {s: np.array([[next(found) for _ in row[: _count(s)]] for row in draws]) for s in SEARCHED}

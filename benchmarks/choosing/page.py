@@ -44,7 +44,7 @@ def write_data(path: Path, known: Sequence[tuple[ConfigurationTable, Sequence[Ou
         writer.writerows(rows)
 
 
-def _row(benchmark: str, each: Outcome) -> dict[str, str | int | bool]:
+def _row(benchmark: str, each: Outcome) -> dict[str, object]:
     """Return a row of the data."""
     search = {"algorithm": each.search.algorithm, "scheduler": each.search.scheduler, "paper_first": each.search.warm}
     kinds = {"test_accuracy": each.accuracy, "gain_over_random": each.gain}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from benchmarks.choosing.making import cores
+from benchmarks.choosing.making import processes
 from benchmarks.choosing.measuring import Estimate
 from benchmarks.choosing.strategies import CANDIDATES, ROUNDS, Draw, Search, chosen, draws_of, replayed
 from benchmarks.results.page import as_table, replaced
@@ -59,8 +56,7 @@ def write_page() -> None:
 def _measured(table: ConfigurationTable, search: Search) -> np.ndarray:
     """Return trials and the two changes of test accuracy: (resamples, searches, values of patience, 3)."""
     draws = draws_of(table, RESAMPLES, SEARCHES)
-    alone = {"initializer": torch.set_num_threads, "initargs": (1,)}
-    with ProcessPoolExecutor(cores(), mp_context=get_context("spawn"), **alone) as pool:  # type: ignore[arg-type]
+    with processes() as pool:
         found = list(pool.map(_of_draw, [(search, draw) for row in draws for draw in row], chunksize=8))
     return np.array(found).reshape(RESAMPLES, SEARCHES, len(PATIENCE), 3)
 

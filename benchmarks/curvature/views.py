@@ -69,7 +69,7 @@ def _of_task(
         if other != task:
             after = {name: network.theta_0[name] + tau for name, tau in displacement.items()}
             row = {"task": task + 1, "vector": other + 1, "rise": _risk_at(network, after, images) - before}
-            found = {
+            found: dict[str, float] = {
                 "hessian": along_hessian(network, displacement, head, [images]),
                 "gauss-newton": _along_gauss_newton(network, displacement, head, images),
                 "blocks": sum(_along_gauss_newton(network, {k: d}, head, images) for k, d in displacement.items()),
@@ -80,6 +80,7 @@ def _of_task(
 
 def _few(images: ImageSet, most: int) -> ImageSet:
     """Return every k-th image, so that no more than `most` are left; they may lie class by class."""
+    assert isinstance(images.images, Tensor)
     step = math.ceil(len(images) / most)
     return replace(images, images=images.images[::step], labels=images.labels[::step])
 
@@ -105,7 +106,7 @@ def _along_gauss_newton(network: ComposedNetwork, moved: Displacement, head: Hea
         def logits(weights: Displacement, x: Tensor = batch.x) -> Tensor:
             return F.linear(network.features_at(weights, x), *head)
 
-        read, slope = torch.func.jvp(logits, (network.theta_0,), (tangent,))
+        read, slope = torch.func.jvp(logits, (network.theta_0,), (tangent,))[:2]
         p = read.softmax(1)
         total += float(((p * slope.square()).sum(1) - (p * slope).sum(1).square()).sum())
     return total / len(images)

@@ -19,6 +19,7 @@ from trainables.data import BENCHMARKS, ImageSet, Normalise, build_benchmark, co
 
 @torch.no_grad()
 def _features(images: ImageSet) -> Tensor:
+    assert isinstance(images.images, Tensor)
     backbone, normalise = Backbone().load(), Normalise()
     return torch.cat([backbone(normalise(part)) for part in images.images.split(500)])
 

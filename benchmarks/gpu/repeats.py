@@ -54,7 +54,7 @@ def resumed(method: str, device: torch.device) -> Found:
 
 def largest_difference(one: State, other: State) -> float:
     """Return the largest difference of two states, each tensor's relative to the largest number in it."""
-    pairs = zip((one.tensors | one.constant).items(), (other.tensors | other.constant).items(), strict=True)
+    pairs = zip(*({**each.tensors, **each.constant}.items() for each in (one, other)), strict=True)
     worst = 0.0
     for (name, a), (same_name, b) in pairs:
         assert name == same_name and a.shape == b.shape

@@ -19,8 +19,7 @@ def train_ablations(storage: Storage, standing: CampaignStanding) -> None:
     for cell, variant, name in _ablations(standing):
         assert cell.cell.search is not None, "configurations are ablated that a search has chosen"
         best = tausearch.load_best(storage.run(cell.cell.search).best_file)
-        options = {"name": name, "resume_if_exists": True, "storage": storage.root}
-        tausearch.train(best, set={"regularise": variant}, **options)
+        tausearch.train(best, set={"regularise": variant}, name=name, resume_if_exists=True, storage=storage.root)
 
 
 def evaluate_all(storage: Storage, standing: CampaignStanding) -> None:

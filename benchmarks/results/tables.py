@@ -6,7 +6,7 @@ import datetime
 import json
 import platform
 import subprocess
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 
@@ -40,8 +40,8 @@ def provenance(standing: CampaignStanding) -> str:
 def _plan(standing: CampaignStanding) -> str:
     """Return the estimate of `campaign plan --pilot` and the actual time inside trials, by benchmark."""
     pilots = pilots_of(standing.directory)
-    said: Counter[str] = Counter()
-    took: Counter[str] = Counter()
+    said: defaultdict[str, float] = defaultdict(float)
+    took: defaultdict[str, float] = defaultdict(float)
     for each in standing.cells:
         if each.cell.title in pilots:
             trials, seeds = each.cell.trials, each.cell.seeds
@@ -106,7 +106,7 @@ def _row(each: CellStanding) -> tuple[str, ...]:
 def _chosen(each: CellStanding) -> str:
     if each.search is None or each.best is None:
         return ""
-    return brief(dict(each.best.hyperparameters), list(each.search.spec.space)).replace("=", " ")
+    return brief(dict(each.best.hyperparameters), list(each.search.spec.dimensions)).replace("=", " ")
 
 
 def _spread(each: CellStanding) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -115,7 +116,7 @@ class Round:
         for (strike, phase), (look, later) in zip(self.told.kills, pairwise(self.told.looks), strict=True):
             yield Kill(strike.target, phase, tasks_in(look), **vars(cost(look, later)))
 
-    def _left(self) -> dict[str, int | list[str]]:
+    def _left(self) -> dict[str, Any]:
         work, tables = self.work, self.told.looks[-1]
         processes = still_there(self.told.family)
         root = work.storage.root

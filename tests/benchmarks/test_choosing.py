@@ -138,9 +138,9 @@ def test_all_ways_are_measured_and_written(monkeypatch: pytest.MonkeyPatch) -> N
     searched = (Search("random"), Search("random", "asha", warm=True))
     monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHED", searched)
     monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHES", {"random": 4})
-    monkeypatch.setattr("benchmarks.choosing.measuring.cores", lambda: 1)
+    monkeypatch.setattr("benchmarks.choosing.making.cores", lambda: 1)
     fork = {"spawn": get_context("fork")}  # which has imported everything
-    monkeypatch.setattr("benchmarks.choosing.measuring.get_context", fork.__getitem__)
+    monkeypatch.setattr("benchmarks.choosing.making.get_context", fork.__getitem__)
     found = outcomes(table(), resamples=6, prices=(8, 10, 12))
     by_name = {(each.label, each.price): each for each in found}
     assert len(by_name) == 12 and all(each.searches == 24 for each in found)

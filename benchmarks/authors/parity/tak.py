@@ -174,7 +174,8 @@ def make_model(
     ways = {"fisher_num_samples_expectation": 0, "ft_proj": 0}  # exact; a ViT has no projection after its last norm
     vars(given).update({**vars(usual), "device": "cpu", "non_verbose": 1, **ways, **own})
 
-    class Model(outer.TAK):  # type: ignore[misc]  # imported in this function
+    class Model(outer.TAK):  # imported in this function
+        scheduler1: Callable[[int], None]
         task_iteration = property(lambda self: self._task_iteration + 1)  # the first batch makes a step, too
 
         def begin_task(self, dataset: Any) -> None:
@@ -212,7 +213,7 @@ class Images(Loader):
         if self.transform == TRAIN:
             yield from super().__iter__()
         else:
-            yield from self.task.unaugmented.batches(self.batch_size, None, shuffle=False)  # type: ignore[misc]
+            yield from self.task.unaugmented.batches(self.batch_size, None, shuffle=False)
 
 
 class _Digits(Dataset):

@@ -112,7 +112,7 @@ def record() -> dict[str, np.ndarray]:
     usual = argparse.Namespace(optimizer="adamw", optim_wd=0.1, optim_mom=0.0, optim_nesterov=0, n_epochs=EPOCHS)
     vars(usual).update(label_perc=1, nowand=1, debug_mode=0, batch_size=BATCH, seed=0)
     dataset = _Dataset(tasks)
-    own = {**GIVEN, "epochs_factor_reduction": 500 / WARM_UP, "fisher_cache": tempfile.mkdtemp()}
+    own: dict[str, Any] = {**GIVEN, "epochs_factor_reduction": 500 / WARM_UP, "fisher_cache": tempfile.mkdtemp()}
     model = make_model(vit, rows, dataset, usual, factors="all", **own)
     for t, task in enumerate(tasks):
         dataset.train_loader, model._current_task = task, t
