@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.imports import ROOT, SOURCES, circle, import_nodes, imports
+from tests.support.imports import ROOT, SOURCES, circle, files, import_nodes, imports
 
 FLOORS = [
     {"cli", "testing"},
@@ -27,6 +27,7 @@ INNER = {  # folders in a room
     *("runs.parts", "studies.parts"),  # of searches on several benchmarks
 }
 MOST_MODULES = 16  # in one folder
+LONGEST = 60  # lines of a function's body, without its docstring
 PLATFORM = SOURCES["tausearch"]
 TOP = {
     *(".dockerignore", ".github", "CITATION.cff", "Dockerfile", "hatch_build.py", "notebooks"),
@@ -127,6 +128,28 @@ def test_no_folder_is_crowded() -> None:
     for folder in folders:
         modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
         assert len(modules) <= MOST_MODULES, f"{folder} has {len(modules)} modules"
+
+
+def long_functions(text: str) -> dict[str, int]:
+    """Name to lines of each function whose body is too long; the docstring does not count."""
+    found = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[ast.get_docstring(node) is not None :] or node.body
+            found[node.name] = (body[-1].end_lineno or 0) - body[0].lineno + 1
+    return {name: lines for name, lines in found.items() if lines > LONGEST}
+
+
+def test_no_function_is_long() -> None:
+    sources = [*map(files, SOURCES), (ROOT / "benchmarks").rglob("*.py")]
+    for path in (path for source in sources for path in source):
+        assert long_functions(path.read_text(encoding="utf-8")) == {}, path
+
+
+@pytest.mark.parametrize(("lines", "found"), [(60, {}), (61, {"f": 61})])
+def test_a_long_function_is_noticed(lines: int, found: dict[str, int]) -> None:
+    parameters, body = "\n".join(f"    p{i}," for i in range(70)), "\n".join(["    ..."] * lines)
+    assert long_functions(f'def f(\n{parameters}\n):\n    """Long."""\n{body}\n') == found
 
 
 def test_few_packages_have_folders_inside() -> None:

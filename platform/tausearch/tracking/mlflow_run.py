@@ -218,11 +218,9 @@ class MlflowRun:
         return points, latest
 
     def _look_up(self, run: _Nested) -> int:
-        """Count the tasks that MLflow has, also if a kill came before their tag; return the time of the last one.
-
-        A task whose metrics are stored may run again after a kill, and then takes another time. Its metrics must not
-        be written a second time.
-        """
+        """Count the tasks that MLflow has, also if a kill came before their tag; return the time of the last one."""
+        # A task whose metrics are stored may run again after a kill, and then takes another time. Its metrics must not
+        # be written a second time.
         history = self._client.get_metric_history(run.id, self.spec.metrics.average_accuracy)
         run.tasks = max((point.step for point in history), default=0)
         return max((point.timestamp for point in history), default=run.start)
