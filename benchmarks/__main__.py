@@ -1,6 +1,8 @@
-"""Run the benchmarks, print a table for each and write all figures to JSON: `python -m benchmarks [NAME ...]`.
+"""Run the benchmarks and print a table for each: `python -m benchmarks [NAME ...]`.
 
-`python -m benchmarks soak` kills runs on their way for an hour, and is no part of `make bench`.
+What is measured for docs/explanation/performance.md is kept in `benchmarks/performance/measured`, and the page is
+written from there. `python -m benchmarks page` writes it without measuring. `python -m benchmarks soak` kills runs on
+their way for an hour, and is no part of `make bench`.
 """
 
 from __future__ import annotations
@@ -8,13 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import (
     arithmetic,
+    commands,
     curvature_steps,
     fisher,
     growth,
@@ -31,6 +36,9 @@ from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, t
 from benchmarks.choosing import measuring, patience
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
+from benchmarks.performance import kept
+from benchmarks.performance.lines import HEADER, Rows
+from benchmarks.performance.page import LINES, write_page
 from benchmarks.planning import held
 from benchmarks.soak.command import main as soak
 
@@ -41,6 +49,7 @@ BENCHMARKS = {
     "fisher": fisher.run,
     "overhead": overhead.run,
     "scale": scale.run,
+    "commands": commands.run,
     "planning": held.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,
@@ -70,6 +79,9 @@ def main() -> None:
     """Read the command line, run, print and write."""
     if sys.argv[1:2] == ["soak"]:
         sys.exit(soak(sys.argv[2:]))
+    if sys.argv[1:] == ["page"]:
+        write_page()
+        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
     parser.add_argument("--json", type=Path, help="also write the figures here")
@@ -77,14 +89,28 @@ def main() -> None:
     unknown = sorted(set(arguments.names) - set(BENCHMARKS))
     if unknown:
         parser.error(f"unknown benchmark {unknown[0]!r}; allowed: {', '.join(BENCHMARKS)}")
-    figures = {name: BENCHMARKS[name]() for name in arguments.names or BENCHMARKS}
+    figures = {name: measured(name) for name in arguments.names or BENCHMARKS}
     for name, rows in figures.items():
-        table = Table(*rows[0], title=name, title_justify="left")
-        for row in rows:
-            table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
-        Console().print(table)
+        _print(name, list(rows[0]), [list(row.values()) for row in rows])
+        if lines := LINES.get(name):
+            _print(f"{name}, on the page", HEADER, [line.cells(rows) for line in lines])
+    if any(name in LINES for name in figures):
+        write_page()
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def measured(name: str) -> Rows:
+    """Run a benchmark; keep what it measured if it is one of the page."""
+    run = BENCHMARKS[name]
+    return kept.measure(name, run).rows if name in LINES else run()
+
+
+def _print(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    table = Table(*header, title=title, title_justify="left")
+    for row in rows:
+        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row))
+    Console().print(table)
 
 
 if __name__ == "__main__":

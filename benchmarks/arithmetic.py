@@ -19,6 +19,7 @@ import torch
 from safetensors.torch import save_file
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.performance.lines import Line, column
 from trainables.backbones import Backbone
 from trainables.config import Precision
 from trainables.curvature import Curvature, CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature
@@ -34,6 +35,16 @@ NAME = "vit_base_patch16_224.augreg_in21k"
 METHODS = ("ita-lora", "ita-fft", "ita-ia3")
 CLASSES, REPEATS = 10, 3
 R = TypeVar("R")  # result of a preparation
+LINES = (
+    Line(
+        what="FLOP rate of a step on ViT-B/16 / of a matrix product, batch 32, float32",
+        values=column("share", "method", times=100, device="cpu"),
+        unit=" %",
+        digits=0,
+        at_least=60,
+        floor="100 %",
+    ),
+)
 
 
 def measure(method: str, weights: Path, device: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.arithmetic import prepare_from
+from benchmarks.performance.lines import Line, column
 from trainables.backbones import Backbone
 from trainables.curvature import DiagonalCurvature
 from trainables.data import ImageSet, Task
@@ -27,6 +28,15 @@ from trainables.process import settle
 
 METHODS = ("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3")
 FEW, MANY, REPEATS = 2, 64, 15
+LINES = (
+    Line(
+        what="a training step at 64 tasks / at 2, six systems of ITA and IEL",
+        values=column("step", "method"),
+        floor="1",
+    ),
+    Line(what="an evaluation, the same", values=column("evaluation", "method"), floor="1"),
+    Line(what="memory held between steps, the same", values=column("memory", "method"), floor="1 (b)"),
+)
 
 
 def measure(method: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.performance.lines import Line, Values, column
 from tausearch.api import SearchRequest, SearchRun, plan_search, run_search
 from tausearch.campaigns import CampaignRequest, CellStanding, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
@@ -30,6 +31,57 @@ methods: [ita-lora, iel-ia3, finetune, joint]
 search: {trials: 12, reevaluate: 0, cache_size: 1}
 train: {seeds: [0, 1, 2], cache_size: 1}
 """
+USED, STARTING, RAY = "sequences", "starting Ray", "of these, Ray alone would take"
+SHORT, LONG = SIZES
+TABLE = "60, a campaign"
+
+
+def _added(trials: int | str) -> Values:
+    """Return a picker of the share that no trial's sequence used, percent."""
+    used = column("percent", part=USED, trials=trials)
+    return lambda rows: {name: 100 - value for name, value in used(rows).items()}
+
+
+def _alone(trials: int) -> Values:
+    return column("percent", part=RAY, trials=trials)
+
+
+LINES = (
+    Line(
+        what=f"what the platform adds to a search of {SHORT} trials, two at a time, share of slots times wall time",
+        values=_added(SHORT),
+        unit=" %",
+        digits=0,
+        at_most=10,
+        floor="Ray alone (c)",
+        floors=_alone(SHORT),
+    ),
+    Line(
+        what=f"the same with {LONG} trials",
+        values=_added(LONG),
+        unit=" %",
+        digits=0,
+        at_most=8,
+        floor="Ray alone",
+        floors=_alone(LONG),
+    ),
+    Line(
+        what="the same of a campaign: 4 cells of 12 trials and 3 seeds",
+        values=_added(TABLE),
+        unit=" %",
+        digits=0,
+        at_most=10,
+    ),
+    Line(
+        what="from the call of a search to the start of its first trial, Ray's start with it",
+        values=lambda rows: {
+            f"{row['trials']} trials": row["seconds"] / row["slots"] for row in rows if row["part"] == STARTING
+        },
+        unit=" s",
+        digits=1,
+        at_most=7,
+    ),
+)
 
 
 class Clock:
@@ -46,14 +98,14 @@ class Clock:
 def _shares(events: list[tuple[float, TrialSummary]], start: float, end: float, slots: int) -> dict[str, float]:
     """Split slots x wall into what sequences used and where the rest went, in seconds."""
     used: defaultdict[str, float] = defaultdict(float)
-    used["starting Ray"] = slots * (events[0][0] - start)
+    used[STARTING] = slots * (events[0][0] - start)
     by_trial = sorted(events, key=lambda event: (event[1].number, event[0]))
     for _, group in itertools.groupby(by_trial, key=lambda event: event[1].number):
         previous, tasks = None, 0
         for now, trial in group:
             if previous is not None and trial.tasks_done > tasks:
                 inside = sum(value for name, value in trial.final.items() if is_seconds(name))
-                used["sequences"] += inside
+                used[USED] += inside
                 used["starting a trial" if tasks == 0 else "between tasks"] += now - previous - inside
             previous, tasks = now, trial.tasks_done
     used["idle slots, concluding"] = slots * (end - start) - sum(used.values())
@@ -97,10 +149,10 @@ def measure(trials: int) -> list[dict[str, Any]]:
             run_search(SearchRun(spec, plan.storage, directory, own_listeners=[clock]))
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)
-    shares["of these, Ray alone would take"] = slots * _bare_ray(plan.spec.resources, slots)
+    shares[RAY] = slots * _bare_ray(plan.spec.resources, slots)
     total = slots * (end - start)
     return [
-        {"trials": trials, "part": part, "seconds": value, "percent": 100 * value / total}
+        {"trials": trials, "part": part, "slots": slots, "seconds": value, "percent": 100 * value / total}
         for part, value in shares.items()
     ]
 
@@ -119,12 +171,19 @@ def measure_campaign() -> list[dict[str, Any]]:
         plan = plan_campaign(CampaignRequest(file, storage=folder))
         start = time.monotonic()
         result = run_campaign(plan)
-        total = local_cpus() * (time.monotonic() - start)
+        slots = local_cpus()
+        total = slots * (time.monotonic() - start)
     used = inside(result.standing.cells)
-    parts = {"sequences": used, "all else": total - used}
+    parts = {USED: used, "all else": total - used}
     trials = sum(each.cell.trials + each.cell.seeds for each in result.standing.cells)
     return [
-        {"trials": f"{trials}, a campaign", "part": part, "seconds": value, "percent": 100 * value / total}
+        {
+            "trials": f"{trials}, a campaign",
+            "part": part,
+            "slots": slots,
+            "seconds": value,
+            "percent": 100 * value / total,
+        }
         for part, value in parts.items()
     ]
 

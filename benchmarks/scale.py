@@ -17,10 +17,34 @@ import ray
 from ray.cluster_utils import Cluster
 
 from benchmarks.analytic import AnalyticTrial
+from benchmarks.performance.lines import Line, column
 from tausearch.api import SearchRun, run_search
 from tausearch.runs import ExperimentProtocol, Resources, SearchSpec, TrialSummary, created, open_storage
 
 TRIALS, TASKS, CONCURRENT = 1000, AnalyticTrial.tasks, 16
+LINES = (
+    Line(
+        what=f"the driver's CPU time for a task, {TRIALS:,} trials, median",
+        values=column("ms per task, median", "algorithm"),
+        unit=" ms",
+        digits=1,
+        at_most=15,
+    ),
+    Line(
+        what="the same, mean",
+        values=column("ms per task, mean", "algorithm"),
+        unit=" ms",
+        digits=1,
+        at_most=25,
+    ),
+    Line(
+        what="growth of the median, last tenth of the trials / first",
+        values=column("growth of the median", "algorithm"),
+        at_most=1.1,
+        floor="1",
+    ),
+    Line(what="growth of the mean", values=column("growth of the mean", "algorithm"), at_most=1.1, floor="1"),
+)
 
 
 class Meter:

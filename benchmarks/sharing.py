@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.performance.lines import Line, column
 from trainables.backbones import Backbone
 from trainables.data import Benchmark, build_benchmark, get_source
 from trainables.metrics import VALIDATION
@@ -21,6 +22,14 @@ from trainables.sequence import IncrementalSequence
 
 GRID = {"alpha": (0.7, 50.0), "alpha_cls": (0.1, 1.0), "alpha_cls_prior": (0.003, 0.03), "lr": (0.003, 0.01)}
 SHARED = {"lr_pre": 0.03, "epochs_pre": 8}
+LINES = (
+    Line(
+        what="CPU time of 16 `ita-lora` trials on digits, with the cache / without",
+        values=column("ratio"),
+        digits=3,
+        at_most=0.5,
+    ),
+)
 
 
 def _run_all(benchmark: Benchmark, cache: Path | None) -> tuple[float, list[float]]:

@@ -1,0 +1,103 @@
+"""What a single command takes from its call to the prompt: in a fresh process, on runs made by hand.
+
+The storages have 20 runs, 500 runs, and a search of 5,000 trials. Commands take turns. Seconds that passed and CPU
+seconds are medians; the first call of each does not count, because it fills the caches of Python and of the disk.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.performance.lines import Line, column
+from tausearch.runs import Record, open_storage
+from tausearch.runs.creation import create
+from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.trials import FIXED, make_trial, search_spec
+
+CALLS = 5
+FEW, MANY, TRIALS = 20, 500, 5000
+SEARCH = "search"
+COMMANDS = {  # name to words, and the storage that it reads
+    "--help": (["--help"], None),
+    "list spaces": (["list", "spaces"], None),
+    "a refused search": (["search", "digits", "nothing"], None),
+    "compare": (["compare"], "few"),
+    "status": (["status"], "few"),
+    "status, 500 runs": (["status"], "many"),
+    "status, 5,000 trials": (["status", SEARCH], SEARCH),
+}
+
+
+def _line(command: str, what: str, at_most: float | None = None) -> Line:
+    """Return a line of seconds; the CPU seconds of a command with one thread are its floor."""
+    cpu = column("CPU seconds", command=command)
+    times = column("seconds", command=command)
+    return Line(what=what, values=times, unit=" s", at_most=at_most, floor="its CPU time", floors=cpu)
+
+
+LINES = (
+    _line("--help", "`tausearch --help`"),
+    _line("list spaces", "`list spaces`"),
+    _line("a refused search", "`search` with an unknown method, until it is refused"),
+    _line("compare", f"`compare` of {FEW} final runs"),
+    _line("status", f"`status` of {FEW} runs"),
+    _line("status, 500 runs", f"`status` of {MANY} runs", 2),
+    _line("status, 5,000 trials", f"`status NAME` of a search of {TRIALS:,} trials", 2),
+)
+
+
+def run() -> list[dict[str, Any]]:
+    """Time all commands, in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        roots = _storages(Path(folder))
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in COMMANDS}
+        for _ in range(CALLS + 1):
+            for name, (words, root) in COMMANDS.items():
+                place = [] if root is None else ["--storage", str(roots[root])]
+                taken[name].append(_call([*words, *place], Path(folder)))
+    return [{"command": name, "calls": CALLS, **_medians(calls[1:])} for name, calls in taken.items()]
+
+
+def _call(words: list[str], folder: Path) -> tuple[float, float]:
+    """Return the seconds and the CPU seconds of a command."""
+    before, start = _cpu_seconds(), time.perf_counter()
+    program = Path(sys.executable).with_name("tausearch")
+    done = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return time.perf_counter() - start, _cpu_seconds() - before
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU seconds of all processes that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _medians(calls: list[tuple[float, float]]) -> dict[str, float]:
+    seconds, cpu = (statistics.median(each) for each in zip(*calls, strict=True))
+    return {"seconds": seconds, "CPU seconds": cpu}
+
+
+def _storages(folder: Path) -> dict[str, Path]:
+    """Make the storages."""
+    roots = {name: folder / name for name in ("few", "many", SEARCH)}
+    for name, runs in (("few", FEW), ("many", MANY)):
+        storage = open_storage(roots[name], write=True)
+        for number in range(runs):
+            make_final_run(storage, f"run-{number}", [80.0, 81.0, 82.0])
+    spec, directory = create(
+        search_spec().model_copy(update={"trials": TRIALS, "name": SEARCH}), open_storage(roots[SEARCH], write=True)
+    )
+    record = Record(directory.record, names=spec.metrics, tasks=spec.steps)
+    for number in range(TRIALS):
+        value = 70.0 + number % 17
+        values = {"alpha": 0.1 * 10 ** (2 * number / TRIALS), "lr": 0.01, **FIXED}
+        record.write(make_trial(number, value=value, hyperparameters=values))
+    return roots

@@ -1,0 +1,107 @@
+"""The file that keeps what a benchmark measured, where and when: `measured/NAME.json`."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from pydantic import BaseModel
+
+from benchmarks.performance.lines import Rows
+
+MEASURED = Path(__file__).parent / "measured"
+
+
+class Machine(BaseModel):
+    """What a benchmark ran on.
+
+    Attributes:
+        processor: Its model.
+        cores: Their number.
+        instructions: The newest set that torch uses.
+        gibibytes: Memory.
+        torch: Version of PyTorch.
+        load: Processes that computed on average in the minute before; None if that was not noted.
+    """
+
+    processor: str
+    cores: int
+    instructions: str
+    gibibytes: int
+    torch: str
+    load: float | None = None
+
+    @classmethod
+    def here(cls) -> Machine:
+        """Describe this machine."""
+        return cls(
+            processor=_processor(),
+            cores=psutil.cpu_count() or 1,
+            instructions=torch.backends.cpu.get_cpu_capability(),
+            gibibytes=round(psutil.virtual_memory().total / 2**30),
+            torch=torch.__version__.partition("+")[0],
+            load=round(psutil.getloadavg()[0], 1),
+        )
+
+
+class Kept(BaseModel):
+    """The file.
+
+    Attributes:
+        day: When it was measured, as YYYY-MM-DD.
+        commit: The commit that ran.
+        machine: What it ran on.
+        rows: What the benchmark returned, six digits of each number.
+    """
+
+    day: str
+    commit: str
+    machine: Machine
+    rows: list[dict[str, Any]]
+
+
+def measure(name: str, run: Callable[[], Rows], folder: Path = MEASURED) -> Kept:
+    """Run a benchmark, and keep what it measured in place of what was kept before."""
+    machine, commit = Machine.here(), _commit()
+    rows = [{label: _rounded(value) for label, value in row.items()} for row in run()]
+    kept = Kept(day=time.strftime("%Y-%m-%d"), commit=commit, machine=machine, rows=rows)
+    folder.mkdir(exist_ok=True)
+    _file(name, folder).write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    return kept
+
+
+def read(names: Iterable[str], folder: Path = MEASURED) -> dict[str, Kept]:
+    """Return what benchmarks have kept, by name; one that was never run is left out."""
+    files = {name: _file(name, folder) for name in names}
+    return {
+        name: Kept.model_validate_json(file.read_text(encoding="utf-8"))
+        for name, file in files.items()
+        if file.exists()
+    }
+
+
+def _file(name: str, folder: Path) -> Path:
+    return folder / f"{name}.json"
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _processor() -> str:
+    """Return the processor's model; Python's `platform` knows none on Linux."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def _commit() -> str:
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=MEASURED.parent, capture_output=True, text=True, check=True).stdout.strip()

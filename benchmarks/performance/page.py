@@ -1,0 +1,67 @@
+"""Write the tables of docs/explanation/performance.md from what its benchmarks have kept."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks import arithmetic, commands, fisher, growth, overhead, scale, sharing
+from benchmarks.performance import kept
+from benchmarks.performance.kept import Kept
+from benchmarks.performance.lines import HEADER, Line, Rows
+from benchmarks.results.page import as_table, filled
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "performance.md"
+LINES: Mapping[str, tuple[Line, ...]] = {
+    "sharing": sharing.LINES,
+    "fisher": fisher.LINES,
+    "growth": growth.LINES,
+    "overhead": overhead.LINES,
+    "scale": scale.LINES,
+    "commands": commands.LINES,
+    "arithmetic": arithmetic.LINES,
+    "stages": (),  # has a table of its own
+}
+
+
+def write_page(page: Path = PAGE, folder: Path = kept.MEASURED) -> None:
+    """Write all tables of the page."""
+    found = tables(kept.read(LINES, folder))
+    page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
+    print(f"written: {page}")
+
+
+def tables(found: Mapping[str, Kept]) -> dict[str, str]:
+    """Return the tables of the page, by place."""
+    rows = {name: found[name].rows if name in found else [] for name in LINES}
+    lines = ((*line.cells(rows[name]), f"`{name}`") for name in LINES for line in LINES[name])
+    return {
+        "today": as_table((*HEADER, "NAME"), lines),
+        "machines": machines(found),
+        "stages": pivoted(rows["stages"], "stage", "benchmark", "percent"),
+        "overhead": pivoted(rows["overhead"], "part", "trials", "percent"),
+    }
+
+
+def machines(found: Mapping[str, Kept]) -> str:
+    """Return a list of machines and days, and of what was measured there."""
+    names = defaultdict(list)
+    for name, each in found.items():
+        names[_about(each)].append(f"`{name}`")
+    return "\n".join(f"- {', '.join(of)}: {about}" for about, of in names.items())
+
+
+def _about(each: Kept) -> str:
+    machine = each.machine
+    where = f"{machine.processor}, {machine.cores} cores with {machine.instructions}, {machine.gibibytes} GiB"
+    load = "" if machine.load is None else f"; load before {machine.load:.1f}"
+    return f"{each.day}, commit {each.commit}; {where}; PyTorch {machine.torch}{load}"
+
+
+def pivoted(rows: Rows, by: str, across: str, value: str) -> str:
+    """Return a table of one column of the rows: a line for each cell of `by`, a column for each cell of `across`."""
+    cells = {(row[by], str(row[across])): f"{row[value]:.1f}" for row in rows}
+    columns = list(dict.fromkeys(column for _, column in cells))
+    lines = dict.fromkeys(line for line, _ in cells)
+    return as_table((by, *columns), ((line, *(cells.get((line, column), "") for column in columns)) for line in lines))
