@@ -6,6 +6,7 @@ Source of the protocol: the paper, section "On the compositional skills of ITA a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -98,7 +99,7 @@ def accuracies_of(
     pools.network.compose(pool, weights, head, rule)
     found = []
     for images in pools.benchmark.evaluation:
-        found.append(accuracy(lambda x: finite_logits(pools, x), images, pools.device))
+        found.append(accuracy(partial(finite_logits, pools), images, pools.device))
         tick(1)
     return tuple(found)
 

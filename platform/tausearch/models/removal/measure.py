@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from tausearch.models.sources import VectorSource
 from tausearch.runs import Retraining, Storage, bound_name
 from trainables.bounds import BOUNDS
 from trainables.data import ImageSet, Removal, of_classes
-from trainables.evaluation import EVALUATION_BATCH
+from trainables.evaluation import answers
 from trainables.process import threads
 
 
@@ -102,18 +103,16 @@ def _measured(pools: Pools, left: Pools, seed: int, removal: Removal, merge: Mer
 
 def _answers(pools: Pools, images: ImageSet, rows: Sequence[int], tick: Tick) -> _Answers:
     """Return the answers of the network's composition; `rows` are its classes in the run's class order."""
-    labels, tops, own, losses = [], [], [], []
+    tops, own, losses = [], [], []
     places = torch.tensor(rows)
     known = set(images.labels.tolist()) <= set(rows)
-    for batch in images.batches(EVALUATION_BATCH, None, shuffle=False, device=pools.device):
-        logits = finite_logits(pools, batch.x)
-        labels.append(batch.y.cpu())
+    for logits, labels in answers(partial(finite_logits, pools), images, pools.device):
         tops.append(places[logits.argmax(1).cpu()])
         own.append(-logits.float().log_softmax(1).max(1).values.cpu())
         if known:  # then all classes of the run are there, in order
-            losses.append(F.cross_entropy(logits.float(), batch.y, reduction="none").cpu())
+            losses.append(F.cross_entropy(logits.float(), labels, reduction="none").cpu())
     tick(1)
-    return _Answers(torch.cat(labels), torch.cat(tops), torch.cat(own), torch.cat(losses) if known else None)
+    return _Answers(images.labels, torch.cat(tops), torch.cat(own), torch.cat(losses) if known else None)
 
 
 def _training_images(pools: Pools, removal: Removal, c: int) -> ImageSet:
@@ -135,7 +134,7 @@ def _forgotten(pools: Pools, removal: Removal, c: int, found: Sequence[_Seed]) -
     task, names = _task_of(removal, c), pools.benchmark.spec.class_names
     tests = [each.test_before(task, c) for each in found]
     before, after = _shares(tests), _shares([each.test_after[c] for each in found])
-    answers = [
+    given = [
         Answer(label=names[row], before=before[row], after=after[row])
         for row in sorted(removal.rows, key=lambda row: (-after[row], -before[row], row))
         if before[row] or after[row]
@@ -149,7 +148,7 @@ def _forgotten(pools: Pools, removal: Removal, c: int, found: Sequence[_Seed]) -
         test=len(tests[0].labels),
         itself=before[c],
         others=sum(before[other] for other in removal.forgotten if other != c),
-        answers=tuple(answers),
+        answers=tuple(given),
         class_loss=separation([_known(each) for each in train], [_known(each) for each in tests]),
         own_loss_before=separation([each.own_loss for each in train], [each.own_loss for each in tests]),
         own_loss_after=separation(
