@@ -24,7 +24,7 @@ from tausearch.api import (
 from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import CampaignFile, Cell, read_campaign, read_remainder
 from tausearch.campaigns.status import CellStanding, cell_standing
-from tausearch.cluster import GpusAt, asked_once, gpus_at, require_reachable
+from tausearch.cluster import AddressFault, GpusAt, asked_once, gpus_at, require_reachable
 from tausearch.presentation import counted
 from tausearch.runs import (
     AnySpec,
@@ -170,7 +170,7 @@ class CampaignPlan:
             raise InputError(*(self._line(fault, cells) for fault, cells in titles.items()))
 
     def _line(self, fault: str, titles: Sequence[str]) -> str:
-        if fault.startswith("--address "):  # given for all cells, and no fault of the file
+        if isinstance(fault, AddressFault):
             return fault
         more = f" (and {counted(len(titles) - 1, 'more cell')})" if len(titles) > 1 else ""
         return f"campaign file {self.request.file}: {titles[0]}: {fault}{more}"
@@ -229,7 +229,7 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
             rows.append(planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo))
         except ValueError as error:  # InputError and SpaceError are
             faults = error.args if isinstance(error, InputError) else (str(error),)
-            rows.append(RefusedCell(cell.title, tuple(map(str, faults))))
+            rows.append(RefusedCell(cell.title, tuple(faults)))
     gone = tuple(each for title, each in known.items() if title not in titles)
     known_of = (planner.opening, planner.gpus)
     return CampaignPlan(file.name, storage, directory, tuple(rows), gone, request, *known_of)

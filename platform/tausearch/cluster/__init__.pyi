@@ -3,10 +3,11 @@ from .devices import GpusAt, asked_once, continued_resources, kept, may_use_gpu,
 from .pilot import first_rows, with_measured_share
 from .preflight import require_fit_nodes
 from .resources import plan_resources
-from .session import gpus_at, joined, ray_session, require_reachable
+from .session import AddressFault, gpus_at, joined, ray_session, require_reachable
 from .watches import head_watched, nodes_watched, raylet_watched
 
 __all__ = [
+    "AddressFault",
     "GpusAt",
     "asked_once",
     "continued_resources",

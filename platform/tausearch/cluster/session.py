@@ -45,6 +45,10 @@ class _NoFolders(list[str]):
         """Add nothing."""
 
 
+class AddressFault(str):
+    """The message of a mistake in `--address`, which is given to a command and belongs to no cell of a campaign."""
+
+
 def require_reachable(address: str) -> None:
     """Connect to the address of a cluster once: Ray itself would try for minutes.
 
@@ -55,11 +59,12 @@ def require_reachable(address: str) -> None:
         return  # Ray looks on this machine, and fails at once if there is no cluster
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
-        raise InputError(f"--address must be auto, HOST:PORT or ray://HOST:PORT, got {address!r}")
+        raise InputError(AddressFault(f"--address must be auto, HOST:PORT or ray://HOST:PORT, got {address!r}"))
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError as error:
-        raise InputError(f"--address {address}: no Ray cluster answers there ({error.strerror or error})") from error
+        why = error.strerror or error
+        raise InputError(AddressFault(f"--address {address}: no Ray cluster answers there ({why})")) from error
 
 
 def joined() -> str:
@@ -99,11 +104,12 @@ def _refused(address: str | None, error: Exception) -> str:
     if address is None:
         return f"Ray cannot be started on this machine ({message[:_MAX_MESSAGE]}); its logs: {gettempdir()}/ray"
     if "Version mismatch" in message:  # Ray's own comparison of its version and Python's
-        return f"--address {address}: {message}"
+        return AddressFault(f"--address {address}: {message}")
     hint = ""
     if isinstance(error, ConnectionError | ray.exceptions.AuthenticationError):
         hint = "; where it asks for a token, copy its ~/.ray/auth_token to yours and set RAY_AUTH_MODE=token"
-    return f"--address {address}: no Ray cluster can be joined there ({message.partition('. ')[0]}){hint}"
+    why = message.partition(". ")[0]
+    return AddressFault(f"--address {address}: no Ray cluster can be joined there ({why}){hint}")
 
 
 @contextmanager
@@ -145,8 +151,10 @@ def ray_session(
         total = ray.cluster_resources()
         if address and _PRIVATE in total:
             raise InputError(
-                f"--address {address}: the Ray that answers is another run's own and ends with it; start one that stays"
-                " with: ray start --head"
+                AddressFault(
+                    f"--address {address}: the Ray that answers is another run's own and ends with it; start one that"
+                    " stays with: ray start --head"
+                )
             )
         if resources is not None:
             _require_room(resources, total, None if address is None else say)

@@ -22,6 +22,7 @@ from tausearch.campaigns import (
     run_campaign,
     run_pilots,
 )
+from tausearch.cluster import AddressFault
 from tausearch.execution import bytes_of
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
 from tausearch.runs.creation import create
@@ -108,7 +109,7 @@ def test_a_cluster_that_cannot_be_joined_is_no_fault_of_a_cell(tmp_path: Path, m
         planned(tmp_path, TABLE.replace("digits", "dgits"), address="127.0.0.1:1")
 
     def refuse(address: str | None) -> float:
-        raise InputError(f"--address {address}: a token is missing")
+        raise InputError(AddressFault(f"--address {address}: a token is missing"))
 
     monkeypatch.setattr("tausearch.campaigns.plans.gpus_at", refuse)
     with pytest.raises(InputError, match="^--address auto: a token is missing$"):
