@@ -25,6 +25,7 @@ INNER = {  # folders in a room
     *("cli.output", "presentation.figures", "presentation.terminal"),
     *("models.removal", "models.rule_search", "runs.objectives", "studies.recorded"),
     *("runs.parts", "studies.parts"),  # of searches on several benchmarks
+    "runs.specs",
 }
 MOST_MODULES = 16  # in one folder
 LONGEST = 60  # lines of a function's body, without its docstring
@@ -166,8 +167,8 @@ def test_few_packages_have_folders_inside() -> None:
         ("studies/best_file.py", "from tausearch.presentation import console", "not downwards"),
         ("execution/driver.py", "from tausearch.runs.directories import RunDirectory", "past the door of runs"),
         ("execution/driver.py", "from tausearch.runs import T", "not public"),
-        ("runs/spec.py", "from tausearch.runs import Storage", "through its own door"),
-        ("runs/directories.py", "from tausearch.runs.spec import SearchSpec", "runs: "),
+        ("runs/specs/run.py", "from tausearch.runs import Storage", "through its own door"),
+        ("runs/directories.py", "from tausearch.runs.specs.search import SearchSpec", "runs: "),
     ],
 )
 def test_a_wrong_import_is_noticed(module: str, line: str, fault: str, tmp_path: Path) -> None:

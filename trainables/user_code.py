@@ -86,9 +86,14 @@ def folders_of(names: Iterable[str]) -> dict[str, str]:
     return {name: _allowed[name] for name in map(_bare, names) if name in _allowed}
 
 
+def code_among(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that are code, each once and without its options."""
+    return tuple(dict.fromkeys(map(_bare, filter(is_code, names))))
+
+
 def code_words(*names: str) -> str:
     """Return ` --allow-code NAME` for each name that is code, for a command that reads these names from a file."""
-    return "".join(f" --allow-code {name}" for name in dict.fromkeys(map(_bare, filter(is_code, names))))
+    return "".join(f" --allow-code {name}" for name in code_among(names))
 
 
 def installed(kind: str) -> tuple[str, ...]:

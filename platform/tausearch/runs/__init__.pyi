@@ -73,20 +73,10 @@ from .results import (
     summarise_orders,
     write_results,
 )
-from .spec import (
-    ALGORITHMS,
-    SCHEDULERS,
-    AnySpec,
-    FinalSpec,
-    KnownPoint,
-    Reevaluate,
-    Retraining,
-    RunSpec,
-    SearchSpec,
-    StopRule,
-    TrackerName,
-    differences,
-)
+from .specs.final import FinalSpec, Retraining
+from .specs.kinds import AnySpec, differences
+from .specs.run import RunSpec, TrackerName, names_in
+from .specs.search import ALGORITHMS, SCHEDULERS, KnownPoint, Reevaluate, SearchSpec, StopRule
 from .status import RunStatus, all_statuses, chosen_trial, read_status, read_trials
 from .storage import (
     DEFAULT_CACHE_SIZE,
@@ -200,6 +190,7 @@ __all__ = [
     "importances",
     "is_driven",
     "metrics_of",
+    "names_in",
     "nearest_folder",
     "new_run",
     "note_code",

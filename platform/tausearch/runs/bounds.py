@@ -15,7 +15,8 @@ from typing import Any
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.spec import MultiSearchSpec
-from tausearch.runs.spec import AnySpec, RunSpec
+from tausearch.runs.specs.kinds import AnySpec
+from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.status import RunStatus, read_status
 from tausearch.runs.storage import Storage
 from tausearch.runs.trials import TrialSummary

@@ -16,7 +16,10 @@ from tausearch.runs.guards import driver_lock, remove_empty, require_space
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.trials import recorded_trials
 from tausearch.runs.record import Record
-from tausearch.runs.spec import AnySpec, FinalSpec, RunSpec, SearchSpec, differences
+from tausearch.runs.specs.final import FinalSpec
+from tausearch.runs.specs.kinds import AnySpec, differences
+from tausearch.runs.specs.run import RunSpec
+from tausearch.runs.specs.search import SearchSpec
 from tausearch.runs.storage import Storage, nearest_folder, open_storage
 from trainables.errors import InputError
 from trainables.user_code import digests_of

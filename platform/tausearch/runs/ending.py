@@ -12,7 +12,8 @@ from tausearch.runs.directories import RunDirectory
 from tausearch.runs.objectives.aim import eligible
 from tausearch.runs.objectives.objective import FINAL_ACCURACY
 from tausearch.runs.reevaluations import read_reevaluation
-from tausearch.runs.spec import RunSpec, SearchSpec, StopRule
+from tausearch.runs.specs.run import RunSpec
+from tausearch.runs.specs.search import SearchSpec, StopRule
 from tausearch.runs.storage import replace_text
 from tausearch.runs.trials import TrialSummary
 

@@ -22,7 +22,8 @@ from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.parts.trials import MultiTrial, is_start, recorded_trials, scales_of
 from tausearch.runs.racing import Race, Verdict, lead, race, verdict
 from tausearch.runs.record import Record
-from tausearch.runs.spec import Reevaluate, Role, RunSpec, SearchSpec, SpecOfSearch
+from tausearch.runs.specs.run import Role, RunSpec
+from tausearch.runs.specs.search import Reevaluate, SearchSpec, SpecOfSearch
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 

@@ -13,7 +13,8 @@ from pydantic import BaseModel, FiniteFloat
 
 from checked_input.text_files import one_line, read_json
 from tausearch.runs.directories import RunDirectory
-from tausearch.runs.spec import FinalSpec, RunSpec
+from tausearch.runs.specs.final import FinalSpec
+from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.storage import replace_text
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError

@@ -20,7 +20,9 @@ from tausearch.runs.parts.trials import whole_trials
 from tausearch.runs.record import Record
 from tausearch.runs.reevaluations import Gain, Reevaluation, gain_of, read_reevaluation
 from tausearch.runs.results import Score
-from tausearch.runs.spec import AnySpec, RunSpec, SearchSpec
+from tausearch.runs.specs.kinds import AnySpec
+from tausearch.runs.specs.run import RunSpec
+from tausearch.runs.specs.search import SearchSpec
 from tausearch.runs.storage import Storage
 from tausearch.runs.trials import STATUSES, TrialSummary, at_rest
 from trainables.errors import InputError

@@ -40,6 +40,7 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     all_statuses,
+    names_in,
     read_status,
     replace_text,
     titles_of,
@@ -191,8 +192,8 @@ class BestFile(Strict):
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
         on = f" --benchmark {next(iter(self.benchmarks))}" if self.benchmarks else ""
-        texts = (value for value in self.hyperparameters.values() if isinstance(value, str))
-        code = code_words(*(self.benchmarks or (self.benchmark,)), self.method, self.protocol.backbone, *texts)
+        benchmarks = self.benchmarks or (self.benchmark,)
+        code = code_words(*names_in(benchmarks, self.method, self.protocol, self.hyperparameters.values()))
         header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0,1,2{code}\n"
         replace_text(path, header + yaml_of(self.model_dump(mode="json")))
 

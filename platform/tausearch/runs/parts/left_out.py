@@ -10,7 +10,7 @@ from tausearch.runs.objectives.aim import eligible
 from tausearch.runs.parts.scores import Scales, score_of
 from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.parts.trials import MultiTrial, is_start, scales_of
-from tausearch.runs.spec import RunSpec
+from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.trials import TrialSummary
 
 

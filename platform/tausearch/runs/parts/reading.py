@@ -10,7 +10,9 @@ from checked_input.schema import read_model
 from checked_input.text_files import TextFileError, read_json
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.parts.spec import MultiSearchSpec
-from tausearch.runs.spec import AnySpec, FinalSpec, SearchSpec
+from tausearch.runs.specs.final import FinalSpec
+from tausearch.runs.specs.kinds import AnySpec
+from tausearch.runs.specs.search import SearchSpec
 from tausearch.runs.storage import Storage
 from trainables.errors import InputError
 from trainables.task_names import NamedTask

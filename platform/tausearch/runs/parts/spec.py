@@ -15,7 +15,8 @@ from checked_input import bounds
 from checked_input.schema import Strict
 from tausearch.runs.parts.scores import LABELS, LOWEST, Across
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol, shown_benchmark
-from tausearch.runs.spec import Role, RunSpec, SearchSpec, SpecOfSearch
+from tausearch.runs.specs.run import Role, RunSpec
+from tausearch.runs.specs.search import SearchSpec, SpecOfSearch
 from trainables.task_names import NamedTask
 
 

@@ -1,0 +1,1 @@
+"""The specifications of runs: what searches and final runs share, each of both, and what makes two different."""

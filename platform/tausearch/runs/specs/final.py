@@ -1,0 +1,82 @@
+"""The specification of a final run."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import NonNegativeInt, PositiveInt, model_validator
+
+from checked_input.schema import Strict
+from search_spaces import Scalar
+from tausearch.runs.specs.run import Role, RunSpec, Seed
+
+
+class Retraining(Strict):
+    """How a final run trains tasks of another one again, on a benchmark without some of its classes.
+
+    Attributes:
+        run: The other run.
+        run_id: Its id.
+        forgotten: The classes that are left out: places in the class order of the other run, from 1.
+        kept: Number of first tasks that are taken over, because no image of these classes has reached them.
+    """
+
+    run: str
+    run_id: str
+    forgotten: tuple[PositiveInt, ...]
+    kept: NonNegativeInt
+
+
+class FinalSpec(RunSpec):
+    """The specification of a final run; see `RunSpec` for the other fields.
+
+    Attributes:
+        seeds: The seeds of its trials, each once per class order.
+        source: The search whose best configuration it trains, if any.
+        tuned_on: The benchmark of that search.
+        overrides: Values that replace the chosen ones (`--set`).
+        retrained: None unless it trains tasks of another run again.
+        measure_removability: Whether its trials measure what each task loses without its vector, because a bound of the
+            search asked for it.
+        save_curvature: Whether its trials write the curvature of each task beside its vector, for merging rules.
+    """
+
+    role: ClassVar[Role] = "seed"
+    purpose: Literal["final"] = "final"
+    seeds: tuple[Seed, ...]
+    source: str | None = None
+    tuned_on: str | None = None
+    overrides: dict[str, Scalar] = {}
+    retrained: Retraining | None = None
+    measure_removability: bool = False
+    save_curvature: bool = False
+
+    @model_validator(mode="after")
+    def _has_a_seed_for_each_trial(self) -> FinalSpec:
+        orders = len(self.protocol.class_orders or (None,))
+        if len(set(self.seeds)) * orders != self.trials:
+            raise ValueError(f"seeds must be {self.trials // orders} different ones, as trials says")
+        return self
+
+    @property
+    def removability(self) -> bool:
+        """Whether its trials measure what each task loses without its vector."""
+        return self.measure_removability
+
+    @property
+    def saves_curvature(self) -> bool:
+        """Whether its trials write the curvature of each task beside its vector."""
+        return self.save_curvature
+
+    def label(self, number: int) -> str:
+        """Return the name of a trial for people."""
+        return f"seed {self.seed_of(number)}"
+
+    def class_order(self, number: int) -> int | None:
+        """Return the seed of the class order of a trial; all seeds of the first order come first."""
+        orders = self.protocol.class_orders
+        return None if orders is None else orders[number // len(self.seeds)]
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of a trial."""
+        return self.seeds[number % len(self.seeds)]

@@ -1,0 +1,50 @@
+"""The kinds of `run.yaml`, and what makes two runs different."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tausearch.runs.specs.final import FinalSpec
+from tausearch.runs.specs.run import RunSpec
+from tausearch.runs.specs.search import SearchSpec
+
+AnySpec = SearchSpec | FinalSpec
+
+# Results do not change with these.
+_HOW = {
+    "id",
+    "version",
+    "resources",
+    "address",
+    "tracking",
+    "tracking_uri",
+    "data_root",
+    "cache_size",
+    "data",
+    "with_bounds",
+    "code_digests",
+}
+
+
+def differences(then: RunSpec, now: RunSpec) -> list[str]:
+    """Return the differences that make two runs different, such as `trials was 12, is now 24`; not machine or paths."""
+    follows = {"trials"} if isinstance(then, FinalSpec) else set()  # from seeds and class orders, which are named
+    old, new = (_flat(spec.model_dump(mode="json", exclude={*_HOW, *follows})) for spec in (then, now))
+    return [
+        f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"
+        for key in dict.fromkeys([*old, *new])
+        if old.get(key) != new.get(key)
+    ]
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one mapping, with the keys joined by dots."""
+    flat: dict[str, Any] = {}
+    for key, each in value.items():
+        flat |= _flat(each, f"{prefix}{key}.") if isinstance(each, Mapping) else {f"{prefix}{key}": each}
+    return flat
+
+
+def _shown(value: object) -> str:
+    return "not there" if value is None else " ".join(map(str, value)) if isinstance(value, list) else str(value)

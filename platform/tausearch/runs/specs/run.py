@@ -1,0 +1,289 @@
+"""The fields and the `run.yaml` that the specifications of all runs share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, Field
+
+from checked_input import bounds
+from checked_input.schema import Strict
+from checked_input.yaml_text import yaml_of
+from search_spaces import Scalar
+from search_spaces.schema import Choices, Dimension
+from tausearch.runs.directories import RunDirectory
+from tausearch.runs.protocol import DataFacts, ExperimentProtocol, Resources
+from tausearch.runs.storage import DEFAULT_CACHE_SIZE, replace_text
+from trainables.config import Purpose, TrialConfig
+from trainables.metrics import MetricNames, names_of
+from trainables.task_names import NamedTask, titles
+from trainables.user_code import code_among, folders_of
+
+TrackerName = Literal["mlflow", "tensorboard"]
+Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
+Role = Literal["trial", "seed", "reevaluation", "part"]
+
+
+def names_in(
+    benchmarks: Iterable[str], method: str, protocol: ExperimentProtocol, values: Iterable[Scalar]
+) -> tuple[str, ...]:
+    """Return the names in an experiment that may stand for code of the user; most are the tool's own.
+
+    `values` are those of hyperparameters; a text among them may name code, such as a curvature.
+    """
+    texts = (value for value in values if isinstance(value, str))
+    return (*(name.partition("?")[0] for name in benchmarks), method, protocol.backbone, *texts)
+
+
+class RunSpec(Strict):
+    """The fields that the specifications of all kinds of runs share.
+
+    Attributes:
+        role: The kind of its trials.
+        id: Unique over all storage roots, which names are not; a tracking server serves many roots.
+        purpose: The split that its trials are judged on: "search" (validation) or "final" (test).
+        benchmark: Name and options, as `trainables.data.BenchmarkRef` reads them.
+        steps: Number of tasks per trial: T, or 1 for a joint method.
+        cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 turns the cache off.
+        fixed: The hyperparameters that all trials have; all of them in a final run.
+        tracking: The trackers that it is written to; None for MLflow alone. See `trackers`.
+        tracking_uri: MLflow tracking URI; None for the default store in the storage root.
+        address: Address of the Ray cluster that its last driver joined; None for a Ray of the driver's own.
+        data_root: Folder of the published datasets.
+        left_out: A line for each image that cannot be read and is left out (`--skip-broken`), and for classes in no
+            task.
+        with_bounds: Whether `probe` and `joint` are run after it, where they were not measured yet.
+        tasks: The tasks of the benchmark by name. They follow from it, so `run.yaml` has them not; a file of their own
+            spares the readers of a run a look at the images. Empty where the file is missing.
+        version: The version of tausearch that made the run.
+        code_digests: For each name of code of the user, the digest of its module's file when the run last started.
+    """
+
+    role: ClassVar[Role]
+    name: str
+    id: str = ""
+    purpose: Purpose
+    benchmark: str
+    method: str
+    protocol: ExperimentProtocol
+    resources: Resources
+    trials: Annotated[int, AfterValidator(bounds.TRIALS.checked)]
+    steps: Annotated[int, AfterValidator(bounds.TASKS.checked)]
+    cache_size: Annotated[float, AfterValidator(bounds.GIGABYTES.checked)] = DEFAULT_CACHE_SIZE
+    fixed: dict[str, Scalar] = {}
+    tracking: tuple[TrackerName, ...] | None = None
+    tracking_uri: str | None = None
+    address: str | None = None
+    data_root: str | None = None
+    data: DataFacts | None = None
+    left_out: tuple[str, ...] = ()
+    with_bounds: bool = False
+    tasks: Annotated[tuple[NamedTask, ...], Field(exclude=True)] = ()
+    version: str = Field(default_factory=lambda: version("tausearch"))
+    code_digests: dict[str, str] = {}
+
+    @property
+    def metrics(self) -> MetricNames:
+        """Names of the accuracies that its trials report."""
+        return names_of(self.purpose)
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The code of the user, `MODULE:NAME`, that its trials import."""
+        return code_among(self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that may stand for code of the user; most are the tool's own."""
+        searched = [value for each in self.dimensions.values() if isinstance(each, Choices) for value in each.choices]
+        return names_in([self.benchmark], self.method, self.protocol, [*self.fixed.values(), *searched])
+
+    @property
+    def run_name(self) -> str:
+        """The name of the run directory; re-evaluations are in that of their search."""
+        return self.name
+
+    @property
+    def trackers(self) -> tuple[TrackerName, ...]:
+        """The trackers that the run is written to."""
+        return ("mlflow",) if self.tracking is None else self.tracking
+
+    @property
+    def resolution(self) -> float:
+        """The smallest step of an accuracy, percent: one image; 0 where their number is not known."""
+        return 0.0 if self.data is None else 100.0 / self.data.evaluation
+
+    @property
+    def value_metric(self) -> str:
+        """The name of the value by which trials are compared."""
+        return self.metrics.final_accuracy
+
+    @property
+    def value_title(self) -> str:
+        """The title of the value in tables."""
+        return f"{self.metrics.prefix} accuracy"
+
+    @property
+    def value_name(self) -> str:
+        """The value in captions."""
+        return "Final accuracy"
+
+    @property
+    def value_axis(self) -> str:
+        """The value at an axis, with its unit."""
+        return "final accuracy (%)"
+
+    @property
+    def value_unit(self) -> str:
+        """The unit of the value."""
+        return "%"
+
+    @property
+    def device(self) -> str:
+        """Device and precision of a trial in words, and why; empty where there is no GPU to speak of."""
+        return self.resources.words(self.protocol.precision)
+
+    def value_text(self, value: float | None, digits: int = 2) -> str:
+        """Return the value of a trial with its unit."""
+        return "-" if value is None else f"{value:.{digits}f} {self.value_unit}"
+
+    @property
+    def step_name(self) -> str:
+        """The word for a step of a trial."""
+        return "task"
+
+    def benchmark_of(self, number: int) -> str:
+        """Return the reference of a trial's benchmark."""
+        return self.benchmark
+
+    def steps_of(self, number: int) -> int:
+        """Return the number of steps of a trial."""
+        return self.steps
+
+    def data_root_of(self, number: int) -> str | None:
+        """Return the folder of the published datasets of a trial."""
+        return self.data_root
+
+    def about(self, number: int) -> dict[str, Any]:
+        """Return further columns of a trial in the record and in MLflow."""
+        return {}
+
+    def label(self, number: int) -> str:
+        """Return the name of a trial for people."""
+        return f"{self.role} {number}"
+
+    def file_name(self, number: int) -> str:
+        """Return the name of a trial without spaces."""
+        return f"trial-{number}"
+
+    def class_order(self, number: int) -> int | None:
+        """Return the seed of the class order of a trial; None for the benchmark's own order."""
+        return None
+
+    @property
+    def dimensions(self) -> Mapping[str, Dimension]:
+        """The hyperparameters in which its trials differ, each with its dimension."""
+        return {}
+
+    @property
+    def removability(self) -> bool:
+        """Whether its trials measure what each task loses without its vector."""
+        return False
+
+    @property
+    def saves_curvature(self) -> bool:
+        """Whether its trials write the curvature of each task beside its vector."""
+        return False
+
+    def task_title(self, task: int) -> str:
+        """Return the title of a task (counted from 1): `2: animals`, or `2` if the tasks have no names."""
+        return titles([each.label for each in self.tasks], task)[-1]
+
+    def step_title(self, step: int) -> str:
+        """Return the title of a step, from 1: the task's, where a step is a task."""
+        return self.task_title(step) if self.steps == len(self.tasks) else str(step)
+
+    def reached(self, tasks_done: int) -> str:
+        """Say how far a trial came that ended without a value."""
+        step = self.step_name
+        return f"after {step} {self.step_title(tasks_done)}" if tasks_done else f"in the first {step}"
+
+    def tasks_as_dict(self) -> dict[str, Any]:
+        """Return the plain form of the tasks' names: `task_names`, `task_classes`; empty where they are unknown."""
+        if not self.tasks:
+            return {}
+        return {
+            "task_names": [task.label for task in self.tasks],
+            "task_classes": [list(task.classes) for task in self.tasks],
+        }
+
+    def save(self, directory: RunDirectory) -> None:
+        """Write the specification to the `run.yaml` of a run directory, and the names of its tasks beside it."""
+        replace_text(directory.spec_file, yaml_of(self.model_dump(mode="json")))
+        if self.tasks:
+            replace_text(
+                directory.tasks_file,
+                json.dumps([vars(task) for task in self.tasks], indent=2, ensure_ascii=False) + "\n",
+            )
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of a trial."""
+        raise NotImplementedError
+
+    def split_of(self, number: int) -> int:
+        """Return the seed of the validation split of a trial, the same for all trials of a search."""
+        return self.protocol.split_seed
+
+    def trial(
+        self,
+        number: int,
+        hyperparameters: dict[str, Any],
+        *,
+        cache: Path | None,
+        directory: RunDirectory | None = None,
+    ) -> TrialConfig:
+        """Return the config of a trial.
+
+        Args:
+            number: The number of the trial.
+            hyperparameters: The searched ones; the fixed ones are added.
+            cache: The pre-consolidation cache; not used if its size is 0.
+            directory: The run directory, for the trial's state and a final run's task vectors; None to save neither.
+        """
+        from trainables.data import BenchmarkRef  # torch takes seconds to import
+
+        seed, order, benchmark = self.seed_of(number), self.class_order(number), self.benchmark_of(number)
+        artifacts = None
+        if order is not None:
+            benchmark = str(BenchmarkRef.parse(benchmark).with_options(class_order=order))
+        elif directory is not None and self.purpose == "final":
+            # Vectors of another class order are of other tasks: compositions could not tell them apart.
+            artifacts = str(directory.artifacts / f"seed_{seed}")
+        return TrialConfig(
+            run=self.name,
+            trial=number,
+            benchmark=benchmark,
+            purpose=self.purpose,
+            split_seed=self.split_of(number),
+            method=self.method,
+            hyperparameters={**self.fixed, **hyperparameters},
+            seed=seed,
+            backbone=self.protocol.backbone,
+            backbone_weights=self.protocol.backbone_weights,
+            initial_head=self.protocol.initial_head,
+            precision=self.protocol.precision,
+            gpus_per_trial=self.resources.gpus_per_trial,
+            data_root=self.data_root_of(number),
+            code=folders_of(self.code),
+            cpus_per_trial=self.resources.cpus_per_trial,
+            cache=str(cache) if cache is not None and self.cache_size else None,
+            cache_bytes=int(self.cache_size * 1e9),
+            artifacts=artifacts,
+            save_curvature=self.saves_curvature,
+            removability=self.removability,
+            blobs=None if directory is None else str(directory.blobs(number)),
+        )
