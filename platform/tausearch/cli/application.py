@@ -38,7 +38,7 @@ def main() -> None:
     try:
         require_commas(sys.argv[1:])
         _require_working_folder()
-        app(standalone_mode=True)
+        app(prog_name="tausearch", standalone_mode=True)
     except StorageError as error:
         _end(error, 1)
     except InputError as error:

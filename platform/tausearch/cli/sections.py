@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from typer import TyperException
 from typer.core import TyperCommand, TyperGroup
 
 from tausearch.cli.ending import end_interrupted
+from trainables.errors import InputError
 
 SECTIONS = {
     "Search and train": ("search", "train", "resume", "extend", "campaign"),
@@ -60,12 +64,18 @@ class SectionedCommand(TyperCommand):
 
 
 class SectionedGroup(TyperGroup):
-    """The tool as a group of commands whose help has sections."""
+    """The tool as a group of commands whose help has sections, and whose errors have one line."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the options before the command."""
+        with _in_one_line():
+            return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; without this Typer would end it in silence after Ctrl-C."""
         try:
-            return super().invoke(ctx)
+            with _in_one_line():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             end_interrupted()
 
@@ -78,3 +88,16 @@ class SectionedGroup(TyperGroup):
         for title, names in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=100)) for name in names])
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Raise what Typer says of a wrong word as an `InputError`; Typer itself would print the usage before it."""
+    try:
+        yield
+    except TyperException as error:
+        context, said = getattr(error, "ctx", None), error.format_message()
+        if "\n" in said:  # the whole help, of a group without a command
+            raise
+        command = "tausearch" if context is None else context.command_path
+        raise InputError(f"{said.rstrip('.')} (see `{command} --help`)") from None

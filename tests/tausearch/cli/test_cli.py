@@ -228,6 +228,21 @@ def test_help_is_short_too(words: list[str], ask: Ask) -> None:
     assert code == 0 and out == ask(*words, "--help")[1] and "Usage: " in out and "-h, --help" in out
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["search", "digits"], "Missing argument 'method' (see `tausearch search --help`)"),
+        (["search", "digits", "ewc", "--trials", "x"], "Invalid value for '--trials': "),
+        (["runs", "nite"], "No such command 'nite'. Did you mean 'note'? (see `tausearch runs --help`)"),
+        (["--nope"], "No such option: --nope (see `tausearch --help`)"),
+        (["status", "--format"], "Option '--format' requires an argument (see `tausearch --help`)"),
+    ],
+)
+def test_a_wrong_word_is_one_line_without_the_usage(words: list[str], said: str, ask: Ask) -> None:
+    code, out, err = ask(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith(f"tausearch: {said}")
+
+
 def test_the_version_is_the_packages(ask: Ask) -> None:
     code, out, _ = ask("--version")
     assert (code, out) == (0, f"tausearch {tausearch.__version__}\n")
