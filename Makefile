@@ -14,13 +14,14 @@ PIP_SAYS = sed --unbuffered --quiet --regexp-extended \
 	--expression 's|^Installing collected packages.*|  unpacks all packages|p'
 
 # Those that start no Ray share the cores; each takes one. Those that do wait half of the time, so three run at a time,
-# in the order of their files: the longest are in tests/system, and three slow ones go first, as else one process would
-# end long after the others. Other files are not read, which saves ten seconds.
+# in the order of their files: the longest are in tests/system, and the longest slow ones go first, as else one process
+# would end long after the others. Other files are not read, which saves ten seconds.
 PYTEST = $(BIN)/python -m pytest --durations 15
 FAST_TESTS = $(PYTEST) --numprocesses auto --maxprocesses 4 -m "not slow and not system"
 SYSTEM_FILES = $$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.system' tests | sort)
 SYSTEM_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "system and not slow" $(SYSTEM_FILES)
-SLOW_FILES = tests/system/tutorials/test_own_images.py tests/system/campaigns/test_kills.py tests/test_notebooks.py \
+LONGEST = tutorials/test_own_images campaigns/test_kills tutorials/test_take_a_class_out test_two_drivers
+SLOW_FILES = $(LONGEST:%=tests/system/%.py) tests/test_notebooks.py \
 	$$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.slow' tests | sort)
 SLOW_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m slow $(SLOW_FILES)
 

@@ -67,7 +67,7 @@ def test_a_benchmark_in_code_is_found_by_the_workers(tmp_path: Path) -> None:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    out = called("search", "own_benchmark:STRIPES", "ita-lora", "--trials", "1", "--name", "own")
+    out = called("search", "own_benchmark:STRIPES", "ita-lora", "--trials", "1", "--epochs", "1", "--name", "own")
     assert "ita-lora on own_benchmark:STRIPES" in out and len(rows(tmp_path, "own")[0]) == 4
     assert "--allow-code own_benchmark:STRIPES" in out  # of the final run that it proposes
     final = ("train", "own", "--seeds", "0", "--name", "final")

@@ -28,8 +28,8 @@ from tests.support.drivers.services import wait_until
 @pytest.mark.timeout(1500)
 def test_a_trial_whose_process_is_killed_three_times_has_failed(call: Callable[..., str], tmp_path: Path) -> None:
     root, out, killed = tmp_path / "tausearch-runs", tmp_path / "out.txt", list[psutil.Process]()
-    search = ["search", "digits", "finetune", "--algorithm", "grid", "--trials", "2", "--max-concurrent-trials", "1"]
-    with started(*search, "--name", "s", cwd=tmp_path, out=out) as process:
+    size = ["--epochs", "1", "--algorithm", "grid", "--trials", "2", "--max-concurrent-trials", "1"]
+    with started("search", "digits", "finetune", *size, "--name", "s", cwd=tmp_path, out=out) as process:
 
         def kill_one_that_got_on() -> bool:
             assert process.poll() is None, out.read_text()
