@@ -69,17 +69,12 @@ def run(
     say_loading()
     from tausearch.campaigns import CampaignRequest, campaign_with
 
-    request = CampaignRequest(
-        file,
+    request = options.request_of(
+        CampaignRequest,
+        locals(),
         redo=redo or (),
-        max_concurrent_trials=max_concurrent_trials,
         time_budget=options.seconds(time_budget),
-        data_root=data_root,
-        storage=storage,
         callbacks=callback or (),
-        tracking=tracking,
-        tracking_uri=tracking_uri,
-        address=address,
         progress_to=options.progress_to(format),
     )
     result = campaign_with(request)

@@ -91,27 +91,15 @@ def compose(
     format: options.Format = "text",
 ) -> None:
     """Compose task vectors: all of them, some, or without one. Tests the composition; --export writes it."""
-    request = ComposeRequest(
-        runs,
+    request = options.request_of(
+        ComposeRequest,
+        locals(),
         keep=_tasks("keep", keep),
         drop=_tasks("drop", drop),
-        coefficient=coefficient,
-        forget=forget,
-        retrain_later=retrain_later,
         weights=None if weights is None else options.numbers("--weights", weights),
-        rule=rule,
-        density=density,
         set=options.assignments(set_),
-        search=search,
-        search_seed=search_seed,
-        export=export,
         forms=options.names(forms),
-        register=register,
         seeds=_seeds(seeds),
-        backbone_weights=backbone_weights,
-        device=device,
-        data_root=data_root,
-        storage=storage,
     )
     say_loading()
     from tausearch import api  # torch takes seconds to import; --help must not
@@ -142,14 +130,7 @@ def evaluate(
 
     It specialises on the first, central and last task, and unlearns each task in three ways.
     """
-    request = EvaluateRequest(
-        runs,
-        seeds=_seeds(seeds),
-        backbone_weights=backbone_weights,
-        device=device,
-        data_root=data_root,
-        storage=storage,
-    )
+    request = options.request_of(EvaluateRequest, locals(), seeds=_seeds(seeds))
     say_loading()
     from tausearch import api
 
@@ -176,15 +157,7 @@ def figures(
 
     These are risk against its bound, alignment and time per task, each with its numbers as CSV.
     """
-    request = FiguresRequest(
-        runs,
-        output=output,
-        seeds=_seeds(seeds),
-        backbone_weights=backbone_weights,
-        device=device,
-        data_root=data_root,
-        storage=storage,
-    )
+    request = options.request_of(FiguresRequest, locals(), seeds=_seeds(seeds))
     say_loading()
     from tausearch import api
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -104,53 +105,18 @@ def search(
     format: options.Format = "text",
 ) -> None:
     """Search the hyperparameters of a method on a benchmark. A 10 % validation split judges the trials."""
-    request = SearchRequest(
-        benchmark=benchmark,
-        method=method,
-        trials=trials,
-        algorithm=algorithm,
+    request = options.request_of(
+        SearchRequest,
+        locals(),
         sampler_options=options.assignments(sampler_option, "--sampler-option"),
-        scheduler=scheduler,
         pruner_options=options.assignments(pruner_option, "--pruner-option"),
-        max_concurrent_trials=max_concurrent_trials,
-        cpus_per_trial=cpus_per_trial,
         gpus_per_trial=options.gpu_share(gpus_per_trial),
-        seed=seed,
-        name=name,
-        resume_if_exists=resume_if_exists,
-        with_bounds=with_bounds,
-        space=space,
         set=options.assignments(set_),
         warm_start=options.names(warm_start),
-        constraint=constraint,
-        objective=objective,
-        prefer=prefer,
-        across=across,
-        reevaluate=reevaluate,
-        reevaluate_runs=reevaluate_runs,
-        patience=patience,
-        target=target,
-        backbone=backbone,
-        backbone_weights=backbone_weights,
-        initial_head=initial_head,
-        precision=precision,
-        tasks=tasks,
-        classes_per_task=classes_per_task,
         class_order=options.class_order(class_order),
-        task=task,
-        epochs=epochs,
-        variant=variant,
-        partial=partial,
-        skip_broken=skip_broken,
-        label_column=label_column,
-        data_root=data_root,
         cache_size=0.0 if no_cache else cache_size,
         time_budget=options.seconds(time_budget),
-        storage=storage,
         callbacks=callback or (),
-        tracking=tracking,
-        tracking_uri=tracking_uri,
-        address=address,
         progress_to=options.progress_to(format),
     )
     say_loading()
@@ -182,24 +148,7 @@ def resume(
     format: options.Format = "text",
 ) -> None:
     """Continue a run that was stopped or killed. Nothing that was finished is run again."""
-    request = ResumeRequest(
-        name=name,
-        patience=patience,
-        target=target,
-        max_concurrent_trials=max_concurrent_trials,
-        gpus_per_trial=options.gpu_share(gpus_per_trial, auto=False),
-        time_budget=options.seconds(time_budget),
-        data_root=data_root,
-        storage=storage,
-        callbacks=callback or (),
-        tracking=tracking,
-        tracking_uri=tracking_uri,
-        address=address,
-        without_damaged=without_damaged,
-        with_bounds=with_bounds,
-        progress_to=options.progress_to(format),
-    )
-    _continue(request, format)
+    _continue(locals())
 
 
 @app.command(cls=SectionedCommand)
@@ -225,27 +174,7 @@ def extend(
     format: options.Format = "text",
 ) -> None:
     """Run more trials of a search. The algorithm knows all earlier trials."""
-    request = ResumeRequest(
-        name=name,
-        trials=trials,
-        reevaluate=reevaluate,
-        reevaluate_runs=reevaluate_runs,
-        patience=patience,
-        target=target,
-        max_concurrent_trials=max_concurrent_trials,
-        gpus_per_trial=options.gpu_share(gpus_per_trial, auto=False),
-        time_budget=options.seconds(time_budget),
-        data_root=data_root,
-        storage=storage,
-        callbacks=callback or (),
-        tracking=tracking,
-        tracking_uri=tracking_uri,
-        address=address,
-        without_damaged=without_damaged,
-        with_bounds=with_bounds,
-        progress_to=options.progress_to(format),
-    )
-    _continue(request, format)
+    _continue(locals())
 
 
 @app.command(cls=SectionedCommand)
@@ -288,25 +217,15 @@ def train(
     format: options.Format = "text",
 ) -> None:
     """Train a chosen configuration on several seeds, and test it. This final run trains on all training data."""
-    request = TrainRequest(
+    request = options.request_of(
+        TrainRequest,
+        locals(),
         seeds=options.whole_numbers("--seeds", seeds),
         class_orders=None if class_orders is None else options.whole_numbers("--class-orders", class_orders),
-        benchmark=benchmark,
-        save_curvature=save_curvature,
         set=options.assignments(set_),
-        max_concurrent_trials=max_concurrent_trials,
-        cpus_per_trial=cpus_per_trial,
         gpus_per_trial=options.gpu_share(gpus_per_trial),
         cache_size=0.0 if no_cache else cache_size,
-        name=name,
-        resume_if_exists=resume_if_exists,
-        with_bounds=with_bounds,
-        data_root=data_root,
-        storage=storage,
         callbacks=callback or (),
-        tracking=tracking,
-        tracking_uri=tracking_uri,
-        address=address,
         time_budget=options.seconds(time_budget),
         progress_to=options.progress_to(format),
         best=_best_of(what, storage),
@@ -340,11 +259,20 @@ def _best_of(what: list[str], storage: str) -> BestFile:
     return load_best(file)
 
 
-def _continue(request: ResumeRequest, format: str) -> None:
+def _continue(given: Mapping[str, Any]) -> None:
+    """Continue a run; `given` are the parameters of `resume` or `extend`."""
+    request = options.request_of(
+        ResumeRequest,
+        given,
+        gpus_per_trial=options.gpu_share(given["gpus_per_trial"], auto=False),
+        time_budget=options.seconds(given["time_budget"]),
+        callbacks=given["callback"] or (),
+        progress_to=options.progress_to(given["format"]),
+    )
     say_loading()
     from tausearch import api  # torch and Ray take seconds to import
 
-    _show_result(api.resume_with(request), request, format)
+    _show_result(api.resume_with(request), request, given["format"])
 
 
 def _show_preview(found: Preview, format: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -15,6 +17,8 @@ from tausearch.cli.sections import SectionedGroup
 from tausearch.presentation import see_page, tool
 from trainables.errors import InputError
 from trainables.user_code import allow_code
+
+R = TypeVar("R")
 
 # Python would also accept other scripts' digits, underscores, and numbers so long that reading them takes minutes.
 _WHOLE = re.compile("[0-9]{1,30}")
@@ -228,6 +232,18 @@ def numbers(option: str, text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"{option} must be numbers with commas between them, got {shown(text)}") from None
+
+
+def request_of(kind: type[R], given: Mapping[str, Any], **read: Any) -> R:
+    """Return the request of a command.
+
+    Args:
+        kind: Its class, a dataclass.
+        given: The parameters of the command, its `locals()`; those that are no fields of the request are left out.
+        read: The fields that are not the parameter of their name, but read from its text or from other parameters.
+    """
+    own = {each.name for each in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in given.items() if name in own} | read)
 
 
 def class_order(text: str) -> int | str | None:

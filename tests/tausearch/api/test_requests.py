@@ -19,7 +19,8 @@ from tausearch.api import (
     SearchRequest,
     TrainRequest,
 )
-from tausearch.cli import compose, launch
+from tausearch.campaigns import CampaignRequest
+from tausearch.cli import campaign, compose, launch
 from trainables.errors import InputError
 
 DOORS: dict[str, Any] = {
@@ -157,6 +158,21 @@ def test_commands_on_task_vectors_have_the_defaults_of_the_request(
     assert {**found, **({"set": found["set"] or None} if "set" in found else {})} == vars(DOORS[door](["a"]))
     options = {**_options(command), "device": "cpu"}
     assert reached(monkeypatch, command, door, runs=["a"], **options)["device"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("command", "request_of", "read"),
+    [
+        (compose.compose, ComposeRequest, set()),
+        (compose.evaluate, EvaluateRequest, set()),
+        (compose.figures, FiguresRequest, set()),
+        (campaign.run, CampaignRequest, {"callbacks", "progress_to"}),
+    ],
+)
+def test_other_commands_have_an_option_for_every_field(command: Any, request_of: type, read: set[str]) -> None:
+    options = {name.rstrip("_") for name in inspect.signature(command).parameters}
+    assert {field.name for field in fields(request_of)} - options == read
+    assert options - {field.name for field in fields(request_of)} <= {"allow_code", "callback", "format"}
 
 
 def test_all_wrong_fields_are_said_at_once() -> None:
