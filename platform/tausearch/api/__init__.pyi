@@ -1,7 +1,7 @@
 from .analysis import Drawn, draw, draw_with
 from .benchmarks import OpenBenchmark, Opening, allow_code, open_benchmark
 from .composition import Composed, Evaluated, compose, compose_with, evaluate, evaluate_with
-from .continuation import extend, extend_with, resume, resume_with
+from .continuation import extend, resume, resume_with
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
 from .export import export_adapters, export_best, export_vectors
 from .final_runs import FinalResult, FinalRun, preview_train, preview_train_with, train, train_with
@@ -63,7 +63,6 @@ __all__ = [
     "export_best",
     "export_vectors",
     "extend",
-    "extend_with",
     "open_benchmark",
     "plan_search",
     "plan_training",

@@ -1,15 +1,14 @@
 from .cells import CampaignCells, CellRuns, campaign_of, read_cells
 from .driver import CampaignResult, campaign, campaign_with, run_campaign
 from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots
-from .file import CampaignFile, Cell, read_campaign
+from .file import Cell, read_campaign
 from .mlflow_tables import LOCAL, read_pages, track_tables
 from .outputs import selected_runs, set_apart, write_campaign_report
-from .plans import CampaignPlan, CampaignRequest, PlannedCell, RefusedCell, plan_campaign, preview_campaign, work_left
+from .plans import CampaignPlan, CampaignRequest, PlannedCell, plan_campaign, preview_campaign, work_left
 from .status import CampaignStanding, CellStanding, all_standings, read_standing
 
 __all__ = [
     "CampaignCells",
-    "CampaignFile",
     "CampaignPlan",
     "CampaignRequest",
     "CampaignResult",
@@ -21,7 +20,6 @@ __all__ = [
     "LOCAL",
     "Measured",
     "PlannedCell",
-    "RefusedCell",
     "all_standings",
     "campaign",
     "campaign_of",

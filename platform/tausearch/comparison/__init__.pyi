@@ -1,32 +1,25 @@
-from .ablation_tables import AblationRow, ablations, as_ablation_text, show_ablations
+from .ablation_tables import ablations, as_ablation_text, show_ablations
 from .cells import comparison_sheets
 from .command import Selection, as_sheets, as_texts, show_comparison, show_transfer
-from .evaluated_models import EvaluationRow, as_evaluation_text, compare_evaluations, show_evaluations
-from .matrix import Matrix, MatrixCell, MatrixRow, result_matrix
+from .evaluated_models import as_evaluation_text, show_evaluations
+from .matrix import Matrix, result_matrix
 from .matrix_sheets import matrix_sheet, page_matrix
-from .paper import PaperBenchmark, PaperCell, PaperComposition, PaperResults, load_results, paper_results
+from .paper import PaperCell, PaperResults, load_results, paper_results
 from .printing import Form
 from .rows import Comparison, ComparisonRow, MatrixOrder, compare
 from .runs import FinalRun, read_final_run, read_final_runs
-from .transfers import TransferCell, TransferMatrix, transfer
+from .transfers import TransferMatrix, transfer
 
 __all__ = [
-    "AblationRow",
     "Comparison",
     "ComparisonRow",
-    "EvaluationRow",
     "FinalRun",
     "Form",
     "Matrix",
-    "MatrixCell",
     "MatrixOrder",
-    "MatrixRow",
-    "PaperBenchmark",
     "PaperCell",
-    "PaperComposition",
     "PaperResults",
     "Selection",
-    "TransferCell",
     "TransferMatrix",
     "ablations",
     "as_ablation_text",
@@ -34,7 +27,6 @@ __all__ = [
     "as_sheets",
     "as_texts",
     "compare",
-    "compare_evaluations",
     "comparison_sheets",
     "load_results",
     "matrix_sheet",

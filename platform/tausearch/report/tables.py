@@ -12,8 +12,6 @@ from tausearch.runs import RunSpec, Score, TrialSummary
 from trainables.metrics import TEST
 from trainables.task_names import titles
 
-AnyTable = Table
-
 
 def chosen_table(spec: RunSpec, hyperparameters: Mapping[str, Scalar]) -> Table:
     """Return the configuration that a search chose; searched hyperparameters are marked."""

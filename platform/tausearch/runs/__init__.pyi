@@ -36,9 +36,9 @@ from .objectives.aim import Aim, best_trial, eligible
 from .objectives.objective import FINAL_ACCURACY, Objective, objectives_of, preferred
 from .parts.left_out import LeftOut, left_out
 from .parts.reading import read_spec
-from .parts.scores import ACROSS, LEAST_GAIN, Across, Scale, Scales, score_of
+from .parts.scores import ACROSS, Across, Scale, Scales
 from .parts.spec import MultiSearchSpec, Part, PartsSpec, parts_of, titles_of
-from .parts.trials import MultiTrial, recorded_trials, scales_of, whole_trials
+from .parts.trials import MultiTrial, recorded_trials, whole_trials
 from .protocol import (
     DataFacts,
     ExperimentProtocol,
@@ -92,7 +92,6 @@ from .trials import STATUSES, Status, TrialSummary, TrialTable, at_rest, final_v
 __all__ = [
     "ACROSS",
     "Across",
-    "LEAST_GAIN",
     "LeftOut",
     "MultiSearchSpec",
     "MultiTrial",
@@ -104,9 +103,7 @@ __all__ = [
     "parts_of",
     "titles_of",
     "recorded_trials",
-    "scales_of",
     "scales_within",
-    "score_of",
     "whole_trials",
     "BesideBounds",
     "Bound",

@@ -1,5 +1,5 @@
-from .choice import TRACKERS, checked_tracking, require_installed, tracking_text, tracking_words
-from .compositions import BEST_ALIAS, Version, is_registered, register_model, track_composition
+from .choice import checked_tracking, require_installed, tracking_text, tracking_words
+from .compositions import Version, is_registered, register_model, track_composition
 from .contract_check import check_callback
 from .delivery import PATIENCE_SECONDS, QUEUE_SIZE, Deliveries, Delivery
 from .events import (
@@ -29,7 +29,6 @@ __all__ = [
     "callbacks_of",
     "tracking_text",
     "tracking_words",
-    "BEST_ALIAS",
     "BestFileWritten",
     "Callback",
     "ChoiceChanged",
@@ -46,7 +45,6 @@ __all__ = [
     "ResultsWritten",
     "RunInfo",
     "TABLE_TAG",
-    "TRACKERS",
     "TableRow",
     "TaskDone",
     "TensorBoardCallback",
