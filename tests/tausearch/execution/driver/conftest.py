@@ -1,0 +1,48 @@
+"""Fixtures of the driver's tests: nothing of Ray, Tune or MLflow runs in them."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from tausearch.execution import Run
+from tausearch.execution import driver as driver_module
+from tausearch.execution.interrupt import Interrupt
+from tausearch.runs import SearchSpec
+from tests.tausearch.execution.driver.world import Tracker, World, opened
+
+
+@pytest.fixture(autouse=True)
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    for name in ("ray_session", "raylet_watched", "head_watched", "require_fit_nodes", "run_on_tune"):
+        monkeypatch.setattr(driver_module, name, getattr(made, name))
+    monkeypatch.setattr(driver_module, "joined", lambda: "joined 3 nodes")
+    monkeypatch.setattr(driver_module, "capacity_here", lambda: (2.0, 0.0))
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.import_module", lambda name: None)
+    monkeypatch.setattr(Tracker, "closed", [])
+    return made
+
+
+@pytest.fixture
+def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
+    """The interrupt of the next driver; no signal is handled."""
+    made = Interrupt()
+    monkeypatch.setattr(driver_module, "interruptible", lambda time_budget: nullcontext(made))
+    return made
+
+
+@pytest.fixture
+def run(spec: SearchSpec, tmp_path: Path) -> Run:
+    return opened(spec, tmp_path)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The signals that the driver sends to its own process for Tune."""
+    found: list[int] = []
+    monkeypatch.setattr("tausearch.execution.interrupt.os.kill", lambda pid, number: found.append(number))
+    return found

@@ -1,0 +1,183 @@
+"""How a driver comes to its trials, and what it says on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tausearch.execution import Run
+from tausearch.execution import driver as driver_module
+from tausearch.execution.driver import _headline, drive, read_by_trials
+from tausearch.runs import AnySpec, Resources, SearchSpec, Storage, TrialTable
+from tausearch.studies import FixedSearcher
+from tests.support.runs.trials import final_spec, make_trial, run_of
+from tests.tausearch.execution.driver.world import Tracker, World, opened
+from trainables.data import BenchmarkRef
+from trainables.trial import Trial
+
+
+def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytest.CaptureFixture[str]) -> None:
+    result = drive(run)
+    assert [(trial.number, trial.value) for trial in result.trials] == [(n, 60.0 + n) for n in range(4)]
+    assert (result.signal, result.out_of_time, result.tracking_uri) == (None, False, run.storage.mlflow_uri)
+    assert world.did == [
+        ("ray", run.spec.resources, None),
+        "raylet watched",
+        ("tune", run.directory, Trial, None),
+        "ray is left",
+    ]
+    out, err = capfd.readouterr()
+    assert out.startswith("search digits-ita-lora-1: ita-lora on digits, 4 trials, ") and err == ""
+    assert f"log of Ray, Optuna and MLflow: {run.directory.log_file}" in out
+    assert Tracker.closed == [("FINISHED", float("inf"))]
+
+
+def test_without_trackers_mlflow_is_left_alone(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tausearch.execution.queue.MlflowCallback", lambda *_: pytest.fail("MLflow is used"))
+    untracked = opened(spec.model_copy(update={"tracking": ()}), tmp_path)
+    result = drive(untracked)
+    assert (result.tracking_uri, result.tracking_error, len(result.trials)) == (None, None, 4)
+    assert "MLflow lacks" not in capfd.readouterr().out
+
+
+def test_a_program_reads_stdout_while_people_see_progress(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
+    drive(run, progress_to="stderr")
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("search digits-ita-lora-1: ")
+
+
+def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: World, tmp_path: Path) -> None:
+    resources = Resources(cpus_per_trial=2, max_concurrent_trials=3)
+    run = opened(spec.model_copy(update={"resources": resources, "data_root": "/data"}), tmp_path)
+    drive(run, address="10.0.0.1:6379")
+    resume = world.did[0][2]
+    assert resume.endswith(f"resume digits-ita-lora-1 --storage {tmp_path}")
+    assert world.did == [
+        ("head watched", "10.0.0.1:6379", resume),
+        ("ray", resources, "10.0.0.1:6379"),
+        ("nodes", resources, run.directory.path, ["/data"]),
+        ("tune", run.directory, Trial, 3),
+        "ray is left",
+    ]
+
+
+def test_a_benchmark_of_the_users_code_is_allowed_again_in_the_command_that_goes_on(
+    spec: SearchSpec, world: World, tmp_path: Path
+) -> None:
+    drive(opened(spec.model_copy(update={"benchmark": "mine:tasks"}), tmp_path), address="auto")
+    assert world.did[0][2].endswith(f"resume digits-ita-lora-1 --storage {tmp_path} --allow-code mine:tasks")
+
+
+def test_what_mlflow_lacks_and_what_was_put_aside_is_said(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Tracker, "errors", {run.spec.name: "no server"})
+    monkeypatch.setattr("tausearch.execution.queue.ready", lambda *_: ["trial 0: was put aside"])
+    assert drive(run, address="auto").tracking_error == "no server"
+    out = capfd.readouterr().out
+    assert "trial 0: was put aside\n" in out and "4 trials, as many as the cluster fits at a time" in out
+
+
+def test_a_search_that_goes_on_says_how_far_it_was(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def preview(spec: SearchSpec, storage: Storage, address: str | None, trials: TrialTable) -> SimpleNamespace:
+        return SimpleNamespace(lines=lambda estimate: [f"{len(list(trials))} trials known, on {address} {estimate}"])
+
+    monkeypatch.setattr(driver_module, "preview", preview)
+    drive(opened(spec, tmp_path, [make_trial(0, value=60.0), make_trial(1, tasks=1)]), address="auto")
+    out = capfd.readouterr().out
+    run = opened(spec.model_copy(update={"name": "other"}), tmp_path, [make_trial(0, value=60.0)])
+    run.time_said = True
+    drive(run, address="auto")
+    assert "\n1 trials known, on auto False\n" in capfd.readouterr().out  # the command has said a better estimate
+    assert "(continued: 2 have started)" in out and "\n2 trials known, on auto True\n" in out
+
+
+def test_a_run_that_has_ended_needs_no_ray(
+    spec: SearchSpec,
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    known = [make_trial(number, value=60.0) for number in range(4)]
+    run = opened(spec, tmp_path, known)
+    renamed = spec.model_copy(update={"name": "again"})
+    again = Run(renamed, run.storage, run.directory, FixedSearcher([]), TrialTable(known))
+    monkeypatch.setattr(run, "follow_up", lambda: again)
+    result = drive(run)
+    assert len(result.trials) == 4 and world.did == []
+    assert len(Tracker.closed) == 2  # MLflow may lack its re-evaluation
+    out = capfd.readouterr().out
+    assert "all trials have ended: none is run" in out and "(continued: 4 have started)" in out
+
+
+@pytest.mark.parametrize(
+    ("address", "stages"),
+    [
+        (None, ["starting Ray on this machine"]),
+        ("auto", ["joining the Ray that runs on this machine", "joined 3 nodes; looking at each of them"]),
+        ("ray://a:1", ["joining the Ray that runs at ray://a:1", "joined 3 nodes; looking at each of them"]),
+    ],
+)
+def test_how_it_comes_to_ray_is_said(
+    address: str | None, stages: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("tausearch.presentation.ProgressDisplay.enter", lambda self, stage: said.append(stage))
+    drive(run, address=address)
+    assert said == [
+        *stages,
+        "Ray runs; starting the processes of trials, each of which imports torch",
+        "writing results, figures, and what MLflow lacks",
+    ]
+
+
+def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) -> None:
+    assert read_by_trials(spec) == []
+    protocol = spec.protocol.model_copy(update={"backbone_weights": "/w"})
+    benchmark = f"folder:{tmp_path}?tasks=3"
+    changed = spec.model_copy(update={"protocol": protocol, "data_root": "/d", "benchmark": benchmark})
+    assert read_by_trials(changed) == ["/w", "/d", BenchmarkRef.parse(benchmark).path]
+
+
+@pytest.mark.parametrize(
+    ("changes", "seeds", "said"),
+    [
+        ({"trials": 12}, None, "12 trials, 2 at a time, 3 tasks each, algorithm tpe"),
+        (
+            {"trials": 1, "steps": 1, "algorithm": "random"},
+            None,
+            "1 trial, 1 at a time, 1 task each, algorithm random",
+        ),
+        (
+            {"resources": Resources(gpus_per_trial=1, gpus_from="request", max_concurrent_trials=3)},
+            None,
+            "4 trials, 3 at a time, 3 tasks each, algorithm tpe, on a whole GPU in fp32 (as asked for)",
+        ),
+        ({"trials": 2}, (3, 5), "seeds 3 5, 2 at a time, 3 tasks each"),
+        ({"trials": 4}, (3, 5), "seeds 3 5 with each of the class orders 1 2, 2 at a time, 3 tasks each"),
+    ],
+)
+def test_the_first_line_says_what_will_be_done(
+    changes: dict[str, Any],
+    seeds: tuple[int, ...] | None,
+    said: str,
+    spec: SearchSpec,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tausearch.execution.concurrency.local_cpus", lambda: 2)
+    if seeds is None:
+        asked: AnySpec = spec.model_copy(update=changes)
+    else:
+        orders = (1, 2) if changes["trials"] == 4 else None
+        asked = final_spec(
+            spec, seeds=seeds, protocol=spec.protocol.model_copy(update={"class_orders": orders}), **changes
+        )
+    assert _headline(run_of(asked, FixedSearcher([])), on_cluster=False).endswith(f"on digits, {said}")

@@ -1,0 +1,142 @@
+"""Ray, Tune, MLflow and the checks around them, as the driver sees them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tausearch.execution import Dispatcher, Run
+from tausearch.runs import (
+    AnySpec,
+    Conclusion,
+    DrivenDirectory,
+    Record,
+    Resources,
+    SearchSpec,
+    Storage,
+    TrialSummary,
+    TrialTable,
+)
+from tausearch.runs.creation import create
+from tausearch.studies import FixedSearcher
+from tests.support.runs.trials import make_trial
+
+Tune = Callable[[Dispatcher], None]
+
+
+class World:
+    """Ray, Tune and the checks around them, as the driver sees them.
+
+    Attributes:
+        did: What the driver asked of them, in order.
+        tune: What Tune does once it runs.
+        starting: What happens while Ray starts.
+        on_step: What the driver has Tune call whenever it goes round.
+    """
+
+    def __init__(self) -> None:
+        self.did: list[Any] = []
+        self.tune: Tune = finish_all
+        self.starting: Callable[[], None] = lambda: None
+        self.on_step: Callable[[], None] = lambda: None
+        self.leave: Callable[[], None] | None = None
+
+    @contextmanager
+    def ray_session(self, resources: Resources, address: str | None, *, say: Callable[[str], None]) -> Iterator[None]:
+        self.did.append(("ray", resources, address))
+        self.starting()
+        yield
+        self.did.append("ray is left")
+
+    @contextmanager
+    def raylet_watched(self, leave: Callable[[], None]) -> Iterator[None]:
+        self.did.append("raylet watched")
+        self.leave = leave
+        yield
+
+    @contextmanager
+    def head_watched(self, address: str, say: Callable[[str], None], resume: str) -> Iterator[None]:
+        self.did.append(("head watched", address, resume))
+        say("the head answers")
+        yield
+
+    def require_fit_nodes(self, resources: Resources, folder: Path, needed: Sequence[str]) -> None:
+        self.did.append(("nodes", resources, folder, list(needed)))
+
+    def run_on_tune(
+        self,
+        dispatcher: Dispatcher,
+        home: DrivenDirectory,
+        trainable: type,
+        on_step: Callable[[], None],
+        watch: object,
+    ) -> None:
+        self.did.append(("tune", home, trainable, dispatcher.max_concurrent_trials))
+        self.on_step = on_step
+        self.tune(dispatcher)
+
+
+def finish_all(dispatcher: Dispatcher) -> None:
+    """Every trial finishes all of its tasks."""
+    while (found := dispatcher.next()) is not None:
+        run, number, _ = found
+        tell(run, make_trial(number, value=60.0 + number))
+        run.finish(number, "complete", 60.0 + number)
+
+
+def finish_one(dispatcher: Dispatcher) -> None:
+    found = dispatcher.next()
+    assert found is not None
+    tell(found[0], make_trial(found[1], value=70.0))
+
+
+def tell(run: Run, trial: TrialSummary) -> None:
+    run.trials.put(trial)
+    for listener in run.listeners:
+        listener.trial_changed(trial)
+
+
+def then(first: Tune, error: BaseException) -> Tune:
+    """Do the first thing; then Tune ends with an error."""
+
+    def tune(dispatcher: Dispatcher) -> None:
+        first(dispatcher)
+        raise error
+
+    return tune
+
+
+class Tracker:
+    """Stands in for MLflow."""
+
+    closed: list[tuple[str, float]] = []
+    in_background = False
+    errors: dict[str, str] = {}  # by names of runs
+
+    def __init__(self, spec: AnySpec, *args: Any) -> None:
+        self.error = self.errors.get(spec.name)
+        self.status = "not ended"
+
+    def note(self, trial: TrialSummary) -> None:
+        pass
+
+    def end(self, status: str, conclusion: Conclusion) -> None:
+        self.status = status
+
+    def wait(self, longest: float) -> None:
+        here = threading.current_thread() is threading.main_thread()
+        assert here is not self.in_background  # a run without followers has no thread for conclusions
+        self.closed.append((self.status, longest))
+
+
+def opened(spec: SearchSpec, root: Path, known: Sequence[TrialSummary] = ()) -> Run:
+    """A run of which some trials are known."""
+    storage = Storage(root)
+    spec, directory = create(spec, storage)
+    for trial in known:
+        Record(directory.record).write(trial)
+    left = [number for number in range(spec.trials) if number not in {trial.number for trial in known}]
+    return Run(spec, storage, directory, FixedSearcher((number, {}) for number in left), TrialTable(known))
