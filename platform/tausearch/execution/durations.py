@@ -97,7 +97,8 @@ def pace_of_trials(trials: Sequence[Sequence[Row]]) -> Pace | None:
     if not trials:
         return None
     rows = [row for trial in trials for row in trial]
-    computed = [row[seconds(PRECONSOLIDATION)] for row in rows if _computed_preconsolidation(row)]
+    stage = seconds(PRECONSOLIDATION)
+    computed = [row[stage] for row in rows if stage in row and not row.get(CACHE_HIT)]
     whole = sum(value for row in rows for name, value in row.items() if is_seconds(name))
     shared = statistics.fmean(computed) * len(trials[0]) if computed else 0.0
     return Pace((whole - sum(computed)) / len(trials), shared)
@@ -131,7 +132,3 @@ def _if_alike(directory: RunDirectory, spec: RunSpec) -> RunStatus | None:
 
 def _finished(runs: Iterable[RunStatus]) -> Iterator[TrialSummary]:
     return (trial for run in runs for trial in run.trials if trial.status == "complete")
-
-
-def _computed_preconsolidation(row: Row) -> bool:
-    return seconds(PRECONSOLIDATION) in row and not row.get(CACHE_HIT)

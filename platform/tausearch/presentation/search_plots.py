@@ -78,7 +78,8 @@ class SearchPlots:
             f"{self.spec.value_name} on the validation split of {len(values)} finished trials, from"
             f" {min(values.values()):.2f} to {self.spec.value_text(max(values.values()))}; {chosen}."
         )
-        series = [Series(after, best, "best so far", kind="steps", colour=BEST), *self._points(_number, self.trials)]
+        points = self._points(lambda trial: trial.number, self.trials)
+        series = [Series(after, best, "best so far", kind="steps", colour=BEST), *points]
         return self._plot("History", caption, [Facet(Axis("trial", whole=True), series)])
 
     def _history_of(self, objective: Objective) -> Plot | None:
@@ -300,7 +301,3 @@ class SearchPlots:
             series(without, "stopped, diverged or failed", "cross", FAINT),
         )
         return [each for each in marks if each.x]
-
-
-def _number(trial: TrialSummary) -> float:
-    return trial.number

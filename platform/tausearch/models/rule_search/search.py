@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import compress
 
 from tausearch.models.evaluation import Tick, accuracies_of, merging_rule
 from tausearch.models.merge_configs import LINEAR, MergeConfig
@@ -109,8 +110,5 @@ def _accuracies(
     except InputError as error:
         at = ", ".join(f"{name} {value:g}" for name, value in parameters.items())
         raise InputError(f"--search: {error}" + (f" (with {at})" if at else "")) from error
-    return tuple(average_accuracy(_counted(row, merge.weights)) for row in rows)
-
-
-def _counted(row: Sequence[float], weights: Sequence[float]) -> list[float]:
-    return [value for value, weight in zip(row, weights, strict=True) if weight > 0]
+    counts = [weight > 0 for weight in merge.weights]
+    return tuple(average_accuracy(list(compress(row, counts))) for row in rows)

@@ -120,7 +120,8 @@ def cosine_figure(rows: Rows, labels: Sequence[str] = ()) -> Figure:
     image = axes.imshow(cells, vmin=-1, vmax=1, cmap="RdBu_r")
     for s, line in enumerate(cells):
         for t, value in enumerate(line):
-            axes.text(t, s, f"{value:.2f}", ha="center", va="center", fontsize=7, color=_ink(value))
+            ink = "white" if abs(value) > 0.6 else "black"
+            axes.text(t, s, f"{value:.2f}", ha="center", va="center", fontsize=7, color=ink)
     named = [plain(title) for title in titles(labels, count)]
     axes.set_xticks(range(count), named, rotation=90 if labels else 0, fontsize=8)
     axes.set_yticks(range(count), named, fontsize=8)
@@ -185,7 +186,3 @@ def _mean_and_deviation(values: Sequence[float]) -> tuple[float, float] | None:
     if not values:
         return None
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
-
-
-def _ink(value: float) -> str:
-    return "white" if abs(value) > 0.6 else "black"

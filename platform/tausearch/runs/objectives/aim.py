@@ -113,7 +113,7 @@ class Aim:
         """Return the score by which a trial is chosen; the knee is that of the front of these trials."""
         if self.by_knee:
             return _knee_score(self.objectives, [each for each in trials if self.keeps(each)])
-        return _by_value if self.chosen_by is None else self.chosen_by.goodness
+        return (lambda trial: trial.value) if self.chosen_by is None else self.chosen_by.goodness
 
 
 def eligible(trials: Iterable[TrialSummary], aim: Aim = Aim()) -> list[TrialSummary]:
@@ -146,10 +146,6 @@ def front(objectives: Sequence[Objective], trials: Iterable[TrialSummary]) -> li
 
 def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one != other and all(a >= b for a, b in zip(one, other, strict=True))
-
-
-def _by_value(trial: TrialSummary) -> float | None:
-    return trial.value
 
 
 def _knee_score(objectives: Sequence[Objective], trials: Sequence[TrialSummary]) -> Score:

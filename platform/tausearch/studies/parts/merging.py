@@ -37,13 +37,9 @@ def merged(specs: Sequence[SearchSpec], across: str | None) -> MultiSearchSpec:
         "warm_start": (*_starts(specs, titles), *first.warm_start),
         "reevaluate": first.reevaluate if all(spec.reevaluate == first.reevaluate for spec in specs) else None,
         "across": across or ACROSS[0],
-        "parts": {spec.benchmark: _part(spec) for spec in specs},
+        "parts": {each.benchmark: Part(**{name: getattr(each, name) for name in Part.model_fields}) for each in specs},
     }
     return MultiSearchSpec(**{**shared, **own})
-
-
-def _part(spec: SearchSpec) -> Part:
-    return Part(**{name: getattr(spec, name) for name in Part.model_fields})
 
 
 def _starts(specs: Sequence[SearchSpec], titles: Sequence[str]) -> Iterator[KnownPoint]:

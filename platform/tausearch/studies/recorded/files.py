@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def read_table(path: Path) -> ConfigurationTable:
     content = pq.read_table(path)
     spec = SearchSpec.model_validate_json(content.schema.metadata[_SPEC])
     runs: dict[tuple[Purpose, int], dict[int, TrialSummary]] = {}
-    for (purpose, seed, number), rows in groupby(content.to_pylist(), lambda row: _key(row)):
+    for (purpose, seed, number), rows in groupby(content.to_pylist(), itemgetter("purpose", "seed", "trial")):
         runs.setdefault((purpose, seed), {})[number] = _summary(list(rows), spec)
     return ConfigurationTable(spec, runs)
 
@@ -61,10 +62,6 @@ def read_table(path: Path) -> ConfigurationTable:
 def table_files() -> list[Path]:
     """Return the files of all tables that there are, ordered by name."""
     return sorted(TABLES.glob("*.parquet"))
-
-
-def _key(row: dict[str, Any]) -> tuple[Purpose, int, int]:
-    return row["purpose"], row["seed"], row["trial"]
 
 
 def _rows(purpose: Purpose, run: TrialSummary) -> Iterator[dict[str, Any]]:
