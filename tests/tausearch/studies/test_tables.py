@@ -95,9 +95,15 @@ def test_the_example_of_the_page_runs_on_a_table_that_comes_with_the_tool(capsys
     assert re.fullmatch(r"\d\d\.\d\d % on test images; the best has 92\.27 %\n", capsys.readouterr().out)
 
 
+def test_a_table_is_shown_in_a_line() -> None:
+    assert (
+        repr(tausearch.tables.load("digits")) == "<table of 205 configurations of ita-lora on digits, splits 0, 1, 2>"
+    )
+
+
 def test_a_table_that_is_not_there() -> None:
-    with pytest.raises(InputError, match="no table 'digits-ewc'; allowed: digits-ita-lora, glyphs-ita-lora, letters"):
+    with pytest.raises(InputError, match="no table of method 'ewc'; allowed: ita-lora"):
         tausearch.tables.load("digits", "ewc")
-    with pytest.raises(InputError, match=r"no table 'digts-ita-lora'; .*; did you mean 'digits-ita-lora'"):
+    with pytest.raises(InputError, match="no table of ita-lora on 'digts'; .*; did you mean 'digits'"):
         tausearch.tables.load("digts")
     assert len(table_files()) == 3

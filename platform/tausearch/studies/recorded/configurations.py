@@ -28,6 +28,11 @@ class ConfigurationTable:
     spec: SearchSpec
     runs: dict[tuple[Purpose, int], dict[int, TrialSummary]]
 
+    def __repr__(self) -> str:
+        splits = ", ".join(map(str, self.splits))
+        what = f"{self.spec.method} on {self.spec.benchmark}"
+        return f"<table of {len(self.test)} configurations of {what}, splits {splits}>"
+
     @cached_property
     def splits(self) -> list[int]:
         """Seeds of the validation splits."""

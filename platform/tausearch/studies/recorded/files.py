@@ -34,10 +34,12 @@ def load_table(benchmark: str, method: str = "ita-lora") -> ConfigurationTable:
     Raises:
         InputError: If there is none; names those that there are, and what was meant.
     """
-    path = TABLES / f"{benchmark}-{method}.parquet"
-    if path not in table_files():
-        raise InputError(f"no table {path.stem!r}; {choices(path.stem, (each.stem for each in table_files()))}")
-    return read_table(path)
+    known = [path.stem.partition("-")[::2] for path in table_files()]
+    if method not in (methods := {of for _, of in known}):
+        raise InputError(f"no table of method {method!r}; {choices(method, methods)}")
+    if benchmark not in (benchmarks := [on for on, of in known if of == method]):
+        raise InputError(f"no table of {method} on {benchmark!r}; {choices(benchmark, benchmarks)}")
+    return read_table(TABLES / f"{benchmark}-{method}.parquet")
 
 
 def write_table(path: Path, table: ConfigurationTable) -> None:
