@@ -184,7 +184,11 @@ def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Cal
         for line in _headlines(plan):
             display.say(line)
         queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow, callbacks)
-        driver.run(queue, session)
+        if all(each.standing.state == "done" for each in plan.cells):
+            display.say("all cells are done: none is run, and the tables are written again")
+            driver.conclude(queue, session)
+        else:
+            driver.run(queue, session)
         return _result(plan, cells, queue.results, session.interrupt, driver.resume_command)
 
 

@@ -182,10 +182,15 @@ def test_status_says_how_it_stands(result: CampaignResult, call: Callable[..., s
     assert "table-digits-ita-lora-final" in call("status")
 
 
-def test_once_more_runs_nothing_again(result: CampaignResult, folder: Path, root: Path) -> None:
+def test_once_more_runs_nothing_again(
+    result: CampaignResult, folder: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ray.init", lambda **_: pytest.fail("Ray was started"))
+    (root / "campaigns" / "table" / "report.html").unlink()
     record = {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")}
     again = run_campaign(plan_campaign(request(folder)), FiveTasks)
     assert again.standing.as_dict() == result.standing.as_dict() and again.results == 0
+    assert (root / "campaigns" / "table" / "report.html").exists()
     assert {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")} == record
 
 
