@@ -40,7 +40,7 @@ LINES = (
         what="FLOP rate of a step on ViT-B/16 / of a matrix product, batch 32, float32",
         values=column("share", "method", times=100, device="cpu"),
         unit=" %",
-        digits=0,
+        shown=".0f",
         at_least=60,
         floor="100 %",
     ),

@@ -24,14 +24,14 @@ LINES = (
     Line(
         what="Fisher in 8 passes, time / exact (mean largest probability)",
         values=column("time / exact", "mean largest probability"),
-        digits=3,
+        shown=".3f",
         floor=f"{PASSES / (CLASSES - 1):.3f} (a)",
     ),
     Line(
         what="its relative error, Frobenius norm over all weights",
         values=column("error in percent", "mean largest probability"),
         unit=" %",
-        digits=3,
+        shown=".3g",
         floor="0",
     ),
 )

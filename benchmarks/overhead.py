@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.performance.lines import Line, Values, column
+from benchmarks.performance.lines import Line, Rows, Values, column
 from tausearch.api import SearchRequest, SearchRun, plan_search, run_search
 from tausearch.campaigns import CampaignRequest, CellStanding, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
@@ -42,6 +42,12 @@ def _added(trials: int | str) -> Values:
     return lambda rows: {name: 100 - value for name, value in used(rows).items()}
 
 
+def _first_trial(rows: Rows) -> dict[str, float]:
+    """Return the seconds until the first trial of each search starts."""
+    known = [row for row in rows if row["part"] == STARTING and "seconds" in row]
+    return {f"{row['trials']} trials": row["seconds"] / row["slots"] for row in known}
+
+
 def _alone(trials: int) -> Values:
     return column("percent", part=RAY, trials=trials)
 
@@ -51,7 +57,7 @@ LINES = (
         what=f"what the platform adds to a search of {SHORT} trials, two at a time, share of slots times wall time",
         values=_added(SHORT),
         unit=" %",
-        digits=0,
+        shown=".0f",
         at_most=10,
         floor="Ray alone (c)",
         floors=_alone(SHORT),
@@ -60,7 +66,7 @@ LINES = (
         what=f"the same with {LONG} trials",
         values=_added(LONG),
         unit=" %",
-        digits=0,
+        shown=".0f",
         at_most=8,
         floor="Ray alone",
         floors=_alone(LONG),
@@ -69,16 +75,14 @@ LINES = (
         what="the same of a campaign: 4 cells of 12 trials and 3 seeds",
         values=_added(TABLE),
         unit=" %",
-        digits=0,
+        shown=".0f",
         at_most=10,
     ),
     Line(
         what="from the call of a search to the start of its first trial, Ray's start with it",
-        values=lambda rows: {
-            f"{row['trials']} trials": row["seconds"] / row["slots"] for row in rows if row["part"] == STARTING
-        },
+        values=_first_trial,
         unit=" s",
-        digits=1,
+        shown=".1f",
         at_most=7,
     ),
 )

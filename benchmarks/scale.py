@@ -27,14 +27,14 @@ LINES = (
         what=f"the driver's CPU time for a task, {TRIALS:,} trials, median",
         values=column("ms per task, median", "algorithm"),
         unit=" ms",
-        digits=1,
+        shown=".1f",
         at_most=15,
     ),
     Line(
         what="the same, mean",
         values=column("ms per task, mean", "algorithm"),
         unit=" ms",
-        digits=1,
+        shown=".1f",
         at_most=25,
     ),
     Line(

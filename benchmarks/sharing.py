@@ -26,7 +26,7 @@ LINES = (
     Line(
         what="CPU time of 16 `ita-lora` trials on digits, with the cache / without",
         values=column("ratio"),
-        digits=3,
+        shown=".3f",
         at_most=0.5,
     ),
 )

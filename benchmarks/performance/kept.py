@@ -19,7 +19,7 @@ MEASURED = Path(__file__).parent / "measured"
 
 
 class Machine(BaseModel):
-    """What a benchmark ran on.
+    """What a benchmark ran on; None is what was not noted.
 
     Attributes:
         processor: Its model.
@@ -27,12 +27,12 @@ class Machine(BaseModel):
         instructions: The newest set that torch uses.
         gibibytes: Memory.
         torch: Version of PyTorch.
-        load: Processes that computed on average in the minute before; None if that was not noted.
+        load: Processes that computed on average in the minute before.
     """
 
-    processor: str
+    processor: str | None
     cores: int
-    instructions: str
+    instructions: str | None
     gibibytes: int
     torch: str
     load: float | None = None

@@ -20,7 +20,7 @@ class Line:
         what: What is measured.
         values: Picks the values and names each; a name may be empty.
         unit: Follows each number, with its space.
-        digits: Digits after the point.
+        shown: Format of a number.
         at_most: The limit of each value, where less is better.
         at_least: The limit of each value, where more is better.
         floor: What cannot be beaten, or whose the measured floor is.
@@ -30,7 +30,7 @@ class Line:
     what: str
     values: Values
     unit: str = ""
-    digits: int = 2
+    shown: str = ".2f"
     at_most: float | None = None
     at_least: float | None = None
     floor: str = ""
@@ -46,9 +46,9 @@ class Line:
     def _shown(self, values: Mapping[str, float]) -> str:
         if len(values) > LISTED:
             ends = min(values.values()), max(values.values())
-            return " to ".join(f"{end:.{self.digits}f}" for end in ends) + self.unit
+            return " to ".join(dict.fromkeys(f"{end:{self.shown}}" for end in ends)) + self.unit
         return ", ".join(
-            f"{value:.{self.digits}f}{self.unit}{f' ({label})' if label else ''}" for label, value in values.items()
+            f"{value:{self.shown}}{self.unit}{f' ({label})' if label else ''}" for label, value in values.items()
         )
 
     def _limit(self, values: Sequence[float]) -> str:

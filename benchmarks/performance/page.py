@@ -54,9 +54,10 @@ def machines(found: Mapping[str, Kept]) -> str:
 
 def _about(each: Kept) -> str:
     machine = each.machine
-    where = f"{machine.processor}, {machine.cores} cores with {machine.instructions}, {machine.gibibytes} GiB"
-    load = "" if machine.load is None else f"; load before {machine.load:.1f}"
-    return f"{each.day}, commit {each.commit}; {where}; PyTorch {machine.torch}{load}"
+    cores = f"{machine.cores} cores{'' if machine.instructions is None else f' with {machine.instructions}'}"
+    where = f"{machine.processor or 'processor not noted'}, {cores}, {machine.gibibytes} GiB, PyTorch {machine.torch}"
+    load = "not noted" if machine.load is None else f"{machine.load:.1f}"
+    return f"{each.day}, commit {each.commit}; {where}; load before {load}"
 
 
 def pivoted(rows: Rows, by: str, across: str, value: str) -> str:
