@@ -124,6 +124,11 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(map(repr, names[:_SHOWN]))}{more}"
 
 
+def numbered(tasks: Sequence[int]) -> str:
+    """Return the numbers of tasks with their noun: `task 3`, `tasks 1, 2`."""
+    return f"task{'s' if len(tasks) > 1 else ''} {', '.join(map(str, tasks))}"
+
+
 def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all_of_them: bool) -> None:
     """Require different names that exist, and with `all_of_them` every one; the error shows similar names.
 

@@ -6,7 +6,7 @@ class, so the new run would learn these tasks again to the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -39,7 +39,7 @@ from trainables.metrics import CACHE_HIT, PRECONSOLIDATION, TEST, is_seconds, se
 from trainables.process import threads
 from trainables.sequence import IncrementalSequence
 from trainables.state import write_state
-from trainables.task_names import NamedTask
+from trainables.task_names import NamedTask, numbered
 
 _LONGEST_STEM = 80  # characters of a run's name that the name of the new run begins with
 
@@ -124,12 +124,12 @@ class RetrainingPlan:
         seeds = ", ".join(map(str, self.spec.seeds))
         goes_on = "continued" if self.plan.exists else "new"
         yield (
-            f"{_tasks(again)} of {self.how.run} {'are' if len(again) > 1 else 'is'} trained without the forgotten"
+            f"{numbered(again)} of {self.how.run} {'are' if len(again) > 1 else 'is'} trained without the forgotten"
             f" images, for {'seeds' if len(self.spec.seeds) > 1 else 'seed'} {seeds}:"
             f" {counted(sum(left.values()), 'training')}, {self._time(left)}; {goes_on} run {name}"
         )
         if kept:
-            yield f"{_tasks(kept)} {'are' if len(kept) > 1 else 'is'} taken over: no forgotten image has reached them"
+            yield f"{numbered(kept)} {'are' if len(kept) > 1 else 'is'} taken over: no forgotten image has reached them"
 
     def _time(self, left: dict[int, int]) -> str:
         """Return the time of the trainings that are left, from the other run's seconds for each task."""
@@ -300,7 +300,3 @@ def _reference(text: str, spec: BenchmarkSpec, removal: Removal) -> str:
 def _trials(source: VectorSource) -> list[TrialSummary]:
     assert source.spec is not None and source.directory is not None
     return read_trials(source.spec, source.directory)
-
-
-def _tasks(tasks: Sequence[int]) -> str:
-    return f"task{'s' if len(tasks) > 1 else ''} {', '.join(map(str, tasks))}"

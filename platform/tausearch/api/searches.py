@@ -80,9 +80,7 @@ class SearchResult(RunResult):
     @property
     def front(self) -> list[TrialSummary]:
         """The finished trials that no other beats in all objectives; by default in final accuracy and forgetting."""
-        spec = read_spec(RunDirectory(self.path))
-        assert isinstance(spec, SearchSpec), "the result is of a search"
-        return spec.aim.front(self.trials)
+        return self._spec.aim.front(self.trials)
 
     @property
     def gain(self) -> Gain | None:
@@ -98,21 +96,25 @@ class SearchResult(RunResult):
     @property
     def left_out(self) -> list[LeftOut]:
         """Each of several benchmarks left out of the choice in turn; empty for a search on one."""
-        return left_out(read_spec(RunDirectory(self.path)), self.trials)
+        return left_out(self._spec, self.trials)
 
     @property
     def study(self) -> optuna.Study:
         """The trials that have ended as an Optuna study in memory, for Optuna's own plots and importances."""
+        return study_of(self._spec, [trial for trial in self.trials if trial.has_ended])
+
+    @property
+    def _spec(self) -> SearchSpec:
         spec = read_spec(RunDirectory(self.path))
         assert isinstance(spec, SearchSpec), "the result is of a search"
-        return study_of(spec, [trial for trial in self.trials if trial.has_ended])
+        return spec
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: what was gained, the trials, their fresh runs, and the history as a picture."""
         directory = RunDirectory(self.path)
         chosen = None if self.best is None or self.best.selection is None else self.best.selection.trial
         gained = [] if self.gain is None else [f"chosen: trial {chosen}, {self.gain}"]
-        tables = [trials_table(read_spec(directory), self.trials, chosen).without_empty()]
+        tables = [trials_table(self._spec, self.trials, chosen).without_empty()]
         if self.reevaluation is not None and self.reevaluation.runs:
             tables.append(reevaluation_table(self.reevaluation))
         return notebook_cell([self.in_words, *gained], tables, [directory.figures / "history.png"])

@@ -9,7 +9,7 @@ from tausearch.comparison.cells import label
 from tausearch.comparison.paper import PaperResults
 from tausearch.comparison.rows import Comparison, ComparisonRow
 from tausearch.comparison.runs import describe
-from tausearch.presentation import Line, Panel, draw_panels, save
+from tausearch.presentation import Line, Panel, counted, draw_panels, save
 from trainables.errors import InputError
 
 
@@ -26,7 +26,7 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
     panels = [_panel(comparison, rows, paper) for comparison, rows in drawn if rows]
     shown = sum(row.ours is not None for _, rows in drawn for row in rows)
     left_out = sum(row.ours is not None for c in comparisons for row in (*c.rows, *c.apart)) - shown
-    note = f"left out: {left_out} run{'s' * (left_out > 1)} of another protocol, or tuned elsewhere"
+    note = f"left out: {counted(left_out, 'run')} of another protocol, or tuned elsewhere"
     try:
         save(draw_panels(panels, note if left_out else ""), path)
     except (OSError, ValueError) as error:

@@ -43,8 +43,7 @@ def track_composition(
     """Write what MLflow lacks of a composition, in the store of its final run. The composition gets one run there."""
     from mlflow.entities import Metric, RunTag  # takes seconds to import
 
-    client, experiment = _store(spec, storage)
-    run = _find(client, experiment, spec, label)
+    client, experiment, run = _find(spec, storage, label)
     is_new = run is None
     if is_new:
         every = {**_names(spec, label), "method": spec.method}
@@ -61,8 +60,7 @@ def track_composition(
 
 def is_registered(spec: RunSpec, storage: Storage, label: str) -> bool:
     """Whether a composition is a version of a registered model."""
-    client, experiment = _store(spec, storage)
-    run = _find(client, experiment, spec, label)
+    client, _, run = _find(spec, storage, label)
     return run is not None and bool(_versions(client, run))
 
 
@@ -71,8 +69,7 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
 
     `track_composition` has written the composition. The exported `folder` becomes an artifact of the composition's run.
     """
-    client, experiment = _store(spec, storage)
-    run = _find(client, experiment, spec, label)
+    client, _, run = _find(spec, storage, label)
     assert run is not None, "a composition is written before it is registered"
     model = re.sub(r"[^\w.-]+", "-", tracked_name(spec.benchmark))
     if not client.search_registered_models(f"name = '{model}'"):
@@ -88,14 +85,11 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
     return Version(model, int(version.version), _mark_best(client, model) == int(version.version))
 
 
-def _store(spec: RunSpec, storage: Storage) -> tuple[Any, str]:
-    return open_store(storage, spec.tracking_uri or storage.mlflow_uri, spec.benchmark)
-
-
-def _find(client: Any, experiment: str, spec: RunSpec, label: str) -> Any:
-    """Return MLflow's run of a composition, or None."""
+def _find(spec: RunSpec, storage: Storage, label: str) -> tuple[Any, str, Any]:
+    """Return a client of the run's store, the experiment, and MLflow's run of a composition, or None for the latter."""
+    client, experiment = open_store(storage, spec.tracking_uri or storage.mlflow_uri, spec.benchmark)
     query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in _names(spec, label).items() if value)
-    return next(iter(client.search_runs([experiment], query)), None)
+    return client, experiment, next(iter(client.search_runs([experiment], query)), None)
 
 
 def _names(spec: RunSpec, label: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 from tausearch.runs import Retraining
 from trainables.data import Removal
 from trainables.methods import known_method
+from trainables.task_names import numbered
 
 WORDS = (
     "theta_0 is the pre-trained backbone. h0 is a task's classifier before training: probed on features of theta_0,"
@@ -25,9 +26,9 @@ def left_out_lines(removal: Removal, retrained: Retraining | None = None) -> tup
     again = [] if retrained is None else removal.tasks[retrained.kept :]
     zeros = removal.partial if retrained is None else []
     return (
-        f"{_tasks(removal.touched)}: the whole task vector that was learned from all classes of the task",
-        *([f"{_tasks(zeros)}: in `vectors`, zeros (for IA3 ones) stand in its place"] * bool(zeros)),
-        *([f"{_tasks(again)}: learned again without these images (new vector, h0, mixtures, Fisher)"] * bool(again)),
+        f"{numbered(removal.touched)}: the whole task vector that was learned from all classes of the task",
+        *([f"{numbered(zeros)}: in `vectors`, zeros (for IA3 ones) stand in its place"] * bool(zeros)),
+        *([f"{numbered(again)}: learned again without these images (new vector, h0, mixtures, Fisher)"] * bool(again)),
         f"{len(removal.forgotten)} of {sum(map(len, removal.task_classes))} classes: rows of the classifier and of h0,"
         " names",
         "mixtures and Fisher matrices of the forgotten classes: no composition ever holds any",
@@ -53,8 +54,8 @@ def remaining_lines(
     """
     if removal.partial:
         yield (
-            f"{_tasks(removal.partial)}: the rows of its other classes are those of h0. They were probed on theta_0 and"
-            " aligned against all classes up to it, so images of forgotten classes have pushed them away."
+            f"{numbered(removal.partial)}: the rows of its other classes are those of h0. They were probed on theta_0"
+            " and aligned against all classes up to it, so images of forgotten classes have pushed them away."
         )
     later = [task for task in removal.tasks if task > removal.touched[0] and task not in removal.touched]
     kept: dict[str, list[int]] = {}  # sentence to the tasks of which it is true
@@ -69,7 +70,7 @@ def remaining_lines(
             kept.setdefault(sentence, []).append(task)
         if not sentences:
             alone.add(methods[task - 1])
-    yield from (f"{_tasks(tasks)}: {sentence}" for sentence, tasks in kept.items())
+    yield from (f"{numbered(tasks)}: {sentence}" for sentence, tasks in kept.items())
     if not later and not removal.partial:
         yield "No other part of this composition was learned from images of the forgotten classes."
     if unknown:
@@ -90,7 +91,3 @@ def _outside(holders: Sequence[str]) -> Iterator[str]:
         f"Outside this composition, all of it is still in {', '.join(holders)}, any other run on these images, the"
         " pre-consolidation cache, earlier exports, and MLflow's entries and artifacts."
     )
-
-
-def _tasks(tasks: Sequence[int]) -> str:
-    return f"task{'s' if len(tasks) > 1 else ''} {', '.join(map(str, tasks))}"

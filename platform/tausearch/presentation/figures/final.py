@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from tausearch.presentation.figures.matrix import MOST_NAMED, accuracy_matrix_figure
 from tausearch.presentation.figures.style import caption, one_pair_of_axes, plain, save
 from tausearch.presentation.run_tables import mean_rows
+from tausearch.presentation.terminal.text import counted
 from tausearch.runs import RunSpec, TrialSummary
 
 
@@ -25,7 +26,7 @@ def draw_final(spec: RunSpec, trials: Sequence[TrialSummary], folder: Path) -> l
     if not finished:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    count = f"{len(finished)} seed{'s' * (len(finished) > 1)}"
+    count = counted(len(finished), "seed")
     labels = [task.label for task in spec.tasks]
     matrix = accuracy_matrix_figure(mean_rows(finished), spec.metrics, f"{caption(spec)}: mean of {count}", labels)
     over_tasks = _over_tasks(spec, finished, f"{caption(spec)}, {count}")
