@@ -24,7 +24,7 @@ class Line:
         at_most: The limit of each value, where less is better.
         at_least: The limit of each value, where more is better.
         floor: What cannot be beaten, or whose the measured floor is.
-        floors: Picks a floor that was measured in the same run.
+        floors: Picks a floor that is measured in the same run.
     """
 
     what: str
@@ -39,9 +39,11 @@ class Line:
     def cells(self, rows: Rows) -> tuple[str, str, str, str]:
         """Return the cells under `HEADER`."""
         values = self.values(rows)
-        floors = [] if self.floors is None else [self._shown(self.floors(rows))]
-        floor = ", ".join(filter(None, [*floors, self.floor]))
-        return self.what, self._shown(values) or "not measured", self._limit(list(values.values())), floor
+        measured, limit = self._shown(values) or "not measured", self._limit(list(values.values()))
+        if self.floors is None:
+            return self.what, measured, limit, self.floor
+        floor = self._shown(self.floors(rows))
+        return self.what, measured, limit, f"{floor}, {self.floor}" if floor else ""
 
     def _shown(self, values: Mapping[str, float]) -> str:
         if len(values) > LISTED:

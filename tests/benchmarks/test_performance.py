@@ -51,6 +51,7 @@ def test_a_line_says_each_value_and_whether_its_limit_is_met(line: dict[str, Any
 def test_a_floor_may_be_measured_in_the_same_run() -> None:
     line = Line(what="", values=column("share"), floor="of b", floors=column("share", method="b"))
     assert line.cells(ROWS)[-1] == "0.70, of b"
+    assert line.cells([])[-1] == ""
 
 
 def test_a_measurement_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
