@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _MOST = 3
+_MANY = 8  # names, behind which nobody would look for a suggestion
 
 
 def near(name: str, names: Iterable[str]) -> list[str]:
@@ -16,7 +17,7 @@ def near(name: str, names: Iterable[str]) -> list[str]:
 
 
 def choices(name: object, names: Iterable[str], *forms: str) -> str:
-    """Return `allowed: a, b, FORM`, and the names among them that a user may have meant.
+    """Return `allowed: a, b, FORM`, and the names among them that a user may have meant; before a long list.
 
     Args:
         name: The wrong name.
@@ -24,7 +25,10 @@ def choices(name: object, names: Iterable[str], *forms: str) -> str:
         forms: What else is allowed, such as `MODULE:NAME`.
     """
     known = tuple(names)
-    return f"allowed: {', '.join((*known, *forms)) or 'none'}{meant(str(name), known)}"
+    allowed, guess = f"allowed: {', '.join((*known, *forms)) or 'none'}", meant(str(name), known)
+    if guess and len(known) >= _MANY:
+        return f"{guess.removeprefix('; ')} {allowed}"
+    return f"{allowed}{guess}"
 
 
 def meant(name: str, names: Iterable[str]) -> str:

@@ -86,7 +86,7 @@ def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["data", "check", "digit"], "unknown benchmark 'digit'; allowed: digits, glyphs, letters, imagenet_r"),
+        (["data", "check", "digit"], "unknown benchmark 'digit'; did you mean 'digits'"),
         (["data", "check", "digits"], "'digits': is made in memory; there is nothing on disk"),
         (["data", "check", "cub200"], "'cub200': not found in .*data/cub200; looks for CUB_200_2011.tgz"),
         (["data", "check", "mit67"], "train images: expected 5360, got 268; --partial accepts a smaller copy"),

@@ -199,7 +199,7 @@ def test_an_installed_package_brings_a_method_under_a_name(
     assert plan.spec.name == "digits-slda-1" and plan.spec.start == {"shrinkage": 0.01} and plan.spec.code == ()
     message = "method 'finetune': tausearch itself and package 'greedy' (own_greedy:Mine) have one of this name"
     assert message in refused("search", "digits", "finetune", "--dry-run")
-    assert "unknown method 'slde'; allowed: ita-fft" in refused("search", "digits", "slde", "--dry-run")
+    assert "unknown method 'slde'; did you mean 'slda'?" in refused("search", "digits", "slde", "--dry-run")
 
 
 def test_the_example_uses_public_names_only() -> None:

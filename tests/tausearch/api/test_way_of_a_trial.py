@@ -42,10 +42,11 @@ MODULES = {step: module for step, module, _ in WAY}
 
 
 def calls(step: str) -> set[str]:
-    """The last names of what the code of a step calls."""
+    """The last names of what the code of a step calls, or gives to what it calls: `request_of(SearchRequest, ...)`."""
     code = attrgetter(step)(importlib.import_module(f"tausearch.{MODULES[step]}"))
     nodes = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(code))))
-    return {ast.unparse(node.func).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call)}
+    called = [part for node in nodes if isinstance(node, ast.Call) for part in (node.func, *node.args[:1])]
+    return {ast.unparse(part).rpartition(".")[2] for part in called}
 
 
 @pytest.mark.parametrize(("step", "caller"), [(step, caller) for step, _, caller in WAY if caller is not None])

@@ -29,8 +29,8 @@ SPACES = {
     "name": "space: {momentum: {low: 0.5, high: 1, grid: [1]}}",
 }
 REFUSED = [
-    ("search digit ita-lora", "unknown benchmark 'digit'; allowed: digits, glyphs"),
-    ("search digits ita", "unknown method 'ita'; allowed: ita-fft"),
+    ("search digit ita-lora", "unknown benchmark 'digit'; did you mean 'digits'\\? allowed: digits, glyphs"),
+    ("search digits ita", "unknown method 'ita'; did you mean .* allowed: ita-fft"),
     ("search digits joint --scheduler asha", "stops no trial before task 3, and a trial has 1"),
     ("search digits joint --algorithm grid --trials 9", "--trials 9: the grid has 4 points"),
     ("search digits joint --set lr=0.1 --trials 2", "every hyperparameter is fixed"),
