@@ -36,10 +36,7 @@ COMMANDS = {  # name to words, and the storage that it reads
 
 
 def _line(command: str, what: str, at_most: float | None = None) -> Line:
-    """Return a line of seconds; the CPU seconds of a command with one thread are its floor."""
-    cpu = column("CPU seconds", command=command)
-    times = column("seconds", command=command)
-    return Line(what=what, values=times, unit=" s", at_most=at_most, floor="its CPU time", floors=cpu)
+    return Line(what=what, values=column("seconds", command=command), unit=" s", at_most=at_most)
 
 
 LINES = (

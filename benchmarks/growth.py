@@ -30,7 +30,7 @@ METHODS = ("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3")
 FEW, MANY, REPEATS = 2, 64, 15
 LINES = (
     Line(
-        what="a training step at 64 tasks / at 2, six systems of ITA and IEL",
+        what="CPU time of a training step at 64 tasks / at 2, six systems of ITA and IEL",
         values=column("step", "method"),
         floor="1",
     ),
