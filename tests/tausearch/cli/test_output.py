@@ -14,6 +14,7 @@ import pytest
 
 from tausearch.api import DriveRequest, FinalResult, SearchResult
 from tausearch.cli import launch
+from tausearch.cli.output import runs as runs_output
 from tausearch.cli.output import (
     search_as_dict,
     show_backbones,
@@ -161,6 +162,18 @@ def test_a_long_front_is_cut_after_its_most_accurate_trials(
     front = lines[lines.index("Pareto front of accuracy and forgetting") :]
     shown = [line.removeprefix("│ ").split(" │")[0] for line in front if line.startswith("│")]
     assert shown == ["* 11", *map(str, range(10, 1, -1))] and "and 2 less accurate ones; --format json has all" in front
+
+
+def test_of_many_trials_the_best_and_those_that_run_are_shown(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_output, "_MOST_TRIALS", 3)
+    trials = [make_trial(number, value=70.0 + number) for number in range(6)]
+    trials += [make_trial(6, tasks=1, status="running"), make_trial(7, tasks=1, status="pruned")]
+    show_status(read_status(recorded(spec.model_copy(update={"trials": 8}), trials, tmp_path)))
+    lines = lines_of(capsys)
+    rows = lines[: lines.index("and 4 trials that are no better; --format json has all")]
+    assert [line.removeprefix("│ ").split(" │")[0] for line in rows if line.startswith("│")] == ["3", "4", "* 5", "6"]
 
 
 def test_fresh_runs_are_shown_in_the_order_of_candidates_and_the_chosen_one_is_marked(spec: SearchSpec) -> None:

@@ -48,6 +48,7 @@ from tausearch.runs import (
     chance,
     chosen_trial,
     correlation_interval,
+    eligible,
     gain_of,
     hardly_learned,
     left_out,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs lef
     from tausearch.api import FinalResult, SearchResult
 
 _LONGEST_FRONT = 10  # trials that a terminal shows
+_MOST_TRIALS = 100  # the best of a search, and those that run; rich takes a millisecond for each
 _MUCH_FORGOTTEN = 50.0  # percentage points
 
 
@@ -291,9 +293,16 @@ def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:
 
 
 def _show_trials(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
-    """Print the table of trials; their errors follow in lines of their own."""
-    table = trials_table(spec, trials, best).without("error")
+    """Print the table of trials, of many the best and those that run; their errors follow in lines of their own."""
+    shown = trials
+    if len(trials) > _MOST_TRIALS:
+        order = eligible(trials, spec.aim) if isinstance(spec, SearchSpec) else eligible(trials)
+        kept = {trial.number for trial in order[:_MOST_TRIALS]}
+        shown = [trial for trial in trials if trial.number in kept or not trial.has_ended]
+    table = trials_table(spec, shown, best).without("error")
     lines.out.print(terminal_table(replace(table, title=f"{spec.method} on {spec.benchmark}: {spec.name}")))
+    if others := len(trials) - len(shown):
+        lines.out.print(f"and {counted(others, 'trial')} that are no better; --format json has all", style="dim")
 
 
 def _show_settings(lines: _Lines, spec: AnySpec) -> None:
