@@ -14,7 +14,6 @@ from checked_input.bounds import Bounds
 from checked_input.text_files import shown
 from tausearch.presentation import Stream, address_words
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
-from tausearch.tracking import tracking_words
 from trainables.errors import InputError
 from trainables.user_code import allow_typed
 
@@ -146,6 +145,8 @@ class DriveRequest(CheckedRequest):
     @property
     def resume_options(self) -> str:
         """The options of cluster, callbacks and trackers for the command that continues the runs."""
+        from tausearch.tracking import tracking_words  # pydantic takes a tenth of a second to import
+
         return address_words(self.address) + tracking_words(self.callbacks, self.tracking, self.tracking_uri)
 
 

@@ -8,9 +8,13 @@ import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tausearch.runs import DEFAULT_STORAGE, BesideBounds
+from tausearch.runs import DEFAULT_STORAGE
 from trainables.user_code import code_words
+
+if TYPE_CHECKING:  # it takes a quarter of a second to import, which the help would wait for
+    from tausearch.runs import BesideBounds
 
 
 def tool() -> str:
