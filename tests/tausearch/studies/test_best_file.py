@@ -100,7 +100,7 @@ def test_the_start_of_every_method_can_be_written_and_read_again(method: str, sp
         ({"schema_version": 2}, "key 'schema_version' must be 1, got 2"),
         ({"schema_version": None}, "key 'schema_version' must be 1, got None"),
         ({"extra": 1}, "unknown key 'extra'; allowed: schema_version, benchmark"),
-        ({"protocol.epohcs": 1}, "unknown key 'protocol.epohcs'; allowed: tasks, epochs"),
+        ({"protocol.epohcs": 1}, "unknown key 'protocol.epohcs'; did you mean 'epochs'"),
         ({"method": KeyError}, "key 'method' is missing"),
         ({"selection.value": KeyError}, "key 'selection.value' is missing"),
         ({"protocol.epochs": "many"}, "key 'protocol.epochs': .*got 'many'"),

@@ -87,7 +87,7 @@ class TestReading:
             ("forgetting <= nan", "must be METRIC <= NUMBER"),
             ("forgetting <= 1e999", "the number is too large"),
             ("forgetting <= " + "1" * 300, "must be METRIC <= NUMBER"),
-            ("forgeting <= 5", "unknown metric 'forgeting'; allowed: average_accuracy, accuracy/task_1"),
+            ("forgeting <= 5", "unknown metric 'forgeting'; did you mean 'forgetting'"),
             ("accuracy/task_4 >= 5", "unknown metric 'accuracy/task_4'"),
             ("memory/peak_gpu_bytes <= 5", "unknown metric 'memory/peak_gpu_bytes'"),  # of trials on a GPU alone
             ("test/forgetting <= 5", "unknown metric 'test/forgetting'"),
