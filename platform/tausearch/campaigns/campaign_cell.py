@@ -151,6 +151,11 @@ class CampaignCell:
         return self.runs.trials - planned_trials(self._search_spec, list(self.search))
 
     @property
+    def _eliminated(self) -> int:
+        """Number of re-evaluations that were not needed, which is known once the final run has begun."""
+        return max(0, self.runs.reevaluations - len(list(self.reevaluation))) if list(self.final) else 0
+
+    @property
     def running(self) -> list[TrialSummary]:
         """The trials that run now."""
         return [trial for trial in self._trials if trial.status == "running"]
@@ -162,8 +167,7 @@ class CampaignCell:
         done = sum(trial.tasks_done if not trial.has_ended else steps for trial in self._trials)
         if self.has_failed:
             return done, done
-        eliminated = self.runs.reevaluations - len(list(self.reevaluation)) if list(self.final) else 0
-        return done, self.runs.tasks - (max(0, eliminated) + self._trials_left_out) * steps
+        return done, self.runs.tasks - (self._eliminated + self._trials_left_out) * steps
 
     @property
     def columns(self) -> tuple[str, str, str]:
@@ -172,7 +176,7 @@ class CampaignCell:
         trials = self.runs.trials - self._trials_left_out
         searched = "not searched" if self.runs.search is None else f"{self.search.ended}/{trials}"
         if list(self.reevaluation):
-            searched += f" and {self.reevaluation.ended}/{self.runs.reevaluations} again"
+            searched += f" and {self.reevaluation.ended}/{self.runs.reevaluations - self._eliminated} again"
         values = [trial.value for trial in self.final if trial.value is not None]
         final = f"{self.final.ended}/{self.runs.seeds}" if list(self.final) else ""
         if values:
