@@ -37,6 +37,7 @@ class Gauges:
         self._counted: dict[int, Counter[float]] = {}
         for trial in trials:
             self._count(trial)
+        self._choose()
         # Ray allows no other characters, and a benchmark can be a folder with any name.
         self.tags = {name: text.encode("ascii", "backslashreplace").decode() for name, text in tags.items()}
 
@@ -44,6 +45,8 @@ class Gauges:
         """Set the gauges; a failure is logged and has no other effect."""
         try:
             self._count(trial)
+            if trial.status != "running":
+                self._choose()
             self._set()
         except Exception:  # Ray's metrics raise many kinds
             _log.warning("gauges of %s cannot be set", self.spec.name, exc_info=True)
@@ -55,17 +58,21 @@ class Gauges:
         self._sources.subtract(self._counted.get(trial.number, Counter()))
         self._counted[trial.number] = now
 
+    def _choose(self) -> None:
+        """Look at all trials: which is the best, and how many there will be. Both change only when a trial ends."""
+        self._best = best_trial(self.trials, self.spec.aim if isinstance(self.spec, SearchSpec) else Aim())
+        self._planned = planned_trials(self.spec, list(self.trials))
+
     def _set(self) -> None:
-        states = Counter(each.status for each in self.trials)
-        states["pending"] += planned_trials(self.spec, list(self.trials)) - sum(states.values())
+        states = self.trials.counts.copy()
+        states["pending"] += self._planned - len(self.trials)
         gauge = _gauge("trials", "Number of trials by state.", "state")
         for state in STATUSES:
             gauge.set(states[state], {**self.tags, "state": state})
-        done = sum(each.tasks_done for each in self.trials)
-        _gauge("tasks_done", "Number of tasks that trials have finished.").set(done, self.tags)
+        _gauge("tasks_done", "Number of tasks that trials have finished.").set(self.trials.tasks_done, self.tags)
         gauge = _gauge("preconsolidations", "Number of tasks by where their pre-consolidation came from.", "source")
         gauge.set(self._sources[1.0], {**self.tags, "source": "cache"})
         gauge.set(self._sources[0.0], {**self.tags, "source": "computed"})
-        best = best_trial(self.trials, self.spec.aim if isinstance(self.spec, SearchSpec) else Aim())
-        if best is not None:
-            _gauge("best_accuracy", "Final accuracy of the best trial, percent.").set(best.value or 0.0, self.tags)
+        if self._best is not None:
+            value = self._best.value or 0.0
+            _gauge("best_accuracy", "Final accuracy of the best trial, percent.").set(value, self.tags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -95,14 +96,31 @@ class TrialTable:
 
     A summary is replaced and never changed in place, so another thread may read the table at any time. The history
     holds the trials of earlier drivers.
+
+    Attributes:
+        counts: Number of trials by status.
+        tasks_done: Number of tasks that all of them have finished.
     """
 
     def __init__(self, history: Iterable[TrialSummary] = ()) -> None:
-        self._by_number = {trial.number: trial for trial in history}
+        self._by_number: dict[int, TrialSummary] = {}
+        self._running: dict[int, TrialSummary] = {}
+        self.counts: Counter[Status] = Counter()
+        self.tasks_done = 0
+        for trial in history:
+            self.put(trial)
 
     def put(self, trial: TrialSummary) -> None:
-        """Store the newest summary of a trial."""
+        """Store the newest summary of a trial. What is known of all trials is kept, so that nobody need count them."""
+        if (before := self._by_number.get(trial.number)) is not None:
+            self.counts[before.status] -= 1
+            self.tasks_done -= before.tasks_done
+            self._running.pop(trial.number, None)
+        self.counts[trial.status] += 1
+        self.tasks_done += trial.tasks_done
         self._by_number[trial.number] = trial
+        if trial.status == "running":
+            self._running[trial.number] = trial
 
     def get(self, number: int) -> TrialSummary | None:
         """Return a trial; None if it has not started."""
@@ -111,10 +129,18 @@ class TrialTable:
     def __iter__(self) -> Iterator[TrialSummary]:
         return iter(list(self._by_number.values()))
 
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    @property
+    def running(self) -> list[TrialSummary]:
+        """The trials that run."""
+        return list(self._running.values())
+
     @property
     def ended(self) -> int:
         """Number of trials that have ended, with or without a value."""
-        return sum(trial.status != "running" for trial in self)
+        return len(self) - self.counts["running"]
 
 
 def metrics_of(result: Mapping[str, Any]) -> dict[str, float]:

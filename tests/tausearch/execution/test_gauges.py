@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
 
 from tausearch.execution import gauges
 from tausearch.execution.gauges import Gauges
+from tausearch.presentation import ProgressDisplay
 from tausearch.runs import TrialTable
 from tests.support.runs.trials import make_trial, search_spec, tell
 from trainables.metrics import CACHE_HIT
@@ -48,6 +50,18 @@ def test_they_say_what_the_table_says(made: dict[str, Kept]) -> None:
     assert states == {"complete": 2, "running": 1, "pending": 1}
     assert made["tasks_done"].values == {(): 7}
     assert made["best_accuracy"].values == {(): 80.0}
+
+
+def test_a_task_costs_the_same_whatever_the_number_of_trials(
+    made: dict[str, Kept], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = TrialTable([make_trial(0, value=70.0), make_trial(1, tasks=1)])
+    told, display = Gauges(search_spec(), table), ProgressDisplay(search_spec(), table, io.StringIO())
+    with monkeypatch.context() as patch:
+        patch.setattr(TrialTable, "__iter__", lambda self: pytest.fail("all trials were looked at"))
+        tell(told, make_trial(1, tasks=2))
+        assert display._tasks_done() == 3 + 2
+    assert made["tasks_done"].values == {(): 3 + 2} and made["best_accuracy"].values == {(): 70.0}
 
 
 def test_a_task_counts_by_where_its_preconsolidation_came_from(made: dict[str, Kept]) -> None:

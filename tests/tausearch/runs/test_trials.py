@@ -19,6 +19,16 @@ def test_a_trial_that_does_not_run_has_ended() -> None:
     assert table.ended == len(STATUSES)
 
 
+def test_a_table_keeps_what_is_known_of_all_trials() -> None:
+    table = TrialTable([make_trial(0, value=70.0), make_trial(1, tasks=1)])
+    for trial in (make_trial(1, tasks=2), make_trial(2, tasks=3), make_trial(2, tasks=3, status="pruned")):
+        table.put(trial)
+    assert (len(table), table.tasks_done, [trial.tasks_done for trial in table.running]) == (3, 3 + 2 + 3, [2])
+    assert {status: count for status, count in table.counts.items() if count} == dict.fromkeys(
+        ("complete", "running", "pruned"), 1
+    )
+
+
 def test_at_rest_a_trial_that_ran_waits_and_the_others_are_as_they_were() -> None:
     trials = [make_trial(0, value=70.0), make_trial(1, tasks=1), make_trial(2, tasks=1, status="pruned")]
     rest = at_rest(trials)

@@ -77,7 +77,7 @@ class ProgressDisplay(LiveDisplay):
         return max(planned_trials(self.spec, known), len(known))
 
     def _tasks_done(self) -> int:
-        return sum(self.spec.steps if t.status != "running" else t.tasks_done for t in self.trials)
+        return self.spec.steps * self.trials.ended + sum(trial.tasks_done for trial in self.trials.running)
 
     def _standing(self) -> str:
         """Say how the run stands: the best trial of a search, the mean over the seeds of a final run."""
@@ -138,11 +138,11 @@ class ProgressDisplay(LiveDisplay):
         return ", ".join(f"{title} {done}/{of}" for title, done, of in ways)
 
     def _running(self) -> list[TrialSummary]:
-        return [trial for trial in self.trials if trial.status == "running"] if self._begun else []
+        return self.trials.running if self._begun else []
 
     def render(self) -> Group:
         """Return what a terminal shows."""
-        table = Table(box=None, pad_edge=False, show_header=bool(list(self.trials)))
+        table = Table(box=None, pad_edge=False, show_header=len(self.trials) > 0)
         for column in (
             self.spec.role,
             f"{self.spec.step_name}s",
