@@ -184,7 +184,8 @@ def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Cal
         for line in _headlines(plan):
             display.say(line)
         queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow, callbacks)
-        if all(each.standing.state == "done" for each in plan.cells):
+        # A driver that was killed after the last trial has left runs to conclude, which takes no Ray.
+        if all(each.standing.state == "done" for each in plan.cells) and not queue.pass_over():
             display.say("all cells are done: none is run, and the tables are written again")
             driver.conclude(queue, session)
         else:

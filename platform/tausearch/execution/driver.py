@@ -232,7 +232,7 @@ def drive(
         cell.check()
         if over:
             display.say("all trials have ended: none is run, and the results are written again")
-        if not over or queue.pass_over(run):
+        if queue.pass_over():
             driver.run(queue, session)
         else:
             driver.conclude(queue, session)
@@ -308,7 +308,7 @@ def read_by_trials(spec: RunSpec) -> list[str]:
 
 
 def _headline(run: Run, *, on_cluster: bool) -> str:
-    spec, known = run.spec, len(list(run.trials))
+    spec, known = run.spec, len(run.trials)
     number = known_concurrent_trials(spec, on_cluster=on_cluster) or "as many as the cluster fits"
     algorithm = f", algorithm {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
     continued = f" (continued: {known} have started)" if known else ""

@@ -168,13 +168,15 @@ class RunQueue:
             self._ended.put(self._open.pop(each.run.spec.name))
         return None if self.watch.problem is not None else self._next_of(entry.cell)
 
-    def pass_over(self, run: Run) -> bool:
-        """Conclude an open run that is over, with all followers that are over; return whether one is left to drive."""
-        follower = self.ended(run)
-        while follower is not None and follower.is_over(list(follower.trials)):
-            follower = self.ended(follower)
-        self._ahead = follower
-        return follower is not None
+    def pass_over(self) -> bool:
+        """Open runs and conclude those that are over, up to the first that is not; return whether there is one."""
+        while (run := self.open_next()) is not None:
+            while run is not None and run.is_over(list(run.trials)):
+                run = self.ended(run)
+            if run is not None:
+                self._ahead = run
+                return True
+        return False
 
     def release(self) -> None:
         """Release the open runs without concluding them."""

@@ -194,6 +194,18 @@ def test_once_more_runs_nothing_again(
     assert {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")} == record
 
 
+def test_what_a_kill_left_unconcluded_is_concluded_without_ray(
+    result: CampaignResult, folder: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ray.init", lambda **_: pytest.fail("Ray was started"))
+    campaign, name = Storage(root).campaign("table"), "table-digits-ita-lora-final"
+    campaign.reopen(name)
+    Storage(root).run(name).results_file.unlink()
+    again = run_campaign(plan_campaign(request(folder)), FiveTasks)
+    assert again.results == 1 and again.standing.as_dict() == result.standing.as_dict()
+    assert Storage(root).run(name).results_file.exists() and campaign.is_concluded(name)
+
+
 def test_a_second_driver_is_refused(result: CampaignResult, folder: Path, root: Path) -> None:
     with driver_lock(Storage(root).campaign("table")), pytest.raises(InputError, match="campaign 'table' is being"):
         run_campaign(plan_campaign(request(folder)), FiveTasks)
