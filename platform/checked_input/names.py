@@ -25,13 +25,18 @@ def choices(name: object, names: Iterable[str], *forms: str) -> str:
         forms: What else is allowed, such as `MODULE:NAME`.
     """
     known = tuple(names)
-    allowed, guess = f"allowed: {', '.join((*known, *forms)) or 'none'}", meant(str(name), known)
-    if guess and len(known) >= _MANY:
-        return f"{guess.removeprefix('; ')} {allowed}"
-    return f"{allowed}{guess}"
+    allowed = f"allowed: {', '.join((*known, *forms)) or 'none'}"
+    if len(known) >= _MANY and (question := _question(str(name), known)):
+        return f"{question} {allowed}"
+    return f"{allowed}{meant(str(name), known)}"
 
 
 def meant(name: str, names: Iterable[str]) -> str:
     """Return `; did you mean 'a' or 'b'?` of the names like a mistyped one; nothing without such."""
+    question = _question(name, names)
+    return f"; {question}" if question else ""
+
+
+def _question(name: str, names: Iterable[str]) -> str:
     found = near(name, names)
-    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+    return f"did you mean {' or '.join(map(repr, found))}?" if found else ""

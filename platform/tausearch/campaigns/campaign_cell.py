@@ -135,9 +135,9 @@ class CampaignCell:
             return "failed"
         if self._has_trained:
             return "done"
-        if list(self.final):
+        if self.final:
             return "training"
-        return "reevaluating" if list(self.reevaluation) else "searching" if list(self.search) else "waiting"
+        return "reevaluating" if self.reevaluation else "searching" if self.search else "waiting"
 
     @property
     def _has_trained(self) -> bool:
@@ -153,12 +153,12 @@ class CampaignCell:
     @property
     def _eliminated(self) -> int:
         """Number of re-evaluations that were not needed, which is known once the final run has begun."""
-        return max(0, self.runs.reevaluations - len(list(self.reevaluation))) if list(self.final) else 0
+        return max(0, self.runs.reevaluations - len(self.reevaluation)) if self.final else 0
 
     @property
     def running(self) -> list[TrialSummary]:
         """The trials that run now."""
-        return [trial for trial in self._trials if trial.status == "running"]
+        return [*self.search.running, *self.reevaluation.running, *self.final.running]
 
     @property
     def tasks(self) -> tuple[int, int]:
@@ -175,10 +175,10 @@ class CampaignCell:
         best = best_trial(self.search, self.planned.search.spec.aim)
         trials = self.runs.trials - self._trials_left_out
         searched = "not searched" if self.runs.search is None else f"{self.search.ended}/{trials}"
-        if list(self.reevaluation):
+        if self.reevaluation:
             searched += f" and {self.reevaluation.ended}/{self.runs.reevaluations - self._eliminated} again"
         values = [trial.value for trial in self.final if trial.value is not None]
-        final = f"{self.final.ended}/{self.runs.seeds}" if list(self.final) else ""
+        final = f"{self.final.ended}/{self.runs.seeds}" if self.final else ""
         if values:
             final += f"  {Score.of(values).text()}"
         return searched, "" if best is None else f"{best.value:.2f}", final

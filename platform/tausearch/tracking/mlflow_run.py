@@ -89,10 +89,11 @@ class MlflowRun:
         """Write what MLflow lacks of a trial: at most one batched call unless the trial ended."""
         run = self._nested.get(trial.number) or self._create(trial)
         if len(trial.rows) > run.tasks or not run.described:
-            latest = self._look_up(run) if run.latest is None else run.latest
+            if run.latest is None:
+                run.tasks, run.latest = self._look_up(run)
             rows = trial.rows[run.tasks :]
             params = {} if run.described else {**trial.hyperparameters, **self._seeds(trial)}
-            points, run.latest = self._points(run.start, latest, trial, rows)
+            points, run.latest = self._points(run.start, run.latest, trial, rows)
             self._log(run.id, points, params, {_TASKS_TAG: str(trial.tasks_done)})
             run.described, run.tasks = True, run.tasks + len(rows)
             self.changes += 1
@@ -217,13 +218,15 @@ class MlflowRun:
                 points += [(name, value, latest, int(row["task"])) for name, value in metrics if name != "task"]
         return points, latest
 
-    def _look_up(self, run: _Nested) -> int:
-        """Count the tasks that MLflow has, also if a kill came before their tag; return the time of the last one."""
-        # A task whose metrics are stored may run again after a kill, and then takes another time. Its metrics must not
-        # be written a second time.
+    def _look_up(self, run: _Nested) -> tuple[int, int]:
+        """Return the number of tasks that MLflow has, and the time of the last one.
+
+        A kill may have come before the tag that counts them. The task then runs again and takes another time, and its
+        metrics must not be written a second time.
+        """
         history = self._client.get_metric_history(run.id, self.spec.metrics.average_accuracy)
-        run.tasks = max((point.step for point in history), default=0)
-        return max((point.timestamp for point in history), default=run.start)
+        points = [(point.step, point.timestamp) for point in history]
+        return max(points, default=(0, run.start))
 
     def _set_status(self, run: _Nested, status: str) -> None:
         if run.status == status:
