@@ -48,36 +48,19 @@ def _first_trial(rows: Rows) -> dict[str, float]:
     return {f"{row['trials']} trials": row["seconds"] / row["slots"] for row in known}
 
 
-def _alone(trials: int) -> Values:
-    return column("percent", part=RAY, trials=trials)
+def _share(what: str, trials: int | str, at_most: float, floor: str = "") -> Line:
+    """Return a line of the share that the platform adds; the floor, where it has a name, is what Ray alone takes."""
+    alone = column("percent", part=RAY, trials=trials) if floor else None
+    return Line(what=what, values=_added(trials), unit=" %", shown=".0f", at_most=at_most, floor=floor, floors=alone)
 
 
 LINES = (
-    Line(
-        what=f"what the platform adds to a search of {SHORT} trials, two at a time, share of slots times wall time",
-        values=_added(SHORT),
-        unit=" %",
-        shown=".0f",
-        at_most=10,
-        floor="Ray alone (c)",
-        floors=_alone(SHORT),
+    _share(
+        f"what the platform adds to a search of {SHORT} trials, two at a time, share of slots times wall time",
+        *(SHORT, 10, "Ray alone (c)"),
     ),
-    Line(
-        what=f"the same with {LONG} trials",
-        values=_added(LONG),
-        unit=" %",
-        shown=".0f",
-        at_most=8,
-        floor="Ray alone",
-        floors=_alone(LONG),
-    ),
-    Line(
-        what="the same of a campaign: 4 cells of 12 trials and 3 seeds",
-        values=_added(TABLE),
-        unit=" %",
-        shown=".0f",
-        at_most=10,
-    ),
+    _share(f"the same with {LONG} trials", LONG, 8, "Ray alone"),
+    _share("the same of a campaign: 4 cells of 12 trials and 3 seeds", TABLE, 10),
     Line(
         what="from the call of a search to the start of its first trial, Ray's start with it",
         values=_first_trial,

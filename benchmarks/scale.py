@@ -22,28 +22,21 @@ from tausearch.api import SearchRun, run_search
 from tausearch.runs import ExperimentProtocol, Resources, SearchSpec, TrialSummary, created, open_storage
 
 TRIALS, TASKS, CONCURRENT = 1000, AnalyticTrial.tasks, 16
+
+
+def _milliseconds(what: str, name: str, at_most: float) -> Line:
+    return Line(what=what, values=column(name, "algorithm"), unit=" ms", shown=".1f", at_most=at_most)
+
+
+def _growth(what: str, name: str) -> Line:
+    return Line(what=what, values=column(name, "algorithm"), at_most=1.1, floor="1")
+
+
 LINES = (
-    Line(
-        what=f"the driver's CPU time for a task, {TRIALS:,} trials, median",
-        values=column("ms per task, median", "algorithm"),
-        unit=" ms",
-        shown=".1f",
-        at_most=15,
-    ),
-    Line(
-        what="the same, mean",
-        values=column("ms per task, mean", "algorithm"),
-        unit=" ms",
-        shown=".1f",
-        at_most=25,
-    ),
-    Line(
-        what="growth of the median, last tenth of the trials / first",
-        values=column("growth of the median", "algorithm"),
-        at_most=1.1,
-        floor="1",
-    ),
-    Line(what="growth of the mean", values=column("growth of the mean", "algorithm"), at_most=1.1, floor="1"),
+    _milliseconds(f"the driver's CPU time for a task, {TRIALS:,} trials, median", "ms per task, median", 15),
+    _milliseconds("the same, mean", "ms per task, mean", 25),
+    _growth("growth of the median, last tenth of the trials / first", "growth of the median"),
+    _growth("growth of the mean", "growth of the mean"),
 )
 
 
