@@ -93,7 +93,7 @@ def _plan_one(request: SearchRequest, opening: Opening, *, write: bool = True) -
         lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
     )
     trials = _trial_count(request.trials, request.algorithm, studies.grid_size(space.space, known), bool(space.space))
-    reads = backbone.input  # refuses an unknown backbone
+    reads = backbone.input
     usable, protocol = images_then_weights(
         lambda: opened.require("search", request.seed, reads),
         backbone,
@@ -157,10 +157,15 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
         precision = studies.one_of("precision", request.precision, PRECISIONS)
     with faults:
         opened = opening(_text_of(request), request.data_root)
+    with faults:
+        _ = Backbone(request.backbone or EMBEDDED).input  # refuses an unknown backbone
     if entry is None or opened is None:
         _raise_words(faults, request, opening)
     with faults:
         storage, given = _given(request, "search", opened, entry, write=write)
+    with faults:  # what suits the images is added once they are known
+        file = None if request.space is None else Path(request.space)
+        studies.space_of(entry.name, opened.ref.name, file, request.set or {})
     with faults:
         steps, options = _steps(entry, opened), request.pruner_options or {}
         studies.require_scheduler(request.scheduler, request.algorithm, steps, options)

@@ -145,6 +145,11 @@ def test_all_that_is_wrong_with_the_words_of_a_request_is_said_at_once(folder: F
     first, second, algorithm, uri, constraint, other = str(caught.value).splitlines()
     assert "unknown algorithm 'tp'" in algorithm and "--set l=1" in first and "--set lrr=2" in second
     assert "x://y" in uri and "speed" in constraint and "METRIC <= NUMBER" in other
+    values = {"backbone": "vit_tin", "set": {"lr": -3}, "constraint": ["speed <= 1"]}
+    with pytest.raises(InputError, match="'vit_tin'.*\n.*lr=-3.*\n.*'speed'"):
+        plan_search(SearchRequest(text, "finetune", tasks=2, storage=tmp_path / "runs", **values))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="unknown method 'fintune'.*\n.*'vit_tin'"):
+        plan_search(SearchRequest(text, "fintune", tasks=2, backbone="vit_tin", storage=tmp_path / "runs"))
 
 
 def test_broken_images_are_left_out_and_listed_from_search_to_final_run(
