@@ -25,7 +25,7 @@ INNER = {  # folders in a room
     *("cli.output", "presentation.figures", "presentation.terminal"),
     *("models.removal", "models.rule_search", "runs.objectives", "studies.recorded"),
     *("runs.parts", "studies.parts"),  # of searches on several benchmarks
-    "runs.specs",
+    *("runs.record", "runs.specs"),
 }
 MOST_MODULES = 16  # in one folder
 LONGEST = 60  # lines of a function's body, without its docstring

@@ -119,8 +119,12 @@ ROOMS = (
     ),
     Room(
         PLATFORM,
-        ("platform/tausearch/runs/record.py", "platform/tausearch/runs/trials.py"),
-        (f"{RUNS}/test_record.py", f"{RUNS}/test_record_properties.py", RUNS, SEARCH),
+        (
+            "platform/tausearch/runs/record/record.py",
+            "platform/tausearch/runs/record/files.py",
+            "platform/tausearch/runs/trials.py",
+        ),
+        (f"{RUNS}/record", RUNS, SEARCH),
     ),
     Room(
         PLATFORM,

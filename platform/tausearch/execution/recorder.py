@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from tausearch.execution.announcer import Announcer
 from tausearch.execution.gauges import Gauges
@@ -28,6 +29,7 @@ class Recorder:
     def __init__(self, run: Run, deliveries: Deliveries, after: Recorder | None = None) -> None:
         self.run = run
         self.record = record_of(run.units.spec, run.directory)
+        self._compact(trial.number for trial in run.units.trials)  # what a killed driver has left
         self.deliveries = deliveries
         before = None if after is None else after.announcer
         note_stopped(run.directory, None)
@@ -39,8 +41,10 @@ class Recorder:
         return [self, self.announcer, *self.run.own_listeners, Gauges(self.run.spec, self.run.trials)]
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Replace the trial's file in the record."""
+        """Replace the trial's file in the record, and compact its block once all trials of it have ended."""
         self.record.write(trial)
+        if trial.has_ended:
+            self._compact([trial.number])
 
     def abandon(self) -> None:
         """End a run whose storage has failed: nothing can be written, and the run can be continued."""
@@ -81,6 +85,10 @@ class Recorder:
             tracking_uri=tracking_uri_of(self.run.spec, self.run.storage),
             tracking_error=self._finish_mlflow(URGENT_SECONDS if interrupt.urgent else math.inf),
         )
+
+    def _compact(self, numbers: Iterable[int]) -> None:
+        trials = self.run.units.trials
+        self.record.compact(numbers, lambda number: (trial := trials.get(number)) is not None and trial.has_ended)
 
     def _finish_mlflow(self, longest: float) -> str | None:
         """Wait until MLflow has the run, if it is tracked there; returns why MLflow lacks something."""

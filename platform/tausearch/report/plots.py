@@ -40,9 +40,11 @@ def draw_plot(plot: Plot, height: int = 300) -> PagePlot:
     """Draw a plot with plotly; bars lie where the vertical axis has words."""
     figure = make_subplots(cols=len(plot.facets), shared_yaxes=True, horizontal_spacing=0.06)
     for column, facet in enumerate(plot.facets, start=1):
+        traces = []
         for series in facet.series:
             shown = column == 1 and bool(series.name) and plot.scale is None
-            figure.add_trace(_trace(series, plot).update(name=series.name, showlegend=shown), row=1, col=column)
+            traces.append(_trace(series, plot).update(name=series.name, showlegend=shown))
+        figure.add_traces(traces, rows=1, cols=column)  # at once: one by one, plotly copies all of them each time
         figure.update_xaxes(col=column, **_axis(facet.x, [x for series in facet.series for x in series.x]))
     figure.update_yaxes(**_axis(replace(plot.y, label="")))
     figure.update_yaxes(col=1, title=plot.y.label)

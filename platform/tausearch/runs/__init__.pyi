@@ -49,7 +49,7 @@ from .protocol import (
     without_folder_paths,
 )
 from .racing import LEVEL, Race, Verdict, race, verdict
-from .record import Record, row_metrics
+from .record.record import Record, row_metrics
 from .reevaluations import (
     Gain,
     Reevaluation,

@@ -15,7 +15,7 @@ from tausearch.runs.ending import extended_rule
 from tausearch.runs.guards import driver_lock, remove_empty, require_space
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.trials import recorded_trials
-from tausearch.runs.record import Record
+from tausearch.runs.record.record import Record
 from tausearch.runs.specs.final import FinalSpec
 from tausearch.runs.specs.kinds import AnySpec, differences
 from tausearch.runs.specs.run import RunSpec

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tausearch.runs.trials import TrialSummary, ranked
 from trainables.metrics import MetricNames
@@ -158,11 +158,26 @@ def _shares(
 
     if len({trial.value for trial in finished}) < 2:
         return None
-    study = optuna.create_study(direction=direction, sampler=optuna.samplers.RandomSampler(seed=0))
-    study.add_trials(finished)
     quantile = min(0.5, max(0.1, _BEST / len(finished)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=quantile)
-        found = optuna.importance.get_param_importances(study, evaluator=evaluator)
+        found = optuna.importance.get_param_importances(_study_of(finished, direction), evaluator=evaluator)
     return {name: float(share) for name, share in found.items()}
+
+
+def _study_of(
+    finished: Sequence[optuna.trial.FrozenTrial], direction: optuna.study.StudyDirection
+) -> optuna.study.Study:
+    """Return a study that has these trials and takes no others.
+
+    `Study.add_trials` copies and checks each: two minutes for the 100 resamples of a search of 5,000 trials.
+    """
+    import optuna
+
+    class Given(optuna.storages.InMemoryStorage):
+        def get_all_trials(self, *args: Any, **kwargs: Any) -> list[optuna.trial.FrozenTrial]:
+            return list(finished)
+
+    sampler = optuna.samplers.RandomSampler(seed=0)
+    return optuna.create_study(storage=Given(), direction=direction, sampler=sampler)

@@ -14,14 +14,14 @@ from pydantic import FiniteFloat, SerializerFunctionWrapHandler, model_serialize
 
 from checked_input.bounds import ROUNDS, SEED
 from checked_input.schema import Strict
-from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, reevaluation_name, trial_name
+from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, reevaluation_name
 from tausearch.runs.objectives.aim import best_trial, eligible
 from tausearch.runs.objectives.objective import Objective
 from tausearch.runs.parts.scores import Scales
 from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.parts.trials import MultiTrial, is_start, recorded_trials, scales_of
 from tausearch.runs.racing import Race, Verdict, lead, race, verdict
-from tausearch.runs.record import Record
+from tausearch.runs.record.record import Record
 from tausearch.runs.specs.run import Role, RunSpec
 from tausearch.runs.specs.search import Reevaluate, SearchSpec, SpecOfSearch
 from tausearch.runs.trials import TrialSummary
@@ -301,11 +301,11 @@ def set_aside_orphans(directory: RunDirectory, count: int = 1) -> list[str]:
     """
     lines = []
     known = {trial.number // count for trial in Record(directory.record).trials()}
-    for run in Record(directory.reevaluation.record).trials():
-        if run.number // count // _MOST not in known:
-            path = directory.reevaluation.record / f"{trial_name(run.number)}.parquet"
-            path.rename(path.with_name(f".{path.name}.damaged"))
-            lines.append(f"record file {path}: is a re-evaluation of a trial that is run again; it was put aside")
+    reevaluated = Record(directory.reevaluation.record)
+    orphans = [run.number for run in reevaluated.trials() if run.number // count // _MOST not in known]
+    for path in dict.fromkeys(reevaluated.file_of(number) for number in orphans):
+        path.rename(path.with_name(f".{path.name}.damaged"))
+        lines.append(f"record file {path}: is a re-evaluation of a trial that is run again; it was put aside")
     return lines
 
 

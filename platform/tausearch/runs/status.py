@@ -17,7 +17,7 @@ from tausearch.runs.objectives.aim import best_trial
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.spec import parts_of
 from tausearch.runs.parts.trials import whole_trials
-from tausearch.runs.record import Record
+from tausearch.runs.record.record import Record
 from tausearch.runs.reevaluations import Gain, Reevaluation, gain_of, read_reevaluation
 from tausearch.runs.results import Score
 from tausearch.runs.specs.kinds import AnySpec

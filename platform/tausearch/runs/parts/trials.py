@@ -9,7 +9,7 @@ from statistics import fmean
 
 from tausearch.runs.parts.scores import Scale, Scales, score_of
 from tausearch.runs.parts.spec import MultiSearchSpec, PartsSpec, parts_of
-from tausearch.runs.record import Record
+from tausearch.runs.record.record import Record
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
 from tausearch.runs.trials import Status, TrialSummary

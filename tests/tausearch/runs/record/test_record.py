@@ -70,7 +70,7 @@ def test_a_file_beyond_either_bound_is_not_read(tmp_path: Path, monkeypatch: pyt
     record = Record(tmp_path / "record")
     record.write(make_trial(0, tasks=3))
     assert len(record.trials()) == 1
-    monkeypatch.setattr(f"tausearch.runs.record.{bound}", 2)
+    monkeypatch.setattr(f"tausearch.runs.record.files.{bound}", 2)
     with pytest.raises(InputError, match="has 3 rows in [0-9]+ bytes"):
         record.trials()
 
