@@ -85,7 +85,7 @@ class About(Strict):
         if self.removal is not None:
             return ()
         rows = tuple(self.accuracies.values())
-        return still_answered(self.weights, rows, self.classes_by_task, self.test_images)
+        return still_answered(self.weights, rows, self.classes_by_task)
 
     def accuracy(self, task: int) -> Score | None:
         """Return the accuracy on a task, from 1, over the seeds; None if not measured."""

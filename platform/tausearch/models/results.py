@@ -33,7 +33,7 @@ _Kind = TypeVar("_Kind", bound=Strict)
 
 
 class StillAnswered(Strict):
-    """A task that was left out of a composition, and is still answered above chance by more than one test image.
+    """A task that was left out of a composition, and is still answered above chance.
 
     Attributes:
         task: The task, from 1.
@@ -53,24 +53,19 @@ class StillAnswered(Strict):
 
 
 def still_answered(
-    weights: Sequence[float],
-    accuracies: Sequence[Sequence[float]],
-    task_classes: Sequence[tuple[str, ...]],
-    test_images: Sequence[int],
+    weights: Sequence[float], accuracies: Sequence[Sequence[float]], task_classes: Sequence[tuple[str, ...]]
 ) -> tuple[StillAnswered, ...]:
-    """Return the tasks of weight 0 or less that are answered above chance by more than one test image.
+    """Return the tasks of weight 0 or less that are answered above chance, in the mean over the seeds.
 
     `accuracies` are of each seed on each task, percent; `task_classes` are the names of each task's classes, without
-    which there is no such task. Where the numbers of `test_images` are unknown, any accuracy above chance counts.
+    which there is no such task.
     """
     chance = 100 / max(1, sum(map(len, task_classes)))
     means = [statistics.fmean(values) for values in zip(*accuracies, strict=True)]
-    steps = [100 / count for count in test_images] or [0.0] * len(means)
-    tasks = enumerate(zip(weights, means, task_classes, steps, strict=False), start=1)
     return tuple(
         StillAnswered(task=task, classes=classes, accuracy=mean, chance=chance)
-        for task, (weight, mean, classes, step) in tasks
-        if weight <= 0 and mean > chance + step
+        for task, (weight, mean, classes) in enumerate(zip(weights, means, task_classes, strict=False), start=1)
+        if weight <= 0 and mean > chance
     )
 
 
@@ -133,7 +128,7 @@ class CompositionResult(Strict):
         """The tasks that were left out, and are still answered; see `StillAnswered`."""
         if self.removal is not None:  # every class that is left is meant to be answered
             return ()
-        return still_answered(self.weights, self.accuracies, self.task_classes, self.test_images)
+        return still_answered(self.weights, self.accuracies, self.task_classes)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form, which `tausearch compose --format json` prints and the file holds."""
