@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -146,10 +147,12 @@ def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all
 
 
 def _encoded(name: str) -> str:
-    """Return a name without the characters that separate; letters of any script stay."""
-    return "".join(
-        char if char.isalnum() or char in _PLAIN else "".join(f"%{byte:02X}" for byte in char.encode()) for char in name
-    )
+    """Return a name without the characters that separate; letters of any script stay, with their marks."""
+    return "".join(char if _stays(char) else "".join(f"%{byte:02X}" for byte in char.encode()) for char in name)
+
+
+def _stays(char: str) -> bool:
+    return char.isalnum() or char in _PLAIN or unicodedata.category(char).startswith("M")
 
 
 def task_called(option: str, given: int | str, tasks: Sequence[NamedTask]) -> int:

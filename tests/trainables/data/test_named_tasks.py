@@ -28,7 +28,7 @@ def labels_by_name(text: str) -> dict[str, torch.Tensor]:
     [
         "digits?class_order=9,8,7,6,5,4,3,2,1,0&epochs=3",
         "digits?epochs=3&task=low=0,1,2&task=5,9",
-        "folder:/data/My Birds?task=a%26b=great dane,c++,50%25,x%2Cy&task=ö,x_y",
+        "folder:/data/My Birds?task=a%26b=great dane,c++,50%25,x%2Cy&task=ö,x_y&task=हाथी,ไก่",
     ],
 )
 def test_the_text_form_repeats(text: str) -> None:
