@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,8 +43,10 @@ def plain(text: str) -> str:
 
 
 def entitle(figure: Figure, text: str) -> None:
-    """Write a title above a whole figure."""
-    figure.suptitle(plain(text), fontsize=9, color="0.35", wrap=True)
+    """Write a title above a whole figure, in lines that fit its width."""
+    fits = int(TITLE_LETTERS * figure.get_figwidth())
+    lines = [part for line in text.split("\n") for part in textwrap.wrap(line, fits) or [""]]
+    figure.suptitle(plain("\n".join(lines)), fontsize=9, color="0.35", wrap=True)
 
 
 def make_logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
