@@ -96,6 +96,21 @@ def test_a_linear_network_with_equal_predictions_is_exact_over_examples(generato
     assert not torch.allclose(block(curvature, "first.weight"), want, rtol=1e-3)  # elsewhere it is an approximation
 
 
+def test_the_error_of_one_token_is_the_covariance_of_its_factors_over_examples(generator: torch.Generator) -> None:
+    """E[G_n (x) A_n] - E[G_n] (x) E[A_n]: what the factorisation leaves out, on a network of 32 weights."""
+    model, head = Network(generator, linear=False), a_head(3, 4, generator)
+    images = torch.randn(6, 1, 4, generator=generator, dtype=torch.float64)
+    both, _ = found(model, model.layers, head, images.split([4, 2]))
+    single = [found(model, model.layers, head, [image[None]])[0] for image in images]  # each exact
+    for name, layer in ((f"{name}.weight", layer) for name, layer in model.layers.items()):
+        pairs = [(each.factors[name].outputs[0], each.factors[name].inputs[0]) for each in single]
+        mean_g, mean_a = (torch.stack(parts).mean(0) for parts in zip(*pairs, strict=True))
+        error = torch.stack([torch.kron(g - mean_g, a - mean_a) for g, a in pairs]).sum(0)
+        dense = gauss_newton(model, layer.weight, images, head)
+        assert error.norm() > 0.05 * dense.norm()
+        torch.testing.assert_close(block(both, name) + error, dense, **EXACT)
+
+
 def looped(
     model: nn.Module, layers: dict[str, nn.Linear], images: Tensor, head: Head
 ) -> dict[str, tuple[Tensor, Tensor]]:
