@@ -26,6 +26,7 @@ _NAME = re.compile(r"trials?-(\d+).*")
 _MOST_ROWS = 100_000  # one per task
 _LARGEST = 2**28  # bytes
 _DIGEST = b"tausearch.rows"  # metadata of the file: digest of its rows
+_DIGEST_0_1 = b"tausearch.content"  # the same in files of version 0.1.0
 
 
 def trial_file(number: int) -> str:
@@ -93,10 +94,11 @@ def _checked_rows(path: Path) -> pa.Table:
         if content.metadata.num_rows > _MOST_ROWS or path.stat().st_size > _LARGEST:
             raise OSError(f"has {content.metadata.num_rows} rows in {path.stat().st_size} bytes")
         table = content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
-    digest = (table.schema.metadata or {}).get(_DIGEST)
+    known = table.schema.metadata or {}
+    digest = known.get(_DIGEST, known.get(_DIGEST_0_1))
     if digest is None:
         raise InputError(f"record file {path}: was made by an earlier version of tausearch, and cannot be read")
-    if digest != _digest(table):
+    if digest != (_digest(table) if _DIGEST in known else _digest_0_1(table)):
         raise OSError("its content is not what was written")
     return table.replace_schema_metadata(None)
 
@@ -169,3 +171,8 @@ def _digest(table: pa.Table) -> bytes:
         else:
             digest.update(json.dumps(column.to_pylist()).encode())
     return digest.hexdigest().encode()
+
+
+def _digest_0_1(table: pa.Table) -> bytes:
+    kinds = [(field.name, str(field.type)) for field in table.schema]
+    return hashlib.sha256(json.dumps([kinds, table.to_pylist()]).encode()).hexdigest().encode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -98,6 +100,20 @@ def test_what_a_trial_says_of_itself_goes_over_what_the_run_says(tmp_path: Path)
     record.write(make_trial(4, tasks=1))
     (row,) = record.table().to_pylist()
     assert (row["split"], row["status"]) == ("of 4", "running")
+
+
+def test_a_file_of_version_0_1_0_is_read_and_checked(tmp_path: Path) -> None:
+    record = Record(tmp_path)
+    record.write(make_trial(0, value=70.0))
+    (file,) = tmp_path.iterdir()
+    table = pq.read_table(file).replace_schema_metadata(None)
+    kinds = [(field.name, str(field.type)) for field in table.schema]
+    digest = hashlib.sha256(json.dumps([kinds, table.to_pylist()]).encode()).hexdigest()
+    pq.write_table(table.replace_schema_metadata({"tausearch.content": digest}), file)
+    assert record.trials() == [make_trial(0, value=70.0)]
+    pq.write_table(table.slice(1).replace_schema_metadata({"tausearch.content": digest}), file)
+    with pytest.raises(InputError, match="is not what was written"):
+        record.trials()
 
 
 def test_a_file_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
