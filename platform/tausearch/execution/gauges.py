@@ -61,7 +61,7 @@ class Gauges:
     def _choose(self) -> None:
         """Look at all trials: which is the best, and how many there will be. Both change only when a trial ends."""
         self._best = best_trial(self.trials, self.spec.aim if isinstance(self.spec, SearchSpec) else Aim())
-        self._planned = planned_trials(self.spec, list(self.trials))
+        self._planned = planned_trials(self.spec, self.trials)
 
     def _set(self) -> None:
         states = self.trials.counts.copy()

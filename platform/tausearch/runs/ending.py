@@ -15,7 +15,7 @@ from tausearch.runs.reevaluations import read_reevaluation
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec, StopRule
 from tausearch.runs.storage import replace_text
-from tausearch.runs.trials import TrialSummary
+from tausearch.runs.trials import TrialSummary, TrialTable
 
 Reason = Literal["trials", "patience", "target", "time budget", "interrupted"]
 _ROUNDING = 1e-9  # gains of exactly one image must not count, whatever the last bits
@@ -58,7 +58,7 @@ def all_ended(spec: RunSpec, trials: Collection[TrialSummary]) -> bool:
     return len(trials) == spec.trials or cut_short(spec, trials) is not None
 
 
-def planned_trials(spec: RunSpec, trials: Collection[TrialSummary]) -> int:
+def planned_trials(spec: RunSpec, trials: Collection[TrialSummary] | TrialTable) -> int:
     """Return the number of trials that a run has in the end: those that have started, if it is cut short."""
     return spec.trials if cut_short(spec, trials) is None else len(trials)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
@@ -169,7 +169,7 @@ def read_status(directory: RunDirectory) -> RunStatus:
 
 
 def chosen_trial(
-    spec: SearchSpec, trials: Sequence[TrialSummary], reevaluation: Reevaluation | None
+    spec: SearchSpec, trials: Iterable[TrialSummary], reevaluation: Reevaluation | None
 ) -> TrialSummary | None:
     """Return the trial that the re-evaluation chose; before it is over, the best trial that keeps all constraints."""
     if reevaluation is None or reevaluation.verdict is None:

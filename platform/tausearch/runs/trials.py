@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -105,6 +106,7 @@ class TrialTable:
     def __init__(self, history: Iterable[TrialSummary] = ()) -> None:
         self._by_number: dict[int, TrialSummary] = {}
         self._running: dict[int, TrialSummary] = {}
+        self._ranked: list[TrialSummary] = []
         self.counts: Counter[Status] = Counter()
         self.tasks_done = 0
         for trial in history:
@@ -116,11 +118,15 @@ class TrialTable:
             self.counts[before.status] -= 1
             self.tasks_done -= before.tasks_done
             self._running.pop(trial.number, None)
+            if _is_finished(before):
+                del self._ranked[bisect_left(self._ranked, _rank(before), key=_rank)]
         self.counts[trial.status] += 1
         self.tasks_done += trial.tasks_done
         self._by_number[trial.number] = trial
         if trial.status == "running":
             self._running[trial.number] = trial
+        elif _is_finished(trial):
+            insort(self._ranked, trial, key=_rank)
 
     def get(self, number: int) -> TrialSummary | None:
         """Return a trial; None if it has not started."""
@@ -136,6 +142,11 @@ class TrialTable:
     def running(self) -> list[TrialSummary]:
         """The trials that run."""
         return list(self._running.values())
+
+    @property
+    def ranked(self) -> list[TrialSummary]:
+        """See `ranked`."""
+        return list(self._ranked)
 
     @property
     def ended(self) -> int:
@@ -161,5 +172,14 @@ def at_rest(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
 
 def ranked(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
     """Return the trials that finished the last task, by final accuracy, then less forgetting, then number."""
-    finished = [trial for trial in trials if trial.status == "complete" and trial.value is not None]
-    return sorted(finished, key=lambda trial: (-(trial.value or 0.0), trial.forgetting, trial.number))
+    if isinstance(trials, TrialTable):  # which keeps them in order
+        return trials.ranked
+    return sorted(filter(_is_finished, trials), key=_rank)
+
+
+def _is_finished(trial: TrialSummary) -> bool:
+    return trial.status == "complete" and trial.value is not None
+
+
+def _rank(trial: TrialSummary) -> tuple[float, float, int]:
+    return -(trial.value or 0.0), trial.forgetting, trial.number

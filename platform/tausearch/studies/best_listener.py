@@ -66,16 +66,17 @@ class BestListener:
         """Choose again if the trial has ended; write the best file if the choice has changed."""
         if trial.status == "running":
             return
-        trials, reevaluation = list(self.trials), None
+        reevaluation = None
         if self.spec.reevaluate is not None:
-            reevaluation = reevaluation_of(ReevaluationSpec.of(self.spec), trials, list(self.reevaluations))
-        chosen = chosen_trial(self.spec, trials, reevaluation)
+            reevaluation = reevaluation_of(ReevaluationSpec.of(self.spec), self.trials, list(self.reevaluations))
+        chosen = chosen_trial(self.spec, self.trials, reevaluation)
         if chosen is None:
             return
         choice = chosen.number, None if reevaluation is None else reevaluation.verdict
-        front = [each.number for each in self.spec.aim.front(trials)] if len(self.spec.objectives) > 1 else []
+        several = len(self.spec.objectives) > 1
+        front = [each.number for each in self.spec.aim.front(list(self.trials))] if several else []
         if (choice, front) != (self._choice, self._front):
-            _write(self.spec, self.directory, trials, reevaluation)
+            _write(self.spec, self.directory, list(self.trials), reevaluation)
             new, self._choice, self._front = choice != self._choice, choice, front
             if new:
                 self.told(chosen, choice[1])

@@ -52,16 +52,19 @@ def test_they_say_what_the_table_says(made: dict[str, Kept]) -> None:
     assert made["best_accuracy"].values == {(): 80.0}
 
 
-def test_a_task_costs_the_same_whatever_the_number_of_trials(
+def test_a_task_and_the_end_of_a_trial_cost_the_same_whatever_the_number_of_trials(
     made: dict[str, Kept], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = TrialTable([make_trial(0, value=70.0), make_trial(1, tasks=1)])
     told, display = Gauges(search_spec(), table), ProgressDisplay(search_spec(), table, io.StringIO())
+    display.trial_changed(make_trial(1, tasks=1))
     with monkeypatch.context() as patch:
         patch.setattr(TrialTable, "__iter__", lambda self: pytest.fail("all trials were looked at"))
         tell(told, make_trial(1, tasks=2))
-        assert display._tasks_done() == 3 + 2
-    assert made["tasks_done"].values == {(): 3 + 2} and made["best_accuracy"].values == {(): 70.0}
+        assert display._tasks_done() == 3 + 2 and made["best_accuracy"].values == {(): 70.0}
+        tell(told, make_trial(1, value=75.0))
+        assert "(trial 1)" in display._standing() and display._planned == search_spec().trials
+    assert made["tasks_done"].values == {(): 3 + 3} and made["best_accuracy"].values == {(): 75.0}
 
 
 def test_a_task_counts_by_where_its_preconsolidation_came_from(made: dict[str, Kept]) -> None:

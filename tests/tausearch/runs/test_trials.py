@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from tausearch.runs import Status, TrialTable, all_ended, at_rest, best_trial, ranked
+from tausearch.runs import trials as trials_module
 from tests.support.runs.trials import make_trial, search_spec
 
 STATUSES = get_args(Status)
@@ -27,6 +28,20 @@ def test_a_table_keeps_what_is_known_of_all_trials() -> None:
     assert {status: count for status, count in table.counts.items() if count} == dict.fromkeys(
         ("complete", "running", "pruned"), 1
     )
+
+
+def test_a_table_keeps_its_trials_in_order_without_a_look_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [70.0, 80.0, 75.0, 80.0, 60.0]
+    trials = [make_trial(number, value=values[number % 5] + number % 3) for number in range(1000)]
+    table, one = TrialTable(trials), "tausearch.runs.trials._rank"
+    assert ranked(table) == ranked(trials)
+    looked: list[int] = []
+    monkeypatch.setattr(one, lambda trial, rank=trials_module._rank: (looked.append(trial.number), rank(trial))[1])
+    for changed in (make_trial(7, value=99.0), make_trial(7, tasks=1), make_trial(8, tasks=1, status="pruned")):
+        table.put(changed)
+        trials[changed.number] = changed
+    assert len(looked) < 100
+    assert ranked(table) == ranked(trials) and best_trial(table) == best_trial(trials)
 
 
 def test_at_rest_a_trial_that_ran_waits_and_the_others_are_as_they_were() -> None:

@@ -73,8 +73,8 @@ class ProgressDisplay(LiveDisplay):
 
     @property
     def _planned(self) -> int:
-        known = list(self.trials)  # of a re-evaluation that was extended, with runs of former candidates
-        return max(planned_trials(self.spec, known), len(known))
+        known = len(self.trials)  # a re-evaluation that was extended has runs of former candidates
+        return max(planned_trials(self.spec, self.trials), known)
 
     def _tasks_done(self) -> int:
         return self.spec.steps * self.trials.ended + sum(trial.tasks_done for trial in self.trials.running)

@@ -131,7 +131,8 @@ def eligible(trials: Iterable[TrialSummary], aim: Aim = Aim()) -> list[TrialSumm
 
 def best_trial(trials: Iterable[TrialSummary], aim: Aim = Aim()) -> TrialSummary | None:
     """Return the first of `eligible`; None if no trial is eligible."""
-    return next(iter(eligible(trials, aim)), None)
+    found = eligible(trials, aim) if aim.objectives else filter(aim.keeps, ranked(trials))
+    return next(iter(found), None)
 
 
 def front(objectives: Sequence[Objective], trials: Iterable[TrialSummary]) -> list[TrialSummary]:
