@@ -130,12 +130,12 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
     summary = results["summary"]["test/final_accuracy"]
     values = [seed["test/final_accuracy"] for seed in results["seeds"]]
     assert summary["mean"] == pytest.approx(sum(values) / 2) and FINAL_FLOOR <= summary["mean"] <= 100
-    call("export", BENCHMARK, "ita-lora", "-o", "best.yaml", "--adapters", "vectors")
+    call("export", BENCHMARK, "ita-lora", "-o", "best.yaml")
     assert load_best(folder / "best.yaml") == load_best(best_file)
     from peft import PeftModel  # takes seconds to import; no other test needs it
 
     for task in range(1, 6):
-        task_folder = folder / "vectors" / "seed_1" / f"task_{task}"
+        task_folder = storage(folder).run("f").artifacts / "seed_1" / f"task_{task}"
         vector = read_vector(task_folder)
         assert (vector.origin.method, vector.origin.task) == ("ita-lora", task)
         model = PeftModel.from_pretrained(Backbone().load(), str(task_folder / "adapter"))  # type: ignore[arg-type]

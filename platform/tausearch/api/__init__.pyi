@@ -3,7 +3,7 @@ from .benchmarks import OpenBenchmark, Opening, allow_code, open_benchmark
 from .composition import Composed, Evaluated, compose, compose_with, evaluate, evaluate_with
 from .continuation import extend, resume, resume_with
 from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
-from .export import export_adapters, export_best, export_vectors
+from .export import export_best
 from .final_runs import FinalResult, FinalRun, preview_train, preview_train_with, train, train_with
 from .management import delete_run, rename_run, size_of
 from .plans import plan_search, plan_training, space_for
@@ -59,9 +59,7 @@ __all__ = [
     "draw_with",
     "evaluate",
     "evaluate_with",
-    "export_adapters",
     "export_best",
-    "export_vectors",
     "extend",
     "open_benchmark",
     "plan_search",

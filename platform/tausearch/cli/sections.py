@@ -13,9 +13,9 @@ from tausearch.cli.ending import end_interrupted
 from trainables.errors import InputError
 
 SECTIONS = {
-    "Search and train": ("search", "train", "resume", "extend", "campaign"),
+    "Search and train": ("search", "train", "resume", "extend", "export", "campaign"),
     "Look": ("status", "report", "compare", "figures"),
-    "Compose and predict": ("compose", "evaluate", "predict", "export"),
+    "Compose and predict": ("compose", "evaluate", "predict"),
     "What there is": ("data", "list"),
     "Keep and tidy up": ("runs",),
 }

@@ -1,5 +1,5 @@
 from .analysis import alignment_rows, cosine_rows, measurements, risk_rows, theorem_rows
-from .cards import describe_run, write_card
+from .cards import describe_run
 from .descriptions import About, read_about
 from .evaluation import evaluate, evaluate_pools, evaluations, require_curvatures
 from .evaluation_results import EvaluatedSeed, EvaluationResult, evaluation_table, read_evaluation
@@ -27,7 +27,7 @@ from .removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
 from .results import CompositionResult, Form, accuracy_table, read_compositions
 from .rule_search.results import RuleSearch, RuleTrial
 from .rule_search.search import RuleSpace, rule_space, search_rule
-from .sources import VectorSource, about_source, find_source
+from .sources import VectorSource, find_source
 
 __all__ = [
     "About",
@@ -46,7 +46,6 @@ __all__ = [
     "Pools",
     "Prediction",
     "VectorSource",
-    "about_source",
     "accuracy_table",
     "alignment_rows",
     "backbone_of",
@@ -94,5 +93,4 @@ __all__ = [
     "try_to_record",
     "tasks_called",
     "uniform",
-    "write_card",
 ]

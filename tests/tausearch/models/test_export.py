@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tausearch import compose
-from tausearch.api import export_adapters
-from tausearch.models import FORMS, read_about
-from tausearch.runs import Storage, read_spec
-from tausearch.studies import BestFile
+from tausearch.models import FORMS, describe_run, read_about
+from tausearch.runs import Storage
 from tests.support.modes import files_against_umask
 from tests.support.runs.composable_runs import pool_of, small_benchmark
 from trainables.backbones import Backbone
@@ -29,7 +26,6 @@ from trainables.composition import ComposedNetwork, VectorPool, read_vector
 from trainables.composition.checkpoints import write_timm_folder
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise
-from trainables.errors import InputError
 
 WEIGHTS = [0.5, -0.7, 1.1]
 
@@ -148,16 +144,12 @@ def test_exported_vectors_are_composed_where_the_run_was_never_seen(
     assert read_vector(moved / "seed_1" / "task_2").origin == read_vector(pool_of(made, "iel", 1).folders[1]).origin
 
 
-def test_what_export_copies_is_composed_again(made: Storage, tmp_path: Path) -> None:
-    def best(name: str) -> Any:
-        spec = read_spec(made.run(name))
-        return BestFile.model_construct(benchmark=spec.benchmark, method=spec.method, hyperparameters=spec.fixed)
-
-    export_adapters(made, best("ita"), tmp_path / "out")
+def test_the_vectors_of_a_run_are_composed_where_they_are_copied_to(made: Storage, tmp_path: Path) -> None:
+    describe_run(made.run("ita"))  # as at the end of a final run
+    copied = shutil.copytree(made.run("ita").artifacts, tmp_path / "copied")
     here = compose(["ita"], storage=made.root)
-    assert compose([str(tmp_path / "out")], storage=made.root).result.accuracies == here.result.accuracies
-    with pytest.raises(InputError, match="run 'plain': its method 'finetune' leaves no task vectors"):
-        export_adapters(made, best("plain"), tmp_path / "none")
+    assert compose([str(copied)], storage=tmp_path / "nothing").result.accuracies == here.result.accuracies
+    assert (copied / "seed_1" / "task_1" / "adapter" / "adapter_config.json").is_file()
 
 
 def test_without_lora_or_with_a_rule_there_is_no_adapter(made: Storage, tmp_path: Path) -> None:
@@ -195,28 +187,3 @@ def test_timm_is_told_what_test_images_go_through(made: Storage, tmp_path: Path)
     config = timm.create_model(f"local-dir:{tmp_path}", pretrained=True).pretrained_cfg
     assert (tuple(config["mean"]), tuple(config["std"]), config["crop_pct"]) == ((0.3,), (0.2,), 0.8)
     assert (config["crop_mode"], config["interpolation"]) == ("center", "bilinear")
-
-
-def test_the_latest_finished_final_run_of_the_configuration_is_exported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    best = BestFile.model_construct(benchmark="digits", method="ita-lora", hyperparameters={"lr": 0.1})
-
-    def found(name: str, complete: int = 2, lr: float = 0.1, **changes: str) -> SimpleNamespace:
-        about = {"purpose": "final", "benchmark": "digits", "method": "ita-lora", **changes}
-        spec = SimpleNamespace(name=name, trials=2, fixed={"lr": lr}, **about)
-        return SimpleNamespace(spec=spec, counts={"complete": complete})
-
-    runs = [
-        found("older"),
-        found("newest"),
-        found("stopped", complete=1),
-        found("otherwise", lr=0.2),
-        found("elsewhere", benchmark="glyphs"),
-        found("search", purpose="search"),
-    ]
-    copied: list[str] = []
-    monkeypatch.setattr("tausearch.api.export.all_statuses", lambda storage: (runs, []))
-    monkeypatch.setattr("tausearch.api.export.export_vectors", lambda storage, name, target: copied.append(name))
-    export_adapters(Storage(tmp_path), best, tmp_path / "out")
-    assert copied == ["newest"]

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
-from tausearch.api import export_adapters, export_best
+from tausearch.api import export_best
 from tausearch.api.outcome import outcome_of
 from tausearch.cli.output import show_status
 from tausearch.runs import (
@@ -34,7 +33,6 @@ from tausearch.runs import (
 from tausearch.studies import BestListener, load_best, write_best
 from tausearch.studies.best_file import best_of_all, best_of_run, choose
 from tests.support.runs.trials import FIXED, final_spec, make_trial, tell
-from trainables.composition import Origin, SavedVector, read_vector, write_vector
 from trainables.errors import InputError
 
 
@@ -161,33 +159,6 @@ def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpe
         best_of_all(storage, "digits", "iel-lora")
     with pytest.raises(InputError, match="run 'g': is a final run, which chooses nothing; it was tuned by b"):
         best_of_run(storage, "g")
-
-
-def _vector_of(method: str) -> SavedVector:
-    head, anchor = ((torch.zeros(2, 3), torch.zeros(2)) for _ in range(2))
-    origin = Origin(method=method, task=1, classes=range(2), backbone="glyph_vit", backbone_digest="0" * 64)
-    parameters = {"weight": {"tau": torch.ones(2, 3)}}
-    return SavedVector(parametrisation="full", parameters=parameters, head=head, anchor=anchor, origin=origin)
-
-
-def test_adapters_are_those_of_the_same_configuration(storage: Storage, spec: SearchSpec, tmp_path: Path) -> None:
-    best = choose(spec, make_trial(0, value=70.0), 1)
-    ablation = {**best.hyperparameters, "regularise": "none"}
-    final = final_spec(spec)
-    for name, fixed, value in (("same", best.hyperparameters, 1.0), ("other", ablation, 1.0)):
-        run = final.model_copy(update={"name": name, "fixed": fixed})
-        artifacts = write_run(storage, run, [make_trial(0, value=value)]).artifacts
-        write_vector(artifacts / "seed_0", _vector_of(name))
-        (artifacts / "seed_0" / ".task_1.abc.tmp").mkdir(parents=True)  # by a process that was killed
-    copied = tmp_path / "adapters"
-    export_adapters(storage, best, copied)
-    origin = read_vector(copied / "seed_0" / "task_1").origin
-    assert origin.method == "same"
-    assert [path.name for path in (copied / "seed_0").iterdir()] == ["task_1"]
-    with pytest.raises(InputError, match="is not empty"):
-        export_adapters(storage, best, tmp_path / "adapters")
-    with pytest.raises(InputError, match="no finished final run of this configuration"):
-        export_adapters(storage, best.model_copy(update={"benchmark": "glyphs"}), tmp_path / "more")
 
 
 def test_of_equal_searches_the_oldest_is_best(storage: Storage, spec: SearchSpec) -> None:

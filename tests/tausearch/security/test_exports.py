@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.api import export_best
-from tausearch.runs import Storage, read_spec
-from tausearch.studies import start_of
+from tausearch import compose
+from tausearch.runs import Storage
 from tests.tausearch.security.conftest import Refused
 from trainables.composition import VECTOR_FILE, vector_folders
-from trainables.errors import InputError
+
+EXPORT = ("compose", "letters", "--forms", "vectors", "--export")
 
 
 @pytest.fixture
@@ -36,12 +36,9 @@ def everything(folder: Path) -> list[str]:
         "cache/new",
     ],
 )
-@pytest.mark.parametrize("command", [["export", "letters", "--adapters"], ["compose", "letters", "--export"]])
-def test_not_among_the_files_of_a_storage(
-    command: list[str], inside: str, storage: Storage, refused: Refused, tmp_path: Path
-) -> None:
+def test_not_among_the_files_of_a_storage(inside: str, storage: Storage, refused: Refused, tmp_path: Path) -> None:
     before = everything(tmp_path)
-    err = refused(*command, str(storage.root / inside), "--storage", str(storage.root))
+    err = refused(*EXPORT, str(storage.root / inside), "--storage", str(storage.root))
     assert "lies among the files of" in err and everything(tmp_path) == before
 
 
@@ -49,7 +46,7 @@ def test_not_over_somebody_elses_files(storage: Storage, refused: Refused, tmp_p
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "mine").touch()
     for folder, why in (("there", "is not empty"), ("there/mine", "is not a folder")):
-        assert why in refused("export", "letters", "--adapters", folder, "--storage", str(storage.root))
+        assert why in refused(*EXPORT, folder, "--storage", str(storage.root))
 
 
 def test_a_damaged_vector_leaves_nothing_behind(storage: Storage, refused: Refused, tmp_path: Path) -> None:
@@ -58,7 +55,7 @@ def test_a_damaged_vector_leaves_nothing_behind(storage: Storage, refused: Refus
     content[-1] ^= 255
     last.write_bytes(content)
     before = everything(tmp_path)
-    err = refused("export", "letters", "--adapters", "out", "--storage", str(storage.root))
+    err = refused(*EXPORT, "out", "--storage", str(storage.root))
     assert "its content is not what was written" in err and everything(tmp_path) == before
 
 
@@ -68,23 +65,14 @@ def test_no_link_is_followed(what: str, storage: Storage, refused: Refused, tmp_
     shutil.move(place, elsewhere)
     place.symlink_to(elsewhere)
     before = everything(tmp_path)
-    err = refused("export", "letters", "--adapters", "out", "--storage", str(storage.root))
+    err = refused(*EXPORT, "out", "--storage", str(storage.root))
     assert "is a link" in err and everything(tmp_path) == before
 
 
-def test_a_link_beside_the_vectors_is_not_copied(storage: Storage, refused: Refused, tmp_path: Path) -> None:
+def test_a_link_beside_the_vectors_is_not_copied(storage: Storage, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("mine")
     (storage.run("letters").artifacts / "seed_0" / "task_1" / "adapter" / "more").symlink_to(secret)
-    assert "is a link" in refused("export", "letters", "--adapters", "out", "--storage", str(storage.root))
-
-
-def test_a_best_file_that_cannot_be_written_takes_the_vectors_along(
-    trained: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    best = start_of(read_spec(trained.run("letters")))
-    monkeypatch.setattr("tausearch.api.export.export_adapters", lambda storage, best, target: target.mkdir())
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(InputError, match="cannot be written"):
-        export_best(trained, best, tmp_path / "folder", tmp_path / "vectors")
-    assert not (tmp_path / "vectors").exists()
+    compose(["letters"], forms=["vectors"], export=tmp_path / "out", storage=storage.root)
+    assert (tmp_path / "out" / "vectors" / "seed_0" / "task_1" / VECTOR_FILE).is_file()
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_symlink() or path.name == "more"]
