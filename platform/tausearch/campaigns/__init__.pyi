@@ -5,7 +5,7 @@ from .file import Cell, read_campaign
 from .mlflow_tables import LOCAL, read_pages, track_tables
 from .outputs import selected_runs, set_apart, write_campaign_report
 from .plans import CampaignPlan, CampaignRequest, PlannedCell, plan_campaign, preview_campaign, work_left
-from .status import CampaignStanding, CellStanding, all_standings, read_standing
+from .status import CampaignStanding, CellStanding, all_standings, read_standing, starting_campaigns
 
 __all__ = [
     "CampaignCells",
@@ -36,6 +36,7 @@ __all__ = [
     "run_pilots",
     "selected_runs",
     "set_apart",
+    "starting_campaigns",
     "track_tables",
     "work_left",
     "write_campaign_report",

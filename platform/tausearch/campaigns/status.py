@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,6 +62,11 @@ class CellStanding:
             return 0, 0
         trials, seeds = self.ended
         return max(0, self.trials - trials), max(0, self.cell.seeds - seeds)
+
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether none of its runs exists yet."""
+        return self.state == "waiting" and self.search is None and self.final is None
 
     @property
     def reevaluations_left(self) -> int:
@@ -133,8 +139,10 @@ class CampaignStanding:
 
     @property
     def state(self) -> str:
-        """The state in one word: "running", "finished" or "stopped"."""
-        return "running" if self.running else "finished" if self.finished else "stopped"
+        """The state in one word: "starting", "running", "finished" or "stopped"."""
+        if self.running:
+            return "starting" if all(each.is_unbegun for each in self.cells) else "running"
+        return "finished" if self.finished else "stopped"
 
     def command(self, storage_option: str) -> str:
         """Return the command that continues it as its last driver ran, without callbacks, which no file has."""
@@ -176,6 +184,16 @@ def all_standings(storage: Storage) -> tuple[list[CampaignStanding], list[InputE
         except InputError as error:
             faults.append(error)
     return found, faults
+
+
+def starting_campaigns(storage: Storage) -> list[CampaignStanding]:
+    """Return the campaigns whose driver has made none of their runs yet, oldest first; leave out unreadable ones."""
+    driven = (directory for directory in storage.campaigns() if is_driven(directory))
+    found = []
+    for directory in driven:
+        with suppress(InputError):
+            found.append(read_standing(storage, directory))
+    return [each for each in found if each.state == "starting"]
 
 
 def cell_standing(storage: Storage, cell: CellRuns, *, running: bool = False) -> CellStanding:

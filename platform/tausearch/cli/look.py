@@ -48,7 +48,7 @@ def status(
         if format == "json":
             print_json([found.as_dict() for found in statuses])
         else:
-            output.show_statuses(statuses)
+            _show_statuses(statuses, root)
         return
     found = read_status(root.run(name))
     beside = beside_bounds(found, root)
@@ -59,6 +59,16 @@ def status(
         output.show_protocols(found, choices)
     else:
         output.show_status(found, beside, _go_on(found, root, storage))
+
+
+def _show_statuses(statuses: Sequence[RunStatus], root: Storage) -> None:
+    """Print a table of runs, and the campaigns that have no run yet."""
+    from tausearch.campaigns import starting_campaigns
+
+    starting = starting_campaigns(root)
+    if statuses or not starting:
+        output.show_statuses(statuses)
+    output.show_starting(starting)
 
 
 def _go_on(found: RunStatus, root: Storage, storage: str) -> str | None:

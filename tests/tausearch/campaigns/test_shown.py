@@ -20,6 +20,7 @@ from tausearch.campaigns import (
 )
 from tausearch.cli.output import show_standing
 from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Storage, driver_lock
+from tausearch.runs.creation import create
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
@@ -90,6 +91,27 @@ def test_what_stands_in_one_line_and_in_full(
     assert listed == content
     code, _, err = shown(storage, capsys, monkeypatch, "status", "nope")
     assert code == 2 and err.count("\n") == 1 and "nope" in err
+
+
+def test_a_campaign_without_a_run_is_starting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(tmp_path)
+    plan.directory.path.mkdir(parents=True)
+    plan.kept.save(plan.directory)
+    status = ["status", "--storage", str(plan.storage.root)]
+    assert run(status, capsys, monkeypatch)[1] == "no runs yet\n"  # its driver has ended
+    with driver_lock(plan.directory, "campaign"):
+        line = "campaign t: starting; 3 cells waiting: digits/ita-lora, digits/finetune, digits/joint\n"
+        assert run(status, capsys, monkeypatch)[1] == line
+        assert "t: starting; 0/3 cells done" in shown(plan.storage, capsys, monkeypatch, "status", "t")[1]
+        monkeypatch.setattr("tausearch.cli.output.runs._NAMED_CELLS", 2)
+        assert run(status, capsys, monkeypatch)[1].endswith("waiting: digits/ita-lora, digits/finetune and 1 more\n")
+        assert json.loads(run([*status, "--format", "json"], capsys, monkeypatch)[1]) == []
+        create(plan.cells[0].search.spec, plan.storage)
+        out = run(status, capsys, monkeypatch)[1]
+        assert "starting" not in out and "ita-lora" in out
+        assert "t: running; 0/3 cells done" in shown(plan.storage, capsys, monkeypatch, "status", "t")[1]
 
 
 def test_a_run_of_it_goes_on_by_its_command(

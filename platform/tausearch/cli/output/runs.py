@@ -62,7 +62,9 @@ from trainables.user_code import code_words
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.api import FinalResult, SearchResult
+    from tausearch.campaigns import CampaignStanding
 
+_NAMED_CELLS = 6  # of a campaign, in a line
 _LONGEST_FRONT = 10  # trials that a terminal shows
 _MOST_TRIALS = 100  # the best of a search, and those that run; rich takes a millisecond for each
 _MUCH_FORGOTTEN = 50.0  # percentage points
@@ -207,6 +209,15 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     _say_trackers(lines, spec, result, storage_option)
     if result.tracking_error:
         lines.warn(sync_advice(result.name, result.tracking_error, storage_option))
+
+
+def show_starting(standings: Sequence[CampaignStanding]) -> None:
+    """Print a line for each campaign that has no run yet, with the cells that wait."""
+    for each in standings:
+        titles = [cell.cell.title for cell in each.cells]
+        more = f" and {len(titles) - _NAMED_CELLS} more" if len(titles) > _NAMED_CELLS else ""
+        waiting = f"{counted(len(titles), 'cell')} waiting: {', '.join(titles[:_NAMED_CELLS])}{more}"
+        console().print(f"campaign {each.name}: starting; {waiting}", soft_wrap=True)
 
 
 def show_statuses(statuses: Sequence[RunStatus]) -> None:
