@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal
@@ -39,7 +39,6 @@ class RunStatus:
         counts: Number of trials by status; "pending" trials have not ended and do not run.
         trials: All trials that have started.
         best: The chosen trial; see `chosen_trial`.
-        rank_correlations: See `insight.rank_correlations`; empty for a final run.
         reevaluation: None for a search without one.
         planned: Number of trials that it has in the end; a search that ends early has those that have started.
         ending: Why the trials of a search have ended or its driver stopped; None if that is not known.
@@ -50,7 +49,6 @@ class RunStatus:
     counts: dict[str, int]
     trials: list[TrialSummary]
     best: TrialSummary | None
-    rank_correlations: dict[int, float] = field(default_factory=dict)
     note: str = ""
     reevaluation: Reevaluation | None = None
     planned: int = 0
@@ -75,6 +73,13 @@ class RunStatus:
         if by is None or self.best is None:
             return self.accuracy or 0.0
         return by.signed(verdict.mean) if verdict is not None else by.goodness(self.best) or 0.0
+
+    @cached_property
+    def rank_correlations(self) -> dict[int, float]:
+        """See `insight.rank_correlations`; empty for a final run."""
+        if self.spec.purpose == "final":
+            return {}
+        return rank_correlations(self.trials, self.spec.steps, self.spec.metrics)
 
     @cached_property
     def gain(self) -> Gain | None:
@@ -157,15 +162,14 @@ def read_status(directory: RunDirectory) -> RunStatus:
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
     planned = planned_trials(spec, trials)
     counts["pending"] += planned - sum(counts.values())
-    reevaluation, correlations, chosen = None, {}, best_trial(trials)
+    reevaluation, chosen = None, best_trial(trials)
     if spec.purpose == "search":
         reevaluation = read_reevaluation(spec, directory.reevaluation, trials)
-        correlations = rank_correlations(trials, spec.steps, spec.metrics)
         chosen = chosen_trial(spec, trials, reevaluation)
     ended = counts["pending"] == 0 and (reevaluation is None or reevaluation.race.over)
     state: RunState = "running" if driven else "finished" if ended else "stopped"
     ending = None if driven and counts["running"] + counts["pending"] else ending_of(spec, directory, trials)
-    return RunStatus(spec, state, counts, trials, chosen, correlations, directory.note, reevaluation, planned, ending)
+    return RunStatus(spec, state, counts, trials, chosen, directory.note, reevaluation, planned, ending)
 
 
 def chosen_trial(

@@ -76,6 +76,16 @@ def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
     }
 
 
+def test_correlations_are_computed_when_somebody_asks(
+    storage: Storage, spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("tausearch.runs.status.rank_correlations", lambda trials, *_: asked.append(len(trials)))
+    found = read_status(write_run(storage, spec, [make_trial(n, value=70.0 + n) for n in range(4)]))
+    assert asked == []
+    assert (found.rank_correlations, asked) == (None, [4])
+
+
 def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: SearchSpec) -> None:
     directory = write_run(storage, spec, [make_trial(0, value=70.0), make_trial(1, tasks=1)])
     found = read_status(directory)
