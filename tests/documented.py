@@ -1,4 +1,4 @@
-"""The commands in README and docs, and a folder in which they can run."""
+"""The commands in README, docs and notebooks, and a folder in which they can run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from tausearch.runs.creation import create
 from tausearch.studies import BestFile, start_of
 from tests.support.imports import ROOT
 from tests.support.layouts import parquet
+from tests.support.pages import NOTEBOOKS, markdown
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), *NOTEBOOKS]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHELL = ("", "sh", "bash")
 _INLINE = re.compile(r"`(tausearch [a-z][^`]*)`")
@@ -69,7 +70,7 @@ def commands() -> list[Command]:
 
 
 def _of_page(page: Path) -> Iterator[tuple[str, ...]]:
-    text = page.read_text(encoding="utf-8")
+    text = markdown(page)
     for language, block in _BLOCK.findall(text):
         if language not in _SHELL:
             continue

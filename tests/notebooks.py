@@ -8,9 +8,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from tests.support.imports import ROOT
+from tests.support.pages import NOTEBOOKS
 
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MOST_SECONDS = 200  # of one cell
 
 

@@ -1,10 +1,13 @@
-"""The command line accepts every command in README and docs; quick commands are run.
+"""The command line accepts every command in README, docs and notebooks; quick commands are run.
 
 Tutorials are run as a whole by `tests/system/tutorials`.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import json
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,10 +15,12 @@ from typing import Any
 
 import pytest
 
+import tausearch
 from tausearch.cli.application import app, require_commas
-from tests.documented import Command, commands, prepare
+from tests.documented import PAGES, Command, commands, prepare
 from tests.support.command_line import get_command, run
 from tests.support.imports import ROOT, SOURCES
+from tests.support.pages import NOTEBOOKS, cells, markdown
 
 STARTS = ("search", "train")  # run with --dry-run, which checks everything that they would
 LOOKS = (
@@ -78,6 +83,44 @@ def test_the_command_line_takes_it(command: Command) -> None:
 def test_what_it_does_not_take_is_noticed(wrong: str) -> None:
     with pytest.raises(Exception, match=r"No such|Missing|unexpected"):
         parsed(tuple(wrong.split()))
+
+
+def test_the_commands_of_a_notebook_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "`tausearch status no-run` and\n```\ntausearch report one\n```\n"
+    cells = [
+        {"cell_type": "markdown", "source": text.splitlines(keepends=True)},
+        {"cell_type": "code", "source": ["# `tausearch report two`"]},
+    ]
+    page = tmp_path / "notebook.ipynb"
+    page.write_text(json.dumps({"cells": cells}))
+    monkeypatch.setattr("tests.documented.PAGES", [page])
+    assert [each.words for each in commands()] == [("report", "one"), ("status", "no-run")]
+    assert {"1-search.ipynb", "2-compose-and-unlearn.ipynb"} <= {each.name for each in PAGES}
+
+
+def names_in(notebook: Path) -> set[str]:
+    """The names of Python in the code spans of a notebook's Markdown cells, without quoted values."""
+    spans = re.findall(r"`([^`]+)`", markdown(notebook))
+    return {name for span in spans for name in re.findall(r"[A-Za-z_]\w*", re.sub(r"\"[^\"]*\"|\S*/\S*", "", span))}
+
+
+def known_names(notebook: Path) -> set[str]:
+    """The names that a notebook may mention: of its code, of `tausearch` with parameters and attributes."""
+    public = {name: getattr(tausearch, name) for name in tausearch.__all__}
+    nodes = [vars(node) for node in ast.walk(ast.parse(cells(notebook, "code")))]
+    known = {node[field] for node in nodes for field in ("id", "attr", "arg", "value") if type(node.get(field)) is str}
+    known |= {*public}
+    for each in public.values():
+        if isinstance(each, type):
+            known |= {*dir(each), *each.__dict__.get("__dataclass_fields__", ())}
+        elif callable(each):
+            known |= {*inspect.signature(each).parameters}
+    return known
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_names_in_the_text_of_a_notebook_are_there(notebook: Path) -> None:
+    assert names_in(notebook) and names_in(notebook) - known_names(notebook) == set()
 
 
 def test_there_are_many() -> None:

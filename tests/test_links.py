@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.imports import ROOT, SOURCES
+from tests.support.pages import SUFFIXES, markdown
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -28,14 +30,14 @@ def tracked() -> tuple[Path, ...]:
 
 
 def pages() -> list[Path]:
-    return [path for path in tracked() if path.suffix == ".md"]
+    return [path for path in tracked() if path.suffix in SUFFIXES]
 
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     found: list[str] = []
-    for heading in _HEADING.findall(_BLOCK.sub("", page.read_text(encoding="utf-8"))):
+    for heading in _HEADING.findall(_BLOCK.sub("", markdown(page))):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
         slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
         found.append(f"{slug}-{found.count(slug)}" if slug in found else slug)
@@ -43,19 +45,19 @@ def anchors(page: Path) -> frozenset[str]:
 
 
 def broken(page: Path) -> Iterator[str]:
-    for link in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
+    for link in _LINK.findall(_CODE.sub("", markdown(page))):
         if "://" in link or link.startswith("mailto:"):
             continue
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
         if not target.exists():
             yield f"{page.relative_to(ROOT)}: {link}"
-        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+        elif anchor and target.suffix in SUFFIXES and anchor not in anchors(target):
             yield f"{page.relative_to(ROOT)}: {link} (no such heading)"
 
 
 def test_every_link_leads_somewhere() -> None:
-    assert len(pages()) > 40
+    assert len(pages()) > 40 and sum(page.suffix == ".ipynb" for page in pages()) == 2
     assert [fault for page in pages() for fault in broken(page)] == []
 
 
@@ -64,6 +66,17 @@ def test_a_broken_link_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     page = tmp_path / "page.md"
     page.write_text("# One & two\n[here](#one--two) `[code](none.md)` [gone](none.md) [lost](page.md#three)\n")
     assert list(broken(page)) == ["page.md: none.md", "page.md: page.md#three (no such heading)"]
+
+
+def test_a_broken_link_of_a_notebook_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.test_links.ROOT", tmp_path)
+    page, link = tmp_path / "notebook.ipynb", "[here](#one) [gone](none.md) [lost](notebook.ipynb#code)"
+    cells = [
+        {"cell_type": "markdown", "source": ["# One\n", link]},
+        {"cell_type": "code", "source": ["# Code\n", "[gone](code.md)"]},
+    ]
+    page.write_text(json.dumps({"cells": cells}))
+    assert list(broken(page)) == ["notebook.ipynb: none.md", "notebook.ipynb: notebook.ipynb#code (no such heading)"]
 
 
 def test_every_page_that_a_file_names_is_there() -> None:
