@@ -31,6 +31,7 @@ _GROUPS = ("campaign", "data", "list", "runs")  # the first words of commands of
 _TOOL = re.compile(r"(?:^|-- +)tausearch ")
 PLACEHOLDERS = {
     "RUN": "my-final",
+    "BASELINE": "digits-ita-lora-2",
     "NAME": "my-search",
     "METHOD": "ita-lora",
     "FOLDER": "exported",

@@ -135,7 +135,14 @@ def _beside_the_paper(cells: Sequence[ReportCell]) -> Sequence[Table]:
 
 @app.command()
 def compare(
-    benchmarks: Annotated[list[str] | None, typer.Argument(help="Benchmarks [default: all with a final run].")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="BENCHMARK | BASELINE RUN",
+            help="Benchmarks [default: all with a final run]. Or final runs: how each differs from the first one.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
     transfer: Annotated[
         bool, typer.Option("--transfer", help="Tuned here, judged there: a matrix per method.")
     ] = False,
@@ -151,7 +158,7 @@ def compare(
     storage: options.Storage = DEFAULT_STORAGE,
     format: options.FormatOfTables = "text",
 ) -> None:
-    """Put final runs beside the paper's results. Prints a table and draws a picture."""
+    """Put final runs beside the paper's results, or beside each other. Prints a table and draws a picture."""
     from tausearch import comparison  # matplotlib takes a second to import
 
     form = cast("comparison.Form", format)
@@ -170,12 +177,17 @@ def compare(
     if paper and (tables or form not in ("latex", "markdown")):
         raise InputError("--paper: goes with --format latex or markdown of methods by benchmarks")
     root = open_storage(storage, write=False)
-    if tables:
-        shown[tables[0]][1](root, benchmarks or [], form)
+    if comparison.names_runs(root, names or []):
+        given = {**dict.fromkeys(tables, True), "figure": figure, "campaign": campaign, "paper": paper}
+        if others := [name for name, value in given.items() if value]:
+            raise InputError(f"--{others[0]}: does not go with names of runs")
+        comparison.show_differences(root, names or [], form)
+    elif tables:
+        shown[tables[0]][1](root, names or [], form)
     else:
         selection = comparison.Selection(with_paper=paper)
         if campaign is not None:
             from tausearch.campaigns import selected_runs
 
             selection = selected_runs(root.campaign(campaign), with_paper=paper)
-        comparison.show_comparison(root, benchmarks or [], form, figure, selection)
+        comparison.show_comparison(root, names or [], form, figure, selection)

@@ -1,4 +1,4 @@
-"""Final runs beside the tables of the paper, as text, tables and a figure.
+"""Final runs beside the tables of the paper and beside each other, as text, tables and a figure.
 
 Not here: reading or making runs (`runs`, `api`).
 """

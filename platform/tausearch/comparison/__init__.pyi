@@ -7,6 +7,7 @@ from .matrix_sheets import matrix_sheet, page_matrix
 from .paper import PaperCell, PaperResults, load_results, paper_results
 from .printing import Form
 from .rows import Comparison, ComparisonRow, MatrixOrder, compare
+from .run_differences import RunDifference, differences, names_runs, show_differences
 from .runs import FinalRun, read_final_run, read_final_runs
 from .transfers import TransferMatrix, transfer
 
@@ -19,6 +20,7 @@ __all__ = [
     "MatrixOrder",
     "PaperCell",
     "PaperResults",
+    "RunDifference",
     "Selection",
     "TransferMatrix",
     "ablations",
@@ -28,8 +30,10 @@ __all__ = [
     "as_texts",
     "compare",
     "comparison_sheets",
+    "differences",
     "load_results",
     "matrix_sheet",
+    "names_runs",
     "page_matrix",
     "paper_results",
     "read_final_run",
@@ -37,6 +41,7 @@ __all__ = [
     "result_matrix",
     "show_ablations",
     "show_comparison",
+    "show_differences",
     "show_evaluations",
     "show_transfer",
     "transfer",

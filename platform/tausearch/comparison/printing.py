@@ -98,13 +98,14 @@ def show(
         if name not in known:
             raise InputError(f"unknown benchmark {name!r}; {choices(name, known)}")
     if runs or form == "json":
-        _print(answer(runs, without), form)
+        print_answer(answer(runs, without), form)
     else:
         unfinished = f" ({', '.join(without)} without results yet)" if without else ""
         _say(f"no final runs in {storage.root} to compare{unfinished}; make one with: {tool()} train BEST.yaml", form)
 
 
-def _print(answer: Answer, form: Form) -> None:
+def print_answer(answer: Answer, form: Form) -> None:
+    """Print a comparison on stdout, and what it lacks on stderr."""
     if answer.lack:
         print(answer.lack, file=sys.stderr)
     if form == "json":

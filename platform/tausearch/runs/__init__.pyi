@@ -63,11 +63,13 @@ from .reevaluations import (
     start_trial,
 )
 from .results import (
+    AccuracyOf,
     Conclusion,
     MetricSummary,
     RunResult,
     Score,
     Summary,
+    read_accuracies,
     read_scores,
     summarise,
     summarise_orders,
@@ -90,6 +92,7 @@ from .storage import (
 from .trials import STATUSES, Status, TrialSummary, TrialTable, at_rest, final_value, metrics_of, ranked
 
 __all__ = [
+    "AccuracyOf",
     "ACROSS",
     "Across",
     "LeftOut",
@@ -199,6 +202,7 @@ __all__ = [
     "race",
     "rank_correlations",
     "ranked",
+    "read_accuracies",
     "read_reevaluation",
     "read_scores",
     "read_spec",

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
 
-from pydantic import BaseModel, FiniteFloat
+from pydantic import BaseModel, Field, FiniteFloat
 
 from checked_input.text_files import one_line, read_json
 from tausearch.runs.directories import RunDirectory
@@ -178,11 +178,32 @@ def _plain(spec: RunSpec, trial: TrialSummary) -> dict[str, Any]:
     return {**about, **{metric: trial.final.get(metric) for metric in _METRICS}}
 
 
+class _Seed(BaseModel):
+    """A seed in results.json."""
+
+    seed: int
+    class_order: int | None = None
+    status: str
+    accuracy: float | None = Field(None, validation_alias=TEST.final_accuracy)
+
+
 class _Results(BaseModel):
+    name: str
+
+
+class _Scores(_Results):
     """The fields of results.json that `read_scores` needs."""
 
-    name: str
     summary: dict[str, Score]
+
+
+class _Seeds(_Results):
+    """The fields of results.json that `read_accuracies` needs."""
+
+    seeds: list[_Seed]
+
+
+Read = TypeVar("Read", bound=_Results)
 
 
 def read_scores(directory: RunDirectory) -> dict[str, Score]:
@@ -191,13 +212,37 @@ def read_scores(directory: RunDirectory) -> dict[str, Score]:
     Raises:
         InputError: If the file cannot be read, or belongs to another run.
     """
+    results = _read(directory, _Scores)
+    return {} if results is None else results.summary
+
+
+AccuracyOf = dict[tuple[int | None, int], float]
+"""Class order, None for the benchmark's own, and seed to final accuracy, percent."""
+
+
+def read_accuracies(directory: RunDirectory) -> AccuracyOf:
+    """Return the final accuracy of each finished seed of a final run; empty without results.
+
+    Raises:
+        InputError: If the file cannot be read, or belongs to another run.
+    """
+    results = _read(directory, _Seeds)
+    seeds = [] if results is None else results.seeds
+    return {
+        (each.class_order, each.seed): each.accuracy
+        for each in seeds
+        if each.status == "complete" and each.accuracy is not None
+    }
+
+
+def _read(directory: RunDirectory, form: type[Read]) -> Read | None:
     file, mend = directory.results_file, f"`tausearch runs sync {directory.name}` writes it again from the record"
     try:
-        results = _Results.model_validate(read_json(file))
+        results = form.model_validate(read_json(file))
     except FileNotFoundError:
-        return {}
+        return None
     except ValueError as error:  # from pydantic or `read_json`
         raise InputError(f"results file {file}: cannot be read ({one_line(error)}); {mend}") from error
     if results.name != directory.name:
         raise InputError(f"results file {file}: belongs to run {results.name!r}; {mend}")
-    return results.summary
+    return results

@@ -1,0 +1,184 @@
+"""The difference of final accuracy between the user's own final runs, with its standard error over shared seeds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tausearch.comparison.cells import label, score_text
+from tausearch.comparison.paper import paper_results
+from tausearch.comparison.printing import Answer, Form, print_answer
+from tausearch.comparison.records import run_record
+from tausearch.comparison.runs import FREE_FIELDS, FinalRun, describe, read_final_run
+from tausearch.presentation import Column, Table, counted, tool, words
+from tausearch.runs import AccuracyOf, Storage, read_accuracies, shown_benchmark
+from trainables.data import BENCHMARKS
+from trainables.errors import InputError
+
+_DIFFERENCE = "difference ± standard error"
+_FEWEST = 2  # pairs that have a deviation
+
+
+@dataclass(frozen=True)
+class RunDifference:
+    """The final accuracy of a run less that of the first named run, the baseline.
+
+    Attributes:
+        points: The difference: the mean over shared seeds, or of the means where seeds are not paired. None for the
+            baseline, and for a run that cannot be compared with it.
+        error: Standard error of the difference, points; None after one seed.
+        shared: Number of seeds that both runs have finished, each in the same class order.
+        paired: Whether the difference is that of shared seeds; None without a difference.
+        orders: Whether the runs are over several class orders.
+        departures: Why the run cannot be compared with the baseline; empty if it can.
+    """
+
+    run: FinalRun
+    points: float | None = None
+    error: float | None = None
+    shared: int = 0
+    paired: bool | None = None
+    orders: bool = False
+    departures: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str | None:
+        """The difference with its standard error: `+1.20 ± 0.31`; None without a difference."""
+        if self.points is None:
+            return None
+        return f"{self.points:+.2f}" + ("" if self.error is None else f" ± {self.error:.2f}")
+
+    @property
+    def basis(self) -> str:
+        """What the difference is over, in words, or why there is none."""
+        if self.paired is None:
+            return "; ".join(self.departures) or "the baseline"
+        shared = counted(self.shared, f"shared {'pair' if self.orders else 'seed'}")
+        shared += " of class order and seed" if self.orders else ""
+        over = f"paired, {shared}" if self.paired else f"unpaired, {shared}"
+        return over if self.error is not None else f"{over}: no error"
+
+
+def show_differences(storage: Storage, names: Sequence[str], form: Form) -> None:
+    """Print the final accuracies of named final runs, and the differences from the first one.
+
+    Raises:
+        InputError: If fewer than two runs are named, or one is not a final run with a finished seed.
+    """
+    named = list(dict.fromkeys(names))
+    if len(named) < 2:
+        raise InputError(f"compare {named[0]}: name another final run, too; the differences are from the first one")
+    runs = [_require_final(storage, name) for name in named]
+    found = differences(runs, [read_accuracies(storage.run(name)) for name in named])
+    rows = [_as_dict(each) for each in found]
+    records = [{k: v for k, v in row.items() if k not in ("protocol", "hyperparameters")} for row in rows]
+    notes = [
+        "final accuracy: mean ± standard deviation (seeds)",
+        f"difference: points above {named[0]}, ± standard error; paired: the mean over seeds that both runs have",
+    ]
+    content = {"baseline": named[0], "rows": rows}
+    print_answer(Answer(content, records, [difference_sheet(found)], notes=notes), form)
+
+
+def names_runs(storage: Storage, names: Iterable[str]) -> bool:
+    """Whether one of the names is that of a run, and not of a known benchmark."""
+    return any(name not in _benchmarks() and storage.run_exists(name) for name in names)
+
+
+def differences(runs: Sequence[FinalRun], accuracies: Sequence[AccuracyOf]) -> list[RunDifference]:
+    """Return the difference of each run from the first one, whose row has none.
+
+    Two runs are paired if they share two seeds, or all that one of them has. Runs over class orders are paired by order
+    and seed. The standard error of a paired difference is the sample deviation of the differences by seed over the root
+    of their number; that of an unpaired one is sqrt(s^2/n + s'^2/n').
+
+    Args:
+        runs: The runs, the baseline first.
+        accuracies: The final accuracy of each finished seed, for each run.
+    """
+    compared = [_difference(run, own, runs[0], accuracies[0]) for run, own in zip(runs, accuracies, strict=True)]
+    return [RunDifference(runs[0]), *compared[1:]]
+
+
+def difference_sheet(found: Sequence[RunDifference]) -> Table:
+    """Return a table with a row for each run."""
+    columns = [
+        *(Column("run", wrap=True), Column("method", wrap=True), Column("final accuracy", score_text, right=True)),
+        *(Column(_DIFFERENCE, right=True), *words("over")),
+    ]
+    first = found[0].run.spec
+    title = f"{shown_benchmark(first.benchmark)}: final accuracy, percent, and the difference from {first.name}, points"
+    rows = [
+        (run.spec.name, label(run.spec.method, describe(run.settings)), run.accuracy, each.text, each.basis)
+        for each in found
+        for run in [each.run]
+    ]
+    return Table(title, columns, rows)
+
+
+def _require_final(storage: Storage, name: str) -> FinalRun:
+    if not storage.run_exists(name):
+        if name in _benchmarks():
+            raise InputError(f"compare {name}: is a benchmark; name benchmarks or final runs, not both")
+        raise InputError(f"compare: no run named {name!r} in {storage.root}{storage.near(name)}")
+    spec, run = read_final_run(storage.run(name))
+    if spec.purpose == "search":
+        raise InputError(f"compare {name}: is a search; train what it chose with: {tool()} train {name}")
+    if run is None:
+        raise InputError(f"compare {name}: has no finished seed yet")
+    return run
+
+
+def _benchmarks() -> list[str]:
+    return [*paper_results().benchmarks, *BENCHMARKS]
+
+
+def _difference(run: FinalRun, own: AccuracyOf, first: FinalRun, firsts: AccuracyOf) -> RunDifference:
+    orders = run.spec.protocol.class_orders is not None
+    shared = [own[key] - firsts[key] for key in own if key in firsts]
+    reasons = tuple(_departures(run, own, first, firsts))
+    if reasons:
+        return RunDifference(run, shared=len(shared), orders=orders, departures=reasons)
+    paired = len(shared) >= min(_FEWEST, len(own), len(firsts))
+    points = statistics.fmean(shared) if paired else statistics.fmean(own.values()) - statistics.fmean(firsts.values())
+    sides = [shared] if paired else [list(own.values()), list(firsts.values())]
+    error = None
+    if all(len(side) >= _FEWEST for side in sides):
+        error = math.sqrt(sum(statistics.variance(side) / len(side) for side in sides))
+    return RunDifference(run, points, error, len(shared), paired, orders)
+
+
+def _departures(run: FinalRun, own: AccuracyOf, first: FinalRun, firsts: AccuracyOf) -> list[str]:
+    """Return why two runs cannot be compared: the benchmark, or a setting of the protocol."""
+    if run.spec.benchmark != first.spec.benchmark:
+        return [f"on {shown_benchmark(run.spec.benchmark)}"]
+    found = []
+    for (name, value), (_, base) in zip(run.spec.protocol, first.spec.protocol, strict=True):
+        if value == base or name in (*FREE_FIELDS, "class_orders"):
+            continue
+        about = name.replace("_", " ")
+        found.append(f"another {about}" if "digest" in name else f"{about} {value}, the baseline's {base}")
+    if not {order for order, _ in own} & {order for order, _ in firsts}:
+        found.append("other class orders")
+    data, base_data = run.spec.data, first.spec.data
+    if not found and data is not None and base_data is not None and data.digest != base_data.digest:
+        found.append("other images")
+    return found
+
+
+def _as_dict(each: RunDifference) -> dict[str, Any]:
+    spec = each.run.spec
+    return {
+        "benchmark": spec.benchmark,
+        "method": spec.method,
+        "settings": each.run.settings,
+        **run_record(each.run),
+        "difference": each.points,
+        "standard_error": each.error,
+        "paired": each.paired,
+        "shared_seeds": each.shared,
+        "departures": list(each.departures),
+    }

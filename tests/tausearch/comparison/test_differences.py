@@ -1,0 +1,167 @@
+"""The differences between the user's own final runs: paired by seed where they can be, and every form of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.comparison import RunDifference, differences, read_final_run
+from tausearch.comparison.run_differences import difference_sheet
+from tausearch.runs import DataFacts, Storage, open_storage, read_accuracies
+from tests.support.command_line import run
+from tests.support.runs.built_runs import make_run
+from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.trials import search_spec
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path / "runs", write=True)
+
+
+def of(storage: Storage, *names: str) -> list[RunDifference]:
+    """The differences of runs from the first one."""
+    runs = [found for name in names if (found := read_final_run(storage.run(name))[1]) is not None]
+    return differences(runs, [read_accuracies(storage.run(name)) for name in names])
+
+
+def test_shared_seeds_are_paired(storage: Storage) -> None:
+    make_final_run(storage, "base", [80.0, 90.0, 70.0, None])
+    make_final_run(storage, "other", [81.0, 93.0, 72.0, 10.0])  # the last seed is not shared, so it does not count
+    file = storage.run("base").results_file
+    results = json.loads(file.read_text())
+    results["seeds"][3] |= {"test/final_accuracy": 50.0}  # failed after its last task
+    file.write_text(json.dumps(results))
+    first, other = of(storage, "base", "other")
+    by_seed = [1.0, 3.0, 2.0]
+    assert (first.points, first.error, first.basis) == (None, None, "the baseline")
+    assert other.points == pytest.approx(2.0) and (other.paired, other.shared) == (True, 3)
+    assert other.error == pytest.approx(statistics.stdev(by_seed) / math.sqrt(3))
+    assert (other.text, other.basis) == ("+2.00 ± 0.58", "paired, 3 shared seeds")
+
+
+@pytest.mark.parametrize(
+    ("other", "shared"), [([None, None, None, 70.0, 74.0], 0), ([None, None, 71.0, 73.0, 72.0], 1)]
+)
+def test_without_two_shared_seeds_the_means_are_compared(
+    other: list[float | None], shared: int, storage: Storage
+) -> None:
+    make_final_run(storage, "base", [80.0, 90.0, 85.0, None, None])
+    make_final_run(storage, "other", other)
+    found = of(storage, "base", "other")[1]
+    had = [value for value in other if value is not None]
+    assert found.points == pytest.approx(72.0 - 85.0) and (found.paired, found.shared) == (False, shared)
+    assert found.error == pytest.approx(math.sqrt(25 / 3 + statistics.variance(had) / len(had)))
+    assert found.basis == f"unpaired, {shared} shared seed{'s' * (shared != 1)}"
+
+
+def test_one_seed_has_no_error(storage: Storage) -> None:
+    make_final_run(storage, "base", [80.0, 90.0])
+    make_final_run(storage, "shared", [None, 91.0])
+    make_final_run(storage, "apart", [None, None, 91.0])
+    _, shared, apart = of(storage, "base", "shared", "apart")
+    assert (shared.text, shared.error, shared.basis) == ("+1.00", None, "paired, 1 shared seed: no error")
+    assert (apart.text, apart.error, apart.basis) == ("+6.00", None, "unpaired, 0 shared seeds: no error")
+
+
+def test_class_orders_are_paired_with_their_seeds(storage: Storage) -> None:
+    make_final_run(storage, "base", [80.0, 90.0, 60.0, 70.0], protocol={"class_orders": (0, 1)})
+    make_final_run(storage, "other", [61.0, 73.0, 50.0, 50.0], protocol={"class_orders": (1, 2)})
+    make_final_run(storage, "own", [80.0, 90.0])
+    _, other, own = of(storage, "base", "other", "own")
+    assert (other.points, other.error) == (pytest.approx(2.0), pytest.approx(1.0))
+    assert other.basis == "paired, 2 shared pairs of class order and seed"
+    assert own.points is None and own.basis == "other class orders"
+
+
+def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Storage) -> None:
+    def with_images(name: str, digest: str) -> None:
+        spec = make_final_run(storage, f"{name}-made", [70.0, 71.0])
+        facts = DataFacts(digest=digest, train=10, evaluation=10)
+        make_run(storage, spec.model_copy(update={"name": name, "data": facts}), [])
+        results = json.loads(storage.run(f"{name}-made").results_file.read_text())
+        storage.run(name).results_file.write_text(json.dumps({**results, "name": name}))
+
+    with_images("base", "a" * 64)
+    with_images("same", "a" * 64)
+    with_images("changed", "b" * 64)
+    make_final_run(storage, "long", [80.0, 81.0], protocol={"epochs": 99, "weights_digest": "1" * 64})
+    make_final_run(storage, "split", [80.0, 81.0], protocol={"split_seed": 7})  # has no influence on a final run
+    make_final_run(storage, "there", [80.0, 81.0], benchmark="mit67")
+    found = {each.run.spec.name: each for each in of(storage, "base", "same", "changed", "long", "split", "there")}
+    assert found["changed"].departures == ("other images",)
+    assert found["long"].departures == ("epochs 99, the baseline's 20", "another weights digest")
+    assert found["there"].departures == ("on mit67",)
+    assert [name for name, each in found.items() if each.points is None] == ["base", "changed", "long", "there"]
+    assert difference_sheet(list(found.values())).texts[3][3:] == ["", "; ".join(found["long"].departures)]
+
+
+def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    make_final_run(storage, "base", [80.0, 90.0])
+    make_final_run(storage, "other", [79.0, 90.0], overrides={"lr": 0.5})  # the very same thing but for a value
+
+    def shown(*words: str) -> str:
+        code, out, err = run(["compare", *words, "--storage", str(storage.root)], capsys, monkeypatch)
+        assert (code, err) == (0, "")
+        return out
+
+    assert not storage.comparison_figure.exists()
+    content = json.loads(shown("base", "other", "base", "--format", "json"))
+    first, other = content["rows"]
+    assert content["baseline"] == first["run"] == "base" and first["difference"] is first["paired"] is None
+    named: dict[str, Any] = {"run": "other", "difference": -0.5, "standard_error": 0.5, "paired": True}
+    assert {**other, **named, "shared_seeds": 2, "settings": {"lr": 0.5}} == other and other["protocol"]["tasks"] == 10
+    table = list(csv.DictReader(io.StringIO(shown("other", "base", "--format", "csv"))))
+    assert [(row["run"], row["difference"], row["standard_error"]) for row in table] == [
+        *(("other", "", ""), ("base", "0.5", "0.5"))
+    ]
+    markdown = shown("base", "other", "--format", "markdown")
+    row = "| other | ita-lora (lr=0.5) | 84.50 ± 7.78 (2) | -0.50 ± 0.50 | paired, 2 shared seeds |"
+    assert row in markdown and "| difference ± standard error |" in markdown
+    assert r"$-$0.50{\tiny$\pm$0.50}" in shown("base", "other", "--format", "latex")
+    text = shown("base", "other")
+    assert "difference: points above base, ± standard error" in text and "-0.50 ± 0.50" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["base"], "name another final run"),
+        (["base", "bsae"], "no run named 'bsae' in"),
+        (["base", "digits"], "is a benchmark; name benchmarks or final runs, not both"),
+        (["base", "failed"], "compare failed: has no finished seed yet"),
+        (["base", "digits-ita-lora-1"], "is a search; train what it chose with"),
+        (["base", "other", "--ablation"], "--ablation: does not go with names of runs"),
+        (["base", "other", "--figure", "a.png"], "--figure: does not go with names of runs"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    words: list[str],
+    message: str,
+    storage: Storage,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, accuracies in (("base", [80.0]), ("other", [81.0]), ("failed", [None])):
+        make_final_run(storage, name, accuracies)
+    make_run(storage, search_spec(), [])
+    code, out, err = run(["compare", *words, "--storage", str(storage.root)], capsys, monkeypatch)
+    assert (code, out) == (2, "") and message in err
+
+
+def test_a_run_that_bears_the_name_of_a_benchmark_hides_it_not(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_final_run(storage, "digits", [80.0, 82.0])
+    make_final_run(storage, "base", [80.0, 81.0])
+    for words, rows in ((["digits"], []), (["base", "digits"], ["base", "digits"])):
+        command = ["compare", *words, "--format", "json", "--storage", str(storage.root)]
+        code, out, _ = run(command, capsys, monkeypatch)
+        assert code == 0 and [row["run"] for row in json.loads(out)["rows"] if "run" in row] == rows
