@@ -1,8 +1,9 @@
 """Run the benchmarks and print a table for each: `python -m benchmarks [NAME ...]`.
 
-What is measured for docs/explanation/performance.md is kept in `benchmarks/performance/measured`, and the page is
-written from there. `python -m benchmarks page` writes it without measuring. `python -m benchmarks soak` kills runs on
-their way for an hour, and is no part of `make bench`.
+What is measured for docs/explanation/performance.md is kept in `benchmarks/performance/measured`, that for
+docs/how-to/few-images.md in `benchmarks/own_pictures/measured`, and the pages are written from there.
+`python -m benchmarks page` writes them without measuring. `python -m benchmarks soak` kills runs on their way for an
+hour, and is no part of `make bench`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from benchmarks import (
     fisher,
     growth,
     overhead,
-    own_pictures,
     processors,
     scale,
     sharing,
@@ -36,6 +36,8 @@ from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, t
 from benchmarks.choosing import measuring, patience
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
+from benchmarks.own_pictures import measuring as measuring_own_pictures
+from benchmarks.own_pictures import page as own_pictures
 from benchmarks.performance import kept
 from benchmarks.performance.lines import HEADER, Rows
 from benchmarks.performance.page import LINES, write_page
@@ -58,7 +60,7 @@ BENCHMARKS = {
     "processors": processors.run,
     "choosing": measuring.run,
     "patience": patience.run,
-    "own-pictures": own_pictures.run,
+    own_pictures.NAME: measuring_own_pictures.run,
     "vit-b16": vit_b16.run,
     "gpu-repeats": repeats.run,
     "gpu-systems": systems.run,
@@ -81,6 +83,7 @@ def main() -> None:
         sys.exit(soak(sys.argv[2:]))
     if sys.argv[1:] == ["page"]:
         write_page()
+        own_pictures.write_page()
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
@@ -96,14 +99,17 @@ def main() -> None:
             _print(f"{name}, on the page", HEADER, [line.cells(rows) for line in lines])
     if any(name in LINES for name in figures):
         write_page()
+    if own_pictures.NAME in figures:
+        own_pictures.write_page()
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def measured(name: str) -> Rows:
-    """Run a benchmark; keep what it measured if it is one of the page."""
+    """Run a benchmark; keep what it measured if it is one of a page."""
     run = BENCHMARKS[name]
-    return kept.measure(name, run).rows if name in LINES else run()
+    folders = {**dict.fromkeys(LINES, kept.MEASURED), own_pictures.NAME: own_pictures.MEASURED}
+    return kept.measure(name, run, folders[name]).rows if name in folders else run()
 
 
 def _print(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

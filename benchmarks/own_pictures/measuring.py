@@ -20,7 +20,7 @@ import tausearch
 from tausearch.runs import RunDirectory, read_spec, read_status
 from tausearch.studies import BestFile, start_of
 
-_TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorials" / "own-images.md"
+_TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorials" / "own-images.md"
 _SIDE = 48  # pixels
 _TEST = 50  # pictures of each class
 _SEEDS = (0, 1, 2)
@@ -33,6 +33,11 @@ class Pictures:
     name: str
     tasks: int
     draw: Callable[[Path], None]
+
+    @property
+    def chance(self) -> float:
+        """Accuracy of a guess, percent; each task has two classes."""
+        return 100 / (2 * self.tasks)
 
 
 def _shapes(folder: Path) -> None:
@@ -72,7 +77,7 @@ TEXTURES: Mapping[str, Callable[..., np.ndarray]] = {
     "rings": lambda x, y, pitch, draws: _half(np.hypot(x - _SIDE / 2, y - _SIDE / 2), pitch),
     "standing": lambda x, y, pitch, draws: _half(x, pitch),
 }
-SETS = (Pictures("shapes of the tutorial", 2, _shapes), Pictures("textures", 2, _textures))
+SETS = (Pictures("the tutorial's shapes", 2, _shapes), Pictures("textures", 2, _textures))
 
 
 def measure(pictures: Pictures, folder: Path) -> Iterator[dict[str, Any]]:
@@ -84,7 +89,7 @@ def measure(pictures: Pictures, folder: Path) -> Iterator[dict[str, Any]]:
     def row(what: str, run: str) -> dict[str, Any]:
         score = read_status(RunDirectory(storage / run)).score
         assert score is not None, f"{run} has not ended"
-        return {"pictures": pictures.name, "what": what, "test accuracy": score.text()}
+        return {"pictures": pictures.name, "what": what, "mean": score.mean, "std": score.std}
 
     def trained(what: str, best: BestFile | None, **options: Any) -> dict[str, Any]:
         assert best is not None, "all trials diverged"
@@ -103,4 +108,4 @@ def measure(pictures: Pictures, folder: Path) -> Iterator[dict[str, Any]]:
 def run() -> list[dict[str, Any]]:
     """Measure both sets."""
     with tempfile.TemporaryDirectory() as folder:
-        return [row for pictures in SETS for row in measure(pictures, Path(folder, pictures.name.replace(" ", "-")))]
+        return [row for pictures in SETS for row in measure(pictures, Path(folder, pictures.name.rpartition(" ")[2]))]
