@@ -42,10 +42,15 @@ class Pictures:
 
 def _shapes(folder: Path) -> None:
     """Run the tutorial's program: once as it is for `train`, once with another seed and more pictures for `test`."""
+    draw_shapes(folder / "train", seed=0, number=10)
+    draw_shapes(folder / "test", seed=1, number=_TEST)
+
+
+def draw_shapes(folder: Path, seed: int, number: int) -> None:
+    """Run the tutorial's program with another seed and number of pictures of each shape."""
     (program,) = re.findall(r"```python\n(import random\n.*?)```", _TUTORIAL.read_text(), re.DOTALL)
-    for part, seed, number in (("train", 0, 10), ("test", 1, _TEST)):
-        text = program.replace("seed(0)", f"seed({seed})").replace("range(10)", f"range({number})")
-        exec(text.replace('"shapes"', "home").replace('f"shapes/', 'f"{home}/'), {"home": str(folder / part)})
+    text = program.replace("seed(0)", f"seed({seed})").replace("range(10)", f"range({number})")
+    exec(text.replace('"shapes"', "home").replace('f"shapes/', 'f"{home}/'), {"home": str(folder)})
 
 
 def _textures(folder: Path) -> None:
