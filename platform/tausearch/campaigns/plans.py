@@ -103,6 +103,14 @@ class PlannedCell:
         return words.get(self.standing.state, "go on")
 
     @property
+    def devices(self) -> list[str]:
+        """The devices of its trials and seeds in words, each once; empty where there is no GPU to speak of."""
+        plans: list[Plan[Any]] = [*([] if self.cell.search is None else [self.search]), self.training]
+        return [
+            device for device in dict.fromkeys(plan.spec.planned_device(pilot=plan.pilot) for plan in plans) if device
+        ]
+
+    @property
     def specs(self) -> list[AnySpec]:
         """The specifications of its runs, in order."""
         return [*([] if self.cell.search is None else [self.search.spec]), self.training.spec]

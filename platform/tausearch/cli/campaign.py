@@ -29,12 +29,13 @@ def plan(
     data_root: options.DataRoot = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
+    address: options.Address = None,
     format: options.Format = "text",
 ) -> None:
     """Say what would run, and what it would take. Starts no run."""
     from tausearch.campaigns import CampaignRequest, estimate, preview_campaign, run_pilots
 
-    planned = preview_campaign(CampaignRequest(file, data_root=data_root, storage=storage))
+    planned = preview_campaign(CampaignRequest(file, data_root=data_root, storage=storage, address=address))
     if pilot:
         planned.require_all()
         run_pilots(planned)

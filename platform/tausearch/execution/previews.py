@@ -73,8 +73,7 @@ class Preview:
     @property
     def device(self) -> str:
         """Device and precision of a trial in words; empty where there is no GPU to speak of."""
-        precision = self.spec.protocol.precision
-        return f"a share of a GPU in {precision} (a pilot trial measures it)" if self.pilot else self.spec.device
+        return self.spec.planned_device(pilot=self.pilot)
 
     @property
     def tasks(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,6 +63,41 @@ def test_a_plan_says_cells_sizes_and_time(
     assert "not searched" in joint and "?" in joint
     cells = json.loads(shown(storage, capsys, monkeypatch, "plan", file, "--format", "json")[1])["cells"]
     assert [each["seconds_left"] is None for each in cells] == [False, True, True]
+
+
+def test_a_plan_for_a_cluster_says_its_devices_and_leaves_out_what_fits_here(
+    storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, asked = str(tmp_path / "t.yaml"), []
+    assert "device: " not in shown(storage, capsys, monkeypatch, "plan", file)[1]
+    monkeypatch.setattr("tausearch.campaigns.plans.gpus_at", lambda address: asked.append(address) or 2)
+    monkeypatch.setattr("tausearch.cluster.resources.require_reachable", lambda address: None)
+    monkeypatch.setattr("tausearch.campaigns.plans.require_reachable", lambda address: None)
+    there = ("plan", file, "--address", "head:6379")
+    code, out, _ = shown(storage, capsys, monkeypatch, *there)
+    assert code == 0 and set(asked) == {"head:6379"}
+    assert "left to do: " in out and "at a time" not in out
+    measured = "a share of a GPU in fp32 (a pilot trial measures it)"
+    assert f"device: {measured}\n" in out
+    cells = json.loads(shown(storage, capsys, monkeypatch, *there, "--format", "json")[1])["cells"]
+    assert [each["devices"] for each in cells] == [[measured]] * 3
+
+
+def test_devices_that_differ_are_said_with_their_cells(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    gpus: Callable[[int], None],
+) -> None:
+    gpus(1)
+    whole = "search: {{gpus_per_trial: 1}}, train: {{gpus_per_trial: 1}}"
+    plan = planned(tmp_path, TABLE.replace("search: null", whole))
+    out = shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "t.yaml"))[1]
+    lines = [line for line in out.splitlines() if line.startswith("device: ")]
+    assert lines == [
+        "device: a share of a GPU in fp32 (a pilot trial measures it): digits/ita-lora, digits/finetune",
+        "device: a whole GPU in fp32 (as asked for): digits/joint",
+    ]
 
 
 def test_nothing_known_says_how_to_measure(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -168,7 +168,7 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
     out.print(terminal_table(Table(f"campaign {plan.name}", columns, rows, bad)))
     if plan.cells:
         _show_totals(out, plan, estimates)
-    for line in _of_other_columns([each.runs for each in plan.cells]):
+    for line in (*_of_devices(plan), *_of_other_columns([each.runs for each in plan.cells])):
         out.print(line, soft_wrap=True)
     for gone in plan.gone:
         out.print(f"{gone.title} is no longer in the file; its runs would be left alone", soft_wrap=True)
@@ -195,11 +195,21 @@ def _searched(trials: int, spec: SearchSpec) -> str:
 def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
     cells, tasks = counted(len(plan.cells), "cell"), counted(sum(each.runs.tasks for each in plan.cells), "task")
     out.print(f"{cells}, {work_left(plan)}, {tasks} in all")
-    for line in _costs(estimates):
+    for line in _costs(estimates, on_cluster=plan.request.address is not None):
         out.print(line)
 
 
-def _costs(estimates: Sequence[Estimate]) -> Iterator[str]:
+def _of_devices(plan: CampaignPlan) -> Iterator[str]:
+    """Return a line for each device, with its cells where there are several; none where there is no GPU to speak of."""
+    cells: dict[str, list[str]] = defaultdict(list)
+    for each in plan.cells:
+        for device in each.devices:
+            cells[device].append(each.title)
+    for device, titles in cells.items():
+        yield f"device: {device}" + (f": {', '.join(titles)}" if len(cells) > 1 else "")
+
+
+def _costs(estimates: Sequence[Estimate], *, on_cluster: bool) -> Iterator[str]:
     """Return a line about the remaining time, then lines about disk and memory where they are known."""
     known = [each.seconds for each in estimates if each.seconds is not None]
     if not known:
@@ -208,8 +218,8 @@ def _costs(estimates: Sequence[Estimate]) -> Iterator[str]:
     unknown = len(estimates) - len(known)
     rest = f", and {counted(unknown, 'cell')} of unknown time" if unknown else ""
     concurrent = local_cpus()
-    total = f"{clock(sum(known) / concurrent)} with {concurrent} at a time, after Ray has started"
-    yield f"left to do: {clock(sum(known))} inside trials{rest}; {total}"
+    total = f"; {clock(sum(known) / concurrent)} with {concurrent} at a time, after Ray has started"
+    yield f"left to do: {clock(sum(known))} inside trials{rest}{'' if on_cluster else total}"
     disk = [each.disk for each in estimates if each.disk is not None]
     if disk:
         yield f"disk: {sum(disk) / 1e6:.0f} MB for the {counted(len(disk), 'cell')} whose runs are known"
@@ -224,6 +234,7 @@ def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str,
         {
             **each.standing.as_dict(),
             "next": each.next,
+            **({"devices": each.devices} if each.devices else {}),
             "seconds_left": estimate.seconds,
             "known_from": estimate.source,
             "disk": estimate.disk,

@@ -147,6 +147,10 @@ class RunSpec(Strict):
         """Device and precision of a trial in words, and why; empty where there is no GPU to speak of."""
         return self.resources.words(self.protocol.precision)
 
+    def planned_device(self, *, pilot: bool) -> str:
+        """Return the device of a run that has not begun; `pilot` says that a pilot trial is to measure the share."""
+        return f"a share of a GPU in {self.protocol.precision} (a pilot trial measures it)" if pilot else self.device
+
     def value_text(self, value: float | None, digits: int = 2) -> str:
         """Return the value of a trial with its unit."""
         return "-" if value is None else f"{value:.{digits}f} {self.value_unit}"
