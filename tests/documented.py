@@ -86,6 +86,7 @@ def _of_page(page: Path) -> Iterator[tuple[str, ...]]:
 def _words(line: str) -> tuple[str, ...]:
     for each in ("[NAME]", "[RUN ...]"):
         line = line.replace(each, "")
+    line = line.partition(" | xargs ")[0]  # what reads its output is not run
     words = [word for word in shlex.split(line, comments=True) if word not in _LEFT_OUT]
     table = {**PLACEHOLDERS, **(_OF_CAMPAIGNS if words[:1] == ["campaign"] or "--campaign" in words else {})}
     pattern = re.compile("|".join(rf"\b{name}\b" for name in table))

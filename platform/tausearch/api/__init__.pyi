@@ -2,7 +2,7 @@ from .analysis import Drawn, draw, draw_with
 from .benchmarks import OpenBenchmark, Opening, allow_code, open_benchmark
 from .composition import Composed, Evaluated, compose, compose_with, evaluate, evaluate_with
 from .continuation import extend, resume, resume_with
-from .datasets import CheckResult, DataState, check_dataset, dataset_states, prepare_dataset
+from .datasets import CheckResult, DataState, ListedImage, check_dataset, dataset_states, list_images, prepare_dataset
 from .export import export_best
 from .final_runs import FinalResult, FinalRun, preview_train, preview_train_with, train, train_with
 from .management import delete_run, rename_run, size_of
@@ -50,7 +50,9 @@ __all__ = [
     "StoppedError",
     "TrainRequest",
     "allow_code",
+    "ListedImage",
     "check_dataset",
+    "list_images",
     "compose",
     "compose_with",
     "dataset_states",

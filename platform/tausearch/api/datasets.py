@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
 from trainables.data.dataset import Dataset, NotFoundError, dataset_of, on_disk
 from trainables.data.disk.listing import Listing
 from trainables.data.disk.manifest import FORMS, Form, changed_files
-from trainables.data.disk.passes import sizes_or_faults
+from trainables.data.disk.passes import sizes_or_faults, stored
 from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 
@@ -169,6 +170,45 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
                 faults += [look] if isinstance(look, str) else []
     count = sum(len(labels) for _, labels in parts.values())
     return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults, classes)
+
+
+@dataclass(frozen=True)
+class ListedImage:
+    """An image of a dataset: its path, or its place in a file; the name of its class; and the part that has it."""
+
+    image: str
+    class_name: str
+    split: Part
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the plain form."""
+        return {"image": self.image, "class": self.class_name, "split": self.split}
+
+
+def list_images(
+    text: str, root: str | None, variant: str | None, partial: bool, parts: Sequence[Part] = PARTS
+) -> list[ListedImage]:
+    """Return the images of a benchmark's dataset in the order and with the split of runs; none is decoded.
+
+    The validation images of a search are part of "train". Prepared images are listed as they lie in the dataset's own
+    files, where these are still there.
+
+    Raises:
+        InputError: If there is no such dataset, or it is not whole.
+    """
+    dataset = _dataset(text, root, variant, partial)
+    try:
+        listing = dataset.checked(dataset.find())
+    except InputError:
+        listing = dataset.listing()  # prepared, and the files are removed or still packed
+    found = []
+    for part in parts:
+        images, labels = listing.parts[part]()
+        named = stored(images)
+        found += [
+            ListedImage(named.name(row), listing.class_names[label], part) for row, label in enumerate(labels.tolist())
+        ]
+    return found
 
 
 def prepare_dataset(text: str, root: str | None, variant: str | None, partial: bool, form: str) -> DataState:

@@ -9,6 +9,7 @@ import typer
 
 from tausearch.cli import completion, options, output
 from tausearch.presentation import print_json
+from trainables.errors import InputError
 
 data_app = typer.Typer(
     help="Check or prepare the images of a benchmark. Says what is faulty.",
@@ -33,14 +34,31 @@ def benchmarks(data_root: options.DataRoot = None, format: options.Format = "tex
 @data_app.command()
 def check(
     benchmark: BenchmarkArgument,
+    list_: Annotated[
+        str | None,
+        typer.Option(
+            "--list",
+            metavar="train|test|all",
+            help="Only list these images, one path a line; csv and json have class and split.",
+        ),
+    ] = None,
     variant: options.Variant = None,
     partial: options.Partial = False,
     data_root: options.DataRoot = None,
-    format: options.Format = "text",
+    format: options.FormatOfPredictions = "text",
 ) -> None:
     """Read every image, and name what is faulty. Of prepared data, every file is compared, too."""
-    from tausearch.api import check_dataset  # torch takes seconds to import; --help must not
+    if list_ not in (None, "train", "test", "all"):
+        raise InputError(f"--list must be train, test or all, got {list_!r}")
+    if list_ is None and format == "csv":
+        raise InputError("--format csv: goes with --list")
+    from tausearch.api import check_dataset, list_images  # torch takes seconds to import; --help must not
+    from trainables.data.splits import PARTS
 
+    if list_ is not None:
+        parts = [part for part in PARTS if list_ in (part, "all")]
+        output.show_images(list_images(benchmark, data_root, variant, partial, parts), format)
+        return
     found = check_dataset(benchmark, data_root, variant, partial)
     if format == "json":
         print_json(asdict(found))

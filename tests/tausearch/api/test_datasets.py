@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,10 @@ import torch
 from tausearch.api.datasets import CheckedClass, DataState
 from tests.support.command_line import Command
 from tests.support.layouts import encoded, mit67, put
+from trainables.data import get_source
+from trainables.data.disk.passes import stored
 from trainables.data.disk.preparation import encode_png
+from trainables.data.splits import Part
 
 
 @pytest.fixture
@@ -69,6 +75,38 @@ def test_check_shows_numbers_and_sizes_of_each_class_and_writes_nothing(root: Pa
     assert sorted(root.rglob("*")) == before  # the note of what cannot be read lies elsewhere
 
 
+def test_images_are_listed_as_a_run_splits_them(root: Path, command: Command) -> None:
+    (root / "own" / "a" / "1.png").write_bytes(b"broken")  # none is read
+    source = get_source("folder:own?tasks=2")
+    parts: tuple[Part, ...] = ("train", "test")
+    for part in parts:
+        images, labels = source.load(part)
+        names = [stored(images).name(row) for row in range(len(labels))]
+        classes = [source.class_names[label] for label in labels.tolist()]
+        assert command("data", "check", "folder:own", "--list", part)[0].splitlines() == names
+        rows = json.loads(command("data", "check", "folder:own", "--list", part, "--format", "json")[0])
+        assert [(row["image"], row["class"], row["split"]) for row in rows] == [
+            (name, label, part) for name, label in zip(names, classes, strict=True)
+        ]
+    table = list(
+        csv.DictReader(io.StringIO(command("data", "check", "folder:own", "--list", "all", "--format", "csv")[0]))
+    )
+    assert [row["split"] for row in table] == ["train"] * 16 + ["test"] * 8
+    assert {row["image"] for row in table} == {str(path) for path in (root / "own").rglob("*.png")}
+    left = command("data", "check", "folder:own?skip_broken=yes", "--list", "all")[0].splitlines()
+    assert len(left) == 23 and f"{root}/own/a/1.png" not in left
+
+
+def test_prepared_images_are_listed_by_their_files_where_these_are_there(root: Path, command: Command) -> None:
+    before, _ = command("data", "check", "folder:own", "--list", "test")
+    command("data", "prepare", "folder:own", "--layout", "array")
+    assert command("data", "check", "folder:own", "--list", "test")[0] == before
+    for name in "abcd":
+        shutil.rmtree(root / "own" / name)
+    rows = command("data", "check", "folder:own", "--list", "test")[0].splitlines()
+    assert len(rows) == 8 and rows[0].endswith("test-pixels.npy row 0")
+
+
 def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> None:
     out, _ = command("data", "prepare", "folder:own", "--layout", "array")
     folder = root / "own" / "tausearch-prepared" / "v1" / "all"
@@ -86,6 +124,9 @@ def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["data", "check", "folder:own", "--list", "val"], "--list must be train, test or all, got 'val'"),
+        (["data", "check", "folder:own", "--format", "csv"], "--format csv: goes with --list"),
+        (["data", "check", "digits", "--list", "test"], "'digits': is made in memory; there is nothing on disk"),
         (["data", "check", "digit"], "unknown benchmark 'digit'; did you mean 'digits'"),
         (["data", "check", "digits"], "'digits': is made in memory; there is nothing on disk"),
         (["data", "check", "cub200"], "'cub200': not found in .*data/cub200; looks for CUB_200_2011.tgz"),

@@ -1,7 +1,7 @@
 from .cache import entry_as_dict, show_cache
 from .campaigns import plan_as_dict, show_campaign, show_plan, show_standing, show_standings
 from .compositions import composed_as_dict, evaluated_as_dict, show_composed, show_evaluated
-from .data import show_backbones, show_check, show_states
+from .data import show_backbones, show_check, show_images, show_states
 from .predictions import confusion_files, draw, draw_confusion, require_figure, require_truth, show_predictions
 from .previews import show_preview
 from .replays import show_replays
@@ -32,6 +32,7 @@ __all__ = [
     "search_as_dict",
     "show_backbones",
     "show_check",
+    "show_images",
     "show_composed",
     "show_evaluated",
     "show_final",

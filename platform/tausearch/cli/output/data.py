@@ -6,12 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tausearch.presentation import Table, console, counted, terminal_table, tool, words
+from tausearch.presentation import (
+    Table,
+    as_csv,
+    console,
+    counted,
+    print_json,
+    record_table,
+    terminal_table,
+    tool,
+    words,
+)
 from trainables.backbones import EMBEDDED
 from trainables.data.dataset import DATA_VARIABLE, data_root
 
 if TYPE_CHECKING:  # Ray and timm take seconds to import
-    from tausearch.api import CheckResult, DataState
+    from tausearch.api import CheckResult, DataState, ListedImage
     from trainables.backbones.offered import Offer
 
 
@@ -54,6 +64,17 @@ def show_check(found: CheckResult) -> None:
     )
     if any(fault.startswith("image ") for fault in found.faults):
         out.print("a search refuses images that cannot be read; --skip-broken leaves them out and lists them")
+
+
+def show_images(found: Sequence[ListedImage], form: str) -> None:
+    """Print a path a line, or as CSV or JSON the path, class and split of each image."""
+    records = [each.as_dict() for each in found]
+    if form == "json":
+        print_json(records)
+    elif form == "csv":
+        print(as_csv(record_table(records)), end="")
+    else:
+        print("\n".join(each.image for each in found))
 
 
 def _sizes(smallest: tuple[int, int] | None, largest: tuple[int, int] | None) -> str | None:
