@@ -86,24 +86,25 @@ class MlflowRun:
         return {number: run.id for number, run in self._nested.items()}
 
     def write(self, trial: TrialSummary) -> None:
-        """Write what MLflow lacks of a trial: at most one batched call unless the trial ended."""
+        """Write what MLflow lacks of a trial: at most one batched call, and another where its status changes."""
         run = self._nested.get(trial.number) or self._create(trial)
+        ended: dict[str, str] = {} if trial.status == "running" else {"status": trial.status}
+        if trial.error and ended:
+            ended["error"] = trial.error[:4000]
+        tags = {} if ended.items() <= run.tags.items() else ended
         if len(trial.rows) > run.tasks or not run.described:
             if run.latest is None:
                 run.tasks, run.latest = self._look_up(run)
             rows = trial.rows[run.tasks :]
             params = {} if run.described else {**trial.hyperparameters, **self._seeds(trial)}
             points, run.latest = self._points(run.start, run.latest, trial, rows)
-            self._log(run.id, points, params, {_TASKS_TAG: str(trial.tasks_done)})
+            self._tag(run, {_TASKS_TAG: str(trial.tasks_done), **tags}, points, params)
             run.described, run.tasks = True, run.tasks + len(rows)
             self.changes += 1
             self.written += len(rows)
-        status = _MLFLOW_STATUS[trial.status]
-        if trial.status == "running":
-            self._set_status(run, status)
-        elif run.status != status or run.tags.get("status") != trial.status:
-            self._tag(run, {"status": trial.status, **({"error": trial.error[:4000]} if trial.error else {})})
-            self._set_status(run, status)
+        elif tags:
+            self._tag(run, tags)
+        self._set_status(run, _MLFLOW_STATUS[trial.status])
 
     def conclude(self, status: str, conclusion: Conclusion) -> None:
         """Tag the chosen trial, write metrics and files, and end the parent run: "FINISHED", "FAILED" or "KILLED"."""
@@ -251,8 +252,14 @@ class MlflowRun:
             self._client.log_figure(run.id, self._draw(self.spec, chosen), MATRIX_FILE)
         self._tag(run, {"chosen": "true", "benchmark": self.spec.benchmark})
 
-    def _tag(self, run: _Nested, tags: dict[str, str]) -> None:
-        self._log(run.id, tags=tags)
+    def _tag(
+        self,
+        run: _Nested,
+        tags: dict[str, str],
+        points: Sequence[_Point] = (),
+        params: Mapping[str, object] | None = None,
+    ) -> None:
+        self._log(run.id, points, params, tags)
         run.tags |= tags
 
     def _search(self, query: str) -> list[Any]:
