@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +21,7 @@ from trainables.data.disk.passes import longest_side
 from trainables.data.from_module import require_fits
 from trainables.data.sources import images_per_task, steps_of
 from trainables.data.splits import PARTS
-from trainables.errors import Faults, NotFetchedError
+from trainables.errors import Faults, InputError, NotFetchedError
 from trainables.task_names import listed
 from trainables.user_code import allow_code as allow_code  # a name of the Python API
 
@@ -160,3 +161,30 @@ def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:
     ref = known_reference(text)
     root = str(root_of(data_root)) if on_disk(ref) and ref.path is None else None
     return OpenBenchmark(ref, get_source(text, root), root)
+
+
+class FaultsOfEach(Faults):
+    """Mistakes that may be met on every benchmark: one met on all is said once, others with their benchmark."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._count = count
+        self._met: dict[str, list[str]] = {}
+
+    @contextmanager
+    def of(self, benchmark: str) -> Iterator[None]:
+        """Check a benchmark, and keep its mistakes."""
+        try:
+            yield
+        except InputError as error:
+            for line in error.args:
+                self._met.setdefault(str(line), []).append(benchmark)
+
+    def raise_all(self) -> None:
+        """Raise the mistakes that were kept, if there are any."""
+        for line, where in self._met.items():
+            named = len(where) == self._count or any(name in line for name in where)
+            with self:
+                raise InputError(line if named else f"{', '.join(where)}: {line}")
+        self._met = {}
+        super().raise_all()

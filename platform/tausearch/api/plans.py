@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -12,7 +12,7 @@ from uuid import uuid4
 from checked_input.names import choices
 from search_spaces import ResolvedSpace
 from tausearch import studies
-from tausearch.api.benchmarks import OpenBenchmark, Opening, images_then_weights, open_benchmark
+from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, Opening, images_then_weights, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest, allow_named
 from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cluster import GpusAt, gpus_at, may_use_gpu, placed, plan_resources, require_pilot
@@ -199,7 +199,7 @@ def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> No
 
 def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Opening) -> Plan[SearchSpec]:
     """Return the plan of a search on several benchmarks, from the plans that it would have on each alone."""
-    faults, plans = _EachOnce(len(benchmarks)), []
+    faults, plans = FaultsOfEach(len(benchmarks)), []
     with faults:
         _require_several(request, benchmarks)
     alone = _alone(request)
@@ -274,33 +274,6 @@ def _require_several(request: SearchRequest, benchmarks: Sequence[str]) -> None:
         faults.append("--with-bounds: with several benchmarks, give it to the final run on each")
     if faults:
         raise InputError(*faults)
-
-
-class _EachOnce(Faults):
-    """Mistakes that may be met on every benchmark: one met on all is said once, others with their benchmark."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self._count = count
-        self._met: dict[str, list[str]] = {}
-
-    @contextmanager
-    def of(self, benchmark: str) -> Iterator[None]:
-        """Check a benchmark, and keep its mistakes."""
-        try:
-            yield
-        except InputError as error:
-            for line in error.args:
-                self._met.setdefault(str(line), []).append(benchmark)
-
-    def raise_all(self) -> None:
-        """Raise the mistakes that were kept, if there are any."""
-        for line, where in self._met.items():
-            named = len(where) == self._count or any(name in line for name in where)
-            with self:
-                raise InputError(line if named else f"{', '.join(where)}: {line}")
-        self._met = {}
-        super().raise_all()
 
 
 def space_for(request: SearchRequest) -> ResolvedSpace:
