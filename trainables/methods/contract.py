@@ -138,7 +138,7 @@ class Context(Scenario):
         batch_size: Examples per optimiser step.
         seed: The seed of the trial.
         device: The device that computes.
-        precision: "bf16" runs forward passes of fine-tuning and evaluation under autocast.
+        precision: Of the backbone in fine-tuning and evaluation; see `trainables.precision`.
         on_epoch: Called after every epoch with the epochs done; must return at once and change nothing.
         prepare: Returns, for a preparation, the function that gives its result for a task. A method calls `prepare` in
             its constructor, with `PreconsolidationConfig` or a preparation of its own; `begin_task` calls the function.
@@ -156,14 +156,14 @@ class Context(Scenario):
     initial_head: Tensor | None = None
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """Return the context for forward passes of the backbone: bf16 autocast if `precision` is "bf16"."""
+        """Return the context for forward passes of the backbone: autocast for "bf16", TF32 products for "tf32"."""
         return precision.autocast(self.precision, self.device)
 
     def features(self, model: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """Return features `(b, d)` of images `(b, c, h, w)`, in the precision of the heads.
 
-        The backbone runs under autocast if `precision` is "bf16". Heads never do: bf16 logits would tie, and a tie goes
-        to the older class.
+        The backbone runs under autocast if `precision` is "bf16", and in TF32 with its backward pass if it is "tf32".
+        Heads never do: bf16 logits would tie, and a tie goes to the older class.
         """
         return precision.features(model, images, self.precision, self.device)
 

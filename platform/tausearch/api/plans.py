@@ -15,7 +15,19 @@ from tausearch import studies
 from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, Opening, images_then_weights, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest, allow_named
 from tausearch.api.tasks import class_order_of, tasks_of
-from tausearch.cluster import GpusAt, gpus_at, may_use_gpu, placed, plan_resources, require_pilot
+from tausearch.cluster import (
+    ASKED_PRECISIONS,
+    Bf16At,
+    GpusAt,
+    bf16_at,
+    gpus_at,
+    may_use_gpu,
+    placed,
+    plan_resources,
+    precision_to_plan,
+    require_cpu_has,
+    require_pilot,
+)
 from tausearch.presentation import counted
 from tausearch.runs import (
     ACROSS,
@@ -34,7 +46,7 @@ from tausearch.runs import (
 )
 from tausearch.tracking import checked_tracking, checked_uri
 from trainables.backbones import EMBEDDED, Backbone
-from trainables.config import PRECISIONS, Precision, Purpose
+from trainables.config import Precision, Purpose
 from trainables.data import reference, split_references
 from trainables.errors import Faults, InputError, NoTasksError
 from trainables.methods import MethodEntry, Scenario, get_method
@@ -46,16 +58,22 @@ _FEW = 100  # validation images, one of which is a point or more
 
 
 def plan_search(
-    request: SearchRequest, opening: Opening = open_benchmark, *, gpus: GpusAt = gpus_at, write: bool = True
+    request: SearchRequest,
+    opening: Opening = open_benchmark,
+    *,
+    gpus: GpusAt = gpus_at,
+    bf16: Bf16At = bf16_at,
+    write: bool = True,
 ) -> Plan[SearchSpec]:
     """Return the plan of a search on one benchmark or several whose request is right. Nothing is started.
 
-    A cluster is joined for a moment, after all other checks, if nothing is said about GPUs.
+    A cluster is joined for a moment, after all other checks, if nothing is said about GPUs, or the precision is "auto".
 
     Args:
         request: The search.
         opening: Opens its benchmarks.
         gpus: Returns the number of GPUs at an address.
+        bf16: Returns whether they have bf16.
         write: Whether the storage must have a place for the run.
 
     Raises:
@@ -64,10 +82,12 @@ def plan_search(
     """
     benchmarks = split_references(request.benchmark)
     if len(benchmarks) > 1:
-        return placed(_plan_several(request, benchmarks, opening), request, gpus)
-    if request.across is not None:
+        plan: Plan[SearchSpec] = _plan_several(request, benchmarks, opening)
+    elif request.across is not None:
         raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
-    return placed(_plan_one(request, opening, write=write), request, gpus)
+    else:
+        plan = _plan_one(request, opening, write=write)
+    return placed(plan, request, gpus, auto=bf16 if request.precision == "auto" else None)
 
 
 def _plan_one(request: SearchRequest, opening: Opening, *, write: bool = True) -> Plan[SearchSpec]:
@@ -154,7 +174,8 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
     with faults:
         studies.pruner_class(request.scheduler)
     with faults:
-        precision = studies.one_of("precision", request.precision, PRECISIONS)
+        asked = studies.one_of("precision", request.precision, ASKED_PRECISIONS)
+        precision = precision_to_plan(asked, may_use_gpu(request))
     with faults:
         opened = opening(_text_of(request), request.data_root)
     with faults:
@@ -325,6 +346,8 @@ def plan_training(
         _require_curvature(request, entry)
     faults.raise_all()
     best = request.best.on(request.benchmark)
+    if not may_use_gpu(request):
+        require_cpu_has(best.protocol.precision, "best file: protocol.precision")
     named = best.benchmark if request.best.benchmarks else request.benchmark or best.benchmark
     opened = opening(named, request.data_root)
     overrides = dict(request.set or {})

@@ -214,7 +214,8 @@ class SearchRequest(NewRunRequest):
         backbone: Name of the backbone; by default the benchmark's.
         backbone_weights: Local weights file of the backbone.
         initial_head: A safetensors file with an embedding of each class, under its name, at which heads start.
-        precision: The precision: "fp32", or "bf16" for autocast in fine-tuning and evaluation.
+        precision: The precision of the backbone in fine-tuning and evaluation: "fp32", "tf32" (on GPUs alone), "bf16",
+            or "auto": bf16 where trials run on GPUs that are known to have it, else fp32.
         tasks: Number of tasks; by default the benchmark's.
         classes_per_task: Number of classes of a task, in place of `tasks`.
         class_order: Seed of a random class order; or the names of all classes in order, as a list, as a text with

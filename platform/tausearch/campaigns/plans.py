@@ -24,7 +24,7 @@ from tausearch.api import (
 from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import CampaignFile, Cell, read_campaign, read_remainder
 from tausearch.campaigns.status import CellStanding, cell_standing
-from tausearch.cluster import AddressFault, GpusAt, asked_once, gpus_at, require_reachable
+from tausearch.cluster import AddressFault, GpusAt, asked_once, bf16_at, gpus_at, require_reachable
 from tausearch.presentation import counted
 from tausearch.runs import (
     AnySpec,
@@ -305,6 +305,7 @@ class _Planner:
         self.campaign = campaign
         self.opening = cache(open_benchmark)
         self.gpus = asked_once(gpus_at)
+        self.bf16 = asked_once(bf16_at)
 
     def plan(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> PlannedCell:
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
@@ -332,7 +333,7 @@ class _Planner:
         with faults:
             try:
                 request = SearchRequest(cell.benchmark, cell.method, **asked)
-                return plan_search(request, self.opening, gpus=self.gpus, write=False)
+                return plan_search(request, self.opening, gpus=self.gpus, bf16=self.bf16, write=False)
             except SpaceError as error:
                 raise InputError(*error.args) from error
         with faults:
@@ -344,9 +345,8 @@ class _Planner:
         """Check the final run of a cell at the start of the method's own space."""
         usual = {**_given(self.request), **cell.protocol, "name": final}
         try:
-            search = plan_search(
-                SearchRequest(cell.benchmark, cell.method, **usual), self.opening, gpus=self.gpus, write=False
-            )
+            asked = SearchRequest(cell.benchmark, cell.method, **usual)
+            search = plan_search(asked, self.opening, gpus=self.gpus, bf16=self.bf16, write=False)
         except ValueError:  # a fault of what both share, which the search has, too
             return
         self._training(cell, final, search)

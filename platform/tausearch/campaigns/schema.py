@@ -29,9 +29,9 @@ from checked_input.text_files import one_line, shown
 from search_spaces import Scalar
 from search_spaces.values import ScalarField
 from tausearch.api import SearchRequest, TrainRequest, field_fault
+from tausearch.cluster import ASKED_PRECISIONS
 from tausearch.studies import BestFile, algorithm_named, one_of, pruner_class
 from tausearch.tracking import Callback
-from trainables.config import PRECISIONS
 from trainables.data import reference
 from trainables.errors import InputError
 from trainables.methods import METHODS, get_method
@@ -45,7 +45,7 @@ _OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budge
 _NAMES: Mapping[str, Callable[[str], object]] = {  # options whose value is one of some names
     "algorithm": algorithm_named,
     "scheduler": pruner_class,
-    "precision": partial(one_of, "precision", allowed=PRECISIONS),
+    "precision": partial(one_of, "precision", allowed=ASKED_PRECISIONS),
 }
 
 

@@ -76,7 +76,9 @@ def search(
     initial_head: Annotated[
         Path | None, typer.Option(help="Start heads at embeddings of the class names: a safetensors file.")
     ] = None,
-    precision: Annotated[str, typer.Option(help="fp32, or bf16 autocast.")] = SearchRequest.precision,
+    precision: Annotated[
+        str, typer.Option(help="fp32, tf32 (GPUs only), bf16, or auto: bf16 on GPUs that have it, else fp32.")
+    ] = SearchRequest.precision,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,
     classes_per_task: Annotated[int | None, typer.Option(help="Classes of a task, in place of --tasks.")] = None,
     class_order: Annotated[

@@ -1,7 +1,8 @@
 """Choose the device of trials: a share of a GPU, or the CPU.
 
-`placed` alone decides, at the end of planning. Where the share is to be measured, the plan says so (`Plan.pilot`), and
-`measured` runs the pilot before the run is made. From then on all read the run's `Resources`.
+`placed` alone decides, at the end of planning, and then a precision `auto`. Where the share is to be measured,
+the plan says so (`Plan.pilot`), and `measured` runs the pilot before the run is made. From then on all read the run's
+`Resources`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cache, partial
 from typing import Any, Literal, Protocol, TextIO, TypeVar
 
 from tausearch.cluster.capacity import gpus_here
+from tausearch.cluster.precisions import Bf16At, require_cpu_has, require_gpus_have, with_auto
 from tausearch.cluster.resources import plan_resources, require_gpu
 from tausearch.runs import AnySpec, FinalSpec, Plan, Resources, SearchSpec, parts_of, read_spec
 from trainables.backbones import EMBEDDED
@@ -20,6 +22,7 @@ from trainables.errors import InputError
 from trainables.metrics import PEAK_GPU_BYTES
 
 S = TypeVar("S", SearchSpec, FinalSpec)
+T = TypeVar("T")
 GpusAt = Callable[[str | None], float]
 """Returns the GPUs of this machine (None), or of the Ray cluster at an address; `session.gpus_at` does."""
 
@@ -37,17 +40,17 @@ class Asked(Protocol):
     def address(self) -> str | None: ...  # noqa: D102
 
 
-def asked_once(gpus_at: GpusAt) -> GpusAt:
-    """Return the function with a memory of its answers and refusals, for one command that plans many runs."""
+def asked_once(of: Callable[[str | None], T]) -> Callable[[str | None], T]:
+    """Return a function of an address with a memory of its answers and refusals, for a command that plans many runs."""
 
     @cache
-    def outcome(address: str | None) -> float | InputError:
+    def outcome(address: str | None) -> T | InputError:
         try:
-            return gpus_at(address)
+            return of(address)
         except InputError as error:
             return error
 
-    def answer(address: str | None) -> float:
+    def answer(address: str | None) -> T:
         found = outcome(address)
         if isinstance(found, InputError):
             raise found
@@ -69,15 +72,15 @@ def require_pilot(request: Asked) -> None:
         require_gpu("--gpus-per-trial auto")
 
 
-def placed(plan: Plan[S], request: Asked, gpus_at: GpusAt) -> Plan[S]:
-    """Return a plan with the device of its trials.
+def placed(plan: Plan[S], request: Asked, gpus_at: GpusAt, auto: Bf16At | None = None) -> Plan[S]:
+    """Return a plan with the device of its trials, and with their precision where `auto` is given, which chooses it.
 
     A number is taken as it is, and "auto" is measured. Without either, trials run on the CPU where there is no GPU. A
     backbone of the hub or of the user's own gets a whole GPU, and the share of an embedded one is measured. A run that
     goes on keeps its share, unless the request has a number.
 
     Raises:
-        InputError: If there is no such GPU, or a bound or an objective needs one.
+        InputError: If there is no such GPU, or a bound, an objective or the precision needs one.
     """
     wish, spec = request.gpus_per_trial, plan.spec
     cpus, at_once, address = request.cpus_per_trial, request.max_concurrent_trials, request.address
@@ -90,7 +93,20 @@ def placed(plan: Plan[S], request: Asked, gpus_at: GpusAt) -> Plan[S]:
         chosen_by = "rule" if by_rule else _asked(wish, address)
         resources = plan_resources(cpus, share, at_once, address).model_copy(update={"gpus_from": chosen_by})
     _require_measurable(spec, resources, address)
-    return replace(plan, spec=spec.model_copy(update={"resources": resources}), pilot=pilot)
+    plan = replace(plan, spec=spec.model_copy(update={"resources": resources}), pilot=pilot)
+    if auto is not None:
+        plan = with_auto(plan, address, auto)
+    where = "--precision" if isinstance(spec, SearchSpec) else "best file: protocol.precision"
+    _require_computed(plan.spec, plan.spec.resources, where, address)
+    return plan
+
+
+def _require_computed(spec: AnySpec, resources: Resources, where: str, address: str | None) -> None:
+    """Refuse a precision that the device of trials does not compute in; `where` begins the error."""
+    if resources.gpus_per_trial:
+        require_gpus_have(spec.protocol.precision, where, address)
+    else:
+        require_cpu_has(spec.protocol.precision, where)
 
 
 def _asked(wish: float | str | None, address: str | None) -> str | None:
@@ -109,14 +125,17 @@ def continued_resources(
     """Return the resources of a run that is resumed, with another share of a GPU if the user wishes one.
 
     Raises:
-        InputError: If there is no such GPU.
+        InputError: If there is no such GPU, or the precision of the run needs one.
     """
     was = then.resources
     if wish is None:
-        return kept(then, was.cpus_per_trial, max_concurrent_trials, address, on_cpu)
-    resources = plan_resources(was.cpus_per_trial, wish, max_concurrent_trials, address)
-    moved = was.gpus_per_trial > 0 and wish == 0
-    return resources.model_copy(update={"gpus_from": "request" if moved else _asked(wish, address)})
+        resources = kept(then, was.cpus_per_trial, max_concurrent_trials, address, on_cpu)
+    else:
+        moved = was.gpus_per_trial > 0 and wish == 0
+        own = {"gpus_from": "request" if moved else _asked(wish, address), "precision_from": was.precision_from}
+        resources = plan_resources(was.cpus_per_trial, wish, max_concurrent_trials, address).model_copy(update=own)
+    _require_computed(then, resources, f"run {then.name!r}: protocol.precision", address)
+    return resources
 
 
 def kept(
@@ -138,7 +157,7 @@ def kept(
             f" is one, or on the CPU with {on_cpu}"
         )
     resources = plan_resources(cpus_per_trial, was.gpus_per_trial, max_concurrent_trials, address)
-    return resources.model_copy(update={"gpus_from": was.gpus_from, "pilot": was.pilot})
+    return resources.model_copy(update={name: getattr(was, name) for name in ("gpus_from", "pilot", "precision_from")})
 
 
 def measured(plan: Plan[S], address: str | None, out: TextIO) -> Plan[S]:

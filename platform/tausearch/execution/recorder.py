@@ -109,6 +109,7 @@ def record_of(spec: RunSpec, directory: RunDirectory) -> Record:
             "benchmark": spec.benchmark,
             "method": spec.method,
             "gpus_per_trial": float(spec.resources.gpus_per_trial),
+            "precision": spec.protocol.precision,
         },
         tasks=spec.protocol.tasks,
         names=spec.metrics,

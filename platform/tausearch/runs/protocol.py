@@ -68,18 +68,21 @@ class Resources(Strict):
         gpus_from: Who chose the share: the user ("request"), or the default where there is a GPU ("rule"). None where
             there was no GPU to choose, and in runs of earlier versions.
         pilot: The measurement that the share follows from; None if none was made.
+        precision_from: "auto" if the precision was chosen by the device; None if by the user, or by default.
     """
 
     cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
     gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
     gpus_from: Literal["request", "rule"] | None = None
     pilot: Pilot | None = None
+    precision_from: Literal["auto"] | None = None
     max_concurrent_trials: Annotated[int, AfterValidator(bounds.CONCURRENT.checked)] | None = None
 
     @model_serializer(mode="wrap")
     def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what a run without a choice of GPUs does not have."""
-        return {key: value for key, value in plain(self).items() if value or key not in ("gpus_from", "pilot")}
+        """Leave out what a run without a choice of GPUs or precision does not have."""
+        without = ("gpus_from", "pilot", "precision_from")
+        return {key: value for key, value in plain(self).items() if value or key not in without}
 
     @property
     def share(self) -> str:
@@ -99,9 +102,18 @@ class Resources(Strict):
 
     def words(self, precision: str) -> str:
         """Return device, precision and reason in words; nothing where there is no GPU to speak of."""
-        if not self.gpus_per_trial and self.gpus_from is None:
+        if not self.gpus_per_trial and self.gpus_from is None and self.precision_from is None:
             return ""
-        return f"{self.share} in {precision}" + (f" ({self.why})" if self.why else "")
+        why = "; ".join(each for each in (self.why, self.why_precision(precision)) if each)
+        return f"{self.share} in {precision}" + (f" ({why})" if why else "")
+
+    def why_precision(self, precision: str) -> str:
+        """Return why "auto" has chosen a precision, in words; empty where it has not."""
+        if self.precision_from is None:
+            return ""
+        if not self.gpus_per_trial:
+            return f"precision auto: {'as the run began' if precision == 'bf16' else 'bf16 is for GPUs'}"
+        return f"precision auto: {'the GPUs have bf16' if precision == 'bf16' else 'a GPU may lack bf16'}"
 
 
 def shown_benchmark(text: str) -> str:

@@ -136,7 +136,7 @@ def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> 
         ({"set": {"lr": 0.01}, "trials": 2}, "--trials 2: every hyperparameter is fixed"),
         ({"algorithm": "best"}, "unknown algorithm 'best'; allowed: tpe"),
         ({"scheduler": "sha"}, "unknown scheduler 'sha'; allowed: "),
-        ({"precision": "fp16"}, "unknown precision 'fp16'; allowed: fp32, bf16"),
+        ({"precision": "fp16"}, "unknown precision 'fp16'; allowed: fp32, tf32, bf16, auto"),
         ({"gpus_per_trial": "auto"}, "--gpus-per-trial auto: this machine has no GPU"),
         ({"gpus_per_trial": 0.25}, "--gpus-per-trial 0.25: this machine has no GPU"),
         ({"gpus_per_trial": 1}, "--gpus-per-trial 1: this machine has no GPU"),

@@ -149,7 +149,11 @@ class RunSpec(Strict):
 
     def planned_device(self, *, pilot: bool) -> str:
         """Return the device of a run that has not begun; `pilot` says that a pilot trial is to measure the share."""
-        return f"a share of a GPU in {self.protocol.precision} (a pilot trial measures it)" if pilot else self.device
+        if not pilot:
+            return self.device
+        precision = self.protocol.precision
+        why = self.resources.why_precision(precision)
+        return f"a share of a GPU in {precision} (a pilot trial measures it{f'; {why}' if why else ''})"
 
     def value_text(self, value: float | None, digits: int = 2) -> str:
         """Return the value of a trial with its unit."""
