@@ -1,7 +1,7 @@
 """Run the benchmarks and print a table for each: `python -m benchmarks [NAME ...]`.
 
-What is measured for docs/explanation/performance.md is kept in `benchmarks/performance/measured`, that for
-docs/how-to/few-images.md in `benchmarks/own_pictures/measured`, and the pages are written from there.
+What is measured for docs/explanation/performance.md is kept in `benchmarks/performance/measured`, and that for
+few-images.md and removability.md of docs/how-to in `benchmarks/own_pictures/measured`; pages are written from there.
 `python -m benchmarks page` writes them without measuring. `python -m benchmarks soak` kills runs on their way for an
 hour, and is no part of `make bench`.
 """
@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,14 @@ from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
 from benchmarks.own_pictures import measuring as measuring_own_pictures
 from benchmarks.own_pictures import page as own_pictures
+from benchmarks.own_pictures import removability
 from benchmarks.performance import kept
 from benchmarks.performance.lines import HEADER, Rows
 from benchmarks.performance.page import LINES, write_page
 from benchmarks.planning import held
 from benchmarks.soak.command import main as soak
 
-BENCHMARKS = {
+BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "probe": probe.run,
     "distance": distance.run,
     "sharing": sharing.run,
@@ -61,6 +63,7 @@ BENCHMARKS = {
     "choosing": measuring.run,
     "patience": patience.run,
     own_pictures.NAME: measuring_own_pictures.run,
+    **{name: partial(removability.run, number) for name, number in removability.BENCHMARKS.items()},
     "vit-b16": vit_b16.run,
     "gpu-repeats": repeats.run,
     "gpu-systems": systems.run,
@@ -83,7 +86,7 @@ def main() -> None:
         sys.exit(soak(sys.argv[2:]))
     if sys.argv[1:] == ["page"]:
         write_page()
-        own_pictures.write_page()
+        own_pictures.write_pages()
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
@@ -99,8 +102,8 @@ def main() -> None:
             _print(f"{name}, on the page", HEADER, [line.cells(rows) for line in lines])
     if any(name in LINES for name in figures):
         write_page()
-    if own_pictures.NAME in figures:
-        own_pictures.write_page()
+    if any(name in own_pictures.NAMES for name in figures):
+        own_pictures.write_pages()
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
@@ -108,7 +111,7 @@ def main() -> None:
 def measured(name: str) -> Rows:
     """Run a benchmark; keep what it measured if it is one of a page."""
     run = BENCHMARKS[name]
-    folders = {**dict.fromkeys(LINES, kept.MEASURED), own_pictures.NAME: own_pictures.MEASURED}
+    folders = {**dict.fromkeys(LINES, kept.MEASURED), **dict.fromkeys(own_pictures.NAMES, own_pictures.MEASURED)}
     return kept.measure(name, run, folders[name]).rows if name in folders else run()
 
 

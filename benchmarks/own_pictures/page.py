@@ -1,19 +1,23 @@
-"""Write the tables of docs/how-to/few-images.md from what was measured: `measured/NAME.json`."""
+"""Write the tables of few-images.md and removability.md in docs/how-to from what was measured: `measured/NAME.json`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from benchmarks.own_pictures import removability
 from benchmarks.own_pictures.measuring import SETS
 from benchmarks.results.page import as_table, filled
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "few-images.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES = ("few-images.md", "removability.md")
 MEASURED = Path(__file__).parent / "measured"
-NAME = "own-pictures"  # of the benchmark, and of the file and table of what it measured
+NAME = "own-pictures"  # of the benchmark, its file and its table
+NAMES = (NAME, *removability.BENCHMARKS)
+REMOVABILITY = "removability"  # the table of several benchmarks
 DRAWN = "drawn-sets"  # of the two sets on which defaults were chosen; no benchmark draws them again
 _COLUMNS = {  # heading to the name of the rows
     "`probe`": "probe",
@@ -24,13 +28,14 @@ _COLUMNS = {  # heading to the name of the rows
 
 
 class Measured(BaseModel):
-    """A file of `measured`; `python -m benchmarks own-pictures` also writes the machine into its own.
+    """A file of `measured`; those of benchmarks have the machine, too.
 
     Attributes:
         day: When it was measured, as YYYY-MM-DD.
         commit: The commit that ran.
         carried_over: Where the figures were taken from, if no benchmark wrote the file.
-        rows: `pictures` (the set), `what` (was trained), `mean` and `std` of the test accuracy in percent.
+        rows: `pictures` (the set), `what` (was trained), `mean` and `std` of the test accuracy in percent; of
+            `removability`, as that returns them.
     """
 
     day: str
@@ -39,28 +44,62 @@ class Measured(BaseModel):
     rows: list[dict[str, Any]]
 
 
-def write_page(page: Path = PAGE, folder: Path = MEASURED) -> None:
-    """Write both tables of the page."""
-    page.write_text(filled(page.read_text(encoding="utf-8"), tables(folder)), encoding="utf-8")
-    print(f"written: {page}")
+def write_pages(docs: Path = DOCS, folder: Path = MEASURED) -> None:
+    """Write the tables of both pages."""
+    for page in (docs / name for name in PAGES):
+        page.write_text(filled(page.read_text(encoding="utf-8"), tables(folder)), encoding="utf-8")
+        print(f"written: {page}")
 
 
 def tables(folder: Path = MEASURED) -> dict[str, str]:
-    """Return the tables of the page, by place."""
+    """Return the tables of the pages, by place."""
     chance = {each.name: f"{each.chance:g}" for each in SETS}
-    return {DRAWN: _table(_read(DRAWN, folder), {}), NAME: _table(_read(NAME, folder), chance)}
+    return {
+        DRAWN: _accuracies(_read(DRAWN, folder), {}),
+        NAME: _accuracies(_read(NAME, folder), chance),
+        REMOVABILITY: _removability([_read(name, folder) for name in removability.BENCHMARKS]),
+    }
 
 
 def _read(name: str, folder: Path) -> Measured:
     return Measured.model_validate_json((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def _table(measured: Measured, chance: Mapping[str, str]) -> str:
+def _accuracies(measured: Measured, chance: Mapping[str, str]) -> str:
     """Return a line for each set, a column for all that was trained on each of them, and the day and commit."""
     cells = {(row["pictures"], row["what"]): f"{row['mean']:.1f} ± {row['std']:.1f}" for row in measured.rows}
     sets = list(dict.fromkeys(pictures for pictures, _ in cells))
     columns = {head: what for head, what in _COLUMNS.items() if all((each, what) in cells for each in sets)}
     header = ("", *(["chance"] if chance else []), *columns)
     rows = ((s, *([chance[s]] if chance else []), *(cells[s, what] for what in columns.values())) for s in sets)
+    return f"{as_table(header, rows)}\n\n{_when(measured)}"
+
+
+def _removability(measured: Sequence[Measured]) -> str:
+    """Return a line for each number of pictures and what was measured on."""
+    header = ("images of a shape", "`lr`", "measured on", "all vectors, %", "the task without its vector, %")
+    rows = (
+        (
+            str(row["pictures of a shape"]),
+            f"{row['lr']:.3g}",
+            row["measured on"],
+            _cell(row, "all"),
+            _cell(row, "without"),
+            _cell(row, "gain", "+"),
+        )
+        for each in measured
+        for row in each.rows
+    )
+    when = " ".join(dict.fromkeys(map(_when, measured)))
+    return f"{as_table((*header, 'the other task, points'), rows)}\n\n{when}"
+
+
+def _cell(row: Mapping[str, Any], column: str, sign: str = "") -> str:
+    """Return a mean, with the deviation if there is one."""
+    deviation = f" ± {row[f'{column} std']:.1f}" if f"{column} std" in row else ""
+    return f"{row[column]:{sign}.1f}{deviation}"
+
+
+def _when(measured: Measured) -> str:
     machine = "" if measured.carried_over is None else "; the machine was not noted"
-    return f"{as_table(header, rows)}\n\nFigures of {measured.day}, commit {measured.commit}{machine}."
+    return f"Figures of {measured.day}, commit {measured.commit}{machine}."

@@ -67,7 +67,7 @@ def row(images: str, found: Sequence[tuple[float, float, float]]) -> dict[str, A
 
 
 def _on_validation(objectives: Mapping[str, float], measured: Mapping[str, float]) -> tuple[float, float, float]:
-    return objectives["final_accuracy"], objectives["removability/target"], measured[_REST]
+    return objectives["val/final_accuracy"], objectives["val/removability/target"], measured[f"val/{_REST}"]
 
 
 def _on_test(final: Mapping[str, float]) -> tuple[float, float, float]:

@@ -11,8 +11,10 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.own_pictures import measuring as own_pictures
-from benchmarks.own_pictures.page import DRAWN, MEASURED, NAME, PAGE, tables, write_page
+from benchmarks.own_pictures import removability
+from benchmarks.own_pictures.page import DOCS, DRAWN, MEASURED, NAME, NAMES, PAGES, REMOVABILITY, tables, write_pages
 from benchmarks.results.page import places
+from trainables.metrics import VALIDATION
 
 
 @pytest.mark.parametrize("pictures", own_pictures.SETS, ids=lambda each: each.name)
@@ -34,15 +36,16 @@ def test_the_tutorials_pictures_are_those_of_its_program(tmp_path: Path) -> None
     )
 
 
-def test_the_page_is_what_the_kept_files_say(tmp_path: Path) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    page = tmp_path / "page.md"
-    page.write_text(text, encoding="utf-8")
-    write_page(page)
-    assert page.read_text(encoding="utf-8") == text and places(text) == [DRAWN, NAME]
+@pytest.mark.parametrize(("name", "expected"), [("few-images.md", [DRAWN, NAME]), ("removability.md", [REMOVABILITY])])
+def test_the_page_is_what_the_kept_files_say(name: str, expected: list[str], tmp_path: Path) -> None:
+    for each in PAGES:
+        shutil.copy(DOCS / each, tmp_path)
+    write_pages(tmp_path)
+    text = (DOCS / name).read_text(encoding="utf-8")
+    assert (tmp_path / name).read_text(encoding="utf-8") == text and places(text) == expected
     rest = re.sub(r"<!-- table: .*?<!-- end -->", "", text, flags=re.DOTALL)
     assert "±" in text and "±" not in rest  # no accuracy is typed
-    assert {file.stem for file in MEASURED.iterdir()} == {DRAWN, NAME}
+    assert {file.stem for file in MEASURED.iterdir()} == {DRAWN, *NAMES}
 
 
 def test_another_figure_changes_the_table(tmp_path: Path) -> None:
@@ -71,3 +74,25 @@ def test_a_measurement_replaces_what_was_carried_over(tmp_path: Path, monkeypatc
         f"Figures of {content['day']}, commit {content['commit']}." in tables(folder)[NAME]
         and "91.5" not in tables(folder)[NAME]
     )
+
+
+def test_a_row_of_removability_has_means_deviations_and_gains() -> None:
+    found = [(80.0, 30.0, -4.0), (90.0, 50.0, 2.0)]
+    assert removability.row("test", found) == {
+        "measured on": "test",
+        "all": 85.0,
+        "without": 45.0,
+        "gain": 1.0,
+        "all std": pytest.approx(50**0.5),
+        "without std": pytest.approx(50**0.5),
+        "gain std": pytest.approx(18**0.5),
+    }
+    assert set(removability.row("one", found[:1])) == {"measured on", "all", "without", "gain"}
+
+
+def test_what_a_best_file_measured_is_found_by_its_names() -> None:
+    metrics = VALIDATION
+    objectives = dict.fromkeys((metrics.final_accuracy, metrics.removability[1]), 50.0)
+    assert removability._on_validation(objectives, {"val/removability/rest <= 3": 1.0}) == (50.0, 50.0, 1.0)
+    final = {"test/final_accuracy": 60.0, "test/removability/target": 20.0, "test/removability/rest": -5.0}
+    assert removability._on_test(final) == (60.0, 20.0, -5.0)
