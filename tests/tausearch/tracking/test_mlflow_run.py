@@ -100,6 +100,15 @@ class TestTrials:
         opened(spec, tmp_path).write(trial)
         assert nested(store).info.status == "FINISHED"
 
+    def test_the_end_of_a_trial_goes_with_its_last_metrics(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        run = opened(spec, tmp_path)
+        store.batches.clear()
+        run.write(make_trial(0, tasks=1))
+        run.write(make_trial(0, tasks=2, status="failed", error="its process died"))
+        assert [tags for *_, tags in store.batches] == [["tasks"], ["tasks", "status", "error"]]
+
     def test_an_error_is_cut_at_its_end(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
         opened(spec, tmp_path).write(make_trial(0, tasks=1, status="failed", error="a" * 4000 + "b"))
         assert nested(store).data.tags["error"] == "a" * 4000
