@@ -25,8 +25,8 @@ BLOCK = 100  # trials in a block: few files, and what a driver writes at once st
 _NAME = re.compile(r"trials?-(\d+).*")
 _MOST_ROWS = 100_000  # one per task
 _LARGEST = 2**28  # bytes
-_DIGEST = b"tausearch.rows"  # metadata of the file: digest of its rows
-_DIGEST_0_1 = b"tausearch.content"  # the same in files of version 0.1.0
+_OF_JSON = b"tausearch.content"  # metadata of the file of a trial: digest of its rows
+_OF_BYTES = b"tausearch.rows"  # the same in the file of a block: of thousands of numbers JSON takes ten times as long
 
 
 def trial_file(number: int) -> str:
@@ -63,7 +63,8 @@ def numbers_in(name: str) -> range:
 def write_rows(table: pa.Table, target: Path) -> None:
     """Write a file of the record in place of the one that is there, completely or not at all."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")  # dot files are not part of a dataset
-    pq.write_table(table.replace_schema_metadata({_DIGEST: _digest(table)}), unfinished)
+    digest = {_OF_BYTES: _digest_of_bytes(table)} if is_block(target.name) else {_OF_JSON: _digest_of_json(table)}
+    pq.write_table(table.replace_schema_metadata(digest), unfinished)
     os.replace(unfinished, target)
 
 
@@ -94,11 +95,11 @@ def _checked_rows(path: Path) -> pa.Table:
         if content.metadata.num_rows > _MOST_ROWS or path.stat().st_size > _LARGEST:
             raise OSError(f"has {content.metadata.num_rows} rows in {path.stat().st_size} bytes")
         table = content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
-    known = table.schema.metadata or {}
-    digest = known.get(_DIGEST, known.get(_DIGEST_0_1))
+    of_bytes = is_block(path.name)
+    digest = (table.schema.metadata or {}).get(_OF_BYTES if of_bytes else _OF_JSON)
     if digest is None:
         raise InputError(f"record file {path}: was made by an earlier version of tausearch, and cannot be read")
-    if digest != (_digest(table) if _DIGEST in known else _digest_0_1(table)):
+    if digest != (_digest_of_bytes(table) if of_bytes else _digest_of_json(table)):
         raise OSError("its content is not what was written")
     return table.replace_schema_metadata(None)
 
@@ -132,9 +133,9 @@ def damaged(path: Path, why: object) -> InputError:
 def _trials(table: pa.Table) -> list[TrialSummary]:
     """Return the trials of a table, whose rows are in the order of trials and tasks."""
     about = table.select(["trial", "task", "seed", "status", "hyperparameters", "error"]).to_pylist()
-    names = ["task", *(name for name in table.column_names if is_metric(name))]
-    columns = [table[name].cast(pa.float64()).to_pylist() for name in names]
-    metrics = [{n: v for n, v in zip(names, row, strict=True) if v is not None} for row in zip(*columns, strict=True)]
+    names = [name for name in table.column_names if is_metric(name)]
+    values = zip(*table.select(names).to_pydict().values(), strict=True) if names else [()] * len(about)
+    metrics = [{n: float(v) for n, v in zip(names, row, strict=True) if v is not None} for row in values]
     rows = zip(about, metrics, strict=True)
     return [_trial(list(own)) for _, own in groupby(rows, key=lambda row: row[0]["trial"])]
 
@@ -144,7 +145,7 @@ def _trial(rows: Sequence[tuple[dict[str, Any], dict[str, float]]]) -> TrialSumm
     first, tasks = rows[0][0], [about["task"] for about, _ in rows]
     if tasks != [0] and (tasks != sorted(set(tasks)) or tasks[0] < 1):
         raise ValueError(f"holds tasks {tasks[:20]}")
-    finished = [] if tasks == [0] else [metrics for _, metrics in rows]  # task 0: none is finished
+    finished = [] if tasks == [0] else [{"task": float(own["task"]), **metrics} for own, metrics in rows]  # 0: none
     trial = TrialSummary(
         number=first["trial"],
         seed=first["seed"],
@@ -161,11 +162,16 @@ def _trial(rows: Sequence[tuple[dict[str, Any], dict[str, float]]]) -> TrialSumm
     return trial
 
 
-def _digest(table: pa.Table) -> bytes:
+def _digest_of_json(table: pa.Table) -> bytes:
     """Return a sha256 digest of the names, types and values of a table, independent of their encoding."""
-    digest = hashlib.sha256(json.dumps([(field.name, str(field.type)) for field in table.schema]).encode())
+    return hashlib.sha256(json.dumps([_kinds(table), table.to_pylist()]).encode()).hexdigest().encode()
+
+
+def _digest_of_bytes(table: pa.Table) -> bytes:
+    """Return the same of a large table, with the bytes of numbers in place of their JSON."""
+    digest = hashlib.sha256(json.dumps(_kinds(table)).encode())
     for column in table.columns:
-        if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):  # as JSON they take ten times as long
+        if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
             digest.update(column.is_null().to_numpy().tobytes())
             digest.update(column.fill_null(0).to_numpy().tobytes())
         else:
@@ -173,6 +179,5 @@ def _digest(table: pa.Table) -> bytes:
     return digest.hexdigest().encode()
 
 
-def _digest_0_1(table: pa.Table) -> bytes:
-    kinds = [(field.name, str(field.type)) for field in table.schema]
-    return hashlib.sha256(json.dumps([kinds, table.to_pylist()]).encode()).hexdigest().encode()
+def _kinds(table: pa.Table) -> list[tuple[str, str]]:
+    return [(field.name, str(field.type)) for field in table.schema]
