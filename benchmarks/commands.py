@@ -1,7 +1,8 @@
 """What a single command takes from its call to the prompt: in a fresh process, on runs made by hand.
 
-The storages have 20 runs, 500 runs, and a search of 5,000 trials. Commands take turns. Seconds that passed and CPU
-seconds are medians; the first call of each does not count, because it fills the caches of Python and of the disk.
+The storages have 20 runs, 500 runs, and a search of 5,000 trials of ten tasks. Commands take turns. Seconds that passed
+and CPU seconds are medians; the first call of each does not count, because it fills the caches of Python and of the
+disk.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.performance.lines import Line, column
-from tausearch.runs import Record, open_storage
+from tausearch.execution.recorder import record_of
+from tausearch.runs import Storage, open_storage
 from tausearch.runs.creation import create
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import FIXED, make_trial, search_spec
 
 CALLS = 5
-FEW, MANY, TRIALS = 20, 500, 5000
+FEW, MANY, TRIALS, TASKS = 20, 500, 5000, 10
 SEARCH = "search"
 COMMANDS = {  # name to words, and the storage that it reads
     "--help": (["--help"], None),
@@ -32,7 +34,10 @@ COMMANDS = {  # name to words, and the storage that it reads
     "status": (["status"], "few"),
     "status, 500 runs": (["status"], "many"),
     "status, 5,000 trials": (["status", SEARCH], SEARCH),
+    "report, 5,000 trials": (["report", SEARCH], SEARCH),
 }
+_TAUSEARCH = str(Path(sys.executable).with_name("tausearch"))
+_PANDAS = "import pandas, sys; assert len(pandas.read_parquet(sys.argv[1]).columns) > 20"
 
 
 def _line(command: str, what: str, at_most: float | None = None) -> Line:
@@ -47,6 +52,8 @@ LINES = (
     _line("status", f"`status` of {FEW} runs"),
     _line("status, 500 runs", f"`status` of {MANY} runs", 2),
     _line("status, 5,000 trials", f"`status NAME` of a search of {TRIALS:,} trials", 2),
+    _line("report, 5,000 trials", f"`report NAME` of a search of {TRIALS:,} trials", 20),
+    _line("pandas, 5,000 trials", f"the record of {TRIALS:,} trials in pandas, with its import", 2),
 )
 
 
@@ -54,19 +61,20 @@ def run() -> list[dict[str, Any]]:
     """Time all commands, in turn."""
     with tempfile.TemporaryDirectory() as folder:
         roots = _storages(Path(folder))
-        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in COMMANDS}
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in (*COMMANDS, "pandas, 5,000 trials")}
         for _ in range(CALLS + 1):
             for name, (words, root) in COMMANDS.items():
                 place = [] if root is None else ["--storage", str(roots[root])]
-                taken[name].append(_call([*words, *place], Path(folder)))
+                taken[name].append(_call([_TAUSEARCH, *words, *place], Path(folder)))
+            record = str(roots[SEARCH] / SEARCH / "record")
+            taken["pandas, 5,000 trials"].append(_call([sys.executable, "-c", _PANDAS, record], Path(folder)))
     return [{"command": name, "calls": CALLS, **_medians(calls[1:])} for name, calls in taken.items()]
 
 
 def _call(words: list[str], folder: Path) -> tuple[float, float]:
     """Return the seconds and the CPU seconds of a command."""
     before, start = _cpu_seconds(), time.perf_counter()
-    program = Path(sys.executable).with_name("tausearch")
-    done = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr, done.stderr
     return time.perf_counter() - start, _cpu_seconds() - before
 
@@ -89,12 +97,19 @@ def _storages(folder: Path) -> dict[str, Path]:
         storage = open_storage(roots[name], write=True)
         for number in range(runs):
             make_final_run(storage, f"run-{number}", [80.0, 81.0, 82.0])
-    spec, directory = create(
-        search_spec().model_copy(update={"trials": TRIALS, "name": SEARCH}), open_storage(roots[SEARCH], write=True)
-    )
-    record = Record(directory.record, names=spec.metrics, tasks=spec.steps)
+    _make_search(open_storage(roots[SEARCH], write=True))
+    return roots
+
+
+def _make_search(storage: Storage) -> None:
+    """Make a search whose trials have all ended."""
+    spec = search_spec()
+    protocol = spec.protocol.model_copy(update={"tasks": TASKS})
+    spec = spec.model_copy(update={"trials": TRIALS, "name": SEARCH, "steps": TASKS, "protocol": protocol})
+    spec, directory = create(spec, storage)
+    record = record_of(spec, directory)
     for number in range(TRIALS):
         value = 70.0 + number % 17
         values = {"alpha": 0.1 * 10 ** (2 * number / TRIALS), "lr": 0.01, **FIXED}
-        record.write(make_trial(number, value=value, hyperparameters=values))
-    return roots
+        record.write(make_trial(number, tasks=TASKS, value=value, hyperparameters=values))
+    record.compact(range(TRIALS), lambda number: True)
