@@ -97,11 +97,15 @@ class Record:
         """
         for block in dict.fromkeys(block_of(number) for number in numbers):
             if all(has_ended(number) for number in block):
-                target, singles = self._file(block_file(block[0])), [self._file(trial_file(each)) for each in block]
-                if not target.exists():
-                    write_rows(_joined([read_rows(path) for path in singles]), target)
-                for path in singles:
-                    path.unlink(missing_ok=True)
+                with suppress(FileNotFoundError, InputError):  # a fault is said by those who read the record
+                    self._compact(block)
+
+    def _compact(self, block: range) -> None:
+        target, singles = self._file(block_file(block[0])), [self._file(trial_file(number)) for number in block]
+        if not target.exists():
+            write_rows(_joined([read_rows(path) for path in singles]), target)
+        for path in singles:
+            path.unlink(missing_ok=True)
 
     def table(self) -> pa.Table:
         """Return the rows of all trials by trial and task, missing columns as null; a damaged file is an InputError."""

@@ -57,6 +57,16 @@ def test_a_block_waits_for_its_last_trial(record: Record, trials: dict[int, Tria
     assert (record.folder / FILE).exists()
 
 
+@pytest.mark.parametrize("change", [Path.unlink, lambda path: path.write_bytes(b"PAR1")])
+def test_a_block_with_a_lost_or_damaged_file_is_left_as_it_is(
+    record: Record, trials: dict[int, TrialSummary], change: Callable[[Path], object]
+) -> None:
+    change(record.folder / "trial-00150.parquet")
+    before = sorted(record.folder.iterdir())
+    record.compact(trials, trials.__contains__)
+    assert sorted(record.folder.iterdir()) == before
+
+
 @pytest.mark.parametrize("removed", [0, 1, BLOCK - 1])
 def test_a_kill_before_all_files_of_single_trials_are_removed(
     record: Record, trials: dict[int, TrialSummary], monkeypatch: pytest.MonkeyPatch, removed: int
