@@ -174,7 +174,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
 
 @dataclass(frozen=True)
 class ListedImage:
-    """An image of a dataset: its path, or its place in a file; the name of its class; and the part that has it."""
+    """An image of a dataset, by its path or its place in a file, with its class and the part that it belongs to."""
 
     image: str
     class_name: str

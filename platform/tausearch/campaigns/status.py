@@ -192,8 +192,14 @@ def starting_campaigns(storage: Storage) -> list[CampaignStanding]:
     found = []
     for directory in driven:
         with suppress(InputError):
-            found.append(read_standing(storage, directory))
+            if not _has_begun(storage, directory):  # else all its runs would be read
+                found.append(read_standing(storage, directory))
     return [each for each in found if each.state == "starting"]
+
+
+def _has_begun(storage: Storage, directory: CampaignDirectory) -> bool:
+    names = (name for cell in read_cells(directory).cells for name in (cell.search, cell.final) if name is not None)
+    return any(storage.run_exists(name) for name in names)
 
 
 def cell_standing(storage: Storage, cell: CellRuns, *, running: bool = False) -> CellStanding:

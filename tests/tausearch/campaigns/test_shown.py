@@ -145,7 +145,9 @@ def test_a_campaign_without_a_run_is_starting(
         assert run(status, capsys, monkeypatch)[1].endswith("waiting: digits/ita-lora, digits/finetune and 1 more\n")
         assert json.loads(run([*status, "--format", "json"], capsys, monkeypatch)[1]) == []
         create(plan.cells[0].search.spec, plan.storage)
-        out = run(status, capsys, monkeypatch)[1]
+        with monkeypatch.context() as patch:
+            patch.setattr("tausearch.campaigns.status.read_status", lambda _: pytest.fail("a run was read twice"))
+            out = run(status, capsys, monkeypatch)[1]
         assert "starting" not in out and "ita-lora" in out
         assert "t: running; 0/3 cells done" in shown(plan.storage, capsys, monkeypatch, "status", "t")[1]
 
