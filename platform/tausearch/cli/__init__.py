@@ -1,6 +1,6 @@
 """The command line: parse, call, print."""
 
-from tausearch.cli.ending import end_interrupted
+from tausearch.cli.ending import end_interrupted, run_as_process
 
 
 def main() -> None:
@@ -16,4 +16,9 @@ def main() -> None:
         end_interrupted()
 
 
-__all__ = ["main"]
+def process() -> None:
+    """Be the process `tausearch`: run the command line, and end."""
+    run_as_process(main)
+
+
+__all__ = ["main", "process"]

@@ -1,8 +1,39 @@
-"""End a command that was stopped or failed: a line on stderr, and the exit code."""
+"""End a command: a line on stderr where it was stopped or failed, the exit code, and the process."""
 
+import atexit
+import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import NoReturn
+
+
+def run_as_process(command: Callable[[], None]) -> None:
+    """Run a command as the only work of this process, which ends soon after it.
+
+    At its end Python takes every imported module apart. With torch, Ray and MLflow this takes two seconds, in which
+    the user waits for the prompt. The process ends before that, after everything registered with `atexit`.
+
+    Raises:
+        SystemExit: If the command raises it.
+    """
+    code = 1  # of an error that nobody caught
+    atexit.register(lambda: _end_process(code))  # the first that is registered is the last that is called
+    try:
+        command()
+        code = 0
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        raise
+
+
+def _end_process(code: int) -> None:
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # a closed pipe or a full disk, which Python reports as it ends
+        return
+    os._exit(code)
 
 
 def end_interrupted() -> NoReturn:

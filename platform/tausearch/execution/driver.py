@@ -190,7 +190,7 @@ def drive(
     The `callbacks` are told what happens. The command that continues the run has the `resume_options`.
 
     The caller holds the run's `driver_lock`, so that no other process has changed the run since it was read. The runs
-    that follow it (`after`) use the same Ray; meanwhile a thread concludes the run.
+    that follow it (`after`) use the same Ray.
 
     Returns:
         All trials as the record has them. What stopped a run that follows is noted as if it had stopped this one.
@@ -226,8 +226,7 @@ def drive(
         for line in () if over else preview(spec, run.storage, address, run.trials).lines(estimate=not run.time_said):
             display.say(line)
         cell, interrupt, told = SingleRun(run, after, display.say), session.interrupt, callbacks
-        background = after is not None
-        queue = RunQueue([cell], interrupt, session.watch, display.say, follow, told, in_background=background)
+        queue = RunQueue([cell], interrupt, session.watch, display.say, follow, told)
         queue.open_ahead()  # while Ray starts, the tracker imports MLflow
         cell.check()
         if over:
@@ -237,7 +236,7 @@ def drive(
         else:
             driver.conclude(queue, session)
         cell.check()
-        left = background and not cell.exhausted
+        left = after is not None and not cell.exhausted
         return _result(run, queue.results, interrupt if left else None)
 
 

@@ -51,7 +51,7 @@ After = Callable[[ExitStack, Callable[[str], None]], Run | None]
 class SingleRun:
     """A `RunSource` of one run, whose caller holds the run's lock, and of the runs that follow it.
 
-    An error of a run without followers stops the driver. Otherwise a thread may have met it, so `check` raises it.
+    The thread that concludes runs may meet an error, so `check` raises it.
 
     Attributes:
         exhausted: Whether the run and all that follow it have been opened.
@@ -73,9 +73,7 @@ class SingleRun:
         return found
 
     def failed(self, error: Exception) -> None:
-        """Raise the error, or keep it for `check`."""
-        if self._after is None:
-            raise error
+        """Keep the error for `check`."""
         self._error = self._error or error
 
     def check(self) -> None:
@@ -99,7 +97,9 @@ class _Entry:
 
 
 class RunQueue:
-    """Opens the runs of cells as they are needed, early cells first, and concludes them.
+    """Opens the runs of cells as they are needed, early cells first. A thread concludes each run as it ends.
+
+    So no trial waits for figures or MLflow, and the end of a run does not wait for that of Ray.
 
     Args:
         cells: The cells, in order.
@@ -108,8 +108,6 @@ class RunQueue:
         say: Prints a line for a person.
         follow: Returns the display's listeners of a run that is opened.
         callbacks: They are told of all runs.
-        in_background: Whether a thread concludes each run as it ends, so that no trial waits for figures or MLflow.
-            Otherwise `close` concludes them.
 
     Attributes:
         results: The results of the runs that have been concluded, in this order.
@@ -123,8 +121,6 @@ class RunQueue:
         say: Callable[[str], None],
         follow: Callable[[RunSource, Run], Sequence[Listener]],
         callbacks: Sequence[Callback] = (),
-        *,
-        in_background: bool = True,
     ) -> None:
         self.interrupt = interrupt
         self.watch = watch
@@ -136,10 +132,8 @@ class RunQueue:
         self._ahead: Run | None = None
         self._open: dict[str, _Entry] = {}  # by names of runs
         self._ended: SimpleQueue[_Entry | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        if in_background:
-            self._thread = threading.Thread(target=self._conclude_all, name="conclusions", daemon=True)
-            self._thread.start()
+        self._thread = threading.Thread(target=self._conclude_all, name="conclusions", daemon=True)
+        self._thread.start()
 
     def open_ahead(self) -> None:
         """Open the run that `open_next` will return."""
@@ -191,10 +185,7 @@ class RunQueue:
             self._ended.put(entry)
         self._open = {}
         self._ended.put(None)
-        if self._thread is None:
-            self._conclude_all()
-        else:
-            self._thread.join()
+        self._thread.join()
         before = self.interrupt.handled
         self.deliveries.close(self._longest, lambda: self.interrupt.handled > before)
 

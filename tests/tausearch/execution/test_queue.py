@@ -92,8 +92,8 @@ def said() -> list[str]:
 
 @pytest.fixture
 def queue_of(watch: StorageWatch, said: list[str]) -> Callable[..., RunQueue]:
-    def make(*cells: RunSource, in_background: bool = False) -> RunQueue:
-        return RunQueue(cells, Interrupt(), watch, said.append, follow, in_background=in_background)
+    def make(*cells: RunSource) -> RunQueue:
+        return RunQueue(cells, Interrupt(), watch, said.append, follow)
 
     return make
 
@@ -176,7 +176,7 @@ def test_what_is_still_open_at_the_end_is_concluded_too_the_last_first(
 
 def test_a_thread_concludes_runs_as_they_end(queue_of: Callable[..., RunQueue], happened: list[str]) -> None:
     runs = [a_run("first"), a_run("second")]
-    queue = queue_of(Line(*runs), in_background=True)
+    queue = queue_of(Line(*runs))
     queue.open_next()
     queue.ended(runs[0])
     wait_until(lambda: "unlock first" in happened, 10, "the first")  # while the next is driven
@@ -220,11 +220,14 @@ def test_an_error_of_the_storage_is_no_fault_of_a_cell(
 
 def test_the_error_of_a_single_run_stops_the_driver(queue_of: Callable[..., RunQueue]) -> None:
     run = a_run("run")
-    queue = queue_of(SingleRun(run))
+    cell = SingleRun(run)
+    queue = queue_of(cell)
     run.follow_up = lambda: (_ for _ in ()).throw(InputError("no"))  # type: ignore[method-assign]
     assert queue.open_next() is run and queue.open_next() is None
+    cell.check()  # nothing was wrong
+    assert queue.ended(run) is None
     with pytest.raises(InputError, match="no"):
-        queue.ended(run)
+        cell.check()
 
 
 def test_a_run_that_cannot_be_concluded_keeps_no_other_from_it(

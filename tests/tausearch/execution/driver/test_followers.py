@@ -38,9 +38,8 @@ def test_the_error_of_a_search_comes_before_that_of_its_reevaluation(
 
 
 @pytest.fixture
-def followed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
+def followed() -> Callable[..., RunResult]:
     """Drives a run that others follow: a `Run`, or an error in its place."""
-    monkeypatch.setattr(Tracker, "in_background", True)
 
     def drive_followed(first: Run, *following: Run | Exception) -> RunResult:
         left = list(following)
