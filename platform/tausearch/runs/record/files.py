@@ -91,10 +91,13 @@ def _checked_rows(path: Path) -> pa.Table:
     if not path.is_file() and (path.exists() or path.is_symlink()):
         raise OSError("is not a file")
     with path.open("rb") as file:  # one open file: the driver may replace the path at any moment
-        content = pq.ParquetFile(file)
-        if content.metadata.num_rows > _MOST_ROWS or path.stat().st_size > _LARGEST:
-            raise OSError(f"has {content.metadata.num_rows} rows in {path.stat().st_size} bytes")
-        table = content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
+        size = os.fstat(file.fileno()).st_size
+        if size > _LARGEST:
+            raise OSError(f"has {size} bytes")
+        content = pq.ParquetFile(pa.BufferReader(file.read()))  # Arrow would ask Python for each part of a file
+    if content.metadata.num_rows > _MOST_ROWS:
+        raise OSError(f"has {content.metadata.num_rows} rows")
+    table = content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
     of_bytes = is_block(path.name)
     digest = (table.schema.metadata or {}).get(_OF_BYTES if of_bytes else _OF_JSON)
     if digest is None:
