@@ -30,6 +30,7 @@ from benchmarks import (
     scale,
     sharing,
     stages,
+    thousands,
     vit_b16,
 )
 from benchmarks.authors import comparison
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "overhead": overhead.run,
     "scale": scale.run,
     "commands": commands.run,
+    "thousands": thousands.run,
     "planning": held.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,

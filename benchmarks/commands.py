@@ -17,15 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.performance.lines import Line, column
-from tausearch.execution.recorder import record_of
-from tausearch.runs import Storage, open_storage
-from tausearch.runs.creation import create
+from benchmarks.recorded import SEARCH, recorded_search
+from tausearch.runs import open_storage
 from tests.support.runs.final_runs import make_final_run
-from tests.support.runs.trials import FIXED, make_trial, search_spec
 
 CALLS = 5
-FEW, MANY, TRIALS, TASKS = 20, 500, 5000, 10
-SEARCH = "search"
+FEW, MANY, TRIALS = 20, 500, 5000
 COMMANDS = {  # name to words, and the storage that it reads
     "--help": (["--help"], None),
     "list spaces": (["list", "spaces"], None),
@@ -97,19 +94,5 @@ def _storages(folder: Path) -> dict[str, Path]:
         storage = open_storage(roots[name], write=True)
         for number in range(runs):
             make_final_run(storage, f"run-{number}", [80.0, 81.0, 82.0])
-    _make_search(open_storage(roots[SEARCH], write=True))
+    recorded_search(open_storage(roots[SEARCH], write=True), TRIALS)
     return roots
-
-
-def _make_search(storage: Storage) -> None:
-    """Make a search whose trials have all ended."""
-    spec = search_spec()
-    protocol = spec.protocol.model_copy(update={"tasks": TASKS})
-    spec = spec.model_copy(update={"trials": TRIALS, "name": SEARCH, "steps": TASKS, "protocol": protocol})
-    spec, directory = create(spec, storage)
-    record = record_of(spec, directory)
-    for number in range(TRIALS):
-        value = 70.0 + number % 17
-        values = {"alpha": 0.1 * 10 ** (2 * number / TRIALS), "lr": 0.01, **FIXED}
-        record.write(make_trial(number, tasks=TASKS, value=value, hyperparameters=values))
-    record.compact(range(TRIALS), lambda number: True)

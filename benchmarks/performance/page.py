@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import arithmetic, commands, fisher, growth, overhead, scale, sharing
+from benchmarks import arithmetic, commands, fisher, growth, overhead, scale, sharing, thousands
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept
 from benchmarks.performance.lines import HEADER, Line, Rows
@@ -20,6 +20,7 @@ LINES: Mapping[str, tuple[Line, ...]] = {
     "overhead": overhead.LINES,
     "scale": scale.LINES,
     "commands": commands.LINES,
+    "thousands": thousands.LINES,
     "arithmetic": arithmetic.LINES,
     "stages": (),  # has a table of its own
 }
