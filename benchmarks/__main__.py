@@ -1,7 +1,8 @@
 """Run the benchmarks and print a table for each: `python -m benchmarks [NAME ...]`.
 
 What is measured for docs/explanation/performance.md is kept in `benchmarks/performance/measured`, and that for
-few-images.md and removability.md of docs/how-to in `benchmarks/own_pictures/measured`; pages are written from there.
+few-images.md and removability.md of docs/how-to in `benchmarks/own_pictures/measured`. Tables beside the authors' code
+are kept in `benchmarks/authors/measured` if their checkouts are named. Pages are written from there.
 `python -m benchmarks page` writes them without measuring. `python -m benchmarks soak` kills runs on their way for an
 hour, and is no part of `make bench`.
 """
@@ -34,7 +35,8 @@ from benchmarks import (
     vit_b16,
 )
 from benchmarks.authors import comparison
-from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, tmc, trials
+from benchmarks.authors import page as authors
+from benchmarks.authors.parity import second_order, trials
 from benchmarks.choosing import measuring, patience
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import packing, repeats, systems
@@ -72,13 +74,8 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "gpu-packing": packing.run,
     "trials": trials.run,
     "authors": comparison.run,
-    "authors-sequential": sequential.PROGRAM.compare,
-    "authors-prompts": prompts.PROGRAM.compare,
-    "authors-inflora": inflora.PROGRAM.compare,
-    "authors-seed": seed.PROGRAM.compare,
-    "authors-tmc": tmc.PROGRAM.compare,
-    "authors-tak": tak.PROGRAM.compare,
-    "authors-tak-as-it-is": tak.PROGRAM_AS_IT_IS.compare,
+    authors.ITA_IEL: second_order.run,
+    **{name: program.compare for name, program in authors.PROGRAMS.items()},
 }
 
 
@@ -89,6 +86,7 @@ def main() -> None:
     if sys.argv[1:] == ["page"]:
         write_page()
         own_pictures.write_pages()
+        authors.write_pages()
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
@@ -106,6 +104,8 @@ def main() -> None:
         write_page()
     if any(name in own_pictures.NAMES for name in figures):
         own_pictures.write_pages()
+    if any(name in authors.measurable() for name in figures):
+        authors.write_pages()
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
@@ -113,7 +113,11 @@ def main() -> None:
 def measured(name: str) -> Rows:
     """Run a benchmark; keep what it measured if it is one of a page."""
     run = BENCHMARKS[name]
-    folders = {**dict.fromkeys(LINES, kept.MEASURED), **dict.fromkeys(own_pictures.NAMES, own_pictures.MEASURED)}
+    folders = {
+        **dict.fromkeys(LINES, kept.MEASURED),
+        **dict.fromkeys(own_pictures.NAMES, own_pictures.MEASURED),
+        **dict.fromkeys(authors.measurable(), authors.MEASURED),
+    }
     return kept.measure(name, run, folders[name]).rows if name in folders else run()
 
 

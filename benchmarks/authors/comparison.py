@@ -40,13 +40,14 @@ def _trial(module: str, point: Point, *arguments: str) -> dict[str, float]:
     return found
 
 
-def _row(what: str, feed: Feed, ours: float, theirs: float, accuracies: str) -> dict[str, Any]:
+def _row(what: str, limit: str, feed: Feed, ours: float, theirs: float, accuracies: str) -> dict[str, Any]:
     return {
         "what": what,
         "theirs reads": feed,
         "seconds, ours": ours,
         "theirs": theirs,
         "ratio": ours / theirs,
+        "limit": limit,
         "final accuracy, ours and theirs": accuracies,
     }
 
@@ -58,9 +59,10 @@ def one_trial(point: Point, repetitions: int, feeds: Sequence[Feed], mammoth: st
     ]
     ours, *theirs = (statistics.median(each["seconds"] for each in program) for program in zip(*rounds, strict=True))
     found, *others = (f"{each['accuracy']:.1f} %" for each in rounds[-1])
-    what = f"a cold trial on {point.benchmark}, {point.threads} thread(s)"
+    threads = {1: "one thread", 2: "two threads"}[point.threads]
+    what = f"one trial on {point.benchmark}, {threads} each, empty cache"
     return [
-        _row(what, feed, ours, seconds, f"{found} and {other}")
+        _row(what, "1/3", feed, ours, seconds, f"{found} and {other}")
         for feed, seconds, other in zip(feeds, theirs, others, strict=True)
     ]
 
@@ -68,7 +70,8 @@ def one_trial(point: Point, repetitions: int, feeds: Sequence[Feed], mammoth: st
 def grid(mammoth: str) -> list[dict[str, Any]]:
     """Search the grid with ours, then run its points with theirs."""
     ours = _our_grid()
-    return [_row("16 points on digits", feed, ours, _their_grid(feed, mammoth), "") for feed in ITS_OWN]
+    what = "16 points: a search with two slots, from command to prompt; theirs one process after another on one thread"
+    return [_row(what, "1/8", feed, ours, _their_grid(feed, mammoth), "") for feed in ITS_OWN]
 
 
 def _our_grid() -> float:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from benchmarks.own_pictures import removability
 from benchmarks.own_pictures.measuring import SETS
+from benchmarks.performance.kept import Measured
 from benchmarks.results.page import as_table, filled
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to"
@@ -27,23 +26,6 @@ _COLUMNS = {  # heading to the name of the rows
 }
 
 
-class Measured(BaseModel):
-    """A file of `measured`; those of benchmarks have the machine, too.
-
-    Attributes:
-        day: When it was measured, as YYYY-MM-DD.
-        commit: The commit that ran.
-        carried_over: Where the figures were taken from, if no benchmark wrote the file.
-        rows: `pictures` (the set), `what` (was trained), `mean` and `std` of the test accuracy in percent; of
-            `removability`, as that returns them.
-    """
-
-    day: str
-    commit: str
-    carried_over: str | None = None
-    rows: list[dict[str, Any]]
-
-
 def write_pages(docs: Path = DOCS, folder: Path = MEASURED) -> None:
     """Write the tables of both pages."""
     for page in (docs / name for name in PAGES):
@@ -55,14 +37,10 @@ def tables(folder: Path = MEASURED) -> dict[str, str]:
     """Return the tables of the pages, by place."""
     chance = {each.name: f"{each.chance:g}" for each in SETS}
     return {
-        DRAWN: _accuracies(_read(DRAWN, folder), {}),
-        NAME: _accuracies(_read(NAME, folder), chance),
-        REMOVABILITY: _removability([_read(name, folder) for name in removability.BENCHMARKS]),
+        DRAWN: _accuracies(Measured.of(DRAWN, folder), {}),
+        NAME: _accuracies(Measured.of(NAME, folder), chance),
+        REMOVABILITY: _removability([Measured.of(name, folder) for name in removability.BENCHMARKS]),
     }
-
-
-def _read(name: str, folder: Path) -> Measured:
-    return Measured.model_validate_json((folder / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def _accuracies(measured: Measured, chance: Mapping[str, str]) -> str:
@@ -72,7 +50,7 @@ def _accuracies(measured: Measured, chance: Mapping[str, str]) -> str:
     columns = {head: what for head, what in _COLUMNS.items() if all((each, what) in cells for each in sets)}
     header = ("", *(["chance"] if chance else []), *columns)
     rows = ((s, *([chance[s]] if chance else []), *(cells[s, what] for what in columns.values())) for s in sets)
-    return f"{as_table(header, rows)}\n\n{_when(measured)}"
+    return f"{as_table(header, rows)}\n\n{measured.when}"
 
 
 def _removability(measured: Sequence[Measured]) -> str:
@@ -90,7 +68,7 @@ def _removability(measured: Sequence[Measured]) -> str:
         for each in measured
         for row in each.rows
     )
-    when = " ".join(dict.fromkeys(map(_when, measured)))
+    when = " ".join(dict.fromkeys(each.when for each in measured))
     return f"{as_table((*header, 'the other task, points'), rows)}\n\n{when}"
 
 
@@ -98,8 +76,3 @@ def _cell(row: Mapping[str, Any], column: str, sign: str = "") -> str:
     """Return a mean, with the deviation if there is one."""
     deviation = f" ± {row[f'{column} std']:.1f}" if f"{column} std" in row else ""
     return f"{row[column]:{sign}.1f}{deviation}"
-
-
-def _when(measured: Measured) -> str:
-    machine = "" if measured.carried_over is None else "; the machine was not noted"
-    return f"Figures of {measured.day}, commit {measured.commit}{machine}."

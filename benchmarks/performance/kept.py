@@ -66,6 +66,33 @@ class Kept(BaseModel):
     rows: list[dict[str, Any]]
 
 
+class Measured(BaseModel):
+    """The file where the machine may not have been noted.
+
+    Attributes:
+        day: When it was measured, as YYYY-MM-DD.
+        commit: The commit that ran.
+        carried_over: Where the figures were taken from, if no benchmark wrote the file.
+        rows: What the benchmark returned or returns.
+    """
+
+    day: str
+    commit: str
+    carried_over: str | None = None
+    rows: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, name: str, folder: Path) -> Measured:
+        """Read the file of that name."""
+        return cls.model_validate_json(_file(name, folder).read_text(encoding="utf-8"))
+
+    @property
+    def when(self) -> str:
+        """Day, commit and, if so, that the machine was not noted, as a sentence."""
+        machine = "" if self.carried_over is None else "; the machine was not noted"
+        return f"Figures of {self.day}, commit {self.commit}{machine}."
+
+
 def measure(name: str, run: Callable[[], Rows], folder: Path = MEASURED) -> Kept:
     """Run a benchmark, and keep what it measured in place of what was kept before."""
     machine, commit = Machine.here(), _commit()

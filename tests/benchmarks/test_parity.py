@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
+from benchmarks.__main__ import BENCHMARKS, measured
+from benchmarks.authors import page
+from benchmarks.authors.parity import second_order, shared
 from benchmarks.authors.parity.ours import build
-from benchmarks.authors.parity.shared import Found, Program, Run, summary
+from benchmarks.authors.parity.shared import Found, Program, Run, listed, summary
 from benchmarks.authors.parity.trials import PROGRAMS
+from benchmarks.performance.kept import Measured
+from benchmarks.results.page import places
 from tests.support.methods.small_digits import small_digits
 from trainables.methods import get_method
 
-RUNS = [run for program in PROGRAMS for run in program.runs]
+RUNS = [*(run for program in PROGRAMS for run in program.runs), *second_order.RUNS.values()]
+SECOND_ORDER = ("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3")
 
 
 def test_all_methods_with_public_code_are_compared() -> None:
     assert {run.method for run in RUNS} == {
         *("finetune", "ewc", "lwf-mc", "derpp", "l2p", "coda", "inflora", "seed", "tmc", "tak"),
+        *SECOND_ORDER,
     }
 
 
@@ -46,3 +56,37 @@ def test_ours_answers_task_by_task_whatever_it_learns_at_once(method: str, given
     learn = build(Run(method=method, hyperparameters={"lr": 0.01, **given}), benchmark)
     lengths = [len(learn(task)) for task in benchmark.tasks]
     assert lengths == ([3, 3, 3] if method == "joint" else [1, 2, 3])
+
+
+def test_the_pages_are_what_the_kept_files_say(tmp_path: Path) -> None:
+    for name in page.PAGES:
+        shutil.copy(page.DOCS / name, tmp_path)
+    page.write_pages(tmp_path)
+    texts = {name: (page.DOCS / name).read_text(encoding="utf-8") for name in page.PAGES}
+    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in page.PAGES} == texts
+    assert sorted(place for text in texts.values() for place in places(text)) == sorted(page.tables())
+    assert {file.stem for file in page.MEASURED.iterdir()} == {*page.CHECKOUTS, *page.CARRIED_OVER}
+    assert set(page.CHECKOUTS) <= set(BENCHMARKS)
+
+
+@pytest.mark.parametrize("name", [*page.PROGRAMS, page.ITA_IEL])
+def test_kept_figures_are_of_what_the_command_runs(name: str) -> None:
+    ours = [*second_order.RUNS.values()] if name == page.ITA_IEL else page.PROGRAMS[name].runs
+    kept = [(row["method"], row["hyperparameters"]) for row in Measured.of(name, page.MEASURED).rows]
+    assert kept == [(run.method, listed(run.hyperparameters)) for run in ours]
+
+
+def test_without_a_checkout_kept_figures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in set().union(*page.CHECKOUTS.values()):
+        monkeypatch.delenv(variable, raising=False)
+    kept = {file: file.read_bytes() for file in page.MEASURED.iterdir()}
+    assert page.measurable() == [page.ITA_IEL]
+    measured("authors-seed")
+    assert {file: file.read_bytes() for file in page.MEASURED.iterdir()} == kept
+
+
+def test_ours_alone_is_told_measured_and_regularised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "ours", lambda run: Found(accuracies=[[90.0], [70.0, 80.0 + run.seed]], seconds=2.0))
+    row = second_order.run()[1]
+    assert row["method"] == "ita-fft" and row["regularised"] == "no" and "alpha: 0.0" in row["hyperparameters"]
+    assert row["ours"] == "75.50 +- 0.50 / 20.00" and row["ours, by seed"] == [75.0, 75.5, 76.0]

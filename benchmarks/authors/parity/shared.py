@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -104,16 +104,12 @@ class Program:
             yield self.prepare(Path(checkout), Path(folder, "code")) if checkout else None
 
     def _row(self, run: Run, code: Path) -> dict[str, Any]:
-        seeds = [replace(run, seed=seed) for seed in SEEDS]
-        theirs, mine = zip(*((self.theirs(each, code), ours(each)) for each in seeds), strict=True)
+        theirs, mine = zip(*((self.theirs(each, code), ours(each)) for each in _seeded(run)), strict=True)
         return {
-            "method": run.method,
-            "hyperparameters": _listed(run.hyperparameters),
-            "theirs is told": _listed(run.theirs | ({"draws": "its own"} if run.own_draws else {})),
-            "theirs": summary(theirs),
-            "ours": summary(mine),
-            "CPU seconds, theirs": median(each.seconds for each in theirs),
-            "CPU seconds, ours": median(each.seconds for each in mine),
+            **_told(run),
+            "theirs is told": listed(run.theirs | ({"draws": "its own"} if run.own_draws else {})),
+            **_measured("theirs", theirs),
+            **_measured("ours", mine),
         }
 
     def theirs(self, run: Run, code: Path) -> Found:
@@ -131,7 +127,29 @@ def _in_a_process(module: str, *arguments: str) -> Found:
     return Found(**json.loads(printed.splitlines()[-1]))
 
 
-def _listed(values: dict[str, Any]) -> str:
+def ours_alone(run: Run) -> dict[str, Any]:
+    """Return the row of a run whose authors' code no command runs."""
+    return {**_told(run), **_measured("ours", [ours(each) for each in _seeded(run)])}
+
+
+def _seeded(run: Run) -> list[Run]:
+    return [replace(run, seed=seed) for seed in SEEDS]
+
+
+def _told(run: Run) -> dict[str, Any]:
+    return {"method": run.method, "hyperparameters": listed(run.hyperparameters)}
+
+
+def _measured(program: str, found: Sequence[Found]) -> dict[str, Any]:
+    return {
+        program: summary(found),
+        f"{program}, by seed": [round(average_accuracy(each.accuracies[-1]), 3) for each in found],
+        f"CPU seconds, {program}": median(each.seconds for each in found),
+    }
+
+
+def listed(values: dict[str, Any]) -> str:
+    """Return names and values as a row has them."""
     return ", ".join(f"{name}: {value}" for name, value in values.items())
 
 

@@ -1,0 +1,114 @@
+"""Write the tables that set ours beside the authors' code, in docs/explanation, from what was measured.
+
+`measured/NAME.json` has what `python -m benchmarks NAME` found. Two tables were carried over, and no command measures
+them: mammoth's `SecondOrder` and the seconds of the stages.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.authors import comparison
+from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, tmc, trials
+from benchmarks.performance.kept import Measured
+from benchmarks.results.page import as_table, filled
+
+DOCS = Path(__file__).parents[2] / "docs" / "explanation"
+PAGES = ("parity.md", "parity-competitors.md", "speed-beside-authors.md")
+MEASURED = Path(__file__).parent / "measured"
+ITA_IEL, TMC = "authors-ita-iel", "authors-tmc"
+PROGRAMS = {
+    "authors-sequential": sequential.PROGRAM,
+    "authors-prompts": prompts.PROGRAM,
+    "authors-inflora": inflora.PROGRAM,
+    "authors-seed": seed.PROGRAM,
+    TMC: tmc.PROGRAM,
+    "authors-tak": tak.PROGRAM,
+    "authors-tak-as-it-is": tak.PROGRAM_AS_IT_IS,
+}
+CHECKOUTS: Mapping[str, set[str]] = {  # environment variables without which a benchmark does not measure its table
+    **{name: {program.checkout} for name, program in PROGRAMS.items()},
+    ITA_IEL: set(),
+    "authors": {comparison.CHECKOUT},
+    "trials": {program.checkout for program in trials.PROGRAMS},
+}
+SECOND_ORDER, STAGES = "second-order", "stages"
+CARRIED_OVER = (SECOND_ORDER, STAGES)
+
+
+def measurable() -> list[str]:
+    """Return the benchmarks whose checkouts are all named."""
+    return [name for name, variables in CHECKOUTS.items() if all(map(os.environ.get, variables))]
+
+
+def write_pages(docs: Path = DOCS, folder: Path = MEASURED) -> None:
+    """Write the tables of all pages."""
+    found = tables(folder)
+    for page in (docs / name for name in PAGES):
+        page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
+        print(f"written: {page}")
+
+
+def tables(folder: Path = MEASURED) -> dict[str, str]:
+    """Return the tables of the pages, by place; each is followed by the day and the commit of its figures."""
+    read = {name: Measured.of(name, folder) for name in (*CHECKOUTS, *CARRIED_OVER)}
+    rows = {name: each.rows for name, each in read.items()}
+    made = {name: _compared(rows[name]) for name in PROGRAMS if name != TMC} | {
+        TMC: _by_seed(*rows[TMC]),
+        ITA_IEL: _second_order(rows[ITA_IEL], rows[SECOND_ORDER]),
+        "authors": _in_each_way(rows["authors"]),
+        "trials": _columns(rows["trials"], ("method", "CPU seconds, ours", "theirs", "ours over theirs")),
+        STAGES: _columns(rows[STAGES], ("stage", "theirs", "ours")),
+    }
+    when = {name: each.when for name, each in read.items()}
+    when[ITA_IEL] = f"Ours: {when[ITA_IEL]} Theirs: {when[SECOND_ORDER]}"
+    return {name: f"{table}\n\n{when[name]}" for name, table in made.items()}
+
+
+def _columns(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> str:
+    return as_table(columns, ([_cell(row[column]) for column in columns] for row in rows))
+
+
+def _cell(value: Any) -> str:
+    return str(round(value, 2) if isinstance(value, float) else value)
+
+
+def _compared(rows: Iterable[Mapping[str, Any]]) -> str:
+    return _columns(rows, ("method", "hyperparameters", "theirs is told", "theirs", "ours"))
+
+
+def _by_seed(row: Mapping[str, Any]) -> str:
+    columns = zip(row["theirs, by seed"], row["ours, by seed"], strict=True)
+    found = ((str(seed), *map(str, each)) for seed, each in enumerate(columns))
+    return as_table(("seed", "theirs", "ours"), found)
+
+
+def _second_order(ours: Iterable[Mapping[str, Any]], theirs: Iterable[Mapping[str, Any]]) -> str:
+    found = {(row["method"], row["regularised"]): row["ours"] for row in ours}
+    return as_table(
+        ("system", "regularised", "theirs as is", "theirs with fixes", "ours, `official`"),
+        (
+            (system, yes, row["as is"], row["with fixes"], found[system, yes])
+            for row in theirs
+            for system, yes in [(row["method"], row["regularised"])]
+        ),
+    )
+
+
+def _in_each_way(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return a line for each thing that was timed, with a column for each way in which theirs reads images."""
+    by_what: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        by_what.setdefault(row["what"], {})[row["theirs reads"]] = row
+    ways = {"processes": "as it comes", "in process": "without processes", "our batches": "on our batches"}
+    header = ("", "ours", *(f"theirs {way}" for way in ways.values()), "limit")
+    return as_table(header, ((what, *_line(found, ways)) for what, found in by_what.items()))
+
+
+def _line(found: Mapping[str, Mapping[str, Any]], ways: Iterable[str]) -> list[str]:
+    ours = dict.fromkeys(f"{row['seconds, ours']:.1f}" for row in found.values())
+    theirs = (f"{row['theirs']:.1f} ({row['ratio']:.3g})" if (row := found.get(way)) else "" for way in ways)
+    return [", ".join(ours), *theirs, next(iter(found.values()))["limit"]]
