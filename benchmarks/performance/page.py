@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import arithmetic, commands, fisher, growth, overhead, scale, sharing, thousands
+from benchmarks import arithmetic, commands, fisher, growth, kernels, overhead, scale, sharing, thousands
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept
 from benchmarks.performance.lines import HEADER, Line, Rows
@@ -17,6 +17,7 @@ LINES: Mapping[str, tuple[Line, ...]] = {
     "sharing": sharing.LINES,
     "fisher": fisher.LINES,
     "growth": growth.LINES,
+    "kernels": kernels.LINES,
     "overhead": overhead.LINES,
     "scale": scale.LINES,
     "commands": commands.LINES,

@@ -32,7 +32,7 @@ class FewTokensAttention(nn.Module):
         heads, width = self.num_heads, self.head_dim
         parts = self.qkv(x).reshape(b, n, 3, heads, width).permute(2, 0, 3, 1, 4)
         q, k, v = parts.reshape(3, b * heads, n, width).unbind()
-        scores = torch.baddbmm(q.new_zeros(()), q, k.mT, beta=0, alpha=self.scale)  # [b * heads, n, n]
+        scores = torch.baddbmm(q.new_empty(()), q, k.mT, beta=0, alpha=self.scale)  # [b * heads, n, n]
         if attn_mask is not None:
             scores = masked(scores.unflatten(0, (b, heads)), attn_mask).flatten(0, 1)
         out = torch.bmm(scores.softmax(-1), v).reshape(b, heads, n, width)

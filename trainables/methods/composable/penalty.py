@@ -95,7 +95,7 @@ class HeadPenalty:
     @torch.no_grad()
     def gradients(self, head: list[nn.Parameter]) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the gradients of the head's weight and bias."""
-        moved = [p - a for p, a in zip(head, self.anchor, strict=True)]
+        moved = torch._foreach_sub(list(head), list(self.anchor))
         return list(zip(head, map(dense, self.form.product(moved)), strict=True))
 
 
