@@ -11,7 +11,7 @@ SETTLE_SECONDS = 10.0  # network file systems can show a new file late
 
 
 def probe_node(
-    folder: str, token: str, mine: str, packages: list[str], modules: list[str], needed: list[str]
+    folder: str, token: str, mine: str, lock: str, packages: list[str], modules: list[str], needed: list[str]
 ) -> dict[str, str]:
     """Report versions, import modules, read the driver's file and write an answer file.
 
@@ -19,21 +19,24 @@ def probe_node(
         folder: The run directory.
         token: Name of the driver's file in the run directory, and its content.
         mine: Name of the answer file in the run directory, and its content.
+        lock: A file that the driver has locked.
         packages: Packages whose versions to report.
         modules: Modules that trials import.
         needed: Files and folders that trials read.
 
     Returns:
         Package to version, "python" among them, "" where a package is not installed. "import" and "storage" are error
-        texts, "" without an error. "missing" is the first of `needed` that does not exist, "" if all exist.
+        texts, "" without an error. "lock" says why the driver's lock does not hold here, "" if it does. "missing" is
+        the first of `needed` that does not exist, "" if all exist.
     """
-    import importlib  # here, so that the function is self-contained
+    import fcntl  # here, so that the function is self-contained
+    import importlib
     import importlib.metadata
     import platform
     from pathlib import Path
 
     missing = next((path for path in needed if not Path(path).exists()), "")
-    report = {"python": platform.python_version(), "import": "", "storage": "", "missing": missing}
+    report = {"python": platform.python_version(), "import": "", "storage": "", "lock": "", "missing": missing}
     for package in packages:
         try:
             report[package] = importlib.metadata.version(package)
@@ -61,4 +64,12 @@ def probe_node(
         Path(folder, mine).write_text(mine)
     except OSError as error:
         report["storage"] = f"it cannot write there: {error.strerror or error}"
+    try:
+        with Path(lock).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        report["lock"] = "the lock is not seen"
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        report["lock"] = error.strerror or str(error)
     return report

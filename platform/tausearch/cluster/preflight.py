@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tausearch.cluster import node_probe
 from tausearch.cluster.watches import node_name
-from tausearch.runs import Resources
+from tausearch.runs import DrivenDirectory, Resources
 from trainables.errors import InputError
 
 PACKAGES = ["ray", "torch", "tausearch"]
@@ -25,15 +25,18 @@ _ANSWER_SECONDS = 180.0  # importing torch and timm from a cold network disk tak
 ray.cloudpickle.register_pickle_by_value(node_probe)  # works on a node without our package
 
 
-def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] = ()) -> None:
+def require_fit_nodes(
+    resources: Resources, home: DrivenDirectory, needed: Sequence[str], say: Callable[[str], None]
+) -> None:
     """Check versions, storage, package, data and resources of every node that has CPUs.
 
     A node without a GPU, beside others that have one, gets no trials that need it, and is not refused for that.
 
     Args:
         resources: The resources of one trial.
-        folder: The run directory, which every node must see and write.
+        home: The folder of the driver, which every node must see and write. The driver has locked it.
         needed: Other files and folders that trials read.
+        say: Prints a line for a person, about nodes on which the lock does not hold.
 
     Raises:
         InputError: If a node cannot run trials; one line per such node says why.
@@ -41,10 +44,10 @@ def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] 
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if not nodes:
         raise InputError("no node of the cluster has a CPU for a trial")
-    token = f".preflight-{uuid4().hex[:12]}"
+    folder, token = home.path, f".preflight-{uuid4().hex[:12]}"
     (folder / token).write_text(token)
     try:
-        reports = _ask(nodes, folder, token, list(needed))
+        reports = _ask(nodes, home, token, list(needed))
         problems = {node["NodeID"]: fault for node in nodes if (fault := _problem(node, reports, folder, token))}
     finally:
         for file in folder.glob(f"{token}*"):
@@ -52,16 +55,31 @@ def require_fit_nodes(resources: Resources, folder: Path, needed: Sequence[str] 
     sound = [node for node in nodes if node["NodeID"] not in problems]
     if faults := (*problems.values(), *_too_small(sound, resources)):
         raise InputError(*faults)
+    if line := _without_lock({node_name(node): reports[node["NodeID"]]["lock"] for node in nodes}):
+        say(line)
 
 
-def _ask(nodes: list[dict[str, Any]], folder: Path, token: str, needed: list[str]) -> dict[str, Any]:
+def _without_lock(faults: Mapping[str, str]) -> str | None:
+    """Return a line about the nodes on which the driver's lock does not hold; `faults` are by names of nodes."""
+    nodes = [(name, fault) for name, fault in faults.items() if fault]
+    if not nodes:
+        return None
+    (name, fault), more = nodes[0], f" and {len(nodes) - 1} more" if nodes[1:] else ""
+    return (
+        f"{name}{more}: file locks of this machine do not hold there ({fault}), so trials on several nodes may compute"
+        " the same entry of the cache; drive each run from this machine alone"
+    )
+
+
+def _ask(nodes: list[dict[str, Any]], home: DrivenDirectory, token: str, needed: list[str]) -> dict[str, Any]:
     """Run the probe on all nodes at once; return node id to report or error, without nodes that do not answer."""
     probe = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(node_probe.probe_node)
     asked = {}
     for node in nodes:
         here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         call = probe.options(scheduling_strategy=here)
-        asked[call.remote(str(folder), token, _answer_file(token, node), PACKAGES, _IMPORTED, needed)] = node["NodeID"]
+        files = (str(home.path), token, _answer_file(token, node), str(home.lock_file))
+        asked[call.remote(*files, PACKAGES, _IMPORTED, needed)] = node["NodeID"]
     answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_SECONDS)
     reports: dict[str, Any] = {}
     for answer in answered:

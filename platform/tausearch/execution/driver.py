@@ -157,7 +157,7 @@ class Driver:
                     interrupt.check()
                     if self.address is not None:
                         display.enter(f"{joined()}; looking at each of them")
-                        require_fit_nodes(self.resources, self.home.path, self.read)
+                        require_fit_nodes(self.resources, self.home, self.read, display.say)
                         interrupt.check()
                         stack.enter_context(nodes_watched(display.say))
                     display.enter("Ray runs; starting the processes of trials, each of which imports torch")

@@ -5,6 +5,7 @@ The lock on a run directory is released when the process that holds it exits.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -136,13 +137,17 @@ def driver_lock(driven: DrivenDirectory, kind: str = "run") -> Iterator[None]:
         others = storage.near(driven.name) if kind == "run" else ""
         raise InputError(f"no {kind} named {driven.name!r} in {storage.root}{others}")
     known = driven.lock_file.exists()
-    lock = FileLock(driven.lock_file, thread_local=False)  # another thread of the driver may release it
+    # Another thread of the driver may release the lock. A soft lock would outlive a driver that was killed.
+    lock = FileLock(driven.lock_file, thread_local=False, fallback_to_soft=False)
     try:
         lock.acquire(timeout=1)  # seconds; `is_driven` of another process holds the lock for a moment
     except Timeout:
         raise InputError(f"{kind} {driven.name!r} is being driven by another process") from None
     except OSError as error:
-        raise InputError(f"{driven.lock_file}: cannot be locked ({error.strerror})") from error
+        why, mend = error.strerror, ""
+        if error.errno in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+            mend = "; mount its file system with file locks, or name another --storage"
+        raise InputError(f"{driven.lock_file}: cannot be locked ({why}){mend}") from error
     try:
         yield
     except InputError:

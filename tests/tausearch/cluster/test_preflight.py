@@ -11,9 +11,10 @@ import pytest
 
 from tausearch.cluster import node_probe, preflight, require_fit_nodes
 from tausearch.cluster.node_probe import probe_node
-from tausearch.runs import Resources
+from tausearch.runs import Resources, RunDirectory, driver_lock
 from trainables.errors import InputError
 
+LOCK = "/no/such/lock"
 NEEDS = Resources(cpus_per_trial=2, gpus_per_trial=0.5, max_concurrent_trials=None)
 
 
@@ -28,15 +29,18 @@ def node(number: int, cpus: float = 2, alive: bool = True, gpus: float = 0.5) ->
 
 def report(**changes: str) -> dict[str, str]:
     here = {"python": platform.python_version(), **{name: version(name) for name in preflight.PACKAGES}}
-    return {**here, "import": "", "storage": "", "missing": "", **changes}
+    return {**here, "import": "", "storage": "", "lock": "", "missing": "", **changes}
 
 
-def looked_at(patch: pytest.MonkeyPatch, folder: Path, nodes: list[dict[str, Any]], answers: dict[str, Any]) -> None:
-    """Let nodes be looked at that answer so; an answer of None is that of a node which did not answer in time."""
+def looked_at(
+    patch: pytest.MonkeyPatch, folder: Path, nodes: list[dict[str, Any]], answers: dict[str, Any]
+) -> list[str]:
+    """Let nodes be looked at that answer so; returns the lines said. None is a node that does not answer in time."""
+    home, lines = RunDirectory(folder), list[str]()
     able = [each for each in nodes if each["Alive"] and each["Resources"]]
 
-    def ask(asked: list[dict[str, Any]], here: Path, token: str, needed: list[str]) -> dict[str, Any]:
-        assert asked == able and here == folder and (folder / token).read_text() == token
+    def ask(asked: list[dict[str, Any]], here: RunDirectory, token: str, needed: list[str]) -> dict[str, Any]:
+        assert asked == able and here == home and (folder / token).read_text() == token
         assert needed == ["/data"]
         found = {each["NodeID"]: answers.get(each["NodeManagerHostname"], report()) for each in asked}
         for each in asked:
@@ -47,12 +51,22 @@ def looked_at(patch: pytest.MonkeyPatch, folder: Path, nodes: list[dict[str, Any
     patch.setattr(preflight.ray, "nodes", lambda: nodes)
     patch.setattr(preflight, "_ask", ask)
     patch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
-    require_fit_nodes(NEEDS, folder, ["/data"])
+    require_fit_nodes(NEEDS, home, ["/data"], lines.append)
+    return lines
 
 
 def test_nodes_that_have_all_are_fit_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at(monkeypatch, tmp_path, [node(1), node(2), node(3, cpus=0), node(4, alive=False)], {})
+    assert looked_at(monkeypatch, tmp_path, [node(1), node(2), node(3, cpus=0), node(4, alive=False)], {}) == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nodes_without_the_lock_of_this_machine_are_fit_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = {f"host{number}": report(lock="No locks available") for number in (2, 3)}
+    [line] = looked_at(monkeypatch, tmp_path, [node(1), node(2), node(3)], without)
+    assert line.startswith("node host2 (192.0.2.2, Ray's 22222222) and 1 more: file locks of this machine do not hold")
+    assert "(No locks available)" in line
 
 
 @pytest.mark.parametrize(
@@ -100,13 +114,14 @@ def test_a_node_without_a_gpu_is_refused_only_if_no_node_has_one(
 
 def test_a_node_that_has_all(tmp_path: Path) -> None:
     (tmp_path / "driver").write_text("driver")
-    report = probe_node(str(tmp_path), "driver", "node", ["numpy", "no-such-package"], ["json"], [str(tmp_path)])
+    report = probe_node(str(tmp_path), "driver", "node", LOCK, ["numpy", "no-such-package"], ["json"], [str(tmp_path)])
     assert report == {
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "no-such-package": "",
         "import": "",
         "storage": "",
+        "lock": "No such file or directory",
         "missing": "",
     }
     assert (tmp_path / "node").read_text() == "node"
@@ -116,18 +131,18 @@ def test_what_a_node_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
     data = str(tmp_path / "data")
     needed = [str(tmp_path), data, str(tmp_path / "weights")]
-    report = probe_node(str(tmp_path), "driver", "node", [], ["no_such_module", "neither"], needed)
+    report = probe_node(str(tmp_path), "driver", "node", LOCK, [], ["no_such_module", "neither"], needed)
     assert report["missing"] == data and report["storage"] == "No such file or directory"
     assert report["import"] == "no_such_module (ModuleNotFoundError: No module named 'no_such_module')"
     assert not (tmp_path / "node").exists()  # it would be taken for a node that sees the folder
     (tmp_path / "driver").write_text("another run's")
-    assert probe_node(str(tmp_path), "driver", "node", [], [], [])["storage"] == "it holds something else there"
+    assert probe_node(str(tmp_path), "driver", "node", LOCK, [], [], [])["storage"] == "it holds something else there"
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "driver").write_text("driver")
     (tmp_path / "node").mkdir()  # in the way of the file
-    report = probe_node(str(tmp_path), "driver", "node", [], [], [])
+    report = probe_node(str(tmp_path), "driver", "node", LOCK, [], [], [])
     assert report["storage"] == "it cannot write there: Is a directory"
 
 
@@ -136,4 +151,13 @@ def test_a_file_that_shows_late_is_waited_for(tmp_path: Path, monkeypatch: pytes
         (tmp_path / "driver").write_text("driver")  # as a network file system shows it after a while
 
     monkeypatch.setattr(node_probe.time, "sleep", sleep)
-    assert probe_node(str(tmp_path), "driver", "node", [], [], [])["storage"] == ""
+    assert probe_node(str(tmp_path), "driver", "node", LOCK, [], [], [])["storage"] == ""
+
+
+def test_a_lock_that_holds_and_one_that_does_not(tmp_path: Path) -> None:
+    home = RunDirectory(tmp_path)
+    (tmp_path / "driver").write_text("driver")
+    with driver_lock(home):
+        assert probe_node(str(tmp_path), "driver", "node", str(home.lock_file), [], [], [])["lock"] == ""
+    report = probe_node(str(tmp_path), "driver", "node", str(home.lock_file), [], [], [])
+    assert report["lock"] == "the lock is not seen"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
 from contextlib import ExitStack
@@ -67,3 +69,22 @@ def test_whoever_waits_while_a_command_is_refused_holds_the_run_alone(tmp_path: 
     finally:
         done.set()
         waiting.join()
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (errno.ENOSYS, r"\(Function not implemented\); mount its file system with file locks"),
+        (errno.ENOLCK, r"\(No locks available\); mount its file system with file locks"),
+        (errno.EIO, r"\(Input/output error\)$"),
+    ],
+)
+def test_a_file_system_without_locks_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: int, why: str
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(fault, os.strerror(fault))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(InputError, match=f"driver.lock: cannot be locked {why}"), driver_lock(RunDirectory(tmp_path)):
+        pass

@@ -63,8 +63,10 @@ class World:
         say("the head answers")
         yield
 
-    def require_fit_nodes(self, resources: Resources, folder: Path, needed: Sequence[str]) -> None:
-        self.did.append(("nodes", resources, folder, list(needed)))
+    def require_fit_nodes(
+        self, resources: Resources, home: DrivenDirectory, needed: Sequence[str], say: Callable[[str], None]
+    ) -> None:
+        self.did.append(("nodes", resources, home.path, list(needed)))
 
     def run_on_tune(
         self,
