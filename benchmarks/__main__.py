@@ -34,6 +34,7 @@ from benchmarks import (
     stages,
     thousands,
     vit_b16,
+    writers,
 )
 from benchmarks.authors import comparison
 from benchmarks.authors import page as authors
@@ -59,6 +60,7 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "scale": scale.run,
     "commands": commands.run,
     "thousands": thousands.run,
+    "writers": writers.run,
     "planning": held.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import arithmetic, commands, fisher, growth, kernels, overhead, scale, sharing, thousands
+from benchmarks import arithmetic, commands, fisher, growth, kernels, overhead, scale, sharing, thousands, writers
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept
 from benchmarks.performance.lines import HEADER, Line, Rows
@@ -22,6 +22,7 @@ LINES: Mapping[str, tuple[Line, ...]] = {
     "scale": scale.LINES,
     "commands": commands.LINES,
     "thousands": thousands.LINES,
+    "writers": writers.LINES,
     "arithmetic": arithmetic.LINES,
     "stages": (),  # has a table of its own
 }
