@@ -19,6 +19,7 @@ CACHE_HIT = "cache/hit"  # 1 if the cache had a task's pre-consolidation, 0 if i
 PRECONSOLIDATION = "preconsolidation"
 STAGES = (PRECONSOLIDATION, "training", "evaluation")
 _SECONDS = "seconds/"
+WAITING = f"{_SECONDS}waiting"  # of the training, until batches were there
 _CIRCUMSTANCES = (_SECONDS, "memory/", "cache/")
 _KINDS = ("val/", "test/", "train/", *_CIRCUMSTANCES)
 
@@ -60,8 +61,8 @@ def seconds(stage: str) -> str:
 
 
 def is_seconds(name: str) -> bool:
-    """Whether a metric is the duration of a stage."""
-    return name.startswith(_SECONDS)
+    """Whether a metric is the duration of a stage: their sum is the trial's time, and `WAITING` is part of one."""
+    return name.startswith(_SECONDS) and name != WAITING
 
 
 def repeatable(row: Mapping[str, float]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from trainables.methods.answers import CheckedPredict, checked_row, checked_stat
 from trainables.metrics import (
     CACHE_HIT,
     PRECONSOLIDATION,
+    WAITING,
     average_accuracy,
     average_incremental_accuracy,
     forgetting,
@@ -113,6 +114,7 @@ class IncrementalSequence:
             self.preparer,
             head,
         )
+        self._waiting = context.waiting
         self.method = entry.build(context, config)
         self.accuracies: list[list[float]] = []
 
@@ -130,9 +132,10 @@ class IncrementalSequence:
         """Return the metrics row of the next task, evaluated on every task seen so far.
 
         The row has `task`, `<val or test>/average_accuracy`, `.../accuracy/task_k`, `train/loss`, `seconds/<stage>`,
-        and `cache/hit` of a method that has something prepared; after the last task also `.../final_accuracy`,
-        `.../pooled_accuracy`, `.../forgetting` and, unless the method is joint, `.../average_incremental_accuracy`, and
-        `.../removability` with its parts where it is measured. Accuracies are percentages.
+        `seconds/waiting` of a method that trains with `fit`, and `cache/hit` of a method that has something prepared;
+        after the last task also `.../final_accuracy`, `.../pooled_accuracy`, `.../forgetting` and, unless the method is
+        joint, `.../average_incremental_accuracy`, and `.../removability` with its parts where it is measured.
+        Accuracies are percentages.
 
         Raises:
             DivergedError: If training became NaN or infinite.
@@ -147,9 +150,12 @@ class IncrementalSequence:
             self.method.begin_task(task)
         if self.preparer.hit is not None:
             row[CACHE_HIT] = float(self.preparer.hit)
+        waited = self._waiting.seconds
         with _timed(row, "training"):
             row |= checked_row(self._what, self.method.train_task(task), self._extra, task)
             self.method.end_task(task)
+        if waited < self._waiting.seconds:
+            row[WAITING] = self._waiting.seconds - waited
         with _timed(row, "evaluation"):
             pairs = zip(self.benchmark.tasks, self.benchmark.evaluation, strict=True)
             seen = [images for each, images in pairs if each.classes.start < task.classes.stop]

@@ -18,6 +18,7 @@ from trainables.metrics import (
     average_incremental_accuracy,
     forgetting,
     is_metric,
+    is_seconds,
     names_of,
     pooled_accuracy,
     repeatable,
@@ -68,9 +69,10 @@ def test_pooled_accuracy_counts_images_and_not_tasks() -> None:
 
 def test_the_trials_own_metrics_and_their_reproducible_part() -> None:
     same = ["val/average_accuracy", "test/forgetting", "train/loss"]
-    circumstances = ["seconds/training", "memory/peak_gpu_bytes", "cache/hit"]
+    circumstances = ["seconds/training", "seconds/waiting", "memory/peak_gpu_bytes", "cache/hit"]
     row = dict.fromkeys([*same, *circumstances, "time_total_s"], 1.0)
     assert list(filter(is_metric, row)) == [*same, *circumstances]
+    assert list(filter(is_seconds, row)) == ["seconds/training"]  # which contains the waiting
     assert list(repeatable(row)) == [*same, "time_total_s"]
 
 

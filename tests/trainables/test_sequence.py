@@ -20,7 +20,7 @@ from trainables.data.transforms import described
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.methods.contract import Context, Scenario
-from trainables.metrics import STAGES, repeatable, seconds
+from trainables.metrics import STAGES, WAITING, repeatable, seconds
 from trainables.sequence import IncrementalSequence
 from trainables.state import Heartbeat, State
 
@@ -33,8 +33,9 @@ def test_a_row_has_the_time_of_every_stage_and_a_state_brings_back_the_loop() ->
     first = made()
     for task in (1, 2):
         row = first.run_next_task()
-        assert {name for name in row if name.startswith("seconds/")} == {seconds(stage) for stage in STAGES}
+        assert {name for name in row if name.startswith("seconds/")} == {*map(seconds, STAGES), WAITING}
         assert row["task"] == task and row["seconds/training"] > 0 and row["seconds/evaluation"] > 0
+        assert 0 < row[WAITING] < row["seconds/training"]
     second = made()
     second.load_state(first.state())
     assert second.tasks_done == 2 and second.accuracies == first.accuracies != []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
 import torch
@@ -16,6 +16,7 @@ from trainables.composition import Origin, SavedVector
 from trainables.config import Precision
 from trainables.curvature import TaskCurvature
 from trainables.data import Task
+from trainables.methods.waiting import Waiting
 from trainables.preconsolidation import Preparation
 from trainables.state import SILENT, Epoch, State
 
@@ -144,6 +145,7 @@ class Context(Scenario):
             its constructor, with `PreconsolidationConfig` or a preparation of its own; `begin_task` calls the function.
         initial_head: The first weights of a head of all classes, `(C, d)` in class order, of a backbone that offers
             them; see `heads.first_head`.
+        waiting: Counts the seconds in which `fit` waits for its batches.
     """
 
     epochs: int
@@ -154,6 +156,7 @@ class Context(Scenario):
     on_epoch: Callable[[Epoch], None] = SILENT
     prepare: Prepare = _nothing_prepared
     initial_head: Tensor | None = None
+    waiting: Waiting = field(default_factory=Waiting)
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for forward passes of the backbone: autocast for "bf16", TF32 products for "tf32"."""

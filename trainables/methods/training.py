@@ -117,7 +117,7 @@ def fit(
     for epoch in range(context.epochs):
         factor = SCHEDULES[schedule](epoch, context.epochs)
         losses, sizes = [], []
-        for batch in batches(epoch):
+        for batch in context.waiting.counted(batches(epoch)):
             losses.append(step(batch, factor))
             sizes.append(len(batch.y))
         values = torch.stack(losses).double().cpu()

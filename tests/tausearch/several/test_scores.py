@@ -6,6 +6,7 @@ import pytest
 
 from tausearch.runs import Across, MultiTrial, Scale, left_out, whole_trials
 from tests.tausearch.several.made import part, parts, several_spec
+from trainables.metrics import WAITING
 
 KNOWN = (80.0, 84.0, 82.0, 82.0)
 
@@ -78,3 +79,12 @@ def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     assert (digits.start, digits.trial, digits.accuracy, digits.best_trial, digits.best) == (90.0, 2, 91.0, 1, 94.0)
     assert (glyphs.title, glyphs.trial, glyphs.accuracy, glyphs.lost) == ("glyphs", 1, 51.0, 9.0)
     assert left_out(spec, found[:1]) == []
+
+
+def test_a_row_has_the_seconds_of_its_part_and_the_waiting_in_them() -> None:
+    spec = several_spec()
+    found = part(spec, 0, 0, 90.0)
+    for row in found.rows:
+        row |= {"seconds/training": 3.0, WAITING: 1.0}
+    (trial,) = whole_trials(parts(spec), [found])
+    assert trial.rows[0][WAITING] == len(found.rows) and trial.seconds == 3.0 * len(found.rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -11,11 +12,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.support.methods.small_digits import small_digits
+from tests.support.methods.tiny_trials import tiny_context, tiny_task
 from trainables.backbones import Backbone
 from trainables.curvature import DiagonalCurvature
 from trainables.data import Batch
 from trainables.errors import DivergedError
-from trainables.methods import Context
+from trainables.methods import Context, waiting
 from trainables.methods.composable.penalty import Coefficients, HeadPenalty, LayerPenalty, coupled_step, decoupled_step
 from trainables.methods.training import (
     CHANCE_BINARY_CROSS_ENTROPY,
@@ -44,6 +46,25 @@ def test_a_late_cosine_has_the_factors_of_the_authors_code() -> None:
     """Those that `CosineSchedule` of GT-RIPL/CODA-Prompt gave, run for five epochs as its `learn_batch` does."""
     assert [late_cosine(e, 5) for e in range(5)] == pytest.approx([1.0, 1.0, 0.9254, 0.7126, 0.3935], abs=1e-4)
     assert late_cosine(0, 1) == 1.0
+
+
+def test_the_time_until_batches_are_there_is_counted_and_that_of_steps_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(waiting.time, "perf_counter", lambda: clock[0])
+
+    def batches(epoch: int) -> Iterator[Batch]:
+        for _ in range(2):
+            clock[0] += 3.0
+            yield Batch(torch.zeros(1), torch.zeros(1), torch.zeros(1))
+        clock[0] += 0.5  # until it is known that there are no more
+
+    def step(batch: Batch, factor: float) -> torch.Tensor:
+        clock[0] += 100.0
+        return torch.tensor(1.0)
+
+    context = tiny_context(epochs=2)
+    fit(tiny_task(context, 1), context, step, batches=batches)
+    assert context.waiting.seconds == 13.0
 
 
 def test_decoupled_step_shrinks_by_exactly_c_times_alpha_fisher() -> None:

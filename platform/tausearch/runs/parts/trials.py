@@ -13,7 +13,7 @@ from tausearch.runs.record.record import Record
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
 from tausearch.runs.trials import Status, TrialSummary
-from trainables.metrics import PEAK_GPU_BYTES, TRAIN_LOSS, MetricNames, is_seconds
+from trainables.metrics import PEAK_GPU_BYTES, TRAIN_LOSS, WAITING, MetricNames, is_seconds
 
 _FAULTS: tuple[Status, ...] = ("failed", "diverged", "pruned")  # a part that ended so ends its trial
 
@@ -131,7 +131,7 @@ def _costs(part: TrialSummary) -> dict[str, float]:
     found: dict[str, float] = {TRAIN_LOSS: part.final[TRAIN_LOSS]} if TRAIN_LOSS in part.final else {}
     for row in part.rows:
         for name, value in row.items():
-            if is_seconds(name):
+            if is_seconds(name) or name == WAITING:
                 found[name] = found.get(name, 0.0) + value
             elif name == PEAK_GPU_BYTES:
                 found[name] = max(found.get(name, 0.0), value)

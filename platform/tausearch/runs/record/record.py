@@ -31,7 +31,7 @@ from tausearch.runs.record.files import (
 from tausearch.runs.storage import StorageError
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
-from trainables.metrics import STAGES, TRAIN_LOSS, VALIDATION, MetricNames, seconds
+from trainables.metrics import STAGES, TRAIN_LOSS, VALIDATION, WAITING, MetricNames, seconds
 
 _HYPERPARAMETER = "hyperparameters/"
 _LISTINGS = 5  # at most one is in vain for each block that a driver compacts in the meantime
@@ -163,7 +163,7 @@ def row_metrics(tasks: int, names: MetricNames, extra: Sequence[str]) -> list[st
     """Return the metrics that the rows of every trial have, on any device; see `Record`."""
     accuracies = [names.average_accuracy, *(names.accuracy(k) for k in range(1, tasks + 1))]
     last_task = [names.final_accuracy, names.pooled_accuracy, names.forgetting, names.average_incremental_accuracy]
-    return [*accuracies, *last_task, TRAIN_LOSS, *extra, *(seconds(stage) for stage in STAGES)]
+    return [*accuracies, *last_task, TRAIN_LOSS, *extra, *(seconds(stage) for stage in STAGES), WAITING]
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
