@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import shutil
@@ -22,6 +23,7 @@ from tests.support.layouts import parquet
 from tests.support.pages import NOTEBOOKS, markdown
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
+from tests.support.tutorials import steps
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), *NOTEBOOKS]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -121,6 +123,9 @@ def prepare(folder: Path) -> None:
     _images(folder / "animals", _ANIMALS)
     (folder / "order.txt").write_text("\n".join(_ANIMALS))
     (folder / "tasks.yaml").write_text("owls: [tawny, barn]\nfinches: [robin, great tit]\n")
+    (photos,) = (text for _, text in steps("own-images") if "save_file" in text)
+    with contextlib.chdir(folder):
+        exec(photos, {})
     birds = sorted((folder / "birds").rglob("*.png"))
     rows = [{"bytes": each.read_bytes(), "path": each.name, "label": int(each.parent.name[5:])} for each in birds]
     parquet(folder / "birds.parquet", rows, None)
@@ -138,6 +143,7 @@ _SEARCHES = {
     "digits-finetune-1": ("digits", "finetune"),
     "start": ("letters", "ita-lora"),
     "shapes": ("digits", "ita-lora"),
+    "photos": ("digits", "ita-lora"),
     "two": ("digits", "ita-lora"),
     "one": ("digits", "ita-lora"),
 }
