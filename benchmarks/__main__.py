@@ -33,6 +33,7 @@ from benchmarks import (
     sharing,
     stages,
     thousands,
+    tracking,
     vit_b16,
     writers,
 )
@@ -61,6 +62,7 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "commands": commands.run,
     "thousands": thousands.run,
     "writers": writers.run,
+    "tracking": tracking.run,
     "planning": held.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,

@@ -6,7 +6,19 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks import arithmetic, commands, fisher, growth, kernels, overhead, scale, sharing, thousands, writers
+from benchmarks import (
+    arithmetic,
+    commands,
+    fisher,
+    growth,
+    kernels,
+    overhead,
+    scale,
+    sharing,
+    thousands,
+    tracking,
+    writers,
+)
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept
 from benchmarks.performance.lines import HEADER, Line, Rows
@@ -23,6 +35,7 @@ LINES: Mapping[str, tuple[Line, ...]] = {
     "commands": commands.LINES,
     "thousands": thousands.LINES,
     "writers": writers.LINES,
+    "tracking": tracking.LINES,
     "arithmetic": arithmetic.LINES,
     "stages": (),  # has a table of its own
 }
