@@ -31,6 +31,7 @@ from tausearch.runs import (
     Reevaluation,
     ReevaluationSpec,
     SearchSpec,
+    TrialSummary,
     protocol_choices,
     race,
     read_status,
@@ -218,6 +219,25 @@ def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_a
     assert standing_words(lost).startswith("no: a fresh run of each of the best 2 on 1 fresh") and lost.verdict is None
     one = reevaluation(spec, 1, {(3, 0): None, (1, 0): 70.0})
     assert standing_words(one).startswith("trial 1, the only candidate, the best 2")
+
+
+def test_trials_that_failed_for_the_same_reason_share_a_line(
+    spec: SearchSpec, tmp_path: Path, capsys: Captured
+) -> None:
+    def failed(number: int, error: str, status: str = "failed") -> TrialSummary:
+        return make_trial(number, tasks=1, status=status, error=error)
+
+    trials = [failed(number, "out of memory") for number in range(12)]
+    trials += [
+        failed(12, "out of memory", "diverged"),
+        *(failed(number, f"fault {number}") for number in range(13, 24)),
+    ]
+    show_status(read_status(recorded(spec.model_copy(update={"trials": 24}), trials, tmp_path)))
+    lines = lines_of(capsys)
+    assert "trials 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more failed: out of memory" in lines
+    assert "trial 12 diverged: out of memory" in lines
+    assert "trial 20 failed: fault 20" in lines and not any("fault 21" in line for line in lines)
+    assert "3 more reasons: see --format json" in lines
 
 
 def test_settings_are_what_is_fixed_and_what_bounds_the_choice(

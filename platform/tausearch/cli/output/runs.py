@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,8 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs lef
 _NAMED_CELLS = 6  # of a campaign, in a line
 _LONGEST_FRONT = 10  # trials that a terminal shows
 _MOST_TRIALS = 100  # the best of a search, and those that run; rich takes a millisecond for each
+_NAMED_TRIALS = 10  # of those that failed for the same reason
+_MOST_REASONS = 10
 _MUCH_FORGOTTEN = 50.0  # percentage points
 
 
@@ -413,10 +416,17 @@ def _show_metric_warnings(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSu
 
 
 def _show_errors(lines: _Lines, trials: Sequence[TrialSummary]) -> None:
-    """Print why trials failed or diverged."""
+    """Print why trials failed or diverged, trials with the same reason together."""
+    found = defaultdict[tuple[str, str | None], list[str]](list)
     for trial in trials:
         if trial.status in ("failed", "diverged"):
-            lines.warn(f"trial {trial.number} {trial.status}: {trial.error}", "red")
+            found[trial.status, trial.error].append(str(trial.number))
+    for (status, why), failed in list(found.items())[:_MOST_REASONS]:
+        more = f" and {len(failed) - _NAMED_TRIALS} more" if len(failed) > _NAMED_TRIALS else ""
+        named = f"trial{'s' * (len(failed) > 1)} {', '.join(failed[:_NAMED_TRIALS])}{more}"
+        lines.warn(f"{named} {status}: {why}", "red")
+    if len(found) > _MOST_REASONS:
+        lines.warn(f"{len(found) - _MOST_REASONS} more reasons: see --format json", "red")
 
 
 def _show_trust(
