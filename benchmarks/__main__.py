@@ -23,13 +23,10 @@ from rich.table import Table
 from benchmarks import (
     arithmetic,
     commands,
-    curvature_steps,
     fisher,
     growth,
-    kernels,
     overhead,
     processors,
-    reading,
     scale,
     sharing,
     stages,
@@ -42,8 +39,9 @@ from benchmarks.authors import comparison
 from benchmarks.authors import page as authors
 from benchmarks.authors.parity import second_order, trials
 from benchmarks.choosing import measuring, patience
+from benchmarks.curvature import steps
 from benchmarks.embedded import distance, probe
-from benchmarks.gpu import packing, repeats, systems
+from benchmarks.gpu import kernels, packing, reading, repeats, systems
 from benchmarks.own_pictures import measuring as measuring_own_pictures
 from benchmarks.own_pictures import page as own_pictures
 from benchmarks.own_pictures import removability
@@ -67,7 +65,7 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "planning": held.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,
-    "curvature-steps": curvature_steps.run,
+    "curvature-steps": steps.run,
     "growth": growth.run,
     "reading": reading.run,
     "kernels": kernels.run,

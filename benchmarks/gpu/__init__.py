@@ -1,4 +1,4 @@
-"""What needs a GPU; without one each of these says so and measures nothing."""
+"""What concerns GPUs. `kernels` and `reading` run on a CPU; without a GPU each of the others says so."""
 
 from __future__ import annotations
 

@@ -11,15 +11,14 @@ from benchmarks import (
     commands,
     fisher,
     growth,
-    kernels,
     overhead,
-    reading,
     scale,
     sharing,
     thousands,
     tracking,
     writers,
 )
+from benchmarks.gpu import kernels, reading
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept
 from benchmarks.performance.lines import HEADER, Line, Rows

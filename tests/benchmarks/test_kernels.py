@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.kernels import launches
+from benchmarks.gpu.kernels import launches
 
 
 def test_products_and_lists_count_once_and_views_not_at_all() -> None:
