@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,11 +91,16 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def queue_of(watch: StorageWatch, said: list[str]) -> Callable[..., RunQueue]:
-    def make(*cells: RunSource) -> RunQueue:
-        return RunQueue(cells, Interrupt(), watch, said.append, follow)
+def queue_of(watch: StorageWatch, said: list[str]) -> Iterator[Callable[..., RunQueue]]:
+    made: list[RunQueue] = []
 
-    return make
+    def make(*cells: RunSource) -> RunQueue:
+        made.append(RunQueue(cells, Interrupt(), watch, said.append, follow))
+        return made[-1]
+
+    yield make
+    for queue in made:
+        queue.close()  # its thread would conclude runs while another test runs
 
 
 def a_run(name: str, child: Run | None = None) -> Run:
@@ -235,11 +240,11 @@ def test_a_run_that_cannot_be_concluded_keeps_no_other_from_it(
 ) -> None:
     bad, good = a_run("bad"), a_run("good")
     cell = Line(bad, good)
-    queue = queue_of(cell)
-    queue.open_next()
-    queue.ended(bad)
-    queue.ended(good)
     with caplog.at_level(logging.ERROR, "tausearch.execution.queue"):
+        queue = queue_of(cell)
+        queue.open_next()
+        queue.ended(bad)
+        queue.ended(good)
         queue.close()
     assert cell.errors == ["no figure"] and cell.results == ["good"]
     assert happened == ["unlock bad", "conclude good", "unlock good"]
