@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -16,10 +17,16 @@ from typing import Any
 
 import psutil
 import pytest
+import ray
 import timm
 from ray.cluster_utils import Cluster
+from ray.util.placement_group import PlacementGroup, placement_group_table, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tausearch.campaigns import CampaignRequest, plan_campaign, run_campaign
+from tausearch.cluster import capacity_here, trials_that_fit
+from tausearch.execution.tune_adapters import _resources
+from tausearch.runs import Resources
 from tests.support.drivers.campaigns import Tables, assert_all_is_there, assert_no_run_loses_anything, tables
 from tests.support.drivers.searches import train_workers
 from tests.support.drivers.services import wait_until
@@ -28,6 +35,7 @@ from tests.support.drivers.trials import HOLD, HeldTrial
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 ROOT = Path(__file__).parents[2]
+SHARE = 1 / 7  # in Ray's units of a ten-thousandth, seven rounded shares must not be more than a GPU
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 TABLE = """
 campaign: nodes
@@ -169,6 +177,64 @@ def test_trials_of_a_lost_node_go_on_elsewhere_and_a_node_that_joins_is_used(clu
     assert all([row["task"] for row in trial.rows] == [1, 2, 3, 4, 5] for table in after.values() for trial in table)
     assert_no_run_loses_anything(before, after)
     assert_all_is_there(root, "nodes", cells=2)
+
+
+@pytest.fixture
+def joined(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)  # Ray makes up no GPU where all are hidden
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def on_one_gpu(group: PlacementGroup) -> str:
+    """Return the only GPU that a trial in this group would see."""
+    strategy = PlacementGroupSchedulingStrategy(group)
+    task = ray.remote(ray.get_gpu_ids).options(num_cpus=1, num_gpus=SHARE, scheduling_strategy=strategy)
+    (gpu,) = ray.get(task.remote(), timeout=120)
+    return str(gpu)
+
+
+def test_shares_of_gpus_fit_as_counted_on_one_gpu_each_while_nodes_leave_and_join(
+    cluster: Cluster, joined: None
+) -> None:
+    """The GPUs exist for Ray alone."""
+    resources, before = Resources(gpus_per_trial=SHARE), alive(cluster)
+    two_gpus = NODE | {"num_gpus": 2, "num_cpus": 14}
+    stays, leaves = cluster.add_node(**NODE | {"num_gpus": 1, "num_cpus": 7}), cluster.add_node(**two_gpus)
+    groups = [_resources(resources.model_dump())() for _ in range(22)]
+
+    def placed() -> dict[str, list[PlacementGroup]]:
+        found: dict[str, list[PlacementGroup]] = {}
+        for group in groups:
+            about = placement_group_table(group)
+            if about["state"] == "CREATED":
+                found.setdefault(about["bundles_to_node_id"][0], []).append(group)
+        return found
+
+    def fit(*nodes: tuple[Any, int]) -> bool:
+        count = {node: len(there) for node, there in placed().items()}
+        return count == {node.node_id: shares for node, shares in nodes}
+
+    def counted() -> int:
+        return trials_that_fit(resources, *capacity_here())
+
+    try:
+        wait_until(lambda: fit((stays, 7), (leaves, 14)), 60, "21 shares on three GPUs")
+        assert counted() == 21
+        assert Counter(map(on_one_gpu, placed()[leaves.node_id])) == {"0": 7, "1": 7}
+        cluster.remove_node(leaves)
+        wait_until(lambda: fit((stays, 7)), 60, "the shares of the lost node to wait")
+        assert counted() == 7
+        joins = cluster.add_node(**two_gpus)
+        wait_until(lambda: fit((stays, 7), (joins, 14)), 60, "14 shares on the node that joined")
+        assert counted() == 21
+        cluster.remove_node(joins)
+    finally:
+        for group in groups:
+            remove_placement_group(group)
+        cluster.remove_node(stays)
+    wait_until(lambda: alive(cluster) == before, 240, "Ray to notice that the nodes are gone")
 
 
 WAITING = """

@@ -120,7 +120,8 @@ def dispatcher_of(
     max_concurrent_trials: int | None = 9,
 ) -> Dispatcher:
     """A dispatcher of one run that is open."""
-    spec = spec.model_copy(update={"resources": Resources(max_concurrent_trials=max_concurrent_trials)})
+    resources = spec.resources.model_copy(update={"max_concurrent_trials": max_concurrent_trials})
+    spec = spec.model_copy(update={"resources": resources})
     dispatcher = Dispatcher(Runs([run_of(spec, searcher, listeners=listeners)]), capacity, max_concurrent_trials)
     assert dispatcher._at(0) is not None
     return dispatcher

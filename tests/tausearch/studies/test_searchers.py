@@ -307,6 +307,31 @@ def test_a_cluster_that_grows_is_asked_again(spec: SearchSpec, monkeypatch: pyte
     assert trial_of("c") == 2
 
 
+def test_as_many_run_as_share_the_gpus_that_there_are_now(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher_module, "HOLDS_SECONDS", 0.0)
+    gpus = [2.0]
+    many = spec.model_copy(update={"trials": 12, "algorithm": "random", "resources": Resources(gpus_per_trial=1 / 3)})
+    searcher = TuneSearcher(
+        dispatcher_of(many, OptunaSearcher(many), capacity=lambda: (64.0, gpus[0]), max_concurrent_trials=None)
+    )
+
+    def started(*names: str) -> list[str]:
+        return [name for name in names if isinstance(searcher.suggest(name), dict)]
+
+    def end(*names: str) -> None:
+        for name in names:
+            searcher.on_trial_complete(name, {"task": 3, AVERAGE: 50.0, FINAL: 50.0})
+
+    assert started(*"abcdefg") == [*"abcdef"]
+    gpus[0] = 1.0  # a node leaves; Tune starts its trials anew
+    end(*"abc")
+    assert started("g") == []
+    end("d")
+    assert started(*"gh") == ["g"]
+    gpus[0] = 2.0
+    assert started(*"hijk") == [*"hij"]
+
+
 def test_a_trial_that_was_to_stop_is_told_so_again(spec: SearchSpec) -> None:
     study = SearchStudy(spec.model_copy(update={"scheduler": "asha", "steps": 6, "trials": 12}))
     stopped = []
