@@ -88,8 +88,11 @@ def test_configurations_that_diverge(call: Callable[..., str], tmp_path: Path) -
     for trial, (tasks_done, what) in zip(diverged, [(0, at_once), (1, later), (0, at_once)], strict=True):
         assert (trial.status, trial.tasks_done, trial.value) == ("diverged", tasks_done, None)
         assert re.fullmatch(rf"{what}, step \d+", trial.error or "")
-        said = f"trial {trial.number} diverged: {trial.error}"
-        assert f"{said}\n" in printed and f"{said}\n" in shown and f"[{trial.number + 1}/4] {said}" in printed
+        assert f"[{trial.number + 1}/4] trial {trial.number} diverged: {trial.error}" in printed
+    for why in {trial.error for trial in diverged}:
+        numbers = [str(trial.number) for trial in diverged if trial.error == why]
+        said = f"trial{'s' * (len(numbers) > 1)} {', '.join(numbers)} diverged: {why}\n"
+        assert said in printed and said in shown
     assert complete.status == "complete" and complete.tasks_done == 5
     assert "s: finished; 1 complete, 3 diverged" in shown
     assert load_best(Storage(root).run("s").best_file).selection.trial == 3
