@@ -33,7 +33,7 @@ COMMANDS = {  # name to words, and the storage that it reads
     "status, 5,000 trials": (["status", SEARCH], SEARCH),
     "report, 5,000 trials": (["report", SEARCH], SEARCH),
 }
-_TAUSEARCH = str(Path(sys.executable).with_name("tausearch"))
+TAUSEARCH = str(Path(sys.executable).with_name("tausearch"))
 _PANDAS = "import pandas, sys; assert len(pandas.read_parquet(sys.argv[1]).columns) > 20"
 
 
@@ -62,7 +62,7 @@ def run() -> list[dict[str, Any]]:
         for _ in range(CALLS + 1):
             for name, (words, root) in COMMANDS.items():
                 place = [] if root is None else ["--storage", str(roots[root])]
-                taken[name].append(_call([_TAUSEARCH, *words, *place], Path(folder)))
+                taken[name].append(_call([TAUSEARCH, *words, *place], Path(folder)))
             record = str(roots[SEARCH] / SEARCH / "record")
             taken["pandas, 5,000 trials"].append(_call([sys.executable, "-c", _PANDAS, record], Path(folder)))
     return [{"command": name, "calls": CALLS, **_medians(calls[1:])} for name, calls in taken.items()]

@@ -18,13 +18,13 @@ from typing import Any
 import psutil
 
 from benchmarks.analytic import AnalyticTrial
+from benchmarks.commands import TAUSEARCH
 from benchmarks.performance.lines import Line, Rows, column
 from benchmarks.recorded import SEARCH, recorded_search
 from tausearch.api import SearchRun, run_search
 from tausearch.runs import TrialSummary, driver_lock, open_storage, read_spec
 
 FEW, MANY, MORE = 500, 5000, 16  # trials
-_TAUSEARCH = str(Path(sys.executable).with_name("tausearch"))
 
 
 def _memory(rows: Rows) -> dict[str, float]:
@@ -65,7 +65,7 @@ def _measured(trials: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         recorded_search(open_storage(Path(folder), write=True), trials, trials + MORE)
         start = time.perf_counter()
-        subprocess.run([_TAUSEARCH, "runs", "sync", SEARCH, "--storage", folder], capture_output=True, check=True)
+        subprocess.run([TAUSEARCH, "runs", "sync", SEARCH, "--storage", folder], capture_output=True, check=True)
         sync = time.perf_counter() - start
         continued = [sys.executable, "-m", "benchmarks.thousands", folder]
         done = subprocess.run(continued, capture_output=True, text=True, check=True)

@@ -64,7 +64,7 @@ def tables(folder: Path = MEASURED) -> dict[str, str]:
         STAGES: _columns(rows[STAGES], ("stage", "theirs", "ours")),
     }
     when = {name: each.when for name, each in read.items()}
-    when[ITA_IEL] = f"Ours: {when[ITA_IEL]} Theirs: {when[SECOND_ORDER]}"
+    when[ITA_IEL] = f"Our figures are of {read[ITA_IEL].source}. Theirs are of {read[SECOND_ORDER].source}."
     return {name: f"{table}\n\n{when[name]}" for name, table in made.items()}
 
 

@@ -43,7 +43,7 @@ LINES = (
 
 
 def launches(event: FunctionEvent) -> int:
-    """Count the kernels of an operation and of those that it calls."""
+    """Return the number of kernels that an operation launches, with those of the operations that it calls."""
     if event.name.startswith(LISTS):
         return 1
     inside = sum(map(launches, event.cpu_children))

@@ -68,7 +68,7 @@ def _removability(measured: Sequence[Measured]) -> str:
         for each in measured
         for row in each.rows
     )
-    when = " ".join(f"{each.rows[0]['pictures of a shape']} images: {each.when}" for each in measured)
+    when = " ".join(f"{each.rows[0]['pictures of a shape']} images: {each.source}." for each in measured)
     return f"{as_table((*header, 'the other task, points'), rows)}\n\n{when}"
 
 

@@ -87,10 +87,15 @@ class Measured(BaseModel):
         return cls.model_validate_json(_file(name, folder).read_text(encoding="utf-8"))
 
     @property
+    def source(self) -> str:
+        """Day and commit, and that the machine was not noted if no benchmark wrote the file."""
+        machine = "" if self.carried_over is None else " (the machine was not noted)"
+        return f"{self.day}, commit {self.commit}{machine}"
+
+    @property
     def when(self) -> str:
-        """Day, commit and, if so, that the machine was not noted, as a sentence."""
-        machine = "" if self.carried_over is None else "; the machine was not noted"
-        return f"Figures of {self.day}, commit {self.commit}{machine}."
+        """The source as a sentence."""
+        return f"Figures of {self.source}."
 
 
 def measure(name: str, run: Callable[[], Rows], folder: Path = MEASURED) -> Kept:
