@@ -76,6 +76,7 @@ class ExtraMetric:
 
 
 EULER_FACTOR = "train/euler_factor"  # metric: largest step size times curvature of a penalty during a task
+LAUNCH_BOUND = 50_000_000  # weights of a backbone up to which a CPU launches a step more slowly than a GPU computes it
 EULER_LIMIT = 2.0  # explicit Euler: theta <- theta - step * curvature * theta diverges above it
 
 
@@ -157,6 +158,16 @@ class Context(Scenario):
     prepare: Prepare = _nothing_prepared
     initial_head: Tensor | None = None
     waiting: Waiting = field(default_factory=Waiting)
+
+    @property
+    def graphs_on(self) -> torch.device | None:
+        """The GPU, if it computes a step of the backbone faster than a CPU launches its kernels; else None.
+
+        Backbones of the user's code are left out: a CUDA graph may not hold all that they do.
+        """
+        if self.device.type != "cuda" or self.backbone.own is not None:
+            return None
+        return self.device if self.backbone.shape.parameters <= LAUNCH_BOUND else None
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for forward passes of the backbone: autocast for "bf16", TF32 products for "tf32"."""

@@ -14,6 +14,7 @@ from trainables.data import Batch, Task
 from trainables.errors import DivergedError
 from trainables.heads import Heads
 from trainables.methods.contract import Context
+from trainables.methods.cuda_graphs import GraphedStep
 from trainables.randomness import make_generator
 from trainables.state import Epoch
 
@@ -141,7 +142,8 @@ def gradient_steps(
     loss: Callable[[Batch], Tensor | tuple[Tensor, Tensor]],
     *,
     clip_norm: float | None = None,
-    adjust: Callable[[float], None] | None = None,
+    adjust: Callable[[float | Tensor], None] | None = None,
+    graph_on: torch.device | None = None,
 ) -> Step:
     """Return a step for `fit`: one backward pass, then the optimiser at its learning rate times c_e.
 
@@ -150,11 +152,13 @@ def gradient_steps(
         loss: Function of a batch that returns its loss, or the loss and a term that is only added for the gradient.
         clip_norm: Limit of the norm of all gradients together; None for no clipping.
         adjust: Function of c_e that may change gradients and weights before the optimiser's step.
+        graph_on: A GPU that records the step as a CUDA graph. Then c_e is a tensor, and `loss` and `adjust` must launch
+            the same kernels for all batches of a shape, without a look at values or at `batch.rows`.
     """
     (group,) = optimizer.param_groups
     lr = group["lr"]
 
-    def step(batch: Batch, factor: float) -> Tensor:
+    def step(batch: Batch, factor: float | Tensor) -> Tensor:
         found = loss(batch)
         value, objective = (found[0], found[0] + found[1]) if isinstance(found, tuple) else (found, found)
         optimizer.zero_grad(set_to_none=True)
@@ -167,7 +171,11 @@ def gradient_steps(
         optimizer.step()
         return value.detach()
 
-    return step
+    if graph_on is None:
+        return step
+    if "capturable" in group:
+        group["capturable"] = True
+    return GraphedStep(step, graph_on)
 
 
 def local_loss(context: Context, model: nn.Module, heads: Heads, x: Tensor, y: Tensor) -> Tensor:

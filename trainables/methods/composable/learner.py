@@ -111,7 +111,7 @@ class ComposableLearner:
             return local_loss(self.context, self.vectors.model, self.heads, batch.x, batch.y - task.classes.start)
 
         metrics = self._check_stability(task)
-        step = gradient_steps(optimizer, loss, adjust=self._regularise)
+        step = gradient_steps(optimizer, loss, adjust=self._regularise, graph_on=self.context.graphs_on)
         metrics[TRAIN_LOSS] = fit(task, self.context, step, parameters, penalty=self._penalty)
         return metrics
 
@@ -129,7 +129,7 @@ class ComposableLearner:
     def _penalty(self) -> float:
         return 0.0 if self._layer_penalty is None else self._layer_penalty.value(self.vectors)
 
-    def _regularise(self, factor: float) -> None:
+    def _regularise(self, factor: float | Tensor) -> None:
         pairs = []
         if self._layer_penalty is not None:
             pairs += self._layer_penalty.gradients(self.vectors)

@@ -100,14 +100,18 @@ class HeadPenalty:
 
 
 @torch.no_grad()
-def decoupled_step(pairs: list[tuple[nn.Parameter, Tensor]], factor: float) -> None:
+def decoupled_step(pairs: list[tuple[nn.Parameter, Tensor]], factor: float | Tensor) -> None:
     """Apply p <- p - c_e clip(g) before the optimiser's own step, without the learning rate; g is scaled in place.
 
     Source: the paper, section Implementation details (Optimization); the step size c_e is the authors' code's.
     """
     parameters, gradients = _unzipped(pairs)
     _clip(gradients)
-    torch._foreach_sub_(parameters, gradients, alpha=factor)
+    if isinstance(factor, Tensor):
+        torch._foreach_mul_(gradients, factor)
+        torch._foreach_sub_(parameters, gradients)
+    else:
+        torch._foreach_sub_(parameters, gradients, alpha=factor)
 
 
 @torch.no_grad()

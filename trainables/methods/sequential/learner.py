@@ -37,7 +37,13 @@ class SequentialConfig:
 
 
 class SequentialLearner:
-    """A ViT and a classifier that are trained on one task after the other."""
+    """A ViT and a classifier that are trained on one task after the other.
+
+    Attributes:
+        same_kernels: Whether `loss` keeps the contract of `gradient_steps` for CUDA graphs.
+    """
+
+    same_kernels = True
 
     def __init__(self, context: Context, config: SequentialConfig) -> None:
         self.context = context
@@ -62,7 +68,12 @@ class SequentialLearner:
         parameters = list(self.weights.values())
         kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
         optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, fused=True)
-        step = gradient_steps(optimizer, partial(self.loss, task), adjust=lambda factor: self.add_penalty_gradients())
+        step = gradient_steps(
+            optimizer,
+            partial(self.loss, task),
+            adjust=lambda factor: self.add_penalty_gradients(),
+            graph_on=self.context.graphs_on if self.same_kernels else None,
+        )
         chance_loss = self.chance_loss(task)
         loss = fit(task, self.context, step, parameters, chance_loss=chance_loss, penalty=self.penalty)
         return {TRAIN_LOSS: loss}
