@@ -41,7 +41,7 @@ from benchmarks.authors.parity import second_order, trials
 from benchmarks.choosing import measuring, patience
 from benchmarks.curvature import steps
 from benchmarks.embedded import distance, probe
-from benchmarks.gpu import kernels, packing, reading, repeats, systems
+from benchmarks.gpu import named as gpu
 from benchmarks.own_pictures import measuring as measuring_own_pictures
 from benchmarks.own_pictures import page as own_pictures
 from benchmarks.own_pictures import removability
@@ -67,17 +67,13 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "arithmetic": arithmetic.run,
     "curvature-steps": steps.run,
     "growth": growth.run,
-    "reading": reading.run,
-    "kernels": kernels.run,
     "processors": processors.run,
     "choosing": measuring.run,
     "patience": patience.run,
     own_pictures.NAME: measuring_own_pictures.run,
     **{name: partial(removability.run, number) for name, number in removability.BENCHMARKS.items()},
     "vit-b16": vit_b16.run,
-    "gpu-repeats": repeats.run,
-    "gpu-systems": systems.run,
-    "gpu-packing": packing.run,
+    **gpu.BENCHMARKS,
     "trials": trials.run,
     "authors": comparison.run,
     authors.ITA_IEL: second_order.run,
@@ -118,6 +114,8 @@ def main() -> None:
 
 def measured(name: str) -> Rows:
     """Run a benchmark; keep what it measured if it is one of a page."""
+    if name in gpu.BENCHMARKS:
+        return gpu.measured(name)
     run = BENCHMARKS[name]
     folders = {
         **dict.fromkeys(LINES, kept.MEASURED),

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from torch import Tensor
 
 from benchmarks.performance.lines import Line, column
 from trainables.backbones import InputSpec
@@ -56,14 +57,24 @@ LINES = (
 )
 
 
+def size(dataset: str, generator: torch.Generator) -> tuple[int, int]:
+    """Return height and width of an image of a dataset."""
+    scale = 1.0 if dataset in ONE_SIZE else 0.8 + 0.4 * float(torch.rand((), generator=generator))
+    height, width = (round(scale * side) for side in SIDES[dataset])
+    return height, width
+
+
+def pixels(height: int, width: int, generator: torch.Generator) -> Tensor:
+    """Draw an image whose colours flow, as in a photograph: uint8 `(3, height, width)`."""
+    coarse = torch.rand(1, 3, height // 8, width // 8, generator=generator)
+    return F.interpolate(coarse, (height, width), mode="bicubic")[0].mul(255).clamp(0, 255).byte()
+
+
 def draw(root: Path, dataset: str) -> float:
-    """Write the class folders of a dataset; returns the mean bytes of a file. Colours flow, as in a photograph."""
+    """Write the class folders of a dataset; returns the mean bytes of a file."""
     generator = torch.Generator().manual_seed(0)
     for number in range(CLASSES * EACH):
-        scale = 1.0 if dataset in ONE_SIZE else 0.8 + 0.4 * float(torch.rand((), generator=generator))
-        height, width = (round(scale * side) for side in SIDES[dataset])
-        coarse = torch.rand(1, 3, height // 8, width // 8, generator=generator)
-        image = F.interpolate(coarse, (height, width), mode="bicubic")[0].mul(255).clamp(0, 255).byte()
+        image = pixels(*size(dataset, generator), generator)
         file = root / f"class{number % CLASSES}" / f"{number}.jpg"
         file.parent.mkdir(exist_ok=True)
         Image.fromarray(image.permute(1, 2, 0).numpy()).save(file, quality=QUALITY)

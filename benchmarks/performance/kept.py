@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import time
@@ -9,7 +10,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 from pydantic import BaseModel
 
@@ -28,6 +28,8 @@ class Machine(BaseModel):
         gibibytes: Memory.
         torch: Version of PyTorch.
         load: Processes that computed on average in the minute before.
+        gpu: Model of the GPU; None also where there is none.
+        driver: Version of its driver.
     """
 
     processor: str | None
@@ -36,17 +38,22 @@ class Machine(BaseModel):
     gibibytes: int
     torch: str
     load: float | None = None
+    gpu: str | None = None
+    driver: str | None = None
 
     @classmethod
     def here(cls) -> Machine:
         """Describe this machine."""
+        gpu, driver = _gpu()
         return cls(
             processor=_processor(),
-            cores=psutil.cpu_count() or 1,
+            cores=os.cpu_count() or 1,
             instructions=torch.backends.cpu.get_cpu_capability(),
-            gibibytes=round(psutil.virtual_memory().total / 2**30),
+            gibibytes=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
             torch=torch.__version__.partition("+")[0],
-            load=round(psutil.getloadavg()[0], 1),
+            load=round(os.getloadavg()[0], 1),
+            gpu=gpu,
+            driver=driver,
         )
 
 
@@ -98,12 +105,12 @@ class Measured(BaseModel):
         return f"Figures of {self.source}."
 
 
-def measure(name: str, run: Callable[[], Rows], folder: Path = MEASURED) -> Kept:
-    """Run a benchmark, and keep what it measured in place of what was kept before."""
-    machine, commit = Machine.here(), _commit()
+def measure(name: str, run: Callable[[], Rows], folder: Path = MEASURED, commit: str | None = None) -> Kept:
+    """Run a benchmark, and keep what it measured in place of what was kept before; git says the commit by default."""
+    machine, commit = Machine.here(), commit or _commit()
     rows = [{label: _rounded(value) for label, value in row.items()} for row in run()]
     kept = Kept(day=time.strftime("%Y-%m-%d"), commit=commit, machine=machine, rows=rows)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     _file(name, folder).write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
     return kept
 
@@ -134,6 +141,23 @@ def _processor() -> str:
     return models[0] if models else platform.processor() or platform.machine()
 
 
+def _gpu() -> tuple[str | None, str | None]:
+    """Return model and driver of the first GPU, from NVIDIA's own tool: torch would keep memory of the card."""
+    found = _said("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    if not found:
+        return None, None
+    name, _, driver = found.splitlines()[0].partition(",")
+    return name.strip(), driver.strip() or None
+
+
 def _commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, cwd=MEASURED.parent, capture_output=True, text=True, check=True).stdout.strip()
+    """Return the commit; a copy of the files without git's folder has none."""
+    return _said("git", "rev-parse", "--short", "HEAD") or "not noted"
+
+
+def _said(*command: str) -> str:
+    """Return what a command printed; nothing if it failed or is not there."""
+    try:
+        return subprocess.run(command, cwd=MEASURED.parent, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

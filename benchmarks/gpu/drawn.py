@@ -1,0 +1,148 @@
+"""Two tasks of drawn pictures in the shape of a published dataset, with fewer images of fewer classes.
+
+Pictures are JPEG files in the sizes of `reading`, in class folders of `train` and `test`, read as `folder:PATH`; those
+of `cifar100` are in memory, as in the product. Their training and test transforms and the batch are the dataset's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from benchmarks.gpu.reading import QUALITY, SIDES, pixels, size
+from benchmarks.planning.table import DATASETS
+from trainables.backbones import Backbone
+from trainables.data import Benchmark, BenchmarkSource, build_benchmark
+from trainables.data.disk import folder
+from trainables.data.published import PAPER_BATCH, PUBLISHED
+from trainables.data.splits import PARTS, VALIDATION_SHARE, Part
+
+TASKS = 2
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How much of a dataset is drawn: at most so much, where a task of the dataset has more.
+
+    Attributes:
+        images: Training images of the second task, which is the one that is timed.
+        first: Training images of the first task, which comes before, as a trial's second task continues from it.
+        classes: Fewest classes of a task; more where a class has few images.
+        evaluated: Evaluation images of each task.
+        epochs: Passes over the training images.
+        fisher: Images of each task that the Fisher is taken over.
+    """
+
+    images: int = 512
+    first: int = 128
+    classes: int = 5
+    evaluated: int = 256
+    epochs: int = 4
+    fisher: int = 64
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a trial of a search on a whole dataset computes over: a tenth of the training images is held out.
+
+    Attributes:
+        tasks: Their number T.
+        epochs: Passes over the images of a task.
+        images: Training images of a task, on average.
+        evaluated: Held-out images of a task, on average.
+        classes: Classes of a task, on average.
+    """
+
+    tasks: int
+    epochs: int
+    images: float
+    evaluated: float
+    classes: float
+
+    @classmethod
+    def of(cls, dataset: str) -> Shape:
+        """Return the shape of one of the paper's datasets."""
+        tasks, epochs, train, _ = DATASETS[dataset]
+        classes = next(iter(PUBLISHED[dataset].expected.values())).classes
+        held_out = VALIDATION_SHARE * train / tasks
+        return cls(tasks, epochs, train / tasks - held_out, held_out, classes / tasks)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Classes of each of the two tasks, and images of each class."""
+
+    classes: int
+    train: tuple[int, int]  # of a class of the first task, and of the second
+    test: int
+
+    @classmethod
+    def of(cls, dataset: str, cut: Cut) -> Counts:
+        """Return what a cut leaves of a dataset."""
+        shape = Shape.of(dataset)
+        each = max(3, min(int(shape.images / shape.classes), cut.images // cut.classes))
+        classes = max(cut.classes, min(math.ceil(shape.classes), round(cut.images / each)))
+        first = max(3, round(each * cut.first / cut.images))
+        return cls(classes, (first, each), max(1, round(min(cut.evaluated, shape.evaluated) / classes)))
+
+    def of_class(self, label: int, part: Part) -> int:
+        """Return the images of one class."""
+        return self.test if part == "test" else self.train[label // self.classes]
+
+
+def draw(root: Path, dataset: str, cut: Cut, spread: Callable[..., Iterable[Any]] = map) -> None:
+    """Write the files of a dataset under `root / dataset`; `spread` maps a function over them, as `map` does."""
+    if dataset not in SIDES:
+        return
+    counts = Counts.of(dataset, cut)
+    jobs: list[tuple[str, str, int]] = []
+    for part in PARTS:
+        for label in range(TASKS * counts.classes):
+            place = root / dataset / part / f"class{label:03d}"
+            place.mkdir(parents=True)
+            jobs += [(str(place / f"{n}.jpg"), dataset, len(jobs) + n) for n in range(counts.of_class(label, part))]
+    list(spread(_write, jobs))
+
+
+def _write(job: tuple[str, str, int]) -> None:
+    """Draw and write one file."""
+    file, dataset, seed = job
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(seed)
+    image = pixels(*size(dataset, generator), generator)
+    Image.fromarray(image.permute(1, 2, 0).numpy()).save(file, quality=QUALITY)
+
+
+def benchmark(root: Path, dataset: str, cut: Cut, backbone: Backbone) -> Benchmark:
+    """Return the two tasks, with `test` for their evaluation."""
+    counts = Counts.of(dataset, cut)
+    parts: Any = {part: lambda part=part: _in_memory(counts, part) for part in PARTS}
+    if dataset in SIDES:
+        parts = folder.find(root / dataset).parts
+    source = BenchmarkSource(
+        name=dataset,
+        class_names=tuple(f"class{label:03d}" for label in range(TASKS * counts.classes)),
+        num_tasks=TASKS,
+        epochs=cut.epochs,
+        batch_size=PAPER_BATCH,
+        backbone=backbone.name,
+        load=lambda part: parts[part](),
+        transforms=PUBLISHED[dataset].recipe,
+    )
+    return build_benchmark(source, "final", reads=backbone.input)
+
+
+def _in_memory(counts: Counts, part: Part) -> tuple[Tensor, Tensor]:
+    """Return noise of 32x32, uint8 `(n, 3, 32, 32)`, and labels `(n,)`."""
+    labels = torch.tensor(
+        [label for label in range(TASKS * counts.classes) for _ in range(counts.of_class(label, part))]
+    )
+    generator = torch.Generator().manual_seed(len(labels))
+    return torch.randint(0, 256, (len(labels), 3, 32, 32), dtype=torch.uint8, generator=generator), labels

@@ -1,0 +1,36 @@
+"""The benchmarks of a GPU by name, on a machine without Ray, too. What is measured on a GPU is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from benchmarks.gpu import cost, kernels, packing, reading, repeats, systems
+from benchmarks.performance import kept
+from benchmarks.performance.lines import Rows
+
+MEASURED = Path(__file__).parent / "measured"
+COST = "gpu-cost"
+ON_GPUS: dict[str, Callable[[], Rows]] = {
+    "gpu-repeats": repeats.run,
+    "gpu-systems": systems.run,
+    "gpu-packing": packing.run,
+    COST: cost.run,
+}
+BENCHMARKS: dict[str, Callable[[], Rows]] = {"reading": reading.run, "kernels": kernels.run, **ON_GPUS}
+
+
+def measured(name: str, folder: Path | None = None, commit: str | None = None) -> Rows:
+    """Run a benchmark and keep what it measured, unless it needs a GPU and there is none.
+
+    Args:
+        name: One of `BENCHMARKS`.
+        folder: Where it is kept; by default where the pages are written from.
+        commit: The commit that runs; git says it by default.
+    """
+    run = BENCHMARKS[name]
+    if name in ON_GPUS and not torch.cuda.is_available():
+        return run()
+    return kept.measure(name, run, folder or (MEASURED if name in ON_GPUS else kept.MEASURED), commit).rows

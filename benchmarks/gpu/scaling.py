@@ -1,0 +1,121 @@
+"""From a measured task of few images to a trial on a whole dataset, and from a trial to the GPU hours of a search.
+
+Each part of a task scales with what it does:
+
+- training: what it takes once per task, and for each epoch the wait for its first images and a time for each image;
+- evaluation after task t: images of t tasks;
+- what a method does when a task begins and its pre-consolidation is there: once per task;
+- pre-consolidation: mixtures and linear probing with images, the Fisher with images of its own count, alignment with
+  classes seen so far times its epochs, 10 + 5 (t - 1).
+
+Mixtures and probing read images in larger batches, and with few images wait longer for the first: their time is an
+upper estimate. A Fisher over fewer than nine classes has fewer backward passes; the first task's is counted in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from benchmarks.gpu.drawn import TASKS, Shape
+from benchmarks.planning.table import ASHA
+from trainables.preconsolidation.probing import ALIGNMENT_EPOCHS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The second of two tasks: how much it had, and the seconds of its parts.
+
+    Attributes:
+        images: Training images.
+        epochs: Passes over them.
+        evaluated: Evaluation images of both tasks.
+        classes: Classes of both tasks.
+        fisher_images: Images that the Fisher was taken over.
+        begin: Until training, with the pre-consolidation in the cache.
+        training: The whole training.
+        epoch: One epoch after the first, on average.
+        first: The wait for the first images of such an epoch.
+        evaluation: The whole evaluation.
+        statistics: Mixtures and linear probing.
+        alignment: Alignment of the head.
+        fisher: The Fisher.
+    """
+
+    images: int
+    epochs: int
+    evaluated: int
+    classes: int
+    fisher_images: int
+    begin: float
+    training: float
+    epoch: float
+    first: float
+    evaluation: float
+    statistics: float = 0.0
+    alignment: float = 0.0
+    fisher: float = 0.0
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Measured:
+        """Return what a row of the benchmark measured."""
+        return cls(**{each.name: row[each.name] for each in fields(cls)})
+
+
+@dataclass(frozen=True)
+class TaskCost:
+    """Seconds of one task of a trial: pre-consolidation, which trials may share, and the rest."""
+
+    shared: float
+    begin: float
+    training: float
+    evaluation: float
+
+    @property
+    def own(self) -> float:
+        """What every trial takes."""
+        return self.begin + self.training + self.evaluation
+
+
+def alignment_epochs(task: int) -> int:
+    """Return the epochs of alignment in a task (1-based)."""
+    return ALIGNMENT_EPOCHS[0] + ALIGNMENT_EPOCHS[1] * (task - 1)
+
+
+def whole(measured: Measured, shape: Shape) -> list[TaskCost]:
+    """Return the seconds of each task of a trial on the whole dataset."""
+    m = measured
+    once = max(0.0, m.training - m.epochs * m.epoch)
+    epoch = m.first + (m.epoch - m.first) * shape.images / m.images
+    by_image = (m.statistics / m.images + m.fisher / m.fisher_images) * shape.images
+    by_class = m.alignment / (m.classes * alignment_epochs(TASKS))
+    return [
+        TaskCost(
+            by_image + by_class * shape.classes * task * alignment_epochs(task),
+            m.begin,
+            once + shape.epochs * epoch,
+            m.evaluation * task * shape.evaluated / m.evaluated,
+        )
+        for task in range(1, shape.tasks + 1)
+    ]
+
+
+def gpu_hours(
+    tasks: Sequence[TaskCost], trials: int, share: float, *, shared: bool, early_stopping: bool = False
+) -> float:
+    """Return the GPU hours of a search.
+
+    Args:
+        tasks: The tasks of a trial.
+        trials: Their number.
+        share: Of a GPU that a trial has.
+        shared: Whether only one trial computes the pre-consolidation.
+        early_stopping: Whether the worse half of the trials ends after the third task, and of the rest after the sixth.
+    """
+    stops = {after: ends for after, ends in ASHA if early_stopping and after < len(tasks)}
+    seconds, left = 0.0, float(trials)
+    for number, task in enumerate(tasks, start=1):
+        seconds += left * task.own + (1 if shared else left) * task.shared
+        left *= 1 - stops.get(number, 0.0)
+    return seconds * share / 3600
