@@ -1,13 +1,13 @@
 """What a trial, and a search of 24 trials, costs on one GPU, for the shape of each of the paper's datasets.
 
 Two processes share the card, as two trials with `--gpus-per-trial 1/2`, and do the same at the same time. Each runs two
-tasks of drawn pictures (`drawn.Cut` says how many) with ViT-B/16 of random weights, and times the second; the first is
-what a trial continues from. `scaling` says how each part grows to a whole dataset. Pre-consolidation is computed once
-into a cache of each process, in parts that are timed, and each method then finds it there, as all trials but the first
-do. Its Fisher is taken over fewer images. Accuracies mean nothing here. Pictures are files as in the product, so the
-waits for them are real, for so many CPU threads as a case says.
+tasks of drawn pictures (`drawn.Cut` says how many) with ViT-B/16 of random weights. `scaling` says how their seconds
+grow to a whole dataset. Pre-consolidation is computed once into a cache of each process, in parts that are timed, and
+each method then finds it there, as all trials but the first do. Its Fisher is taken over fewer images. Accuracies mean
+nothing here. Pictures are files as in the product, so the waits for them are real, for so many CPU threads as a case
+says.
 
-It ends cases that would begin after `BUDGET` seconds with a row that says so.
+A case that would begin after `BUDGET` seconds gets a row that says so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from trainables.config import Precision
 from trainables.data import Benchmark, Task
 from trainables.data.images import narrow
 from trainables.device import claim, peak_bytes, release
-from trainables.methods.waiting import Waiting
 from trainables.metrics import CACHE_HIT, WAITING
 from trainables.preconsolidation import consolidation
 from trainables.process import settle
@@ -52,6 +51,7 @@ THREADS = 1  # CPU threads of a trial, the default of `--cpus-per-trial`
 MORE_THREADS = 8  # half of 16 cores
 PATIENCE = 120.0  # seconds until a case is done
 PREPARED, METHODS = "ita-lora", ("ita-lora", "ita-fft", "iel-lora", "finetune")
+IN_MEMORY, SMALL = "cifar100", Cut(images=40, first=20, evaluated=10, epochs=2, fisher=8)
 MOST_DRAWING = 16
 GIB = 2**30
 Figures = dict[str, Any]
@@ -110,36 +110,36 @@ class Place:
         return _built(self.root, dataset, self.cut, self.backbone)
 
     def _prepared(self, case: Case) -> Figures:
-        """Compute the pre-consolidation of both tasks; return the seconds of the second's parts."""
+        """Compute the pre-consolidation of both tasks; return the seconds of its parts."""
         sequence, seconds = self._sequence(case), {"alignment": 0.0, "fisher": 0.0}
         (provider,) = sequence.preparer.providers
+        rest = []
         with _timed_parts(seconds, self.cut.fisher):
             for number in range(1, TASKS + 1):
                 seconds.update(alignment=0.0, fisher=0.0)
                 start = time.perf_counter()
                 provider.task(number)
-                took = time.perf_counter() - start
+                rest.append(time.perf_counter() - start - sum(seconds.values()))
         assert not provider.hit, "it was computed before"
         sequence.close()
-        return {"statistics": took - sum(seconds.values()), **seconds, "peak": peak_bytes() / GIB}
+        return {"first_statistics": rest[0], "statistics": rest[1], **seconds, "peak": peak_bytes() / GIB}
 
     def _trained(self, case: Case) -> Figures:
-        """Run both tasks; return the seconds of the second."""
+        """Run both tasks; return the seconds of the second, and of an epoch of the first."""
         ends: list[float] = []
-        firsts: list[float] = []
+        epochs: list[float] = []
         sequence = self._sequence(case, on_epoch=lambda epoch: ends.append(time.perf_counter()))
-        with _noted_firsts(firsts):
-            for _ in range(TASKS):
-                ends.clear()
-                firsts.clear()
-                row = sequence.run_next_task()
+        for _ in range(TASKS):
+            ends.clear()
+            row = sequence.run_next_task()
+            epochs.append((ends[-1] - ends[0]) / (len(ends) - 1))
         sequence.close()
         return {
             "begin": row["seconds/preconsolidation"],
             "training": row["seconds/training"],
             "waiting": row[WAITING],
-            "epoch": (ends[-1] - ends[0]) / (len(ends) - 1),
-            "first": statistics.mean(firsts[1:]),
+            "first_epoch": epochs[0],
+            "epoch": epochs[1],
             "evaluation": row["seconds/evaluation"],
             "hit": row.get(CACHE_HIT, 1.0),
             "peak": peak_bytes() / GIB,
@@ -164,7 +164,8 @@ def _timed_parts(seconds: dict[str, float], fisher_images: int) -> Iterator[None
 
     def of_few(task: Task, *args: Any) -> Any:
         images, labels = task.train.images, task.train.labels
-        rows = torch.linspace(0, len(labels) - 1, min(fisher_images, len(labels))).long()  # of all classes
+        count = fisher_images if task.index == TASKS else fisher_images // 4
+        rows = torch.linspace(0, len(labels) - 1, min(count, len(labels))).long()  # of all classes
         few = replace(task.train, images=narrow(images, rows), labels=labels[rows])
         return timed("fisher", curvature, replace(task, train=few), *args)
 
@@ -172,22 +173,6 @@ def _timed_parts(seconds: dict[str, float], fisher_images: int) -> Iterator[None
         patch.object(consolidation, "align", lambda *args: timed("alignment", align, *args)),
         patch.object(consolidation, "_curvature", of_few),
     ):
-        yield
-
-
-@contextmanager
-def _noted_firsts(firsts: list[float]) -> Iterator[None]:
-    """Note how long each epoch waits for its first batch."""
-    counted = Waiting.counted
-
-    def noting(self: Waiting, items: Any) -> Iterator[Any]:
-        before = self.seconds
-        for number, item in enumerate(counted(self, items)):
-            if number == 0:
-                firsts.append(self.seconds - before)
-            yield item
-
-    with patch.object(Waiting, "counted", noting):
         yield
 
 
@@ -214,6 +199,7 @@ def row_of(case: Case, found: Sequence[Figures], prepared: Figures, cut: Cut, at
     }
     had = {
         "images": images,
+        "first_images": counts.classes * counts.train[0],
         "epochs": cut.epochs,
         "evaluated": TASKS * counts.classes * counts.test,
         "classes": TASKS * counts.classes,
@@ -254,7 +240,7 @@ def rows(cases: Sequence[Case], measure: Any, cut: Cut, at_once: int = AT_ONCE) 
             prepared[case.dataset, case.threads] = _mean(found)
             continue
         parts = prepared[case.dataset, case.threads]
-        nothing = dict.fromkeys(("statistics", "alignment", "fisher", "peak"), 0.0)
+        nothing = dict.fromkeys(("first_statistics", "statistics", "alignment", "fisher", "peak"), 0.0)
         made.append(row_of(case, found, nothing if case.method == "finetune" else parts, cut, at_once))
     return made
 
@@ -265,10 +251,11 @@ def _mean(found: Sequence[Figures]) -> Figures:
 
 
 def _serve(pipe: Connection, share: float, root: Path, backbone: Backbone, cut: Cut) -> None:
-    """Measure what comes through a pipe, until None comes."""
+    """Measure what comes through a pipe, until None comes; before, something small that is not timed."""
     settle(1)
     device = claim(share)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as unused:
+        Place(root, Path(unused), backbone, device, SMALL).measure(Case(IN_MEMORY, None))
         place = Place(root, Path(folder), backbone, device, cut)
         while (case := pipe.recv()) is not None:
             pipe.send(place.measure(case))

@@ -32,19 +32,19 @@ class Cut:
     """How much of a dataset is drawn: at most so much, where a task of the dataset has more.
 
     Attributes:
-        images: Training images of the second task, which is the one that is timed.
-        first: Training images of the first task, which comes before, as a trial's second task continues from it.
+        images: Training images of the second task.
+        first: Training images of the first task.
         classes: Fewest classes of a task; more where a class has few images.
         evaluated: Evaluation images of each task.
-        epochs: Passes over the training images.
-        fisher: Images of each task that the Fisher is taken over.
+        epochs: Passes over the training images, two at least.
+        fisher: Images of the second task that the Fisher is taken over; of the first a quarter.
     """
 
     images: int = 512
-    first: int = 128
+    first: int = 256
     classes: int = 5
-    evaluated: int = 256
-    epochs: int = 4
+    evaluated: int = 128
+    epochs: int = 3
     fisher: int = 64
 
 
@@ -88,8 +88,8 @@ class Counts:
         """Return what a cut leaves of a dataset."""
         shape = Shape.of(dataset)
         each = max(3, min(int(shape.images / shape.classes), cut.images // cut.classes))
-        classes = max(cut.classes, min(math.ceil(shape.classes), round(cut.images / each)))
-        first = max(3, round(each * cut.first / cut.images))
+        classes = max(cut.classes, min(math.ceil(shape.classes), cut.images // each))
+        first = max(3, each * cut.first // cut.images)
         return cls(classes, (first, each), max(1, round(min(cut.evaluated, shape.evaluated) / classes)))
 
     def of_class(self, label: int, part: Part) -> int:

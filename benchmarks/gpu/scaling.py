@@ -2,14 +2,16 @@
 
 Each part of a task scales with what it does:
 
-- training: what it takes once per task, and for each epoch the wait for its first images and a time for each image;
-- evaluation after task t: images of t tasks;
+- training: what it takes once per task, and epochs times the time of one. An epoch reads its first images before it
+  computes, and then does both at once, so its time is a line through those of the two tasks;
+- evaluation after task t: images of t tasks. With few images reading and computing overlap less: an upper estimate;
 - what a method does when a task begins and its pre-consolidation is there: once per task;
-- pre-consolidation: mixtures and linear probing with images, the Fisher with images of its own count, alignment with
-  classes seen so far times its epochs, 10 + 5 (t - 1).
+- pre-consolidation: mixtures and linear probing a line through those of the two tasks, the Fisher with images, and
+  alignment with classes seen so far times its epochs, 10 + 5 (t - 1).
 
-Mixtures and probing read images in larger batches, and with few images wait longer for the first: their time is an
-upper estimate. A Fisher over fewer than nine classes has fewer backward passes; the first task's is counted in full.
+A step of the second task of a composable method takes a little longer than one of the first, which makes the line of
+training a little steeper. A Fisher over fewer than nine classes has fewer backward passes; the first task's is counted
+in full.
 """
 
 from __future__ import annotations
@@ -25,25 +27,28 @@ from trainables.preconsolidation.probing import ALIGNMENT_EPOCHS
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The second of two tasks: how much it had, and the seconds of its parts.
+    """The second of two tasks: how much it had, and the seconds of its parts; some of the first, too.
 
     Attributes:
         images: Training images.
+        first_images: Those of the first task.
         epochs: Passes over them.
         evaluated: Evaluation images of both tasks.
         classes: Classes of both tasks.
         fisher_images: Images that the Fisher was taken over.
         begin: Until training, with the pre-consolidation in the cache.
         training: The whole training.
-        epoch: One epoch after the first, on average.
-        first: The wait for the first images of such an epoch.
+        epoch: One epoch after the first one, on average.
+        first_epoch: The same of the first task.
         evaluation: The whole evaluation.
         statistics: Mixtures and linear probing.
+        first_statistics: The same of the first task.
         alignment: Alignment of the head.
         fisher: The Fisher.
     """
 
     images: int
+    first_images: int
     epochs: int
     evaluated: int
     classes: int
@@ -51,9 +56,10 @@ class Measured:
     begin: float
     training: float
     epoch: float
-    first: float
+    first_epoch: float
     evaluation: float
     statistics: float = 0.0
+    first_statistics: float = 0.0
     alignment: float = 0.0
     fisher: float = 0.0
 
@@ -61,6 +67,10 @@ class Measured:
     def of(cls, row: dict[str, Any]) -> Measured:
         """Return what a row of the benchmark measured."""
         return cls(**{each.name: row[each.name] for each in fields(cls)})
+
+    def on_line(self, first: float, second: float, images: float) -> float:
+        """Return the seconds for so many images, on the line through those of the first and the second task."""
+        return second + (second - first) * (images - self.images) / (self.images - self.first_images)
 
 
 @dataclass(frozen=True)
@@ -87,8 +97,8 @@ def whole(measured: Measured, shape: Shape) -> list[TaskCost]:
     """Return the seconds of each task of a trial on the whole dataset."""
     m = measured
     once = max(0.0, m.training - m.epochs * m.epoch)
-    epoch = m.first + (m.epoch - m.first) * shape.images / m.images
-    by_image = (m.statistics / m.images + m.fisher / m.fisher_images) * shape.images
+    epoch = m.on_line(m.first_epoch, m.epoch, shape.images)
+    by_image = m.on_line(m.first_statistics, m.statistics, shape.images) + m.fisher * shape.images / m.fisher_images
     by_class = m.alignment / (m.classes * alignment_epochs(TASKS))
     return [
         TaskCost(
