@@ -2,9 +2,10 @@
 
 What is measured for docs/explanation/performance.md is kept in `benchmarks/performance/measured`, and that for
 few-images.md and removability.md of docs/how-to in `benchmarks/own_pictures/measured`. Tables beside the authors' code
-are kept in `benchmarks/authors/measured` if their checkouts are named. Pages are written from there.
-`python -m benchmarks page` writes them without measuring. `python -m benchmarks soak` kills runs on their way for an
-hour, and is no part of `make bench`.
+are kept in `benchmarks/authors/measured` if their checkouts are named, and what needs a GPU in
+`benchmarks/gpu/measured`; `python -m benchmarks.gpu NAME` runs it where Ray is not installed. Pages are written from
+there. `python -m benchmarks page` writes them without measuring. `python -m benchmarks soak` kills runs on their way
+for an hour, and is no part of `make bench`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from benchmarks.choosing import measuring, patience
 from benchmarks.curvature import steps
 from benchmarks.embedded import distance, probe
 from benchmarks.gpu import named as gpu
+from benchmarks.gpu import page as gpu_page
 from benchmarks.own_pictures import measuring as measuring_own_pictures
 from benchmarks.own_pictures import page as own_pictures
 from benchmarks.own_pictures import removability
@@ -89,6 +91,7 @@ def main() -> None:
         write_page()
         own_pictures.write_pages()
         authors.write_pages()
+        gpu_page.write_page()
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
@@ -108,6 +111,8 @@ def main() -> None:
         own_pictures.write_pages()
     if any(name in authors.measurable() for name in figures):
         authors.write_pages()
+    if gpu.COST in figures:
+        gpu_page.write_page()
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
