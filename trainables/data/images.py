@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -153,26 +154,51 @@ def concatenate(sets: Sequence[ImageSet]) -> ImageSet:
 def _read(images: Pixels, batches: Sequence[Tensor], *, ahead: bool) -> Iterator[Images]:
     """Yield the images of each batch, read from the disk by all threads of the trial.
 
-    With `ahead` the next batch is read while the caller computes on a GPU and leaves the CPUs idle.
+    With `ahead` a thread makes the next batch ready for its copy to a GPU, while the caller launches work on it.
     """
+    with ExitStack() as stack:
+        read = stack.enter_context(_reader(images))
+        if ahead:
+            yield from _one_ahead(lambda rows: _pinned(read(rows)), batches)
+        else:
+            yield from map(read, batches)
+
+
+@contextmanager
+def _reader(images: Pixels) -> Iterator[Callable[[Tensor], Images]]:
+    """Return a function from rows to their images."""
     if isinstance(images, Tensor):
-        yield from (images[rows] for rows in batches)
+        yield images.__getitem__
         return
     threads = torch.get_num_threads()
-    if threads == 1 and not ahead:
-        yield from (stacked([images.image(row) for row in rows.tolist()]) for rows in batches)
+    if threads == 1:
+        yield lambda rows: stacked([images.image(row) for row in rows.tolist()])
         return
-    waiting: deque[list[Future[Tensor]]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="read-images") as pool:
         try:
-            for rows in batches:
-                waiting.append([pool.submit(images.image, row) for row in rows.tolist()])
-                if len(waiting) > ahead:
-                    yield stacked([future.result() for future in waiting.popleft()])
-            while waiting:
-                yield stacked([future.result() for future in waiting.popleft()])
+            yield lambda rows: stacked(list(pool.map(images.image, rows.tolist())))
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _one_ahead(read: Callable[[Tensor], Images], batches: Sequence[Tensor]) -> Iterator[Images]:
+    """Yield the images of each batch while a thread reads the next."""
+    with ThreadPoolExecutor(1, thread_name_prefix="next-batch") as beside:
+        waiting: deque[Future[Images]] = deque()
+        try:
+            for rows in batches:
+                waiting.append(beside.submit(read, rows))
+                if len(waiting) > 1:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            beside.shutdown(cancel_futures=True)
+
+
+def _pinned(images: Images) -> Images:
+    """Return images in memory from which a GPU copies by itself."""
+    return images.pin_memory() if isinstance(images, Tensor) else [image.pin_memory() for image in images]
 
 
 def stacked(images: list[Tensor]) -> Images:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainables import precision
 from trainables.backbones import Backbone
+from trainables.backbones.compiling import PAYS_FROM, as_compiled, can_compile, compile_blocks
 from trainables.composition import Origin, SavedVector
 from trainables.config import Precision
 from trainables.curvature import TaskCurvature
@@ -76,7 +77,8 @@ class ExtraMetric:
 
 
 EULER_FACTOR = "train/euler_factor"  # metric: largest step size times curvature of a penalty during a task
-LAUNCH_BOUND = 50_000_000  # weights of a backbone up to which a CPU launches a step more slowly than a GPU computes it
+# Weights of a backbone up to which a CPU launches a step more slowly than a GPU computes it: docs/explanation/gpu.md.
+LAUNCH_BOUND: dict[Precision, int] = {"fp32": 1_000_000, "tf32": 1_000_000, "bf16": 50_000_000}
 EULER_LIMIT = 2.0  # explicit Euler: theta <- theta - step * curvature * theta diverges above it
 
 
@@ -167,7 +169,19 @@ class Context(Scenario):
         """
         if self.device.type != "cuda" or self.backbone.own is not None:
             return None
-        return self.device if self.backbone.shape.parameters <= LAUNCH_BOUND else None
+        return self.device if self.backbone.shape.parameters <= LAUNCH_BOUND[self.precision] else None
+
+    def make_ready(self, model: nn.Module, task: Task) -> None:
+        """Compile the blocks of a backbone for training in bf16 on a GPU, if the trial has images enough for it to pay.
+
+        In float32 and TF32 the products take most of the time, and little is gained. Backbones of the user's code are
+        left out: they may do what cannot be compiled.
+        """
+        if self.device.type != "cuda" or self.precision != "bf16" or self.backbone.own is not None:
+            return
+        images = self.num_tasks * self.epochs * len(task.train)
+        if self.graphs_on is None and images >= PAYS_FROM and can_compile():
+            compile_blocks(model)
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for forward passes of the backbone: autocast for "bf16", TF32 products for "tf32"."""
@@ -179,7 +193,8 @@ class Context(Scenario):
         The backbone runs under autocast if `precision` is "bf16", and in TF32 with its backward pass if it is "tf32".
         Heads never do: bf16 logits would tie, and a tie goes to the older class.
         """
-        return precision.features(model, images, self.precision, self.device)
+        with as_compiled(model, full_batch=len(images) == self.batch_size):
+            return precision.features(model, images, self.precision, self.device)
 
 
 class Method(Protocol):

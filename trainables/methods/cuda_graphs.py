@@ -45,6 +45,7 @@ class GraphedStep:
         self._factor = torch.ones((), device=device)
         self._seen: set[torch.Size] = set()
         self._recordings: dict[torch.Size, _Recording] = {}
+        self._pool = torch.cuda.graph_pool_handle()  # one for all: no recording reads what another wrote
 
     def __call__(self, batch: Batch, factor: float) -> Tensor:
         """Do one step and return its detached loss."""
@@ -60,7 +61,8 @@ class GraphedStep:
     def _record(self, batch: Batch) -> _Recording:
         """Record a step without doing it. Other threads may allocate pinned memory meanwhile."""
         x, y, graph = batch.x.clone(), batch.y.clone(), torch.cuda.CUDAGraph()
+        torch.cuda.empty_cache()  # a recording has memory of its own, and needs what the first batch has left
         no_rows = batch.rows[:0]  # they are on the CPU: a step that needs them must not be recorded
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             loss = self._step(Batch(x, y, no_rows), self._factor)
         return _Recording(graph, x, y, loss)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -34,32 +33,29 @@ def lora_tau(a: Tensor, b: Tensor) -> Tensor:
     return b @ a
 
 
-@dataclass
-class _Given:
-    """Input of a stack's layers for one forward pass."""
-
-    weights: tuple[Tensor, ...] | None = None  # of the layers, (out, in) each; None outside a forward pass
-    factors: list[tuple[Tensor, Tensor]] | None = None  # A and scale * B of each layer, unless the weights have them
-
-
 class _LoRALinear(nn.Module):
-    """A linear layer that reads its weight from its stack's `_Given`; its bias is frozen."""
+    """A linear layer that gets its weight for each forward pass of the network; its bias is frozen.
+
+    Attributes:
+        weight: Of this pass, `(out, in)`; None outside of one.
+        factors: A and scale * B for this pass, unless the weight has them.
+    """
 
     bias: Tensor | None
 
-    def __init__(self, layer: nn.Linear, given: _Given, place: int) -> None:
+    def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         self.register_buffer("bias", None if layer.bias is None else layer.bias.detach())
-        self.given = given
-        self.place = place
+        self.weight: Tensor | None = None
+        self.factors: tuple[Tensor, Tensor] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(..., in)` to `(..., out)`."""
-        assert self.given.weights is not None, "there are weights inside the network's forward pass only"
+        assert self.weight is not None, "there are weights inside the network's forward pass only"
         flat = x.flatten(0, -2)
-        y = F.linear(flat, self.given.weights[self.place], self.bias)
-        if self.given.factors is not None:
-            a, b = self.given.factors[self.place]
+        y = F.linear(flat, self.weight, self.bias)
+        if self.factors is not None:
+            a, b = self.factors
             y.addmm_(F.linear(flat, a), b.mT.to(y.dtype))  # in place saves a pass over the output each way
         return y.unflatten(0, x.shape[:-1])
 
@@ -75,28 +71,30 @@ class _Stack(nn.Module):
 
     base: Tensor  # frozen, (L, out, in)
 
-    def __init__(self, weights: list[Tensor], rank: int, given: _Given) -> None:
+    def __init__(self, layers: list[nn.Linear], rank: int) -> None:
         super().__init__()
-        self.register_buffer("base", torch.stack(weights))
+        self.register_buffer("base", torch.stack([layer.weight.detach() for layer in layers]))
         count, out_features, in_features = self.base.shape
         self.a = nn.Parameter(self.base.new_zeros(count, rank, in_features))
         self.b = nn.Parameter(self.base.new_zeros(count, out_features, rank))
         self.scale = 0.0  # factor of tau in the forward pass; at 0 tau is not built
-        self.given = given
+        self.layers = tuple(map(_LoRALinear, layers))  # in a tuple, as they are modules of the network
 
     def give(self) -> None:
-        """Set the layers' input for the next forward pass."""
-        weights = self.base
+        """Give the layers their weights for the next forward pass."""
+        weights, factors = self.base, None
         if self.scale and self.base.numel() < BUILT_BELOW * 3 * (self.a.numel() + self.b.numel()):
             with torch.autocast(self.base.device.type, enabled=False):  # a small tau is lost in a half-precision sum
                 weights = torch.baddbmm(self.base, self.b, self.a, alpha=self.scale)
         elif self.scale:
-            self.given.factors = list(zip(self.a.unbind(), (self.scale * self.b).unbind(), strict=True))
-        self.given.weights = weights.unbind()
+            factors = zip(self.a.unbind(), (self.scale * self.b).unbind(), strict=True)
+        for layer, weight in zip(self.layers, weights.unbind(), strict=True):
+            layer.weight, layer.factors = weight, next(factors) if factors else None
 
     def take_back(self) -> None:
-        """Drop the layers' input: the graph holds the tensors that it needs."""
-        self.given.weights = self.given.factors = None
+        """Drop the layers' weights: the graph holds the tensors that it needs."""
+        for layer in self.layers:
+            layer.weight = layer.factors = None
 
 
 class LoRATaskVectors:
@@ -123,10 +121,9 @@ class LoRATaskVectors:
         self.stacks = [tuple(f"{name}.weight" for name in names) for names in alike.values()]
         self._stacks = []
         for (rank_here, *_), names in alike.items():
-            given = _Given()
-            self._stacks.append(_Stack([targets[name].weight.detach() for name in names], rank_here, given))
-            for place, name in enumerate(names):
-                model.set_submodule(name, _LoRALinear(targets[name], given, place))
+            self._stacks.append(_Stack([targets[name] for name in names], rank_here))
+            for name, changed in zip(names, self._stacks[-1].layers, strict=True):
+                model.set_submodule(name, changed)
         model.add_module("lora", nn.ModuleList(self._stacks))
         self._places = {name: (k, i) for k, names in enumerate(self.stacks) for i, name in enumerate(names)}
         model.register_forward_pre_hook(lambda *_: self._for_each(_Stack.give))

@@ -151,7 +151,7 @@ def test_lora_builds_weights_where_that_is_cheaper_and_in_whole_precision(
     vectors.begin(1.0, generator)
     seen = []
     layer = vectors.model.get_submodule("blocks.0.mlp.fc1")
-    layer.register_forward_pre_hook(lambda m, _: seen.append((m.given.factors is None, m.given.weights[0].dtype)))
+    layer.register_forward_pre_hook(lambda m, _: seen.append((m.factors is None, m.weight.dtype)))
     with torch.autocast("cpu", torch.bfloat16):
         vectors.model(images.float())
     assert seen == [(built, torch.float32)]  # a small tau is lost in a half-precision sum

@@ -111,6 +111,8 @@ class ComposableLearner:
             return local_loss(self.context, self.vectors.model, self.heads, batch.x, batch.y - task.classes.start)
 
         metrics = self._check_stability(task)
+        if self.vectors.parametrisation == "lora" or not self.rule.trains_composed_model:
+            self.context.make_ready(self.vectors.model, task)  # else every task has another constant 1/t in its layers
         step = gradient_steps(optimizer, loss, adjust=self._regularise, graph_on=self.context.graphs_on)
         metrics[TRAIN_LOSS] = fit(task, self.context, step, parameters, penalty=self._penalty)
         return metrics

@@ -68,6 +68,7 @@ class SequentialLearner:
         parameters = list(self.weights.values())
         kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
         optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, fused=True)
+        self.context.make_ready(self.model, task)
         step = gradient_steps(
             optimizer,
             partial(self.loss, task),
