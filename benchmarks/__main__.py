@@ -91,7 +91,7 @@ def main() -> None:
         write_page()
         own_pictures.write_pages()
         authors.write_pages()
-        gpu_page.write_page()
+        gpu_page.write_pages()
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
@@ -112,7 +112,7 @@ def main() -> None:
     if any(name in authors.measurable() for name in figures):
         authors.write_pages()
     if gpu.COST in figures:
-        gpu_page.write_page()
+        gpu_page.write_pages()
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 

@@ -57,7 +57,7 @@ def measure(method: str, weights: Path, device: str) -> dict[str, Any]:
         learner.train_task(task)
     seconds, rates = [], []
     for _ in range(REPEATS):
-        rates.append(_matrix_rate(device, dtype))
+        rates.append(matrix_rate(device, dtype))
         seconds.append(_seconds(lambda: learner.train_task(task), device))
     rate = counter.get_total_flops() / statistics.median(seconds)
     return {
@@ -129,7 +129,7 @@ def _curvature(kind: CurvatureKind, shapes: dict[str, tuple[int, ...]]) -> Curva
     )
 
 
-def _matrix_rate(device: str, dtype: torch.dtype) -> float:
+def matrix_rate(device: str, dtype: torch.dtype) -> float:
     """Return FLOP/s of a large square product."""
     size = 8192 if device == "cuda" else 3072
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))

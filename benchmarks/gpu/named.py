@@ -7,17 +7,19 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.gpu import cost, kernels, packing, reading, repeats, systems
+from benchmarks.gpu import cost, kernels, packing, precisions, reading, repeats, steps, systems
 from benchmarks.performance import kept
 from benchmarks.performance.lines import Rows
 
 MEASURED = Path(__file__).parent / "measured"
-COST = "gpu-cost"
+COST, PRECISIONS, STEPS = "gpu-cost", "gpu-precisions", "gpu-steps"
 ON_GPUS: dict[str, Callable[[], Rows]] = {
     "gpu-repeats": repeats.run,
     "gpu-systems": systems.run,
     "gpu-packing": packing.run,
     COST: cost.run,
+    PRECISIONS: precisions.run,
+    STEPS: steps.run,
 }
 BENCHMARKS: dict[str, Callable[[], Rows]] = {"reading": reading.run, "kernels": kernels.run, **ON_GPUS}
 

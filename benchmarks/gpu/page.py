@@ -1,41 +1,101 @@
-"""Write the tables of docs/explanation/gpu.md that have a kept file. Before the file is there, its table says so."""
+"""Write the tables of docs/explanation/gpu.md, gpu-speed.md and precision.md that have a kept file.
+
+Before the file is there, its table says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.named import COST, MEASURED
+from benchmarks.gpu.named import COST, MEASURED, PRECISIONS, STEPS
+from benchmarks.gpu.precisions import HEADER, summary, table
 from benchmarks.performance import kept
-from benchmarks.performance.kept import Kept
+from benchmarks.performance.kept import Kept, Measured
 from benchmarks.planning.table import DATASETS
 from benchmarks.results.page import as_table, filled
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "gpu.md"
+PAGES = Path(__file__).parents[2] / "docs" / "explanation"
 OTHERWISE = "cost otherwise"
 COLUMNS = ("a trial, min", "shared, min", "24 trials, GPU h", "`asha`", "no cache", "no cache, `asha`", "peak, GiB")
-NOT_YET = f"Not measured yet: `python -m benchmarks.gpu {COST}` measures it on a machine with a GPU."
 
 
-def write_page(page: Path = PAGE, folder: Path = MEASURED) -> None:
-    """Write all tables of the page."""
-    page.write_text(filled(page.read_text(encoding="utf-8"), tables(folder)), encoding="utf-8")
-    print(f"written: {page}")
+def write_pages(pages: Path = PAGES, folder: Path = MEASURED) -> None:
+    """Write all tables of the three pages."""
+    for name, found in (("gpu", cost(folder)), ("gpu-speed", steps(folder)), ("precision", precisions(folder))):
+        page = pages / f"{name}.md"
+        page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
+        print(f"written: {page}")
 
 
-def tables(folder: Path = MEASURED) -> dict[str, str]:
-    """Return the tables of the page, by place."""
+def cost(folder: Path = MEASURED) -> dict[str, str]:
+    """Return the tables of what a search costs, by place."""
     found = kept.read([COST], folder).get(COST)
     if found is None:
-        return {"cost": NOT_YET, OTHERWISE: NOT_YET}
-    usual = [row for row in found.rows if _is_usual(row)]
-    others = [row for row in found.rows if not _is_usual(row)]
+        return {"cost": _not_yet(COST), OTHERWISE: _not_yet(COST)}
+    rows = [row for row in found.rows if "fault" not in row]
+    usual = [row for row in rows if _is_usual(row)]
+    others = [row for row in rows if not _is_usual(row)]
     beside = [row for row in usual if any(_same(row, other) for other in others)]
+    missing = "".join(f" {line}" for line in _missing(found.rows))
+    otherwise = _table(("dataset", "method", "precision", "threads"), [*beside, *others])
     return {
-        "cost": f"{_table(('dataset', 'method'), usual)}\n\n{_when(found)}",
-        OTHERWISE: _table(("dataset", "method", "precision", "threads"), [*beside, *others]),
+        "cost": f"{_table(('dataset', 'method'), usual)}\n\n{_when(found)}{missing}",
+        OTHERWISE: otherwise if others else "Not measured: the time was over.",
     }
+
+
+def _not_yet(name: str) -> str:
+    return f"Not measured yet: `python -m benchmarks.gpu {name}` measures it on a machine with a GPU."
+
+
+def _missing(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each reason why usual rows have no figures."""
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if "fault" in row and _is_usual(row):
+            by_reason.setdefault(row["fault"], []).append(row["dataset"])
+    for reason, datasets in by_reason.items():
+        yield f"No figures of {', '.join(f'`{each}`' for each in dict.fromkeys(datasets))} ({reason})."
+
+
+def precisions(folder: Path = MEASURED) -> dict[str, str]:
+    """Return the tables of what a precision costs, by place."""
+    found = kept.read([PRECISIONS], folder).get(PRECISIONS)
+    if found is None:
+        return {"precisions": _not_yet(PRECISIONS), "summary": _not_yet(PRECISIONS)}
+    summed = as_table(("", "pairs", "mean", "lowest", "highest"), summary(found.rows))
+    return {"precisions": f"{as_table(HEADER, table(found.rows))}\n\n{_when(found)}", "summary": summed}
+
+
+def steps(folder: Path = MEASURED) -> dict[str, str]:
+    """Return the tables of CUDA graphs and of compiled blocks."""
+    if not (folder / f"{STEPS}.json").exists():
+        return {"graphs": _not_yet(STEPS), "compiled": _not_yet(STEPS)}
+    found = Measured.of(STEPS, folder)
+    small = [row for row in found.rows if "difference" in row]
+    large = [row for row in found.rows if "share" in row]
+    graphs = ((_call(row), *_rates(row), f"{row['difference']:.0e}" if row["difference"] else "0") for row in small)
+    compiled = (
+        (_call(row), *_rates(row), *(f"{100 * row[each]:.0f} %" for each in ("share", "share, changed")))
+        for row in large
+    )
+    by_hand = "" if found.carried_over is None else f": {found.carried_over}"
+    when = f"Figures of {found.day}, commit {found.commit}{by_hand}."
+    shares = ("share of a product", "share, compiled")
+    return {
+        "graphs": as_table(("", "images/s", "with a graph", "ratio", "difference of weights"), graphs) + f"\n\n{when}",
+        "compiled": as_table(("", "images/s", "compiled", "ratio", *shares), compiled),
+    }
+
+
+def _call(row: Mapping[str, Any]) -> str:
+    return f"`{row['method']}`, {row['precision']}"
+
+
+def _rates(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return f"{row['images/s']:.0f}", f"{row['images/s, changed']:.0f}", f"{row['ratio']:.2f}"
 
 
 def _is_usual(row: Mapping[str, Any]) -> bool:
@@ -55,8 +115,6 @@ def _table(about: tuple[str, ...], rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    if "fault" in row:
-        return row["fault"], *("" for _ in COLUMNS[1:])
     own = sum(row[f"trial: {part}"] for part in ("beginning", "training", "evaluation"))
     shared = row["trial: pre-consolidation"]
     hours = ("", ", early stopping", ", not shared", ", early stopping, not shared")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import NO_GPU
+from benchmarks.performance.lines import Rows
 from search_spaces import load_space
 from trainables.backbones import Backbone
 from trainables.config import PRECISIONS, Precision
@@ -32,7 +33,9 @@ from trainables.process import settle
 from trainables.sequence import IncrementalSequence
 
 BENCHMARKS, SEEDS = ("digits", "letters", "glyphs"), (0, 1, 2)
+OTHERS: tuple[Precision, ...] = ("tf32", "bf16")
 MOST_PROCESSES = 16
+_FIELDS = ("benchmark", "method", "seed", "precision")
 
 
 @dataclass(frozen=True)
@@ -97,18 +100,40 @@ def measured() -> Iterator[dict[str, Any]]:
             yield {**vars(running[done]), "accuracy": done.result()}
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+HEADER = ("", *(f"{benchmark}, {label}" for benchmark in BENCHMARKS for label in ("fp32", "tf32", "bf16")))
+
+
+def table(rows: Rows) -> Iterator[tuple[str, ...]]:
     """Yield for each method its accuracy in float32, and the differences of the other precisions, by benchmark."""
-    found = {(row["benchmark"], row["method"], row["seed"], row["precision"]): row["accuracy"] for row in rows}
+    found = _by_case(rows)
     for method in METHODS:
         cells = []
         for benchmark in BENCHMARKS:
-            by = {p: [found[benchmark, method, seed, p] for seed in SEEDS] for p in PRECISIONS}
-            cells += [f"{fmean(by['fp32']):.1f}", *(_difference(by[p], by["fp32"]) for p in PRECISIONS[1:])]
+            full = [found[Case(benchmark, method, seed, "fp32")] for seed in SEEDS]
+            cells += [f"{fmean(full):.1f}", *(_shown(_differences(found, p, benchmark, method)) for p in OTHERS)]
         yield f"`{method}`", *cells
 
 
-def _difference(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """Return mean and standard error of the paired differences."""
-    pairs = [a - b for a, b in zip(ours, theirs, strict=True)]
-    return f"{fmean(pairs):+.1f} ± {stdev(pairs) / len(pairs) ** 0.5:.1f}"
+def summary(rows: Rows) -> Iterator[tuple[str, ...]]:
+    """Yield for each precision and benchmark the number of pairs, their mean difference and the extremes."""
+    found = _by_case(rows)
+    for precision in OTHERS:
+        for benchmark in BENCHMARKS:
+            pairs = [each for method in METHODS for each in _differences(found, precision, benchmark, method)]
+            ends = f"{min(pairs):+.1f}", f"{max(pairs):+.1f}"
+            yield f"{precision}, `{benchmark}`", str(len(pairs)), _shown(pairs, 2), *ends
+
+
+def _by_case(rows: Rows) -> dict[Case, float]:
+    return {Case(**{key: row[key] for key in _FIELDS}): row["accuracy"] for row in rows}
+
+
+def _differences(found: Mapping[Case, float], precision: Precision, benchmark: str, method: str) -> list[float]:
+    """Return the accuracy of each seed minus that in float32."""
+    pairs = [(Case(benchmark, method, seed, precision), Case(benchmark, method, seed, "fp32")) for seed in SEEDS]
+    return [found[other] - found[full] for other, full in pairs]
+
+
+def _shown(pairs: Sequence[float], digits: int = 1) -> str:
+    """Return mean and standard error."""
+    return f"{fmean(pairs):+.{digits}f} ± {stdev(pairs) / len(pairs) ** 0.5:.{digits}f}"

@@ -69,8 +69,11 @@ class Measured:
         return cls(**{each.name: row[each.name] for each in fields(cls)})
 
     def on_line(self, first: float, second: float, images: float) -> float:
-        """Return the seconds for so many images, on the line through those of the first and the second task."""
-        return second + (second - first) * (images - self.images) / (self.images - self.first_images)
+        """Return the seconds for so many images, on the line through those of the first and the second task.
+
+        Where the second took less time than the first, which is noise, more images take as long.
+        """
+        return second + max(0.0, second - first) * (images - self.images) / (self.images - self.first_images)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.planning.simulator import Work
 
-# Images a second in training, ViT-B/16, batch 128, float32, one trial on the card: docs/explanation/gpu.md.
+# Images a second in training, ViT-B/16, batch 128, float32, one trial on the card: docs/explanation/gpu-speed.md.
 RATES = {
     **{"ita-fft": 409, "ita-lora": 482, "ita-ia3": 416, "iel-fft": 412, "iel-lora": 483, "iel-ia3": 411},
     **{"finetune": 407, "joint": 419, "ewc": 402, "lwf-mc": 307, "derpp": 141, "l2p": 494, "coda": 559, "apt": 1013},
@@ -26,7 +26,9 @@ DATASETS = {
     "cropdisease": (7, 5, 43_000, 10_800),  # about: its split files are not at hand
 }
 FORWARD = 1 / 3  # of a training step's time, for an image that is only evaluated
-BEFORE = 7.0  # seconds of pre-consolidation of a task with `ita-lora`; the cache gives it to all but the first trial
+# Seconds of pre-consolidation with `ita-lora` per training image: 7 s for 256 images, most of it the Fisher. The cache
+# gives it to all trials but the first.
+BEFORE = 7.0 / 256
 ASHA = ((3, 0.5), (6, 0.5))  # after these tasks the worse half is stopped
 
 

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.gpu import NO_GPU, cost, named
+from benchmarks.gpu import NO_GPU, cost, named, page
+from benchmarks.gpu import precisions as precision_benchmark
 from benchmarks.gpu.cost import Case, Place, processes, rows
 from benchmarks.gpu.drawn import Counts, Cut, Shape, draw
-from benchmarks.gpu.page import NOT_YET, OTHERWISE, PAGE, tables, write_page
+from benchmarks.gpu.page import OTHERWISE, PAGES, write_pages
 from benchmarks.gpu.scaling import Measured, TaskCost, gpu_hours, whole
 from benchmarks.performance import kept
-from benchmarks.results.page import places
 from trainables.backbones import Backbone
 from trainables.data.published import PUBLISHED
+from trainables.methods import METHODS
 
 CUT = Cut(images=40, first=20, classes=5, evaluated=10, epochs=2, fisher=8)
 MEASURED = Measured(
@@ -107,7 +108,7 @@ def test_a_small_run_on_the_cpu(place: Place, monkeypatch: pytest.MonkeyPatch) -
         assert row["GPU hours, early stopping"] < row["GPU hours"] <= row["GPU hours, not shared"]
     folder = place.root / "measured"
     kept.measure(named.COST, lambda: found, folder, commit="abc1234")
-    lines = tables(folder)["cost"].splitlines()
+    lines = page.cost(folder)["cost"].splitlines()
     assert len(lines) == 2 + len(found) + 2 and lines[2].startswith("| `cifar100` | `ita-lora` |")
     assert "commit abc1234: one " in lines[-1]
 
@@ -142,16 +143,36 @@ def test_every_case_follows_its_pre_consolidation() -> None:
     assert {case.dataset for case in cost.CASES} == set(PUBLISHED)
 
 
-def test_the_page_is_what_the_kept_file_says(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    write_page(page)
-    text = PAGE.read_text(encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == text and set(places(text)) == {"cost", OTHERWISE}
+@pytest.mark.parametrize("name", ["gpu", "gpu-speed", "precision"])
+def test_the_pages_are_what_the_kept_files_say(name: str, tmp_path: Path) -> None:
+    for each in PAGES.glob("*.md"):
+        (tmp_path / each.name).write_text(each.read_text(encoding="utf-8"), encoding="utf-8")
+    write_pages(tmp_path)
+    assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") == (PAGES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def test_without_a_kept_file_a_page_says_how_to_measure(tmp_path: Path) -> None:
+    for tables, name in ((page.cost, "gpu-cost"), (page.steps, "gpu-steps"), (page.precisions, "gpu-precisions")):
+        assert set(tables(tmp_path).values()) == {
+            f"Not measured yet: `python -m benchmarks.gpu {name}` measures it on a machine with a GPU."
+        }
+
+
+def test_differences_of_precisions_are_taken_seed_by_seed() -> None:
+    rows = [
+        {**vars(case), "accuracy": 50 + 10 * case.seed + (0 if case.precision == "fp32" else case.seed)}
+        for case in precision_benchmark.cases()
+    ]
+    first = next(precision_benchmark.table(rows))
+    assert first[1:4] == ("60.0", "+1.0 ± 0.6", "+1.0 ± 0.6")  # seeds 0, 1, 2 differ by 0, 1, 2
+    sums = list(precision_benchmark.summary(rows))
+    assert [line[0] for line in sums] == [
+        f"{p}, `{b}`" for p in ("tf32", "bf16") for b in precision_benchmark.BENCHMARKS
+    ]
+    assert sums[0][1:] == (str(3 * len(METHODS)), "+1.00 ± 0.11", "+0.0", "+2.0")
 
 
 def test_the_tables_of_a_kept_file(tmp_path: Path) -> None:
-    assert set(tables(tmp_path).values()) == {NOT_YET}
     hours = {"GPU hours": 1.0, "GPU hours, early stopping": 0.5, "GPU hours, not shared": 2.0}
     row: dict[str, Any] = {
         **{"dataset": "cub200", "method": "ita-lora", "precision": "bf16", "threads": 1, "peak": 19.44},
@@ -164,13 +185,13 @@ def test_the_tables_of_a_kept_file(tmp_path: Path) -> None:
     machine = {"processor": "P", "cores": 16, "instructions": None, "gibibytes": 128, "torch": "2.11.0"}
     about = {"day": "2026-11-26", "commit": "abc1234", "machine": {**machine, "gpu": "H", "driver": "580"}}
     (tmp_path / f"{named.COST}.json").write_text(json.dumps({**about, "rows": [row, none, fault, other]}))
-    found = tables(tmp_path)
+    found = page.cost(tmp_path)
     assert found["cost"].splitlines()[2:] == [
-        "| `imagenet_r` | `ita-fft` | left out |  |  |  |  |  |  |",
         "| `cub200` | `ita-lora` | 1.0 | 1.5 | 1.00 | 0.50 | 2.00 | 1.25 | 19.4 |",
         "| `cub200` | `finetune` | 1.0 | none | 1.00 | 0.50 |  |  | 19.4 |",
         "",
-        "Figures of 2026-11-26, commit abc1234: one H with driver 580, 16 cores, PyTorch 2.11.0.",
+        "Figures of 2026-11-26, commit abc1234: one H with driver 580, 16 cores, PyTorch 2.11.0."
+        " No figures of `imagenet_r` (left out).",
     ]
     assert [line.split(" | ")[3] for line in found[OTHERWISE].splitlines()[2:]] == ["1", "8"]
 

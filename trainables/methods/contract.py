@@ -77,7 +77,7 @@ class ExtraMetric:
 
 
 EULER_FACTOR = "train/euler_factor"  # metric: largest step size times curvature of a penalty during a task
-# Weights of a backbone up to which a CPU launches a step more slowly than a GPU computes it: docs/explanation/gpu.md.
+# Weights of a backbone up to which a CPU launches a step more slowly than a GPU computes it.
 LAUNCH_BOUND: dict[Precision, int] = {"fp32": 1_000_000, "tf32": 1_000_000, "bf16": 50_000_000}
 EULER_LIMIT = 2.0  # explicit Euler: theta <- theta - step * curvature * theta diverges above it
 
