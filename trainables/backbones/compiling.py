@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sysconfig
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from weakref import WeakSet
 
 import torch
@@ -22,15 +24,18 @@ _compiled: WeakSet[nn.Module] = WeakSet()
 
 
 def can_compile() -> bool:
-    """Whether torch finds what it compiles with: Triton, and a C compiler for the code around its kernels."""
-    return importlib.util.find_spec("triton") is not None and any(map(shutil.which, ("cc", "gcc", "clang")))
+    """Whether torch finds what it compiles with: Triton, and a C compiler and Python's headers for what calls it."""
+    headers = Path(sysconfig.get_path("include"), "Python.h").exists()
+    compiler = any(map(shutil.which, ("cc", "gcc", "clang")))
+    return importlib.util.find_spec("triton") is not None and headers and compiler
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Compile the blocks of a backbone when `as_compiled` first runs them."""
+    """Compile the blocks of a backbone when `as_compiled` first runs them; what cannot be compiled runs as before."""
     if model not in _compiled:
         for block in model.get_submodule("blocks").children():
             block.compile(dynamic=False)
+        torch._dynamo.config.suppress_errors = True  # a warning of torch says what could not be compiled
         torch.compiler.set_stance("force_eager")
         _compiled.add(model)
 
