@@ -109,8 +109,10 @@ def fit(
         Mean loss per example of the last epoch, without the regulariser.
 
     Raises:
-        DivergedError: If a loss or, at the end, a weight is not finite, or the regularised loss after an epoch is above
-            `BLOWN_UP` times the chance loss. Losses are checked once per epoch, so that the loop never waits for a GPU.
+        DivergedError: If a loss or, at the end, a weight is not finite, or if the loss of an epoch, with the regulariser
+            in the last one, is above `BLOWN_UP` times the chance loss. A regulariser that is strong for the first steps
+            may grow and fall again, as steps get smaller. Losses are checked once per epoch, so that the loop never
+            waits for a GPU.
     """
     batches = batches or shuffled_batches(task, context)
     scale = chance_cross_entropy(len(task.classes)) if chance_loss is None else chance_loss
@@ -127,9 +129,10 @@ def fit(
         steps_done += len(sizes)
         weights = torch.tensor(sizes, dtype=torch.float64)
         mean = float((values * weights).sum() / weights.sum())
-        regularised = mean + (penalty() if penalty else 0.0)
-        if not regularised <= BLOWN_UP * scale:  # true for NaN, too
-            what = f"regularised loss of {regularised:.3g} (chance loss {scale:.2g})"
+        is_last = epoch + 1 == context.epochs
+        value = mean + (penalty() if penalty and is_last else 0.0)
+        if not value <= BLOWN_UP * scale:  # true for NaN, too
+            what = f"{'regularised ' if is_last else ''}loss of {value:.3g} (chance loss {scale:.2g})"
             raise DivergedError(task.index, steps_done, what)
         context.on_epoch(Epoch(task.index, epoch + 1, context.epochs))
     if not all(bool(parameter.isfinite().all()) for parameter in parameters):

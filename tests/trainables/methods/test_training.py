@@ -165,19 +165,25 @@ def test_what_fit_returns_is_the_mean_per_example_of_the_last_epoch() -> None:
 
 
 @pytest.mark.parametrize(("chance_loss", "scale"), [(None, math.log(2)), (5.0, 5.0)])
-@pytest.mark.parametrize("part", ["loss", "penalty"])
+@pytest.mark.parametrize(("part", "step"), [("loss", 3), ("penalty", 9)])  # after the first epoch, the last one
 def test_a_regularised_loss_has_diverged_above_a_hundred_times_the_chance_loss(
-    part: str, chance_loss: float | None, scale: float
+    part: str, step: int, chance_loss: float | None, scale: float
 ) -> None:
     def run(value: float) -> None:
         loss, penalty = (value, 0.0) if part == "loss" else (0.0, value)
         fit(TASK, CONTEXT, lambda *_: torch.tensor(loss), chance_loss=chance_loss, penalty=lambda: penalty)
 
     run(99.9 * scale)
-    with pytest.raises(DivergedError, match=r"at task 2, step 3$"):
+    with pytest.raises(DivergedError, match=rf"at task 2, step {step}$"):
         run(100.1 * scale)
     with pytest.raises(DivergedError, match="at task 2"):
         run(math.nan)
+
+
+def test_a_regulariser_may_grow_and_fall_again_within_a_task() -> None:
+    values = iter([0.1])  # it is asked for after the last epoch alone
+    fit(TASK, CONTEXT, lambda *_: torch.tensor(1.0), penalty=lambda: next(values))
+    assert next(values, None) is None
 
 
 @pytest.mark.parametrize("step", [1, 5, 8])  # in the first, second and third of three epochs
