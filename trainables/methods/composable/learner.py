@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from trainables.composition import Composition, Origin, SavedVector, composed, saved_vector
-from trainables.curvature import TaskCurvature, head_fisher
+from trainables.curvature import KINDS, TaskCurvature, head_fisher
 from trainables.data import Batch, Task
 from trainables.heads import Head, Heads, first_head
 from trainables.methods.composable.averaged_heads import AveragedHeads
@@ -113,7 +113,9 @@ class ComposableLearner:
         metrics = self._check_stability(task)
         if self.vectors.parametrisation == "lora" or not self.rule.trains_composed_model:
             self.context.make_ready(self.vectors.model, task)  # else every task has another constant 1/t in its layers
-        step = gradient_steps(optimizer, loss, adjust=self._regularise, graph_on=self.context.graphs_on)
+        # A curvature of the user's code may do what a CUDA graph cannot hold.
+        graph_on = self.context.graphs_on if self.rule.config.curvature in KINDS else None
+        step = gradient_steps(optimizer, loss, adjust=self._regularise, graph_on=graph_on)
         metrics[TRAIN_LOSS] = fit(task, self.context, step, parameters, penalty=self._penalty)
         return metrics
 

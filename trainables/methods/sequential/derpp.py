@@ -63,7 +63,7 @@ class DERpp(Finetune):
     """DER++; see the module."""
 
     config: DERppConfig
-    same_kernels = False  # the buffer grows, and is drawn from on the CPU
+    same_kernels = False  # drawn images join all batches but the first, and the buffer lies on the CPU
 
     def __init__(self, context: Context, config: DERppConfig) -> None:
         super().__init__(context, config)

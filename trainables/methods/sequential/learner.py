@@ -40,7 +40,8 @@ class SequentialLearner:
     """A ViT and a classifier that are trained on one task after the other.
 
     Attributes:
-        same_kernels: Whether `loss` keeps the contract of `gradient_steps` for CUDA graphs.
+        same_kernels: Whether all full batches launch the same kernels, so that a step can be recorded or compiled; see
+            `gradient_steps`.
     """
 
     same_kernels = True
@@ -68,7 +69,8 @@ class SequentialLearner:
         parameters = list(self.weights.values())
         kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
         optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, fused=True)
-        self.context.make_ready(self.model, task)
+        if self.same_kernels:
+            self.context.make_ready(self.model, task)
         step = gradient_steps(
             optimizer,
             partial(self.loss, task),
