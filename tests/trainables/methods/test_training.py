@@ -85,6 +85,22 @@ def test_regulariser_gradients_are_clipped_per_tensor() -> None:
     torch.testing.assert_close(stack.detach()[:, 0], torch.stack([small, large]).detach())
 
 
+def test_a_factor_in_a_tensor_makes_the_same_decoupled_step(generator: torch.Generator) -> None:
+    start = [torch.randn(shape, generator=generator) for shape in ((3, 4), (2, 3, 4), (5,))]
+    gradients = [
+        size * torch.randn(each.shape, generator=generator) for size, each in zip((1, 1e3, 0.1), start, strict=True)
+    ]
+    found = []
+    for factor in (0.3, torch.tensor(0.3)):
+        parameters = [nn.Parameter(each.clone()) for each in start]
+        decoupled_step(list(zip(parameters, [each.clone() for each in gradients], strict=True)), factor)
+        found.append([each.detach() for each in parameters])
+    for by_number, by_tensor, before in zip(*found, start, strict=True):
+        torch.testing.assert_close(by_tensor, by_number, rtol=1e-6, atol=1e-6)
+        assert 0 < float((by_number - before).norm()) <= 0.3 * 100 * len(before)
+    assert float((found[0][1] - start[1])[0].norm()) == pytest.approx(30)  # clipped
+
+
 def test_coupled_step_adds_to_the_loss_gradient() -> None:
     tau = nn.Parameter(torch.ones(2))
     tau.grad = torch.tensor([1.0, 2.0])
