@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,8 +22,11 @@ class Counting:
 
     def __init__(self) -> None:
         self.compiled = self.runs = 0
+        self.broken = False
 
     def __call__(self, graph: fx.GraphModule, inputs: list[Tensor]) -> Callable[..., Any]:
+        if self.broken:
+            raise RuntimeError("no compiler")
         self.compiled += 1
 
         def forward(*given: Any) -> Any:
@@ -32,8 +36,18 @@ class Counting:
         return forward
 
 
+@pytest.fixture(autouse=True)
+def settings() -> Iterator[None]:
+    """Put torch's settings back after a test, and forget what it has compiled."""
+    before = torch._dynamo.config.suppress_errors
+    yield
+    torch._dynamo.config.suppress_errors = before
+    torch.compiler.set_stance("default")
+    torch._dynamo.reset()
+
+
 @pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
+def backend(monkeypatch: pytest.MonkeyPatch) -> Counting:
     """The backend of all modules that are compiled in a test."""
     counting, compile_module = Counting(), nn.Module.compile
 
@@ -41,9 +55,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counting]:
         compile_module(module, backend=counting, **options)
 
     monkeypatch.setattr(nn.Module, "compile", compile_by_it)
-    yield counting
-    torch.compiler.set_stance("default")
-    torch._dynamo.reset()
+    return counting
 
 
 @pytest.fixture
@@ -105,28 +117,35 @@ def test_blocks_are_compiled_once_for_all_tasks_of_a_trial(monkeypatch: pytest.M
     compiled: list[tuple[nn.Module, dict[str, Any]]] = []
     monkeypatch.setattr(nn.Module, "compile", lambda module, **options: compiled.append((module, options)))
     model = make_tiny_vit()
-    try:
-        compile_blocks(model)
-        compile_blocks(model)
-        compile_blocks(other := make_tiny_vit())
-    finally:
-        torch.compiler.set_stance("default")
+    compile_blocks(model)
+    compile_blocks(model)
+    compile_blocks(other := make_tiny_vit())
     assert compiled == [(block, {"dynamic": False}) for each in (model, other) for block in each.blocks]
 
 
+def test_what_cannot_be_compiled_runs_as_it_is(backend: Counting, model: nn.Module) -> None:
+    plain, backend.broken = deepcopy(model), True
+    assert torch.equal(features(model), plain(images(4)))
+    assert (backend.compiled, backend.runs) == (0, 0)
+
+
 @pytest.mark.parametrize(
-    ("triton", "compilers", "can"),
+    ("triton", "headers", "compilers", "can"),
     [
-        (True, {"cc"}, True),
-        (True, {"gcc"}, True),
-        (True, {"clang"}, True),
-        (True, set(), False),
-        (False, {"cc"}, False),
+        (True, True, {"cc"}, True),
+        (True, True, {"gcc"}, True),
+        (True, True, {"clang"}, True),
+        (True, True, set(), False),
+        (True, False, {"cc"}, False),
+        (False, True, {"cc"}, False),
     ],
 )
-def test_triton_and_a_c_compiler_are_needed(
-    triton: bool, compilers: set[str], can: bool, monkeypatch: pytest.MonkeyPatch
+def test_triton_python_headers_and_a_c_compiler_are_needed(
+    triton: bool, headers: bool, compilers: set[str], can: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if headers:
+        (tmp_path / "Python.h").touch()
+    monkeypatch.setattr(compiling.sysconfig, "get_path", lambda name: str(tmp_path))
     monkeypatch.setattr(compiling.importlib.util, "find_spec", lambda name: name if triton else None)
     monkeypatch.setattr(compiling.shutil, "which", lambda name: name if name in compilers else None)
     assert can_compile() is can

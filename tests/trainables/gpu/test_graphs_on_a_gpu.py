@@ -100,10 +100,12 @@ def test_tf32_has_other_weights_and_nearly_the_same_accuracy(method: str) -> Non
 
 @pytest.fixture
 def compiles() -> Iterator[None]:
-    """Forget afterwards what a test has compiled."""
+    """Put torch's settings back after a test, and forget what it has compiled."""
     torch._dynamo.reset()
     counters.clear()
+    suppressed = torch._dynamo.config.suppress_errors
     yield
+    torch._dynamo.config.suppress_errors = suppressed
     torch.compiler.set_stance("default")
     torch._dynamo.reset()
 
