@@ -109,8 +109,8 @@ def fit(
         Mean loss per example of the last epoch, without the regulariser.
 
     Raises:
-        DivergedError: If a loss or, at the end, a weight is not finite, or if the loss of an epoch, with the regulariser
-            in the last one, is above `BLOWN_UP` times the chance loss. A regulariser that is strong for the first steps
+        DivergedError: If a loss or, at the end, a weight is not finite, or if the loss of an epoch, in the last one with
+            the regulariser, is above `BLOWN_UP` times the chance loss. A regulariser that is strong for the first steps
             may grow and fall again, as steps get smaller. Losses are checked once per epoch, so that the loop never
             waits for a GPU.
     """
