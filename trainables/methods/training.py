@@ -109,10 +109,10 @@ def fit(
         Mean loss per example of the last epoch, without the regulariser.
 
     Raises:
-        DivergedError: If a loss or, at the end, a weight is not finite, or if the loss of an epoch, in the last one with
-            the regulariser, is above `BLOWN_UP` times the chance loss. A regulariser that is strong for the first steps
-            may grow and fall again, as steps get smaller. Losses are checked once per epoch, so that the loop never
-            waits for a GPU.
+        DivergedError: If a loss or, at the end, a weight is not finite, or if an epoch's loss is above `BLOWN_UP` times
+            the chance loss. The last epoch's loss has the regulariser in it: one that is strong for the first steps may
+            grow and fall again, as steps get smaller. Losses are checked once per epoch, so that the loop never waits
+            for a GPU.
     """
     batches = batches or shuffled_batches(task, context)
     scale = chance_cross_entropy(len(task.classes)) if chance_loss is None else chance_loss
