@@ -94,8 +94,8 @@ def put_graphs_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> list[Graph]:
 def launched(step: GraphedStep, batch: Batch, factor: float) -> Tensor:
     """Do a step without a recording; in place of `GraphedStep.__call__`.
 
-    The factor of the learning rate is a float32 tensor as in a recording, and a float64 number in steps that are never
-    recorded. So these round otherwise.
+    The schedule's factor is a float32 tensor, as in a recording. In steps that are never recorded it is a float64
+    number, so learning rates below the first are rounded otherwise.
     """
     step._factor.fill_(factor)
     return step._step(batch, step._factor)

@@ -83,7 +83,7 @@ def test_a_trial_with_recorded_steps_finds_the_same_bit_for_bit(
 def test_a_trial_without_a_recording_has_nearly_the_same_accuracy(
     method: str, recordings: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its learning rate is no float32 tensor, and so is rounded otherwise."""
+    """The schedule's factor is no float32 tensor there, so learning rates below the first are rounded otherwise."""
     recorded = finished(method)
     monkeypatch.setattr(contract, "LAUNCH_BOUND", dict.fromkeys(PRECISIONS, 0))
     plain = finished(method)
