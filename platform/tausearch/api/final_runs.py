@@ -12,7 +12,7 @@ from tausearch.api.bounds import as_beside, bound_training, bounds_after, bounds
 from tausearch.api.outcome import FinalOutcome
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
-from tausearch.cluster import measured
+from tausearch.cluster import measured, require_room_at
 from tausearch.execution import Preview, Run, drive, preview_of
 from tausearch.presentation import Stream, notebook_cell, scores_table, stream_of, trials_table
 from tausearch.runs import (
@@ -100,7 +100,9 @@ def preview_train_with(request: TrainRequest) -> Preview:
     """
     allow_named(request)
     callbacks_of(request.callbacks)  # refuses wrong ones
-    return preview_of(plan_training(request), request.address)
+    plan = plan_training(request)
+    require_room_at(request.address, plan.spec.resources)
+    return preview_of(plan, request.address)
 
 
 preview_train = with_fields_of(TrainRequest, preview_train_with)

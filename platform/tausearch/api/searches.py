@@ -14,7 +14,7 @@ from tausearch.api.bounds import as_beside, bound_search, bounds_after, bounds_o
 from tausearch.api.outcome import SearchOutcome
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
-from tausearch.cluster import measured
+from tausearch.cluster import measured, require_room_at
 from tausearch.execution import Listener, Preview, Run, drive, preview_of
 from tausearch.presentation import Stream, notebook_cell, reevaluation_table, say_unreadable, stream_of, trials_table
 from tausearch.runs import (
@@ -158,7 +158,9 @@ def preview_search_with(request: SearchRequest) -> Preview:
     """
     allow_named(request)
     callbacks_of(request.callbacks)  # refuses wrong ones
-    return preview_of(plan_search(request), request.address)
+    plan = plan_search(request)
+    require_room_at(request.address, plan.spec.resources)
+    return preview_of(plan, request.address)
 
 
 preview_search = with_fields_of(SearchRequest, preview_search_with)

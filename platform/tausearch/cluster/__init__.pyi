@@ -4,7 +4,7 @@ from .pilot import first_rows, with_measured_share
 from .precisions import ASKED_PRECISIONS, Bf16At, bf16_at, precision_to_plan, require_cpu_has
 from .preflight import require_fit_nodes
 from .resources import plan_resources
-from .session import AddressFault, gpus_at, joined, ray_session, require_reachable
+from .session import AddressFault, gpus_at, joined, ray_session, require_reachable, require_room_at
 from .watches import head_watched, nodes_watched, raylet_watched
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "require_fit_nodes",
     "require_pilot",
     "require_reachable",
+    "require_room_at",
     "trials_that_fit",
     "with_measured_share",
 ]

@@ -6,11 +6,11 @@ import gc
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from tempfile import gettempdir
 
 from tausearch.cluster.capacity import gpus_here, local_cpus
-from tausearch.cluster.waiting import wait_for_node
+from tausearch.cluster.waiting import ray_status, starts_nodes, wait_for_node
 from tausearch.runs import Resources
 from trainables.errors import InputError
 
@@ -165,13 +165,36 @@ def ray_session(
 
 def _require_room(resources: Resources, total: dict[str, float], say: Say | None) -> None:
     """Refuse a cluster that is too small for a trial, unless its autoscaler can start a node and `say` is given."""
+    if lack := _lack(resources, total):
+        if say is None:
+            raise InputError(lack)
+        wait_for_node(resources, lack, say)
+
+
+def _lack(resources: Resources, total: dict[str, float]) -> str | None:
+    """Return what a cluster lacks for a trial, in words."""
     for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
         if wanted > total.get(kind, 0):
-            lack = f"a trial needs {wanted:g} {kind}, the cluster has {total.get(kind, 0):g} in all"
-            if say is None:
-                raise InputError(lack)
-            return wait_for_node(resources, lack, say)
+            return f"a trial needs {wanted:g} {kind}, the cluster has {total.get(kind, 0):g} in all"
     return None
+
+
+def require_room_at(address: str | None, resources: Resources) -> None:
+    """Refuse a cluster that is too small for a trial and has no autoscaler. It is joined for a moment.
+
+    Raises:
+        InputError: If it is too small, or cannot be joined.
+    """
+    if address is None:
+        return
+    import ray  # takes seconds to import
+
+    if not ray.is_initialized():
+        require_reachable(address)
+    with nullcontext() if ray.is_initialized() else ray_session(None, address, quiet=True):
+        lack = _lack(resources, ray.cluster_resources())
+        if lack and not starts_nodes(ray_status()):
+            raise InputError(lack)
 
 
 def gpus_at(address: str | None) -> float:

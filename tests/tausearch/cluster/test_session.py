@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ray.exceptions import AuthenticationError
 
-from tausearch.cluster import gpus_at, ray_session, session
+from tausearch.cluster import gpus_at, ray_session, require_room_at, session
 from tausearch.runs import Resources
 from trainables.errors import InputError
 
@@ -61,6 +61,28 @@ def test_a_cluster_whose_autoscaler_can_start_a_node_is_waited_for(
         pytest.fail("our own Ray has no autoscaler")
     with ray_session(None, ADDRESS):  # a look
         assert len(waited) == 1
+
+
+AUTOSCALED = "Node status\nActive:\n 1 ray.head.default\nPending:\n (no pending nodes)\nRecent failures:\n"
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_preview_refuses_a_cluster_that_is_too_small_and_starts_no_nodes(
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]], joined: bool
+) -> None:
+    monkeypatch.setattr(session, "require_reachable", lambda address: None)
+    monkeypatch.setattr("ray.is_initialized", lambda: joined)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0, "GPU": 0.25})
+    monkeypatch.setattr(session, "ray_status", lambda: "")
+    require_room_at(None, TRIAL)  # Ray of our own has what a trial needs
+    with pytest.raises(InputError, match="a trial needs 0.5 GPU, the cluster has 0.25 in all"):
+        require_room_at(ADDRESS, TRIAL)
+    monkeypatch.setattr(session, "ray_status", lambda: AUTOSCALED)
+    require_room_at(ADDRESS, TRIAL)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0, "GPU": 0.5})
+    monkeypatch.setattr(session, "ray_status", lambda: pytest.fail("there is room"))
+    require_room_at(ADDRESS, TRIAL)
+    assert [each["address"] for each in asked] == ([] if joined else [ADDRESS] * 3)
 
 
 def test_our_own_ray_has_the_cpus_of_a_trial_even_beyond_the_machine(
