@@ -31,6 +31,7 @@ from .insight import (
     pareto_front,
     protocol_choices,
     rank_correlations,
+    waiting_share,
 )
 from .objectives.aim import Aim, best_trial, eligible
 from .objectives.objective import FINAL_ACCURACY, Objective, objectives_of, preferred
@@ -221,6 +222,7 @@ __all__ = [
     "summarise",
     "summarise_orders",
     "verdict",
+    "waiting_share",
     "why_nothing_chosen",
     "without_folder_paths",
     "write_results",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tausearch.runs.trials import TrialSummary, ranked
-from trainables.metrics import MetricNames
+from trainables.metrics import WAITING, MetricNames, seconds
 
 if TYPE_CHECKING:
     import optuna
@@ -32,6 +32,13 @@ class Importance:
     def text(self) -> str:
         """Return `0.71 (0.42 to 0.88)`."""
         return f"{self.share:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def waiting_share(trials: Sequence[TrialSummary]) -> float:
+    """Return the share of their training in which trials waited for images; 0 if nothing was trained."""
+    rows = [row for trial in trials for row in trial.rows]
+    trained = sum(row.get(seconds("training"), 0.0) for row in rows)
+    return sum(row.get(WAITING, 0.0) for row in rows) / trained if trained else 0.0
 
 
 def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> dict[int, float]:

@@ -214,6 +214,27 @@ def test_little_left_of_earlier_tasks_is_said(
     assert (f"trial 0 forgets 83 points: little is left of earlier tasks {SEE}" in out) is said
 
 
+@pytest.mark.parametrize(
+    ("gpus", "waited", "said"),
+    [(0.5, (4.0, 1.0), "50 %"), (0.5, (1.5, 1.0), "25 %"), (0.5, (1.0, 1.0), None), (0.0, (4.0, 4.0), None)],
+)
+def test_gpus_that_wait_for_images_are_spoken_of(
+    gpus: float,
+    waited: tuple[float, float],
+    said: str | None,
+    spec: SearchSpec,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trials = [make_trial(number, value=44.0 + number, tasks=1) for number in range(2)]
+    for trial, seconds in zip(trials, waited, strict=True):
+        trial.rows[0].update({"seconds/training": 5.0, "seconds/waiting": seconds})
+    spec = spec.model_copy(update={"resources": spec.resources.model_copy(update={"gpus_per_trial": gpus})})
+    show_search(searched(spec, trials, tmp_path, None), spec, "")
+    found = [line for line in lines_of(capsys) if "waited for images" in line]
+    assert [line.split(" in ")[1].split(" of ")[0] for line in found] == ([] if said is None else [said])
+
+
 def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is_named(
     spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,7 @@ from tausearch.runs import (
     rank_correlations,
     start_trial,
     summarise_orders,
+    waiting_share,
     why_nothing_chosen,
 )
 from trainables.user_code import code_words
@@ -70,6 +71,7 @@ _LONGEST_FRONT = 10  # trials that a terminal shows
 _MOST_TRIALS = 100  # the best of a search, and those that run; rich takes a millisecond for each
 _NAMED_TRIALS = 10  # of those that failed for the same reason
 _MOST_REASONS = 10
+_WAITED = 0.25  # share of the training in which GPUs waited for images, from which on a user is told
 _MUCH_FORGOTTEN = 50.0  # percentage points
 
 
@@ -183,6 +185,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     if result.tracking_error:
         lines.warn(sync_advice(result.name, result.tracking_error, storage_option))
     _show_metric_warnings(lines, spec, result.trials)
+    _show_waiting(lines, spec, result.trials)
     _show_errors(lines, result.trials)
 
 
@@ -212,6 +215,7 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     _say_trackers(lines, spec, result, storage_option)
     if result.tracking_error:
         lines.warn(sync_advice(result.name, result.tracking_error, storage_option))
+    _show_waiting(lines, spec, result.trials)
 
 
 def show_starting(standings: Sequence[CampaignStanding]) -> None:
@@ -413,6 +417,14 @@ def _show_metric_warnings(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSu
         for trial in trials:
             if warning := metric.warn(trial.number, trial.rows):
                 lines.warn(warning)
+
+
+def _show_waiting(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
+    """Warn if GPUs have often waited for images."""
+    share = waiting_share(trials)
+    if spec.resources.gpus_per_trial and share >= _WAITED:
+        more = f"more CPUs (--cpus-per-trial), or prepare the images ({tool()} data prepare)"
+        lines.warn(f"trials waited for images in {100 * share:.0f} % of their training: give them {more}")
 
 
 def _show_errors(lines: _Lines, trials: Sequence[TrialSummary]) -> None:
