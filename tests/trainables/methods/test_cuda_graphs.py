@@ -146,6 +146,8 @@ def test_a_step_that_reads_a_value_cannot_be_recorded() -> None:
         ("ita-lora", COMPOSABLE["ita-lora"]),
         ("ita-fft", COMPOSABLE["ita-fft"]),
         ("iel-ia3", COMPOSABLE["iel-ia3"]),
+        ("iel-lora", {**COMPOSABLE["iel-lora"], "curvature": "kronecker", "heads": "averaged"}),
+        ("ita-fft", {**COMPOSABLE["ita-fft"], "curvature": "kronecker", "formulation": "official"}),
         ("finetune", {"lr": 0.03, "optimizer": "sgd"}),  # Adam would enlarge the rounding of gradients that are zero
         ("ewc", {"lr": 0.03, "epsilon": 10.0}),
         ("lwf-mc", {"lr": 0.03, "wd": 0.01}),
