@@ -146,7 +146,7 @@ def test_what_it_would_start_can_be_started(
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setattr("tausearch.cluster.session.ray_session", lambda *_, **__: nullcontext())  # joins no cluster
-    monkeypatch.setattr("ray.cluster_resources", dict)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 64.0, "GPU": 8.0})
     words = list(command.words)
     if "--space" in words:
         words[words.index("--space") + 1] = "space.yaml"
