@@ -58,7 +58,7 @@ def measure(method: str, weights: Path, device: str) -> dict[str, Any]:
     seconds, rates = [], []
     for _ in range(REPEATS):
         rates.append(matrix_rate(device, dtype))
-        seconds.append(_seconds(lambda: learner.train_task(task), device))
+        seconds.append(seconds_of(lambda: learner.train_task(task), device))
     rate = counter.get_total_flops() / statistics.median(seconds)
     return {
         "method": method,
@@ -134,10 +134,11 @@ def matrix_rate(device: str, dtype: torch.dtype) -> float:
     size = 8192 if device == "cuda" else 3072
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     torch.mm(a, b)
-    return 2 * size**3 / _seconds(lambda: torch.mm(a, b), device)
+    return 2 * size**3 / seconds_of(lambda: torch.mm(a, b), device)
 
 
-def _seconds(work: Callable[[], Any], device: str) -> float:
+def seconds_of(work: Callable[[], Any], device: str) -> float:
+    """Do a piece of work, and return the seconds until the device has done it."""
     if device == "cuda":
         torch.cuda.synchronize()
     start = time.perf_counter()

@@ -63,15 +63,15 @@ def _work(case: Case, share: float, weights: Path, barrier: Any, rates: Any) -> 
     backbone = Backbone() if case.backbone == EMBEDDED else Backbone(case.backbone, weights)
     try:
         learner, task = prepared("ita-lora", backbone, device.type, case.precision, case.batch, STEPS)
-        _images_per_second(learner, task, WARM_UP)
+        images_per_second(learner, task, WARM_UP)
         barrier.wait(PATIENCE)
-        rates.put(_images_per_second(learner, task, SECONDS))
+        rates.put(images_per_second(learner, task, SECONDS))
     except (torch.OutOfMemoryError, threading.BrokenBarrierError):  # the latter where another ran out of memory
         barrier.abort()
         rates.put(0.0)
 
 
-def _images_per_second(learner: Any, task: Task, seconds: float) -> float:
+def images_per_second(learner: Any, task: Task, seconds: float) -> float:
     """Train for so long."""
     start, images = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:

@@ -38,11 +38,11 @@ def cost(folder: Path = MEASURED) -> dict[str, str]:
     usual = [row for row in rows if _is_usual(row)]
     others = [row for row in rows if not _is_usual(row)]
     beside = [row for row in usual if any(_same(row, other) for other in others)]
-    missing = "".join(f" {line}" for line in _missing(found.rows))
+    missing = {usual: " ".join(_missing(found.rows, usual)) for usual in (True, False)}
     otherwise = _table(("dataset", "method", "precision", "threads"), [*beside, *others])
     return {
-        "cost": f"{_table(('dataset', 'method'), usual)}\n\n{_when(found)}{missing}",
-        OTHERWISE: otherwise if others else "Not measured: the time was over.",
+        "cost": f"{_table(('dataset', 'method'), usual)}\n\n{_when(found)} {missing[True]}".rstrip(),
+        OTHERWISE: otherwise if others else missing[False],
     }
 
 
@@ -50,11 +50,11 @@ def _not_yet(name: str) -> str:
     return f"Not measured yet: `python -m benchmarks.gpu {name}` measures it on a machine with a GPU."
 
 
-def _missing(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a sentence for each reason why usual rows have no figures."""
+def _missing(rows: Iterable[Mapping[str, Any]], usual: bool) -> Iterator[str]:
+    """Yield a sentence for each reason why rows have no figures."""
     by_reason: dict[str, list[str]] = {}
     for row in rows:
-        if "fault" in row and _is_usual(row):
+        if "fault" in row and _is_usual(row) is usual:
             by_reason.setdefault(row["fault"], []).append(row["dataset"])
     for reason, datasets in by_reason.items():
         yield f"No figures of {', '.join(f'`{each}`' for each in dict.fromkeys(datasets))} ({reason})."

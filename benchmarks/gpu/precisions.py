@@ -7,11 +7,9 @@ GPU; what is prepared for a seed is shared, as it does not depend on the precisi
 
 from __future__ import annotations
 
-import multiprocessing as mp
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,20 +19,16 @@ from typing import Any
 import torch
 
 from benchmarks.gpu import NO_GPU
+from benchmarks.gpu.repeats import begun, finished, processes_on_one_gpu
 from benchmarks.performance.lines import Rows
-from search_spaces import load_space
-from trainables.backbones import Backbone
 from trainables.config import PRECISIONS, Precision
-from trainables.data import build_benchmark, get_source
 from trainables.device import claim
 from trainables.errors import DivergedError
 from trainables.methods import METHODS
 from trainables.process import settle
-from trainables.sequence import IncrementalSequence
 
 BENCHMARKS, SEEDS = ("digits", "letters", "glyphs"), (0, 1, 2)
 OTHERS: tuple[Precision, ...] = ("tf32", "bf16")
-MOST_PROCESSES = 16
 _FIELDS = ("benchmark", "method", "seed", "precision")
 
 
@@ -62,25 +56,12 @@ def cases() -> list[Case]:
 def accuracy(case: Case, share: float, cache: Path) -> float:
     """Run a trial; return the mean accuracy over the tasks after the last one, percent, or NaN if it diverged."""
     settle(1)
-    device = claim(share)
-    space = load_space(case.method, case.benchmark)
-    benchmark = build_benchmark(get_source(case.benchmark), "search")
-    sequence = IncrementalSequence(
-        benchmark,
-        case.method,
-        {**space.fixed, **space.start},
-        backbone=Backbone(),
-        seed=case.seed,
-        device=device,
-        precision=case.precision,
-        cache=cache,
-    )
+    options = {"seed": case.seed, "precision": case.precision, "cache": cache}
+    sequence = begun(case.method, claim(share), case.benchmark, **options)
     try:
-        while not sequence.finished:
-            sequence.run_next_task()
+        return fmean(finished(sequence)[0])
     except DivergedError:
         return float("nan")
-    return fmean(sequence.accuracies[-1])
 
 
 def run() -> list[dict[str, Any]]:
@@ -90,11 +71,8 @@ def run() -> list[dict[str, Any]]:
 
 def measured() -> Iterator[dict[str, Any]]:
     """Yield the row of each trial as it ends."""
-    processes = min(MOST_PROCESSES, len(os.sched_getaffinity(0)))
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    context = mp.get_context("spawn")
-    with tempfile.TemporaryDirectory() as cache, ProcessPoolExecutor(processes, mp_context=context) as pool:
-        one = partial(accuracy, share=1 / processes, cache=Path(cache))
+    with tempfile.TemporaryDirectory() as cache, processes_on_one_gpu() as (pool, share):
+        one = partial(accuracy, share=share, cache=Path(cache))
         running = {pool.submit(one, case): case for case in cases()}
         for done in as_completed(running):
             yield {**vars(running[done]), "accuracy": done.result()}

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -29,11 +31,12 @@ MOST_PROCESSES, INTERRUPTED_AFTER = 16, 2
 Found = tuple[list[float], State]
 
 
-def begun(method: str, device: torch.device) -> IncrementalSequence:
-    """Return a sequence of a method on digits, with the hyperparameters that its search space starts from."""
-    space = load_space(method, "digits")
-    benchmark = build_benchmark(get_source("digits"), "search")
-    return IncrementalSequence(benchmark, method, {**space.fixed, **space.start}, backbone=Backbone(), device=device)
+def begun(method: str, device: torch.device, benchmark: str = "digits", **options: Any) -> IncrementalSequence:
+    """Return a sequence of a method, with the hyperparameters that its search space starts from."""
+    space = load_space(method, benchmark)
+    built = build_benchmark(get_source(benchmark), "search")
+    values = {**space.fixed, **space.start}
+    return IncrementalSequence(built, method, values, backbone=Backbone(), device=device, **options)
 
 
 def finished(sequence: IncrementalSequence) -> Found:
@@ -93,7 +96,14 @@ def run() -> list[dict[str, Any]]:
     """Measure all methods, several at a time."""
     if not torch.cuda.is_available():
         return NO_GPU
+    with processes_on_one_gpu() as (pool, share):
+        return list(pool.map(partial(measure, share=share), METHODS))
+
+
+@contextmanager
+def processes_on_one_gpu() -> Iterator[tuple[ProcessPoolExecutor, float]]:
+    """Give a process for each CPU, and the share of the GPU that each may claim."""
     processes = min(MOST_PROCESSES, len(os.sched_getaffinity(0)))
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with ProcessPoolExecutor(processes, mp_context=mp.get_context("spawn")) as pool:
-        return list(pool.map(partial(measure, share=1 / processes), METHODS))
+        yield pool, 1 / processes

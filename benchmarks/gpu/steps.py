@@ -9,7 +9,6 @@ with compiled blocks, which compiles them.
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,8 +18,9 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.arithmetic import NAME, matrix_rate, prepared, random_weights
+from benchmarks.arithmetic import NAME, matrix_rate, prepared, random_weights, seconds_of
 from benchmarks.gpu import NO_GPU
+from benchmarks.gpu.packing import images_per_second
 from trainables.backbones import Backbone
 from trainables.backbones.compiling import compile_blocks
 from trainables.config import PRECISIONS, Precision
@@ -55,9 +55,9 @@ def small(method: str, precision: Precision) -> dict[str, Any]:
     for graphs in (False, True):
         with deciding(graphs=graphs):
             learner, task = prepared(method, Backbone(), "cuda", precision, SMALL_BATCH, SMALL_STEPS)
-            learner.train_task(task)
+            _seconds(learner, task)
             ends.append(_weights(learner))
-            rates.append(_sustained(learner, task))
+            rates.append(images_per_second(learner, task, SECONDS))
     difference = float((ends[0] - ends[1]).abs().max() / ends[0].abs().max())
     return {**_row("embedded ViT", method, precision, rates), "difference": difference}
 
@@ -95,21 +95,7 @@ def _weights(learner: Any) -> Tensor:
 
 
 def _seconds(learner: Any, task: Task) -> float:
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    learner.train_task(task)
-    torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
-def _sustained(learner: Any, task: Task) -> float:
-    """Return the images per second of as many trainings as fit."""
-    _seconds(learner, task)
-    taken, images = 0.0, 0
-    while taken < SECONDS:
-        taken += _seconds(learner, task)
-        images += len(task.train)
-    return images / taken
+    return seconds_of(lambda: learner.train_task(task), "cuda")
 
 
 def _fastest(learner: Any, task: Task) -> float:

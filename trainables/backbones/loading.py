@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -59,8 +60,9 @@ def load_own(
     return model.eval().to(device)
 
 
+@cache
 def shape_of(name: str) -> Shape:
-    """Return the shape of a timm ViT; see `Backbone.shape`."""
+    """Return the shape of a timm ViT; see `Backbone.shape`. A method asks for it at every task."""
     vit = skeleton(name)
     parameters = sum(each.numel() for each in vit.parameters())
     return Shape(vit.embed_dim, len(vit.blocks), parameters, reason_closed(vit))

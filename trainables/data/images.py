@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -156,8 +156,7 @@ def _read(images: Pixels, batches: Sequence[Tensor], *, ahead: bool) -> Iterator
 
     With `ahead` a thread makes the next batch ready for its copy to a GPU, while the caller launches work on it.
     """
-    with ExitStack() as stack:
-        read = stack.enter_context(_reader(images))
+    with _reader(images) as read:
         if ahead:
             yield from _one_ahead(lambda rows: _pinned(read(rows)), batches)
         else:

@@ -167,9 +167,8 @@ class Context(Scenario):
 
         Backbones of the user's code are left out: a CUDA graph may not hold all that they do.
         """
-        if self.device.type != "cuda" or self.backbone.own is not None:
-            return None
-        return self.device if self.backbone.shape.parameters <= LAUNCH_BOUND[self.precision] else None
+        small = self._known_on_gpu and self.backbone.shape.parameters <= LAUNCH_BOUND[self.precision]
+        return self.device if small else None
 
     def make_ready(self, model: nn.Module, task: Task) -> None:
         """Compile the blocks of a backbone for training in bf16 on a GPU, if the trial has images enough for it to pay.
@@ -177,11 +176,15 @@ class Context(Scenario):
         In float32 and TF32 the products take most of the time, and little is gained. Backbones of the user's code are
         left out: they may do what cannot be compiled.
         """
-        if self.device.type != "cuda" or self.precision != "bf16" or self.backbone.own is not None:
-            return
         images = self.num_tasks * self.epochs * len(task.train)
-        if self.graphs_on is None and images >= PAYS_FROM and can_compile():
+        large = self._known_on_gpu and self.graphs_on is None
+        if large and self.precision == "bf16" and images >= PAYS_FROM and can_compile():
             compile_blocks(model)
+
+    @property
+    def _known_on_gpu(self) -> bool:
+        """Whether a backbone that is not the user's code runs on a GPU."""
+        return self.device.type == "cuda" and self.backbone.own is None
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for forward passes of the backbone: autocast for "bf16", TF32 products for "tf32"."""

@@ -82,14 +82,15 @@ class _Stack(nn.Module):
 
     def give(self) -> None:
         """Give the layers their weights for the next forward pass."""
-        weights, factors = self.base, None
+        weights = self.base
+        factors: list[tuple[Tensor, Tensor]] | list[None] = [None] * len(self.layers)
         if self.scale and self.base.numel() < BUILT_BELOW * 3 * (self.a.numel() + self.b.numel()):
             with torch.autocast(self.base.device.type, enabled=False):  # a small tau is lost in a half-precision sum
                 weights = torch.baddbmm(self.base, self.b, self.a, alpha=self.scale)
         elif self.scale:
-            factors = zip(self.a.unbind(), (self.scale * self.b).unbind(), strict=True)
-        for layer, weight in zip(self.layers, weights.unbind(), strict=True):
-            layer.weight, layer.factors = weight, next(factors) if factors else None
+            factors = list(zip(self.a.unbind(), (self.scale * self.b).unbind(), strict=True))
+        for layer, weight, factor in zip(self.layers, weights.unbind(), factors, strict=True):
+            layer.weight, layer.factors = weight, factor
 
     def take_back(self) -> None:
         """Drop the layers' weights: the graph holds the tensors that it needs."""

@@ -6,7 +6,7 @@ import gc
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from tempfile import gettempdir
 
 from tausearch.cluster.capacity import gpus_here, local_cpus
@@ -179,6 +179,23 @@ def _lack(resources: Resources, total: dict[str, float]) -> str | None:
     return None
 
 
+@contextmanager
+def joined_for_a_moment(address: str) -> Iterator[None]:
+    """Join a cluster while the block runs, unless this process has joined one.
+
+    Raises:
+        InputError: If it cannot be joined.
+    """
+    import ray  # takes seconds to import
+
+    if ray.is_initialized():
+        yield
+        return
+    require_reachable(address)
+    with ray_session(None, address, quiet=True):  # this is before the run has a log for Ray's warnings
+        yield
+
+
 def require_room_at(address: str | None, resources: Resources) -> None:
     """Refuse a cluster that is too small for a trial and has no autoscaler. It is joined for a moment.
 
@@ -189,9 +206,7 @@ def require_room_at(address: str | None, resources: Resources) -> None:
         return
     import ray  # takes seconds to import
 
-    if not ray.is_initialized():
-        require_reachable(address)
-    with nullcontext() if ray.is_initialized() else ray_session(None, address, quiet=True):
+    with joined_for_a_moment(address):
         lack = _lack(resources, ray.cluster_resources())
         if lack and not starts_nodes(ray_status()):
             raise InputError(lack)
@@ -207,8 +222,5 @@ def gpus_at(address: str | None) -> float:
         return gpus_here()
     import ray  # takes seconds to import
 
-    if ray.is_initialized():
-        return ray.cluster_resources().get("GPU", 0)
-    require_reachable(address)
-    with ray_session(None, address, quiet=True):  # this is before the run has a log for them
+    with joined_for_a_moment(address):
         return ray.cluster_resources().get("GPU", 0)

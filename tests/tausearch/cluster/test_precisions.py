@@ -11,8 +11,9 @@ import pytest
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.campaigns import CampaignRequest, plan_campaign
-from tausearch.cluster import bf16_at, continued_resources, precisions
+from tausearch.cluster import bf16_at, continued_resources
 from tausearch.cluster import resources as cluster_resources
+from tausearch.cluster import session as cluster_session
 from tausearch.execution import preview_of, record_of
 from tausearch.runs import MultiSearchSpec, Plan, Resources, SearchSpec, read_spec
 from tausearch.runs.creation import create
@@ -26,7 +27,7 @@ Cards = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (cluster_resources, precisions):
+    for module in (cluster_resources, cluster_session):
         monkeypatch.setattr(module, "require_reachable", lambda address: None)
 
 
@@ -79,7 +80,7 @@ def test_a_cluster_has_bf16_where_ray_names_all_its_gpus_and_all_are_known_to_ha
         yield
 
     gone = {"Alive": False, "Resources": {"GPU": 1.0, "accelerator_type:K80": 1.0}}
-    monkeypatch.setattr(precisions, "ray_session", session)
+    monkeypatch.setattr(cluster_session, "ray_session", session)
     monkeypatch.setattr("ray.is_initialized", lambda: joined)
     monkeypatch.setattr("ray.nodes", lambda: [gone, *({"Alive": True, "Resources": each} for each in nodes)])
     assert bf16_at(CLUSTER) == found and asked == ([] if joined else [CLUSTER])
