@@ -1,7 +1,8 @@
 """The Optuna study of a search: space, sampler, pruner, and the trials of the record.
 
 The study lives in the driver's memory. After a resume it is rebuilt from the record by asking, reporting and telling
-once more through Optuna's public interface, so sampler and pruner know all that they knew before.
+once more through Optuna's public interface, so sampler and pruner know all that they knew before. Where both note
+nothing of their own in a study, trials that have ended are added as they are, which takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _STATES = {
     "diverged": TrialState.PRUNED,
     "failed": TrialState.FAIL,
 }
-
+_NOTE_NOTHING = ("median", "none")  # schedulers; `asha` notes in each trial how far it came
 
 Point = dict[str, float | int | str | bool]
 
@@ -52,6 +53,8 @@ class SearchStudy:
         sampler = self.algorithm.sampler(spec.seed)
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
         self.rebuilt = RebuiltSampler(sampler, self.space, self._sampler) if self.algorithm.keeps_state else None
+        plain_sampler = not (self.algorithm.keeps_state or self.algorithm.needs_whole_trials)
+        self._notes_nothing = plain_sampler and spec.scheduler in _NOTE_NOTHING
         self.optuna = optuna.create_study(
             directions=directions_of(spec),
             sampler=self.rebuilt or sampler,
@@ -156,6 +159,9 @@ class SearchStudy:
 
     def replay(self, trial: TrialSummary) -> None:
         """Add a trial of the record; an unfinished one stays running."""
+        if trial.has_ended and self._notes_nothing:
+            self.optuna.add_trial(self.as_optuna(trial))
+            return
         self.ask_again(trial.number, self.point(trial))
         self.replay_rows(trial)
         if trial.status != "running":

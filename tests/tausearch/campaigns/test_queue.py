@@ -95,7 +95,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     table = TABLE.replace("[finetune, ewc]", "[finetune]")
     plan = planned(tmp_path, table)
     outcome = outcome_of(create(plan.cells[0].search.spec, plan.storage)[0], plan.storage.run(search))
-    trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + number}) for number in range(2)]
+    trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + 0.01 * number}) for number in range(2)]
     for trial in trials:
         Record(outcome.directory.record, tasks=5).write(trial)
     outcome.conclude(trials)
@@ -108,7 +108,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     assert cell.state == "searching" and not list(cell.final)
     with ExitStack() as locks:
         assert cell.open(locks).spec.trials == 3 and not plan.directory.is_concluded(search)
-    last = make_trial(2, 5, 99.0 if better else 1.0, hyperparameters={"lr": 7.0})
+    last = make_trial(2, 5, 99.0 if better else 1.0, hyperparameters={"lr": 0.07})
     Record(outcome.directory.record, tasks=5).write(last)
     outcome_of(extended.cells[0].search.spec, outcome.directory).conclude([*trials, last])
     with ExitStack() as locks:
