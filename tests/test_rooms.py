@@ -14,7 +14,7 @@ from tests.support.imports import ROOT, SOURCES, circle, files, import_nodes, im
 FLOORS = [
     {"cli", "testing"},
     {"campaigns"},
-    {"api", "comparison", "report"},
+    {"api", "reports"},
     {"execution", "models"},
     {"cluster", "presentation", "studies", "tracking"},
     {"runs"},
@@ -23,7 +23,8 @@ OUTPUT = ("cli", "cli.output")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 INNER = {  # folders in a room
     *("cli.output", "presentation.figures", "presentation.terminal"),
-    *("models.removal", "models.rule_search", "runs.objectives", "studies.recorded"),
+    *("models.removal", "models.rule_search", "reports.comparison", "reports.html"),
+    *("runs.objectives", "studies.recorded"),
     *("runs.parts", "studies.parts"),  # of searches on several benchmarks
     *("runs.record", "runs.specs"),
 }

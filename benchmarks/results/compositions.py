@@ -11,8 +11,8 @@ from statistics import fmean
 import tausearch
 from benchmarks.results.page import as_table
 from tausearch.campaigns import CampaignStanding
-from tausearch.comparison import paper_results
 from tausearch.models import UNLEARNING_MODES, read_evaluation
+from tausearch.reports import paper_results
 from tausearch.runs import Storage
 from trainables.composition import RULES, curvatures_of
 

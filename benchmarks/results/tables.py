@@ -14,8 +14,8 @@ from benchmarks.overhead import inside
 from benchmarks.results.page import as_table
 from tausearch.campaigns import CampaignStanding, CellStanding, pilots_of
 from tausearch.cluster import local_cpus
-from tausearch.comparison import as_ablation_text, as_evaluation_text, read_final_runs
 from tausearch.presentation import brief, clock
+from tausearch.reports import as_ablation_text, as_evaluation_text, read_final_runs
 from tausearch.runs import Storage, TrialSummary
 from trainables.metrics import TEST
 

@@ -67,7 +67,7 @@ def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def packed_plotly() -> str:
-    from tausearch.report.page import _packed_plotly  # plotly, which few tests need
+    from tausearch.reports.html.page import _packed_plotly  # plotly, which few tests need
 
     return _packed_plotly()
 
@@ -75,4 +75,4 @@ def packed_plotly() -> str:
 @pytest.fixture
 def quick_report(few_resamples: None, packed_plotly: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all pages take the same plotly.js, packed once."""
-    monkeypatch.setattr("tausearch.report.page._packed_plotly", lambda: packed_plotly)
+    monkeypatch.setattr("tausearch.reports.html.page._packed_plotly", lambda: packed_plotly)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tausearch.runs import Record, SearchSpec, Storage
 from tests.support.runs.trials import make_trial
-from tests.tausearch.report.runs import make_search
+from tests.tausearch.reports.html.runs import make_search
 
 COMMAND = """
 sys.argv[1:] = {words}

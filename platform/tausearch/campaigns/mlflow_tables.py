@@ -6,7 +6,7 @@ import json
 
 from checked_input.text_files import read_json
 from tausearch.campaigns.status import CampaignStanding, CellStanding
-from tausearch.comparison import paper_results
+from tausearch.reports import paper_results
 from tausearch.runs import CampaignDirectory, Storage, replace_text
 from tausearch.tracking import TableRow, reason, write_table
 from trainables.errors import InputError

@@ -10,20 +10,22 @@ from pathlib import Path
 
 from tausearch.campaigns.cells import CellRuns, read_cells
 from tausearch.campaigns.status import CampaignStanding, CellStanding
-from tausearch.comparison import (
+from tausearch.presentation import Plot, Table, accuracy_plot, draw_plot, save
+from tausearch.reports import (
     FinalRun,
     Matrix,
     MatrixOrder,
+    ReportCell,
     Selection,
     as_sheets,
     as_texts,
+    cell_link,
     page_matrix,
     paper_results,
     read_final_run,
     result_matrix,
+    write_report,
 )
-from tausearch.presentation import Plot, Table, accuracy_plot, draw_plot, save
-from tausearch.report import ReportCell, cell_link, write_report
 from tausearch.runs import CampaignDirectory, Storage, read_spec, read_trials, replace_text, shown_benchmark
 from tausearch.studies import load_best, start_of
 from trainables.data import reference

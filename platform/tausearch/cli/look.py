@@ -17,7 +17,7 @@ from trainables.errors import InputError
 
 if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
     from tausearch.presentation import Table
-    from tausearch.report import ReportCell
+    from tausearch.reports import ReportCell
     from tausearch.runs import ProtocolChoice, RunStatus
 
 
@@ -102,7 +102,7 @@ def report(
     format: options.Format = "text",
 ) -> None:
     """Write one HTML file that shows a run. It has plots, tables and the best file, and needs no network."""
-    from tausearch.report import cells_of, write_report  # plotly and Optuna take a second to import
+    from tausearch.reports import cells_of, write_report  # plotly and Optuna take a second to import
     from tausearch.runs import shown_benchmark
 
     root = open_storage(storage, write=False)
@@ -122,7 +122,7 @@ def _beside_the_paper(cells: Sequence[ReportCell]) -> Sequence[Table]:
     finals = [(cell.benchmark, cell.final) for cell in cells if cell.final is not None]
     if not finals:
         return []
-    from tausearch.comparison import as_sheets, read_final_run  # both import torch
+    from tausearch.reports import as_sheets, read_final_run  # both import torch
     from trainables.data.reference import BenchmarkRef
 
     runs = []
@@ -159,13 +159,13 @@ def compare(
     format: options.FormatOfTables = "text",
 ) -> None:
     """Put final runs beside the paper's results, or beside each other. Prints a table and draws a picture."""
-    from tausearch import comparison  # matplotlib takes a second to import
+    from tausearch import reports  # matplotlib takes a second to import
 
-    form = cast("comparison.Form", format)
+    form = cast("reports.Form", format)
     shown = {
-        "transfer": (transfer, comparison.show_transfer),
-        "composition": (composition, comparison.show_evaluations),
-        "ablation": (ablation, comparison.show_ablations),
+        "transfer": (transfer, reports.show_transfer),
+        "composition": (composition, reports.show_evaluations),
+        "ablation": (ablation, reports.show_ablations),
     }
     tables = [name for name, (wanted, _) in shown.items() if wanted]
     if len(tables) > 1:
@@ -177,17 +177,17 @@ def compare(
     if paper and (tables or form not in ("latex", "markdown")):
         raise InputError("--paper: goes with --format latex or markdown of methods by benchmarks")
     root = open_storage(storage, write=False)
-    if comparison.names_runs(root, names or []):
+    if reports.names_runs(root, names or []):
         given = {**dict.fromkeys(tables, True), "figure": figure, "campaign": campaign, "paper": paper}
         if others := [name for name, value in given.items() if value]:
             raise InputError(f"--{others[0]}: does not go with names of runs")
-        comparison.show_differences(root, names or [], form)
+        reports.show_differences(root, names or [], form)
     elif tables:
         shown[tables[0]][1](root, names or [], form)
     else:
-        selection = comparison.Selection(with_paper=paper)
+        selection = reports.Selection(with_paper=paper)
         if campaign is not None:
             from tausearch.campaigns import selected_runs
 
             selection = selected_runs(root.campaign(campaign), with_paper=paper)
-        comparison.show_comparison(root, names or [], form, figure, selection)
+        reports.show_comparison(root, names or [], form, figure, selection)

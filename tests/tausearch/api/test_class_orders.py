@@ -22,7 +22,7 @@ from tausearch.api import (
 from tausearch.api.final_runs import FinalRun
 from tausearch.api.outcome import outcome_of
 from tausearch.cli.output import show_final
-from tausearch.comparison import compare, paper_results, read_final_runs
+from tausearch.reports import compare, paper_results, read_final_runs
 from tausearch.runs import FinalSpec, Record, Storage, TrialSummary, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, choose

@@ -18,7 +18,7 @@ from tausearch.models import CompositionResult
 from tausearch.models.exports import _unnamed
 from tausearch.models.removal.names import removal_of
 from tausearch.presentation import accuracy_matrix_figure
-from tausearch.report.tables import composition_tables, matrix_table
+from tausearch.reports.html.tables import composition_tables, matrix_table
 from tausearch.runs import RunSpec, TrialSummary, read_spec, shown_benchmark
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import choose

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tausearch.api import compose
-from tausearch.comparison import Comparison, PaperResults
-from tausearch.comparison.figure import draw
+from tausearch.reports import Comparison, PaperResults
+from tausearch.reports.comparison.figure import draw
 from tausearch.runs import open_storage
 from tests.support.command_line import Ask
 from tests.support.layouts import EACH, parquet, rows
@@ -59,7 +59,7 @@ def _each_picture_once(monkeypatch: pytest.MonkeyPatch) -> None:
             draw(comparisons, paper, path)
         drawn.add(numbers)
 
-    monkeypatch.setattr("tausearch.comparison.command.draw", draw_once)
+    monkeypatch.setattr("tausearch.reports.comparison.command.draw", draw_once)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ from tausearch.studies import BestFile
 from tausearch.studies.best_file import choose
 from tests.support.command_line import Ask, run
 from tests.support.runs.trials import final_spec, make_trial
-from tests.tausearch.report.runs import make_final, make_search
+from tests.tausearch.reports.html.runs import make_final, make_search
 from trainables.backbones.offered import Offer
 from trainables.preconsolidation.cache import Entry
 from trainables.task_names import NamedTask

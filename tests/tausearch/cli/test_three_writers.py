@@ -120,7 +120,9 @@ def assert_no_step_back(before: Look, now: Look) -> None:
 def test_whoever_looks_sees_no_error_and_no_step_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tausearch.comparison.figure.save", lambda _, path: path)  # a picture of what has been read
+    monkeypatch.setattr(
+        "tausearch.reports.comparison.figure.save", lambda _, path: path
+    )  # a picture of what has been read
     storage, all_runs = runs_of(tmp_path)
     at = ["--storage", str(storage.root)]
     looks: list[Look] = [{}]

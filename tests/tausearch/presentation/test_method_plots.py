@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tausearch.presentation import LINES, accuracy_plot, draw_plot
-from tausearch.report.plots import draw_plot as draw_on_page
+from tausearch.reports.html.plots import draw_plot as draw_on_page
 from tausearch.runs import TrialSummary
 
 

@@ -17,10 +17,10 @@ from search_spaces import Choices
 from tausearch.presentation import BEST, FAINT, AccuracyAxis, Plot, SearchPlots, Series
 from tausearch.presentation.figures.search import draw_plot
 from tausearch.presentation.figures.style import entitle, make_logarithmic, new_figure
-from tausearch.report.plots import draw_plot as draw_page_plot
+from tausearch.reports.html.plots import draw_plot as draw_page_plot
 from tausearch.runs import Constraint, Importance, SearchSpec, correlation_interval, rank_correlations
 from tests.support.runs.trials import make_trial
-from tests.tausearch.report.runs import FINISHED, finished, make_trials
+from tests.tausearch.reports.html.runs import FINISHED, finished, make_trials
 from trainables.metrics import VALIDATION
 
 

@@ -12,8 +12,8 @@ from tausearch.api import SearchRequest, plan_search, preview_search
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest
 from tausearch.cli.output import show_search, show_status, status_as_dict
-from tausearch.report import cells_of
-from tausearch.report.views import ReportCell, read_cell
+from tausearch.reports import cells_of
+from tausearch.reports.html.views import ReportCell, read_cell
 from tausearch.runs import MultiSearchSpec, Record, Reevaluate, read_spec, read_status
 from tausearch.studies import best_of_all, load_best, write_best
 from tests.support.runs.final_runs import make_final_run

@@ -1,8 +1,1 @@
-"""Final runs beside the tables of the paper and beside each other, as text, tables and a figure.
-
-Not here: reading or making runs (`runs`, `api`).
-"""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+"""Final runs beside each other and beside the tables of the paper, as text, tables and a figure."""

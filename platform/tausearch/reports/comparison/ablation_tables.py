@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.comparison.cells import label, score_text
-from tausearch.comparison.paper import PaperResults, paper_results
-from tausearch.comparison.printing import Answer, Form, show
-from tausearch.comparison.records import run_record
-from tausearch.comparison.rows import departures, variant
-from tausearch.comparison.runs import FinalRun, describe, standing
 from tausearch.presentation import Table, as_markdown, numbers, percent, tool, words
+from tausearch.reports.comparison.cells import label, score_text
+from tausearch.reports.comparison.paper import PaperResults, paper_results
+from tausearch.reports.comparison.printing import Answer, Form, show
+from tausearch.reports.comparison.records import run_record
+from tausearch.reports.comparison.rows import departures, variant
+from tausearch.reports.comparison.runs import FinalRun, describe, standing
 from tausearch.runs import Storage
 
 VARIANTS = ("all", "head", "none")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tausearch.comparison.paper import PaperResults
-from tausearch.comparison.rows import Comparison, ComparisonRow
-from tausearch.comparison.runs import FinalRun, describe, protocol_text
-from tausearch.comparison.transfers import TransferCell, TransferMatrix
 from tausearch.presentation import Column, Table, emphasise, gain, percent, words
+from tausearch.reports.comparison.paper import PaperResults
+from tausearch.reports.comparison.rows import Comparison, ComparisonRow
+from tausearch.reports.comparison.runs import FinalRun, describe, protocol_text
+from tausearch.reports.comparison.transfers import TransferCell, TransferMatrix
 from tausearch.runs import Score
 
 INCREMENTAL, POOLED = "average incremental", "all classes"

@@ -6,17 +6,17 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tausearch.comparison.cells import INCREMENTAL, POOLED, comparison_sheets, transfer_sheet
-from tausearch.comparison.figure import draw
-from tausearch.comparison.matrix import Matrix, result_matrix
-from tausearch.comparison.matrix_sheets import matrix_sheet
-from tausearch.comparison.paper import paper_results
-from tausearch.comparison.printing import Answer, Form, show
-from tausearch.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
-from tausearch.comparison.rows import Comparison, MatrixOrder, compare
-from tausearch.comparison.runs import FinalRun
-from tausearch.comparison.transfers import TransferMatrix, transfer
 from tausearch.presentation import Table, as_csv, record_table, say_unreadable, tool
+from tausearch.reports.comparison.cells import INCREMENTAL, POOLED, comparison_sheets, transfer_sheet
+from tausearch.reports.comparison.figure import draw
+from tausearch.reports.comparison.matrix import Matrix, result_matrix
+from tausearch.reports.comparison.matrix_sheets import matrix_sheet
+from tausearch.reports.comparison.paper import paper_results
+from tausearch.reports.comparison.printing import Answer, Form, show
+from tausearch.reports.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
+from tausearch.reports.comparison.rows import Comparison, MatrixOrder, compare
+from tausearch.reports.comparison.runs import FinalRun
+from tausearch.reports.comparison.transfers import TransferMatrix, transfer
 from tausearch.runs import Storage, require_picture, shown_benchmark
 from trainables.errors import InputError
 

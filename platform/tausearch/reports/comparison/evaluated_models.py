@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from search_spaces import Scalar
-from tausearch.comparison.cells import label
-from tausearch.comparison.paper import PaperComposition, PaperResults, paper_results
-from tausearch.comparison.printing import Answer, Form, show
-from tausearch.comparison.rows import departures
-from tausearch.comparison.runs import FinalRun, describe
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EvaluationResult, read_evaluation
 from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, tool, words
+from tausearch.reports.comparison.cells import label
+from tausearch.reports.comparison.paper import PaperComposition, PaperResults, paper_results
+from tausearch.reports.comparison.printing import Answer, Form, show
+from tausearch.reports.comparison.rows import departures
+from tausearch.reports.comparison.runs import FinalRun, describe
 from tausearch.runs import Storage
 
 _SPECIALISED = ("target", "target_gain", "control")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tausearch.comparison.cells import label
-from tausearch.comparison.paper import PaperResults
-from tausearch.comparison.rows import Comparison, ComparisonRow
-from tausearch.comparison.runs import describe
 from tausearch.presentation import Line, Panel, counted, draw_panels, save
+from tausearch.reports.comparison.cells import label
+from tausearch.reports.comparison.paper import PaperResults
+from tausearch.reports.comparison.rows import Comparison, ComparisonRow
+from tausearch.reports.comparison.runs import describe
 from trainables.errors import InputError
 
 

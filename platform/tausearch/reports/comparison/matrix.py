@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tausearch.comparison.cells import label
-from tausearch.comparison.paper import PaperResults
-from tausearch.comparison.rows import MatrixOrder, departures, identity, protocol_departures
-from tausearch.comparison.runs import FREE_FIELDS, FinalRun, describe, standing
 from tausearch.presentation import counted
+from tausearch.reports.comparison.cells import label
+from tausearch.reports.comparison.paper import PaperResults
+from tausearch.reports.comparison.rows import MatrixOrder, departures, identity, protocol_departures
+from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRun, describe, standing
 from tausearch.runs import ExperimentProtocol, Score
 from trainables.methods import known_method
 

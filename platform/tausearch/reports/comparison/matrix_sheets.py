@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tausearch.comparison.matrix import Matrix, MatrixCell, MatrixRow, is_joint
-from tausearch.comparison.paper import PaperResults
-from tausearch.comparison.rows import departures, variant
-from tausearch.comparison.runs import protocol_parts
 from tausearch.presentation import CellLook, Column, Table, counted, score
+from tausearch.reports.comparison.matrix import Matrix, MatrixCell, MatrixRow, is_joint
+from tausearch.reports.comparison.paper import PaperResults
+from tausearch.reports.comparison.rows import departures, variant
+from tausearch.reports.comparison.runs import protocol_parts
 from tausearch.runs import Score, shown_benchmark
 
 _BOUND = "trained on all tasks at once; an upper bound, not ranked"

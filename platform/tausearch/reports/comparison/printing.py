@@ -15,8 +15,6 @@ from rich.console import Console
 from rich.text import Text
 
 from checked_input.names import choices
-from tausearch.comparison.paper import paper_results
-from tausearch.comparison.runs import FinalRun, read_final_runs
 from tausearch.presentation import (
     Table,
     as_csv,
@@ -30,6 +28,8 @@ from tausearch.presentation import (
     terminal_table,
     tool,
 )
+from tausearch.reports.comparison.paper import paper_results
+from tausearch.reports.comparison.runs import FinalRun, read_final_runs
 from tausearch.runs import Storage
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tausearch.comparison.rows import Comparison, ComparisonRow
-from tausearch.comparison.runs import FinalRun
-from tausearch.comparison.transfers import TransferMatrix
+from tausearch.reports.comparison.rows import Comparison, ComparisonRow
+from tausearch.reports.comparison.runs import FinalRun
+from tausearch.reports.comparison.transfers import TransferMatrix
 from tausearch.runs import Score
 
 

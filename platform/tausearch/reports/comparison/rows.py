@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from search_spaces import Scalar
-from tausearch.comparison.paper import PaperCell, PaperResults
-from tausearch.comparison.runs import FinalRun, describe, standing
+from tausearch.reports.comparison.paper import PaperCell, PaperResults
+from tausearch.reports.comparison.runs import FinalRun, describe, standing
 from tausearch.runs import ExperimentProtocol
 
 _COMPARED = ("tasks", "epochs", "batch_size", "backbone")

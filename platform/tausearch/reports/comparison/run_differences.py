@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.comparison.cells import label, score_text
-from tausearch.comparison.paper import paper_results
-from tausearch.comparison.printing import Answer, Form, print_answer
-from tausearch.comparison.records import run_record
-from tausearch.comparison.runs import FREE_FIELDS, FinalRun, describe, read_final_run
 from tausearch.presentation import Column, Table, counted, tool, words
+from tausearch.reports.comparison.cells import label, score_text
+from tausearch.reports.comparison.paper import paper_results
+from tausearch.reports.comparison.printing import Answer, Form, print_answer
+from tausearch.reports.comparison.records import run_record
+from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRun, describe, read_final_run
 from tausearch.runs import AccuracyOf, Storage, read_accuracies, shown_benchmark
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from search_spaces import Scalar
-from tausearch.comparison.runs import FinalRun, standing
+from tausearch.reports.comparison.runs import FinalRun, standing
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from tausearch.presentation import Column, Plot, Table, numbers
-from tausearch.report.plots import draw_plot
-from tausearch.report.views import CellView, ReportCell, read_cell
+from tausearch.reports.html.plots import draw_plot
+from tausearch.reports.html.views import CellView, ReportCell, read_cell
 from tausearch.runs import replace_text
 from trainables.errors import InputError
 

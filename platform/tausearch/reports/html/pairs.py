@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tausearch.report.views import ReportCell
+from tausearch.reports.html.views import ReportCell
 from tausearch.runs import FinalSpec, MultiSearchSpec, RunDirectory, SearchSpec, Storage, read_spec, read_trials
 from trainables.errors import InputError
 

@@ -10,7 +10,7 @@ from statistics import fmean
 import optuna
 
 from tausearch.presentation import ACCENT, BEST, FAINT, Axis, Facet, Plot, SearchPlots, Series, clock, number
-from tausearch.report.plots import COLOURS, PagePlot, draw_plot, make_plot, pointing, ticks
+from tausearch.reports.html.plots import COLOURS, PagePlot, draw_plot, make_plot, pointing, ticks
 from tausearch.runs import RunSpec, SearchSpec, TrialSummary, importances
 from tausearch.studies import study_of
 from trainables.metrics import STAGES, seconds

@@ -23,9 +23,9 @@ from tausearch.presentation import (
     scores_table,
     trials_table,
 )
-from tausearch.report import tables
-from tausearch.report.plots import PagePlot, script_json
-from tausearch.report.run_plots import hover_text, search_plots, slice_plots, time_plot
+from tausearch.reports.html import tables
+from tausearch.reports.html.plots import PagePlot, script_json
+from tausearch.reports.html.run_plots import hover_text, search_plots, slice_plots, time_plot
 from tausearch.runs import (
     ExperimentProtocol,
     FinalSpec,

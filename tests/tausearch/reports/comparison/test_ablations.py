@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.comparison import paper_results
-from tausearch.comparison.ablation_tables import ablations, as_ablation_text, show_ablations
-from tausearch.comparison.runs import read_final_runs
+from tausearch.reports import paper_results
+from tausearch.reports.comparison.ablation_tables import ablations, as_ablation_text, show_ablations
+from tausearch.reports.comparison.runs import read_final_runs
 from tausearch.runs import Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
 

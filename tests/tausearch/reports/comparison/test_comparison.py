@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from tausearch.comparison import ComparisonRow, compare, paper_results, read_final_runs
-from tausearch.comparison.cells import comparison_sheets
-from tausearch.comparison.command import Form, Selection, show_comparison
-from tausearch.comparison.figure import _drawn, _panel, draw
-from tausearch.comparison.printing import show_sheets
-from tausearch.comparison.records import rows_as_dicts
+from tausearch.reports import ComparisonRow, compare, paper_results, read_final_runs
+from tausearch.reports.comparison.cells import comparison_sheets
+from tausearch.reports.comparison.command import Form, Selection, show_comparison
+from tausearch.reports.comparison.figure import _drawn, _panel, draw
+from tausearch.reports.comparison.printing import show_sheets
+from tausearch.reports.comparison.records import rows_as_dicts
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
@@ -93,7 +93,7 @@ def test_whatever_else_a_protocol_can_vary_is_a_departure(storage: Storage, monk
 
     make_final_run(storage, "plain", [90.0])
     ((run,), *_) = read_final_runs(storage)
-    monkeypatch.setattr("tausearch.comparison.rows.ExperimentProtocol", WithOrder)
+    monkeypatch.setattr("tausearch.reports.comparison.rows.ExperimentProtocol", WithOrder)
     for seed, reasons in ((None, ()), (3, ("class order seed 3",))):
         protocol = WithOrder(**{**run.spec.protocol.model_dump(), "class_order_seed": seed})
         object.__setattr__(run, "spec", run.spec.model_copy(update={"protocol": protocol}))
@@ -266,7 +266,7 @@ def several(storage: Storage) -> Storage:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the picture, which takes longer than all the rest; `test_json` has it drawn of the same runs."""
-    monkeypatch.setattr("tausearch.comparison.command.draw", lambda *_: None)
+    monkeypatch.setattr("tausearch.reports.comparison.command.draw", lambda *_: None)
 
 
 def printed(storage: Storage, form: Form, capsys: pytest.CaptureFixture[str], *benchmarks: str) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tausearch.comparison import RunDifference, differences, read_final_run
-from tausearch.comparison.run_differences import difference_sheet
+from tausearch.reports import RunDifference, differences, read_final_run
+from tausearch.reports.comparison.run_differences import difference_sheet
 from tausearch.runs import DataFacts, Storage, open_storage, read_accuracies
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tausearch.comparison import ablations, paper_results, read_final_runs
 from tausearch.models import UNLEARNING_MODES, EvaluatedSeed, EvaluationResult
+from tausearch.reports import ablations, paper_results, read_final_runs
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run

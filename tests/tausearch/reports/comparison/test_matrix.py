@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tausearch.campaigns import CampaignCells, CellRuns
-from tausearch.comparison import Matrix, MatrixOrder, matrix_sheet, paper_results, read_final_runs, result_matrix
-from tausearch.comparison.matrix_sheets import page_matrix
 from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
+from tausearch.reports import Matrix, MatrixOrder, matrix_sheet, paper_results, read_final_runs, result_matrix
+from tausearch.reports.comparison.matrix_sheets import page_matrix
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
@@ -223,7 +223,7 @@ def test_names_are_set_by_every_engine() -> None:
 def test_a_campaigns_table_has_its_runs_and_its_order(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tausearch.comparison.command.draw", lambda *_: None)
+    monkeypatch.setattr("tausearch.reports.comparison.command.draw", lambda *_: None)
     cells = []
     for method, accuracy in (("ita-lora", 60.0), ("finetune", 70.0)):
         make_final_run(storage, method, [accuracy], benchmark="digits", method=method, protocol=DIGITS)

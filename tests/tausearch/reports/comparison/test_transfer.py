@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.comparison import TransferMatrix, read_final_runs, transfer
-from tausearch.comparison.cells import transfer_sheet
-from tausearch.comparison.command import show_transfer
+from tausearch.reports import TransferMatrix, read_final_runs, transfer
+from tausearch.reports.comparison.cells import transfer_sheet
+from tausearch.reports.comparison.command import show_transfer
 from tausearch.runs import Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tausearch.report import ReportCell, write_report
+from tausearch.reports import ReportCell, write_report
 from tausearch.runs import Storage
-from tests.tausearch.report.browser import CHROMIUM, Page, browser
-from tests.tausearch.report.runs import add_compositions, make_final, make_search
+from tests.tausearch.reports.html.browser import CHROMIUM, Page, browser
+from tests.tausearch.reports.html.runs import add_compositions, make_final, make_search
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,13 +12,20 @@ from typing import Any
 import pytest
 
 from search_spaces import Choices, Range
-from tausearch.comparison import compare, comparison_sheets, paper_results, read_final_run
-from tausearch.report import ReportCell, cell_of, write_report
-from tausearch.report.tables import matrix_table
-from tausearch.report.views import read_cell
+from tausearch.reports import (
+    ReportCell,
+    cell_of,
+    compare,
+    comparison_sheets,
+    paper_results,
+    read_final_run,
+    write_report,
+)
+from tausearch.reports.html.tables import matrix_table
+from tausearch.reports.html.views import read_cell
 from tausearch.runs import Record, Reevaluate, RunDirectory, Storage, TrialSummary, read_spec, read_status
 from tests.support.runs.trials import FIXED, final_spec, search_spec
-from tests.tausearch.report.runs import add_compositions, finished, make_final, make_search, write
+from tests.tausearch.reports.html.runs import add_compositions, finished, make_final, make_search, write
 from trainables.errors import InputError
 from trainables.metrics import TEST
 

@@ -10,10 +10,10 @@ import pytest
 
 from search_spaces import Choices, Range
 from tausearch.presentation import SCALE, Axis, Facet, Plot, SearchPlots, Series
-from tausearch.report.plots import PagePlot, draw_plot, ticks
-from tausearch.report.run_plots import hover_text, search_plots, slice_plots, time_plot
+from tausearch.reports.html.plots import PagePlot, draw_plot, ticks
+from tausearch.reports.html.run_plots import hover_text, search_plots, slice_plots, time_plot
 from tausearch.runs import SearchSpec, TrialSummary, rank_correlations
-from tests.tausearch.report.runs import FINISHED, finished, make_trials
+from tests.tausearch.reports.html.runs import FINISHED, finished, make_trials
 from trainables.metrics import VALIDATION
 
 pytestmark = pytest.mark.usefixtures("few_resamples")

@@ -13,17 +13,17 @@ from search_spaces import Choices
 from tausearch.api import Composed, Evaluated
 from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult, RemovalReport, evaluation_table
 from tausearch.presentation import as_html
-from tausearch.report import ReportCell, cell_of
-from tausearch.report import tables as report_tables
-from tausearch.report.page import _overview, cell_link
-from tausearch.report.plots import _plain
-from tausearch.report.run_plots import hover_text
-from tausearch.report.views import CellView, RunView, _add_scores, _facts, read_cell
+from tausearch.reports import ReportCell, cell_of
+from tausearch.reports.html import tables as report_tables
+from tausearch.reports.html.page import _overview, cell_link
+from tausearch.reports.html.plots import _plain
+from tausearch.reports.html.run_plots import hover_text
+from tausearch.reports.html.views import CellView, RunView, _add_scores, _facts, read_cell
 from tausearch.runs import Constraint, Reevaluate, Score, SearchSpec, Storage, read_status
 from tausearch.runs.creation import create
 from tests.support.runs.trials import final_spec, make_trial, search_spec
 from tests.tausearch.models.test_removal_report import forgotten
-from tests.tausearch.report.runs import add_compositions, make_final, make_search, write
+from tests.tausearch.reports.html.runs import add_compositions, make_final, make_search, write
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
