@@ -1,7 +1,7 @@
 """Write the tables that set ours beside the authors' code, in docs/explanation, from what was measured.
 
-`measured/NAME.json` has what `python -m benchmarks NAME` found. Two tables were carried over, and no command measures
-them: mammoth's `SecondOrder` and the seconds of the stages.
+`measured/NAME.json` has what `python -m benchmarks NAME` found. Some tables were carried over, and no command measures
+them: mammoth's `SecondOrder`, the seconds of the stages, and what was seen by hand (`seen-*`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from benchmarks.performance.kept import Measured
 from benchmarks.results.page import as_table, filled
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation"
-PAGES = ("parity.md", "parity-competitors.md", "speed-beside-authors.md")
+PAGES = ("parity.md", "parity-competitors.md", "lockstep.md", "speed-beside-authors.md")
 MEASURED = Path(__file__).parent / "measured"
 ITA_IEL, TMC = "authors-ita-iel", "authors-tmc"
 PROGRAMS = {
@@ -36,7 +36,8 @@ CHECKOUTS: Mapping[str, set[str]] = {  # environment variables without which a b
     "trials": {program.checkout for program in trials.PROGRAMS},
 }
 SECOND_ORDER, STAGES = "second-order", "stages"
-CARRIED_OVER = (SECOND_ORDER, STAGES)
+SEEN = ("seen-ita-iel", "seen-competitors", "seen-times")
+CARRIED_OVER = (SECOND_ORDER, STAGES, *SEEN)
 
 
 def measurable() -> list[str]:
@@ -65,7 +66,8 @@ def tables(folder: Path = MEASURED) -> dict[str, str]:
     }
     when = {name: each.when for name, each in read.items()}
     when[ITA_IEL] = f"Our figures are of {read[ITA_IEL].source}. Theirs are of {read[SECOND_ORDER].source}."
-    return {name: f"{table}\n\n{when[name]}" for name, table in made.items()}
+    seen = {name: _columns(rows[name], ("what", "found", "written at")) for name in SEEN}
+    return {name: f"{table}\n\n{when[name]}" for name, table in made.items()} | seen
 
 
 def _columns(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> str:
