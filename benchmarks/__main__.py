@@ -1,7 +1,8 @@
 """Run the benchmarks and print a table for each: `python -m benchmarks [NAME ...]`.
 
 What is measured for docs/explanation/performance.md is kept in `benchmarks/performance/measured`, and that for
-few-images.md and removability.md of docs/how-to in `benchmarks/own_pictures/measured`. Tables beside the authors' code
+few-images.md and removability.md of docs/how-to in `benchmarks/own_pictures/measured`, and that for
+docs/reference/benchmarks.md and same-numbers.md in `benchmarks/embedded/measured`. Tables beside the authors' code
 are kept in `benchmarks/authors/measured` if their checkouts are named, and what needs a GPU in
 `benchmarks/gpu/measured`; `python -m benchmarks.gpu NAME` runs it where Ray is not installed. Pages are written from
 there. `python -m benchmarks page` writes them without measuring. `python -m benchmarks soak` kills runs on their way
@@ -41,8 +42,10 @@ from benchmarks.authors import comparison
 from benchmarks.authors import page as authors
 from benchmarks.authors.parity import second_order, trials
 from benchmarks.choosing import measuring, patience
+from benchmarks.curvature import page as curvature
 from benchmarks.curvature import steps
 from benchmarks.embedded import distance, probe
+from benchmarks.embedded import page as embedded
 from benchmarks.gpu import named as gpu
 from benchmarks.gpu import page as gpu_page
 from benchmarks.own_pictures import measuring as measuring_own_pictures
@@ -52,6 +55,7 @@ from benchmarks.performance import kept
 from benchmarks.performance.lines import HEADER, Rows
 from benchmarks.performance.page import LINES, write_page
 from benchmarks.planning import held
+from benchmarks.planning import page as planning
 from benchmarks.soak.command import main as soak
 
 BENCHMARKS: dict[str, Callable[[], Rows]] = {
@@ -67,10 +71,10 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "thousands": thousands.run,
     "writers": writers.run,
     "tracking": tracking.run,
-    "planning": held.run,
+    planning.HELD: held.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,
-    "curvature-steps": steps.run,
+    curvature.STEPS: steps.run,
     "growth": growth.run,
     "processors": processors.run,
     "choosing": measuring.run,
@@ -84,6 +88,15 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     authors.ITA_IEL: second_order.run,
     **{name: program.compare for name, program in authors.PROGRAMS.items()},
 }
+PAGES: tuple[tuple[set[str], Callable[[], None]], ...] = (  # what is measured for pages, and what writes them
+    (set(LINES), write_page),
+    (set(own_pictures.NAMES), own_pictures.write_pages),
+    (set(authors.measurable()), authors.write_pages),
+    (set(gpu.ON_GPUS), gpu_page.write_pages),
+    (set(embedded.NAMES), embedded.write_pages),
+    ({curvature.STEPS}, curvature.write_kronecker),
+    ({planning.HELD}, planning.write_page),
+)
 
 
 def main() -> None:
@@ -91,10 +104,8 @@ def main() -> None:
     if sys.argv[1:2] == ["soak"]:
         sys.exit(soak(sys.argv[2:]))
     if sys.argv[1:] == ["page"]:
-        write_page()
-        own_pictures.write_pages()
-        authors.write_pages()
-        gpu_page.write_pages()
+        for _, write in PAGES:
+            write()
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
@@ -108,14 +119,9 @@ def main() -> None:
         _print(name, list(rows[0]), [list(row.values()) for row in rows])
         if lines := LINES.get(name):
             _print(f"{name}, on the page", HEADER, [line.cells(rows) for line in lines])
-    if any(name in LINES for name in figures):
-        write_page()
-    if any(name in own_pictures.NAMES for name in figures):
-        own_pictures.write_pages()
-    if any(name in authors.measurable() for name in figures):
-        authors.write_pages()
-    if gpu.COST in figures:
-        gpu_page.write_pages()
+    for names, write in PAGES:
+        if names & set(figures):
+            write()
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
@@ -129,6 +135,9 @@ def measured(name: str) -> Rows:
         **dict.fromkeys(LINES, kept.MEASURED),
         **dict.fromkeys(own_pictures.NAMES, own_pictures.MEASURED),
         **dict.fromkeys(authors.measurable(), authors.MEASURED),
+        **dict.fromkeys(embedded.NAMES, embedded.MEASURED),
+        curvature.STEPS: curvature.TIMED,
+        planning.HELD: planning.MEASURED,
     }
     return kept.measure(name, run, folders[name]).rows if name in folders else run()
 

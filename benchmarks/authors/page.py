@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, tmc, trials
 from benchmarks.performance.kept import Measured
-from benchmarks.results.page import as_table, filled
+from benchmarks.results.page import as_table, filled, of_columns
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 PAGES = ("parity.md", "parity-competitors.md", "lockstep.md", "speed-beside-authors.md")
@@ -61,25 +61,17 @@ def tables(folder: Path = MEASURED) -> dict[str, str]:
         TMC: _by_seed(*rows[TMC]),
         ITA_IEL: _second_order(rows[ITA_IEL], rows[SECOND_ORDER]),
         "authors": _in_each_way(rows["authors"]),
-        "trials": _columns(rows["trials"], ("method", "CPU seconds, ours", "theirs", "ours over theirs")),
-        STAGES: _columns(rows[STAGES], ("stage", "theirs", "ours")),
+        "trials": of_columns(rows["trials"], ("method", "CPU seconds, ours", "theirs", "ours over theirs")),
+        STAGES: of_columns(rows[STAGES], ("stage", "theirs", "ours")),
     }
     when = {name: each.when for name, each in read.items()}
     when[ITA_IEL] = f"Our figures are of {read[ITA_IEL].source}. Theirs are of {read[SECOND_ORDER].source}."
-    seen = {name: _columns(rows[name], ("what", "found", "written at")) for name in SEEN}
+    seen = {name: of_columns(rows[name], ("what", "found", "written at")) for name in SEEN}
     return {name: f"{table}\n\n{when[name]}" for name, table in made.items()} | seen
 
 
-def _columns(rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...]) -> str:
-    return as_table(columns, ([_cell(row[column]) for column in columns] for row in rows))
-
-
-def _cell(value: Any) -> str:
-    return str(round(value, 2) if isinstance(value, float) else value)
-
-
 def _compared(rows: Iterable[Mapping[str, Any]]) -> str:
-    return _columns(rows, ("method", "hyperparameters", "theirs is told", "theirs", "ours"))
+    return of_columns(rows, ("method", "hyperparameters", "theirs is told", "theirs", "ours"))
 
 
 def _by_seed(row: Mapping[str, Any]) -> str:

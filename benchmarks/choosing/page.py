@@ -19,6 +19,7 @@ from tausearch.studies import ConfigurationTable, table_files
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, DATA = DOCS / "explanation" / "what-helps.md", DOCS / "explanation" / "what-helps.csv"
 PICTURE = DOCS / "images" / "choosing.png"
+SHOWN = ("random, re-evaluated", "tpe", "tpe, re-evaluated", "tpe, asha", "tpe, median", "tpe, paper first")
 _ROW = 0.26  # inches
 _COLOURS = ("#c8ccd2", "#8b929c", "#c2410c")  # of the prices
 
@@ -29,7 +30,8 @@ def write_page() -> None:
     found = [outcomes for _, outcomes in known]
     texts = ["![what each way to choose gains over random search](../images/choosing.png)", as_summary(found)]
     text = "\n\n".join([*texts, "The tables:\n\n" + "\n".join(f"- {about(*each)}" for each in known)])
-    PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "choosing", text), encoding="utf-8")
+    page = replaced(PAGE.read_text(encoding="utf-8"), "choosing", text)
+    PAGE.write_text(replaced(page, "by benchmark", by_benchmark(known)), encoding="utf-8")
     write_data(DATA, known)
     draw(known).savefig(PICTURE)
     print(f"written: {PAGE}, {DATA}, {PICTURE}")
@@ -59,6 +61,15 @@ def as_summary(known: Sequence[Sequence[Outcome]]) -> str:
     over = _over(known)
     unit = f"Difference to random search in points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
     return f"{unit}\n\n{_table({key: _gain(gain) for key, gain in over.items()}, over)}"
+
+
+def by_benchmark(known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]], price: int = PRICES[1]) -> str:
+    """Return the accuracy of random search on each benchmark, and what some ways gain over it, as Markdown."""
+    by_way = [{each.label: each for each in found if each.price == price} for _, found in known]
+    header = ("", *(f"`{table.spec.benchmark}`" for table, _ in known))
+    start = ("the start", *(f"{table.test[0]:.2f}" for table, _ in known))
+    plain = ("random", *(f"{each['random'].accuracy.mean:.2f}" for each in by_way))
+    return as_table(header, [start, plain, *((way, *(_gain(each[way].gain) for each in by_way)) for way in SHOWN)])
 
 
 def _over(known: Sequence[Sequence[Outcome]]) -> dict[tuple[str, int], Estimate]:

@@ -28,7 +28,7 @@ def draw(rows: Sequence[Row], file: Path) -> None:
     for number, benchmark in enumerate(BENCHMARKS):
         cells = [row["views"] for row in rows if row["benchmark"] == benchmark and row["views"]]
         if cells:
-            _points(kept, [_shares(each) for each in cells], number, benchmark)
+            _points(kept, [shares(each) for each in cells], number, benchmark)
             _points(ordered, [correlations(each) for each in cells], number, benchmark)
     kept.set_yscale("log")
     kept.set_title("tau^T H tau over Gauss-Newton's")
@@ -40,7 +40,7 @@ def draw(rows: Sequence[Row], file: Path) -> None:
     figure.savefig(file)
 
 
-def _shares(rows: Sequence[Row]) -> dict[str, float]:
+def shares(rows: Sequence[Row]) -> dict[str, float]:
     """Return the median over the pairs of each view's share of the Gauss-Newton view."""
     return {view: median(row[view] / row["gauss-newton"] for row in rows) for view in VIEWS}
 

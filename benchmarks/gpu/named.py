@@ -13,10 +13,12 @@ from benchmarks.performance.lines import Rows
 
 MEASURED = Path(__file__).parent / "measured"
 COST, PRECISIONS, STEPS = "gpu-cost", "gpu-precisions", "gpu-steps"
+SYSTEMS, PACKING = "gpu-systems", "gpu-packing"
+SEEN = "seen-on-a-gpu"  # by hand: carried over from the page
 ON_GPUS: dict[str, Callable[[], Rows]] = {
     "gpu-repeats": repeats.run,
-    "gpu-systems": systems.run,
-    "gpu-packing": packing.run,
+    SYSTEMS: systems.run,
+    PACKING: packing.run,
     COST: cost.run,
     PRECISIONS: precisions.run,
     STEPS: steps.run,

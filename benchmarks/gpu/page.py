@@ -5,25 +5,35 @@ Before the file is there, its table says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.named import COST, MEASURED, PRECISIONS, STEPS
+from benchmarks.gpu.named import COST, MEASURED, PACKING, PRECISIONS, SEEN, STEPS, SYSTEMS
 from benchmarks.gpu.precisions import HEADER, summary, table
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept, Measured
 from benchmarks.planning.table import DATASETS
-from benchmarks.results.page import as_table, filled
+from benchmarks.results.page import as_table, filled, of_columns
+from trainables.backbones import EMBEDDED
 
 PAGES = Path(__file__).parents[2] / "docs" / "explanation"
 OTHERWISE = "cost otherwise"
-COLUMNS = ("a trial, min", "shared, min", "24 trials, GPU h", "`asha`", "no cache", "no cache, `asha`", "peak, GiB")
+COLUMNS = (
+    "a trial, min",
+    "waits",
+    "shared, min",
+    "24 trials, GPU h",
+    "`asha`",
+    "no cache",
+    "no cache, `asha`",
+    "peak, GiB",
+)
 
 
 def write_pages(pages: Path = PAGES, folder: Path = MEASURED) -> None:
     """Write all tables of the three pages."""
-    for name, found in (("gpu", cost(folder)), ("gpu-speed", steps(folder)), ("precision", precisions(folder))):
+    for name, found in (("gpu", cost(folder)), ("gpu-speed", rates(folder)), ("precision", precisions(folder))):
         page = pages / f"{name}.md"
         page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
         print(f"written: {page}")
@@ -69,6 +79,45 @@ def precisions(folder: Path = MEASURED) -> dict[str, str]:
     return {"precisions": f"{as_table(HEADER, table(found.rows))}\n\n{_when(found)}", "summary": summed}
 
 
+def rates(folder: Path = MEASURED) -> dict[str, str]:
+    """Return the tables of gpu-speed.md, by place."""
+    of_systems, packed = (Measured.of(name, folder) for name in (SYSTEMS, PACKING))
+    return steps(folder) | {
+        "systems": f"{_systems(of_systems.rows)}\n\n{_when_carried(of_systems)}",
+        "packing": f"{_packing(packed.rows)}\n\n{_when_carried(packed)}",
+        SEEN: of_columns(Measured.of(SEEN, folder).rows, ("what", "found", "written at")),
+    }
+
+
+def _systems(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return a line for each method; (a) marks a peak that is an upper bound, and a fault stands in place of a rate."""
+    by_method: dict[str, list[str]] = {}
+    for row in rows:  # all methods in float32, then all in bf16
+        rate, peak = row["images/s"], row.get("peak, GiB")
+        mark = " (a)" if row.get("an upper bound") else ""
+        cells = (rate if isinstance(rate, str) else f"{rate:.0f}", "" if peak is None else f"{peak:.1f}{mark}")
+        by_method.setdefault(row["method"], []).extend(cells)
+    header = ("", "float32, images/s", "peak, GiB", "bf16, images/s", "peak, GiB")
+    return as_table(header, ((f"`{method}`", *cells) for method, cells in by_method.items()))
+
+
+def _packing(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line for each backbone, precision and batch size, with a column for each number of trials."""
+    counts = list(dict.fromkeys(row["trials on one GPU"] for row in rows))
+    found: dict[str, dict[int, str]] = {}
+    for row in rows:
+        backbone = "embedded ViT" if row["backbone"] == EMBEDDED else "ViT-B/16"
+        precision = "float32" if row["precision"] == "fp32" else row["precision"]
+        rate, ratio = row["images per second"], row["over one trial's"]
+        cell = rate if isinstance(rate, str) else f"{rate:.0f}" + ("" if ratio in ("", 1) else f" ({ratio:.2f})")
+        found.setdefault(f"{backbone}, {precision}, batch {row['batch']}", {})[row["trials on one GPU"]] = cell
+    lines = ((name, *(cells.get(count, "not measured") for count in counts)) for name, cells in found.items())
+    return as_table(("trials at a time", *map(str, counts)), lines)
+
+
+_GRAPHS = ("", "images/s", "with a graph", "ratio", "difference of weights")
+
+
 def steps(folder: Path = MEASURED) -> dict[str, str]:
     """Return the tables of CUDA graphs and of compiled blocks."""
     if not (folder / f"{STEPS}.json").exists():
@@ -81,13 +130,18 @@ def steps(folder: Path = MEASURED) -> dict[str, str]:
         (_call(row), *_rates(row), *(f"{100 * row[each]:.0f} %" for each in ("share", "share, changed")))
         for row in large
     )
-    by_hand = "" if found.carried_over is None else f": {found.carried_over}"
-    when = f"Figures of {found.day}, commit {found.commit}{by_hand}."
     shares = ("share of a product", "share, compiled")
     return {
-        "graphs": as_table(("", "images/s", "with a graph", "ratio", "difference of weights"), graphs) + f"\n\n{when}",
+        "graphs": as_table(("", "images/s", "with a graph", "ratio", "difference of weights"), graphs)
+        + f"\n\n{_when_carried(found)}",
         "compiled": as_table(("", "images/s", "compiled", "ratio", *shares), compiled),
     }
+
+
+def _when_carried(found: Measured) -> str:
+    """Return when the figures were measured, and how where they were carried over, as a sentence."""
+    by_hand = "" if found.carried_over is None else f": {found.carried_over}"
+    return f"Figures of {found.day}, commit {found.commit}{by_hand}."
 
 
 def _call(row: Mapping[str, Any]) -> str:
@@ -120,6 +174,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     hours = ("", ", early stopping", ", not shared", ", early stopping, not shared")
     return (
         f"{own / 60:.1f}",
+        f"{100 * row['waiting'] / row['training']:.0f} %",
         f"{shared / 60:.1f}" if shared else "none",
         *(f"{row[f'GPU hours{which}']:.2f}" if shared or "not" not in which else "" for which in hours),
         f"{row['peak']:.1f}",

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from benchmarks.performance.kept import Measured
 from benchmarks.planning.simulator import Work
 
-# Images a second in training, ViT-B/16, batch 128, float32, one trial on the card: docs/explanation/gpu-speed.md.
-RATES = {
-    **{"ita-fft": 409, "ita-lora": 482, "ita-ia3": 416, "iel-fft": 412, "iel-lora": 483, "iel-ia3": 411},
-    **{"finetune": 407, "joint": 419, "ewc": 402, "lwf-mc": 307, "derpp": 141, "l2p": 494, "coda": 559, "apt": 1013},
-    **{"inflora": 510, "seed": 307, "tmc": 222},
-}
-BF16 = {
-    **{"ita-fft": 2080, "ita-lora": 1705, "ita-ia3": 1644, "iel-fft": 1938, "iel-lora": 1447, "iel-ia3": 1469},
-    **{"finetune": 1635, "joint": 2169, "ewc": 1644, "lwf-mc": 1377, "derpp": 771, "l2p": 1710, "coda": 2795},
-    **{"apt": 2205, "inflora": 1862, "seed": 1485, "tmc": 662},
-}
+# Images a second in training, ViT-B/16, batch 128, one trial on the card: the table of docs/explanation/gpu-speed.md.
+_SYSTEMS = Measured.of("gpu-systems", Path(__file__).parents[1] / "gpu" / "measured").rows
+RATES, BF16 = (
+    {row["method"]: row["images/s"] for row in _SYSTEMS if row["precision"] == precision}
+    for precision in ("fp32", "bf16")
+)
 # Tasks, epochs, training and test images: docs/how-to/data.md; of a dataset with one number, four fifths train.
 DATASETS = {
     "imagenet_r": (10, 30, 24_000, 6_000),

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 
 def as_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [header, tuple("---" for _ in header), *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+
+def of_columns(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Return a Markdown table of some columns of the rows, as they are; floats have two digits at most."""
+
+    def cell(value: Any) -> str:
+        return str(round(value, 2) if isinstance(value, float) else value)
+
+    return as_table(columns, ([cell(row[column]) for column in columns] for row in rows))
 
 
 def replaced(text: str, name: str, table: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.choosing.kept import measured
 from benchmarks.choosing.making import Wanted, _left, _run, _spec
 from benchmarks.choosing.measuring import Estimate, Outcome, outcomes
-from benchmarks.choosing.page import DATA, PAGE, about, as_summary, draw, write_data
+from benchmarks.choosing.page import DATA, PAGE, about, as_summary, by_benchmark, draw, write_data
 from benchmarks.choosing.strategies import Draw, Search, chosen, draws_of, replayed
 from benchmarks.results.page import replaced
 from tausearch.runs import TrialSummary
@@ -187,4 +187,5 @@ def test_what_is_kept_was_measured_on_the_tables_as_they_lie_there(
     known = [measured(file) for file in table_files()]
     write_data(tmp_path / "what-helps.csv", known)
     assert (tmp_path / "what-helps.csv").read_bytes() == DATA.read_bytes()
-    assert as_summary([found for _, found in known]) in PAGE.read_text()
+    text = PAGE.read_text()
+    assert as_summary([found for _, found in known]) in text and by_benchmark(known) in text

@@ -176,6 +176,7 @@ def test_the_tables_of_a_kept_file(tmp_path: Path) -> None:
     hours = {"GPU hours": 1.0, "GPU hours, early stopping": 0.5, "GPU hours, not shared": 2.0}
     row: dict[str, Any] = {
         **{"dataset": "cub200", "method": "ita-lora", "precision": "bf16", "threads": 1, "peak": 19.44},
+        **{"waiting": 1.0, "training": 4.0},
         **{"trial: pre-consolidation": 90.0, "trial: beginning": 6.0, "trial: training": 54.0, "trial: evaluation": 0},
         **{**hours, "GPU hours, early stopping, not shared": 1.25},
     }
@@ -187,8 +188,8 @@ def test_the_tables_of_a_kept_file(tmp_path: Path) -> None:
     (tmp_path / f"{named.COST}.json").write_text(json.dumps({**about, "rows": [row, none, fault, other]}))
     found = page.cost(tmp_path)
     assert found["cost"].splitlines()[2:] == [
-        "| `cub200` | `ita-lora` | 1.0 | 1.5 | 1.00 | 0.50 | 2.00 | 1.25 | 19.4 |",
-        "| `cub200` | `finetune` | 1.0 | none | 1.00 | 0.50 |  |  | 19.4 |",
+        "| `cub200` | `ita-lora` | 1.0 | 25 % | 1.5 | 1.00 | 0.50 | 2.00 | 1.25 | 19.4 |",
+        "| `cub200` | `finetune` | 1.0 | 25 % | none | 1.00 | 0.50 |  |  | 19.4 |",
         "",
         "Figures of 2026-11-26, commit abc1234: one H with driver 580, 16 cores, PyTorch 2.11.0."
         " No figures of `imagenet_r` (left out).",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from benchmarks.results.page import places
+from benchmarks.curvature import page as curvature
+from benchmarks.curvature.measuring import read_all
+from benchmarks.embedded import page as embedded
+from benchmarks.planning import page as planning
+from benchmarks.results.page import filled, places
 from benchmarks.soak import command
 from tests.mutants import page as mutants
 
@@ -17,6 +22,32 @@ from tests.mutants import page as mutants
 )
 def test_it_has_a_place_for_each_table(page: Path, names: set[str]) -> None:
     assert names <= set(places(page.read_text(encoding="utf-8")))
+
+
+def test_pages_of_the_embedded_benchmarks_are_what_the_kept_files_say(tmp_path: Path) -> None:
+    for name in embedded.PAGES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(embedded.DOCS / name, tmp_path / name)
+    embedded.write_pages(tmp_path)
+    texts = {name: (embedded.DOCS / name).read_text(encoding="utf-8") for name in embedded.PAGES}
+    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in embedded.PAGES} == texts
+    assert {file.stem for file in embedded.MEASURED.iterdir()} == set(embedded.tables())
+
+
+def test_the_page_of_kronecker_factors_is_what_the_kept_files_say(tmp_path: Path) -> None:
+    page = Path(shutil.copy(curvature.KRONECKER, tmp_path))
+    curvature.write_kronecker(page)
+    assert page.read_text(encoding="utf-8") == curvature.KRONECKER.read_text(encoding="utf-8")
+
+
+def test_the_page_of_curvature_is_what_the_kept_files_say() -> None:
+    text = curvature.PAGE.read_text(encoding="utf-8")
+    assert filled(text, curvature.tables(curvature.sorted_rows(read_all()))) == text
+
+
+def test_the_campaign_that_the_simulation_was_held_against_is_on_its_page() -> None:
+    (table,) = planning.held().values()
+    assert table in planning.PAGE.read_text(encoding="utf-8")
 
 
 def test_the_scores_are_of_the_mutants_tried() -> None:
