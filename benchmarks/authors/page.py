@@ -36,7 +36,7 @@ CHECKOUTS: Mapping[str, set[str]] = {  # environment variables without which a b
     "trials": {program.checkout for program in trials.PROGRAMS},
 }
 SECOND_ORDER, STAGES = "second-order", "stages"
-SEEN = ("seen-ita-iel", "seen-competitors", "seen-times")
+SEEN = ("seen-ita-iel", "seen-competitors", "seen-methods", "seen-times")
 CARRIED_OVER = (SECOND_ORDER, STAGES, *SEEN)
 
 
