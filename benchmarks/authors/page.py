@@ -17,7 +17,10 @@ from benchmarks.performance.kept import Measured
 from benchmarks.results.page import as_table, filled, of_columns
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation"
-PAGES = ("parity.md", "parity-competitors.md", "lockstep.md", "speed-beside-authors.md")
+PAGES = (
+    *("parity.md", "parity-competitors.md", "lockstep.md", "speed-beside-authors.md"),
+    *("methods/finetune.md", "methods/l2p.md"),
+)
 MEASURED = Path(__file__).parent / "measured"
 ITA_IEL, TMC = "authors-ita-iel", "authors-tmc"
 PROGRAMS = {
@@ -36,7 +39,7 @@ CHECKOUTS: Mapping[str, set[str]] = {  # environment variables without which a b
     "trials": {program.checkout for program in trials.PROGRAMS},
 }
 SECOND_ORDER, STAGES = "second-order", "stages"
-SEEN = ("seen-ita-iel", "seen-competitors", "seen-methods", "seen-times")
+SEEN = tuple(f"seen-{of}" for of in ("ita-iel", "competitors", "methods", "times", "finetune", "l2p"))
 CARRIED_OVER = (SECOND_ORDER, STAGES, *SEEN)
 
 
@@ -66,7 +69,7 @@ def tables(folder: Path = MEASURED) -> dict[str, str]:
     }
     when = {name: each.when for name, each in read.items()}
     when[ITA_IEL] = f"Our figures are of {read[ITA_IEL].source}. Theirs are of {read[SECOND_ORDER].source}."
-    seen = {name: of_columns(rows[name], ("what", "found", "written at")) for name in SEEN}
+    seen = {name: of_columns(rows[name], tuple(rows[name][0])) for name in SEEN}
     return {name: f"{table}\n\n{when[name]}" for name, table in made.items()} | seen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -48,6 +49,14 @@ def test_the_page_of_curvature_is_what_the_kept_files_say() -> None:
 def test_the_campaign_that_the_simulation_was_held_against_is_on_its_page() -> None:
     (table,) = planning.held().values()
     assert table in planning.PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("folder", ["explanation", "reference"])
+def test_no_page_has_a_mean_and_a_deviation_that_is_typed(folder: str) -> None:
+    pages = sorted((embedded.DOCS / folder).rglob("*.md"))
+    written = re.compile(r"<!-- table: .*?<!-- end -->|```.*?```", re.DOTALL)
+    rest = {page.name: written.sub("", page.read_text(encoding="utf-8")) for page in pages}
+    assert len(rest) > 9 and not [name for name, text in rest.items() if re.search(r"\d ?(±|\+-) ?\d", text)]
 
 
 def test_the_scores_are_of_the_mutants_tried() -> None:

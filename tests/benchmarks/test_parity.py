@@ -60,7 +60,8 @@ def test_ours_answers_task_by_task_whatever_it_learns_at_once(method: str, given
 
 def test_the_pages_are_what_the_kept_files_say(tmp_path: Path) -> None:
     for name in page.PAGES:
-        shutil.copy(page.DOCS / name, tmp_path)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(page.DOCS / name, tmp_path / name)
     page.write_pages(tmp_path)
     texts = {name: (page.DOCS / name).read_text(encoding="utf-8") for name in page.PAGES}
     assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in page.PAGES} == texts
