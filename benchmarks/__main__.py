@@ -95,7 +95,7 @@ PAGES: tuple[tuple[set[str], Callable[[], None]], ...] = (  # what is measured f
     (set(gpu.ON_GPUS), gpu_page.write_pages),
     (set(embedded.NAMES), embedded.write_pages),
     ({curvature.STEPS}, curvature.write_kronecker),
-    ({planning.HELD}, planning.write_page),
+    ({planning.HELD, *planning.TAKEN}, planning.write_page),
 )
 
 

@@ -8,7 +8,8 @@ from benchmarks.performance.kept import Measured
 from benchmarks.planning.simulator import Work
 
 # Images a second in training, ViT-B/16, batch 128, one trial on the card: the table of docs/explanation/gpu-speed.md.
-_SYSTEMS = Measured.of("gpu-systems", Path(__file__).parents[1] / "gpu" / "measured").rows
+SYSTEMS = "gpu-systems"  # the benchmark
+_SYSTEMS = Measured.of(SYSTEMS, Path(__file__).parents[1] / "gpu" / "measured").rows
 RATES, BF16 = (
     {row["method"]: row["images/s"] for row in _SYSTEMS if row["precision"] == precision}
     for precision in ("fp32", "bf16")

@@ -46,9 +46,10 @@ def test_the_page_of_curvature_is_what_the_kept_files_say() -> None:
     assert filled(text, curvature.tables(curvature.sorted_rows(read_all()))) == text
 
 
-def test_the_campaign_that_the_simulation_was_held_against_is_on_its_page() -> None:
-    (table,) = planning.held().values()
-    assert table in planning.PAGE.read_text(encoding="utf-8")
+def test_the_page_of_the_simulation_has_what_the_kept_files_say() -> None:
+    (held,) = planning.held().values()
+    text = planning.PAGE.read_text(encoding="utf-8")
+    assert held in text and planning.work() in text
 
 
 @pytest.mark.parametrize("folder", ["explanation", "reference"])
