@@ -165,13 +165,15 @@ def test_run_file_best_file_record_and_final_run_have_what_auto_became(cards: Ca
 def test_a_run_that_goes_on_keeps_its_precision_on_other_gpus(cards: Cards, tmp_path: Path) -> None:
     cards((9, 0))
 
-    def planned() -> Plan[SearchSpec]:
-        return plan_search(request_of(tmp_path, gpus_per_trial=1, name="s", resume_if_exists=True))
+    def planned(name: str = "s", precision: str = "auto") -> Plan[SearchSpec]:
+        return plan_search(request_of(tmp_path, precision, gpus_per_trial=1, name=name, resume_if_exists=True))
 
-    first = planned()
-    create(first.spec, first.storage)
+    first, named = planned(), planned("named", "bf16")
+    for each in (first, named):
+        create(each.spec, each.storage)
     cards((7, 5))
     assert planned().continued() == first.spec
+    assert planned("named").continued() == named.spec  # which was not chosen by the GPUs
     asked = plan_search(request_of(tmp_path, "fp32", gpus_per_trial=1, name="s", resume_if_exists=True))
     with pytest.raises(InputError, match="protocol.precision was bf16, is now fp32"):
         asked.continued()

@@ -9,6 +9,7 @@ import pytest
 from tausearch.execution import concurrency
 from tausearch.execution.concurrency import concurrent_trials, known_concurrent_trials
 from tausearch.runs import Resources, SearchSpec
+from tests.tausearch.several.made import parts, several_spec
 
 
 def with_trials(spec: SearchSpec, trials: int, algorithm: str, asked: int | None = None) -> SearchSpec:
@@ -30,6 +31,10 @@ def test_concurrent_trials(
     spec: SearchSpec, trials: int, algorithm: str, asked: int | None, cpus: int, wanted: int
 ) -> None:
     assert concurrent_trials(with_trials(spec, trials, algorithm, asked), cpus, 0) == wanted
+
+
+def test_of_a_search_on_several_benchmarks_a_quarter_of_the_trials_runs_with_all_parts() -> None:
+    assert concurrent_trials(parts(several_spec(trials=16, algorithm="tpe")), 64, 0) == 4 * 2
 
 
 def test_concurrent_trials_are_limited_by_machine_request_and_trials(

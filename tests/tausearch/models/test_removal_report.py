@@ -141,18 +141,19 @@ def test_answers_are_those_after_the_removal_first_then_those_before_it() -> Non
         label, loss = torch.full((len(top),), 2), torch.arange(len(top)) / 10
         return measure._Answers(label, torch.tensor(top), loss, loss)
 
-    seed = measure._Seed([answers(2), answers(2, 0, 1, 1)])
+    seed = measure._Seed([answers(2), answers(2, 0, 1, 1, 3, 3, 3, 3)])
     seed.train_before[2] = seed.train_after[2] = answers(2, 2)
     seed.test_after[2] = answers(0, 1, 4, 4)
     pools = SimpleNamespace(benchmark=SimpleNamespace(spec=SimpleNamespace(class_names=tuple("abcdef"))))
-    found = measure._forgotten(pools, Removal(THREE, frozenset({2})), 2, [seed])  # type: ignore[arg-type]
-    assert (found.number, found.task, found.name, found.train, found.test) == (3, 2, "c", 2, 4)
+    found = measure._forgotten(pools, Removal(THREE, frozenset({2, 3})), 2, [seed])  # type: ignore[arg-type]
+    assert (found.number, found.task, found.name, found.train, found.test) == (3, 2, "c", 2, 8)
     assert [(each.label, each.before, each.after) for each in found.answers] == [
         ("e", 0.0, 50.0),
-        ("b", 50.0, 25.0),
-        ("a", 25.0, 25.0),
+        ("b", 25.0, 25.0),
+        ("a", 12.5, 25.0),
     ]
-    assert found.itself == 25.0 and found.own_loss_before.auc == found.own_loss_after.auc
+    assert (found.itself, found.others) == (12.5, 50.0)
+    assert (found.own_loss_before.auc, found.own_loss_after.auc) == (0.875, 0.75)
 
 
 @pytest.mark.parametrize(

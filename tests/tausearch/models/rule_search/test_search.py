@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +13,10 @@ import torch
 
 from tausearch import compose
 from tausearch.models import CompositionResult, read_compositions
+from tausearch.models.merge_configs import MergeConfig, uniform
 from tausearch.models.rule_search import search as searching
-from tausearch.runs import Storage
+from tausearch.models.rule_search.evaluations import evaluations_of
+from tausearch.runs import RunDirectory, Storage
 from tausearch.testing.reachable_objects import reachable
 from tausearch.testing.stored_images import images_of
 from tests.support.command_line import Command
@@ -119,6 +123,17 @@ def test_a_search_that_was_killed_goes_on(made: Storage, monkeypatch: pytest.Mon
     assert searched(made, weights=[0.5, 0.25, 0.25]) == unbroken
     assert len(calls) - 4 == 3 + 1  # the trials that were left, and the plain sum
     assert not folder.exists()
+
+
+def test_evaluations_are_found_again_by_what_they_depend_on_alone(tmp_path: Path) -> None:
+    def file(merge: MergeConfig, run: str = "a", seeds: tuple[int, ...] = (0, 1)) -> Path | None:
+        source = SimpleNamespace(directory=RunDirectory(tmp_path), spec=SimpleNamespace(id=run), text="ita")
+        return evaluations_of(SimpleNamespace(sources=[source], by_seed=dict.fromkeys(seeds)), merge).file  # type: ignore[arg-type]
+
+    ties = uniform(3).merged_by("ties", {})
+    others = [file(ties, "b"), file(ties, seeds=(0,)), file(uniform(3).merged_by("dare", {}))]
+    others.append(file(replace(ties, weights=(0.5, 0.25, 0.25))))
+    assert len({file(ties), *others}) == 5 and file(replace(ties, label="other")) == file(ties)
 
 
 def test_a_rule_of_ones_own_is_searched_but_for_what_is_given(
