@@ -18,7 +18,7 @@ from tausearch.presentation import BEST, FAINT, AccuracyAxis, Plot, SearchPlots,
 from tausearch.presentation.figures.search import draw_plot
 from tausearch.presentation.figures.style import entitle, make_logarithmic, new_figure
 from tausearch.reports.html.plots import draw_plot as draw_page_plot
-from tausearch.runs import Constraint, Importance, SearchSpec, correlation_interval, rank_correlations
+from tausearch.runs import Constraint, Importance, Objective, SearchSpec, correlation_interval, rank_correlations
 from tests.support.runs.trials import make_trial
 from tests.tausearch.reports.html.runs import FINISHED, finished, make_trials
 from trainables.metrics import VALIDATION
@@ -66,6 +66,18 @@ def test_the_history_has_every_trial_under_its_number(plots: SearchPlots) -> Non
     assert plots.accuracies.low > 75
     assert "6 finished trials, from 20.00 to 89.20 %; trial 5 is the best." in history.caption
     assert "Triangles at the lower edge: 1 far below the others, at 20.0 %. Crosses" in history.caption
+
+
+@pytest.mark.parametrize(("direction", "best"), [("minimize", [3.0, 1.0, 1.0]), ("maximize", [3.0, 3.0, 4.0])])
+def test_the_best_so_far_is_the_better_by_the_objective(
+    spec: SearchSpec, direction: Literal["minimize", "maximize"], best: list[float]
+) -> None:
+    trials = [make_trial(number, value=80.0) for number in range(3)]
+    for trial, value in zip(trials, (3.0, 1.0, 4.0), strict=True):
+        trial.rows[-1]["val/forgetting"] = value
+    aim = (Objective(metric="val/forgetting", direction=direction),)
+    drawn = series(SearchPlots(spec.model_copy(update={"objectives": aim}), trials).history())
+    assert drawn["best so far"].y == best and drawn["trial"].y == [3.0, 1.0, 4.0]
 
 
 def test_a_caption_explains_only_marks_that_are_drawn(plots: SearchPlots) -> None:

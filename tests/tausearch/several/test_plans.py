@@ -16,6 +16,7 @@ from tausearch.reports import cells_of
 from tausearch.reports.html.views import ReportCell, read_cell
 from tausearch.runs import MultiSearchSpec, Record, Reevaluate, read_spec, read_status
 from tausearch.studies import best_of_all, load_best, write_best
+from tausearch.studies.parts.merging import merged
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial, search_spec
 from tests.tausearch.cli.test_output import result_of
@@ -118,6 +119,15 @@ def test_fresh_runs_have_the_unit_of_the_score(tmp_path: Path) -> None:
             Record(directory.record).write(part(spec, trial, place, 80.0 + trial))
     found = read_status(directory).reevaluation
     assert found is not None and (found.unit, found.difference) == ("normalised", "points")
+
+
+def test_the_start_on_another_benchmark_is_tried_once() -> None:
+    starts = {"digits": 1.0, "glyphs": 2.0, "letters": 2.0, "characters": 1.0}
+    points = [{**search_spec().start, "alpha": alpha} for alpha in starts.values()]
+    each = [search_spec().model_copy(update={"benchmark": n, "start": p}) for n, p in zip(starts, points, strict=True)]
+    assert [(known.origin, known.point) for known in merged(each, None).warm_start] == [
+        ("the start on glyphs", points[1])
+    ]
 
 
 def test_files_of_a_search_on_one_benchmark_have_no_new_key(tmp_path: Path) -> None:

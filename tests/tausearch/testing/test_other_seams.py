@@ -301,6 +301,9 @@ def test_a_broken_rule_that_reads_curvature_is_noticed() -> None:
         check_rule(lambda: Weighed(_scaling))
     with pytest.raises(AssertionError, match="must declare their kinds"):
         check_rule(lambda: Sum(_by_fisher))
+    both = type("Both", (Weighed,), {"curvatures": ("diagonal", "kronecker")})  # it reads the first alone
+    with pytest.raises(AssertionError, match="KeyError"):
+        check_rule(lambda: both(_by_fisher))
     wrong = type("Wrong", (Sum,), {"curvatures": ("exact",)})
     with pytest.raises(AssertionError, match="curvatures must be a tuple of 'diagonal' or 'kronecker', got"):
         check_rule(lambda: wrong(_sum))

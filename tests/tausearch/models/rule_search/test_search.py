@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,15 +126,44 @@ def test_a_search_that_was_killed_goes_on(made: Storage, monkeypatch: pytest.Mon
     assert not folder.exists()
 
 
+def pools_of_a_run(root: Path, run: str = "a", seeds: tuple[int, ...] = (0, 1)) -> Any:
+    """What a search asks of three task vectors and their images, without them."""
+    source = SimpleNamespace(directory=RunDirectory(root), spec=SimpleNamespace(id=run), text="ita")
+    images = SimpleNamespace(evaluation=[range(4)] * 3)
+    return SimpleNamespace(sources=[source], by_seed=dict.fromkeys(seeds), tasks=3, threads=1, benchmark=images)
+
+
 def test_evaluations_are_found_again_by_what_they_depend_on_alone(tmp_path: Path) -> None:
-    def file(merge: MergeConfig, run: str = "a", seeds: tuple[int, ...] = (0, 1)) -> Path | None:
-        source = SimpleNamespace(directory=RunDirectory(tmp_path), spec=SimpleNamespace(id=run), text="ita")
-        return evaluations_of(SimpleNamespace(sources=[source], by_seed=dict.fromkeys(seeds)), merge).file  # type: ignore[arg-type]
+    def file(merge: MergeConfig, **changes: Any) -> Path | None:
+        return evaluations_of(pools_of_a_run(tmp_path, **changes), merge).file
 
     ties = uniform(3).merged_by("ties", {})
-    others = [file(ties, "b"), file(ties, seeds=(0,)), file(uniform(3).merged_by("dare", {}))]
+    others = [file(ties, run="b"), file(ties, seeds=(0,)), file(uniform(3).merged_by("dare", {}))]
     others.append(file(replace(ties, weights=(0.5, 0.25, 0.25))))
     assert len({file(ties), *others}) == 5 and file(replace(ties, label="other")) == file(ties)
+
+
+def test_what_was_evaluated_before_a_kill_guides_what_is_tried_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ten values are drawn at random; later ones depend on the accuracies before them."""
+    killed_at, calls = 12, list[float]()
+
+    def judged(_: object, __: object, rule: str, parameters: Mapping[str, float], ___: object) -> tuple[float, ...]:
+        calls.append(parameters.get("density", 0.0))
+        if len(calls) == killed_at:
+            raise KeyboardInterrupt
+        return (90.0 - 50.0 * abs(calls[-1] - 0.7),)
+
+    def search() -> Any:
+        space = searching.rule_space("ties", {}, 14, 0)
+        return searching.search_rule(pools_of_a_run(tmp_path), uniform(3), space, lambda count: None)
+
+    monkeypatch.setattr(searching, "_accuracies", judged)
+    with pytest.raises(KeyboardInterrupt):
+        search()
+    continued = search()
+    assert search() == continued
 
 
 def test_a_rule_of_ones_own_is_searched_but_for_what_is_given(

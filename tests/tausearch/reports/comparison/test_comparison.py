@@ -67,6 +67,9 @@ def test_ablations_stand_beside_the_papers_ablations(storage: Storage) -> None:
         "head": 90.03,
     }
     assert all(row.difference is not None and row.two_sd is None and row.within is None for row in found)
+    (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
+    plain = [row.ours for row in comparison.rows if row.method == "ita-lora" and not row.settings]
+    assert plain == [None]  # the paper's own, of which there is no run of ours
 
 
 @pytest.mark.parametrize(

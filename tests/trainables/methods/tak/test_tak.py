@@ -218,6 +218,16 @@ def test_a_trained_head_moves_and_a_frozen_one_stays() -> None:
         assert torch.equal(method.heads.weight, random_head()[0]) != moves
 
 
+def test_tau_decays_and_a_trained_head_does_not() -> None:
+    tasks, learned = tiny_tasks((2,), per_class=1), list[TAK]()
+    for decay in (0.0, 10.0):
+        learned.append(of(tasks, head="trained", decay=decay, warm_up=0.0))
+        learn(learned[-1], *tasks)
+    without, with_decay = learned  # in two steps: tau begins at 0, so its decay reaches no gradient yet
+    assert torch.equal(without.heads.weight, with_decay.heads.weight)
+    assert not all(torch.equal(part, with_decay.sums[name]) for name, part in without.sums.items())
+
+
 def test_without_a_regulariser_nothing_is_prepared_but_heads() -> None:
     tasks = tiny_tasks((2, 3), per_class=3)
     for changes in ({"regularise": "none"}, {"regularise": "none", "references": "generic"}):
