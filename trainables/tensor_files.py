@@ -96,10 +96,13 @@ def weights_given(path: Path, what: str) -> dict[str, Tensor]:
     """Return the tensors of a file that the user gives, memory-mapped; `what` names it in errors.
 
     Raises:
-        InputError: If it cannot be read as safetensors, or holds other values than finite floating-point numbers.
+        InputError: If there is no such file, it cannot be read as safetensors, or it holds other values than finite
+            floating-point numbers.
     """
     try:
         return read_weights(path)[0]
+    except FileNotFoundError as error:
+        raise InputError(f"{what} {path}: there is no such file") from error
     except (OSError, SafetensorError, ValueError) as error:
         raise InputError(f"{what} {path}: cannot be read as safetensors ({error})") from error
 

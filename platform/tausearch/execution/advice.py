@@ -52,37 +52,42 @@ def unsuited_to(spec: RunSpec) -> tuple[Unsuited, ...]:
 
 
 def backbone_times(spec: RunSpec, address: str | None) -> tuple[BackboneTime, ...]:
-    """Time the backbone of a search and a small one of timm; nothing where a small one does not help.
+    """Time the backbone of a search, and a small one of timm unless the search's own is as small.
 
     Returns:
-        Both, or nothing: on a GPU or a cluster, for embedded and published images, for a backbone as small, and in a
-        final run, whose backbone is that of the search.
+        Nothing on a GPU or a cluster, for embedded and published images, for the user's own network, and in a final
+        run, whose backbone is that of the search.
     """
     images, name = _own_images(spec), spec.protocol.backbone
     if images is None or isinstance(spec, FinalSpec) or address is not None or spec.resources.gpus_per_trial:
         return ()
     if Backbone(name).own is not None:  # who brings a network has chosen it
         return ()
-    if name != EMBEDDED and Backbone(name).shape.parameters <= Backbone(SMALL).shape.parameters:
-        return ()
+    is_small = name != EMBEDDED and Backbone(name).shape.parameters <= Backbone(SMALL).shape.parameters
+    offered = [] if is_small else [(SMALL, Backbone(SMALL).here)]
     from trainables.backbones.timing import seconds_per_image  # imports timm, which takes two seconds
 
     steps = images.epochs * sum(steps_of(each, images.batch_size) for each in images.per_task)
     found = []
-    for each, here in ((name, None), (SMALL, Backbone(SMALL).here)):
+    for each, here in ((name, None), *offered):
         step = seconds_per_image(each, spec.resources.cpus_per_trial) * images.batch_size
         found.append(BackboneTime(each, step, step * steps, here))
     return tuple(found)
 
 
-def backbone_line(spec: RunSpec, own: BackboneTime, offered: BackboneTime) -> str:
-    """Compare both backbones in a line for people."""
-    each = (f"{time.name} ({_reads(time.name)}) {time.step:.2g} s" for time in (own, offered))
-    where = "weights are here" if offered.here else "weights: from the hub, or --backbone-weights FILE"
-    return (
-        f"a step of {spec.protocol.batch_size} images takes {', '.join(each)}, measured now on this CPU; all steps of a"
-        f" trial {clock(own.trial)} or {clock(offered.trial)}; choose with --backbone {offered.name} ({where})"
+def backbone_line(spec: RunSpec, own: BackboneTime, offered: BackboneTime | None = None) -> str:
+    """Say in a line how long training takes with a backbone, beside a small one if that is offered."""
+    times = [own] if offered is None else [own, offered]
+    each = ", ".join(f"{time.name} ({_reads(time.name)}) {time.step:.2g} s" for time in times)
+    trial = " or ".join(clock(time.trial) for time in times)
+    line = (
+        f"a step of {spec.protocol.batch_size} images takes {each}, measured now on this CPU;"
+        f" all steps of a trial {trial}"
     )
+    if offered is None:
+        return line
+    where = "weights are here" if offered.here else "weights: from the hub, or --backbone-weights FILE"
+    return f"{line}; choose with --backbone {offered.name} ({where})"
 
 
 def grey_line(spec: RunSpec) -> str | None:

@@ -54,7 +54,7 @@ class Preview:
         concurrent_trials: Trials at a time; None where it depends on a cluster that is not joined yet.
         taken: Measurements of similar runs.
         unsuited: Usual settings that do not suit the user's own few images; of a dry run alone.
-        backbones: The time of the run's backbone and of a small one; of a dry run alone, where that helps.
+        backbones: The time of the run's backbone, and of a small one where that helps; of a dry run alone.
         pilot: Whether a pilot trial is to measure the share of a GPU that trials need.
     """
 
@@ -210,7 +210,7 @@ class Preview:
             yield f"re-evaluation: the best {asked.best} again, {asked.runs} times each: {runs}"
         elif self.spec.resolution >= _COARSE and self.spec.trials > 1 and not self.unsuited:
             again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
-            yield f"choice: by one split this small, so partly luck; {again}"
+            yield f"choice: by one small split, so it is partly luck; {again}"
 
     def _end(self, spec: SearchSpec) -> Iterator[str]:
         """Return a line about the rule by which the search may end before its last trial."""

@@ -107,8 +107,11 @@ def _removal(about: About) -> Iterator[str]:
     assert report is not None
     yield from ("## Taken out", "")
     gone = ", ".join(f"class {each.number} (task {each.task})" for each in report.classes)
-    yield f"{gone} of the run. The model has no such answer. Tasks {_numbers(report.tasks)} of the run are its tasks"
-    yield f"{_numbers(range(1, len(report.tasks) + 1))}; below they have their numbers of the run."
+    yield f"{gone} of the run. The model has no such answer."
+    own = tuple(range(1, len(report.tasks) + 1))
+    if report.tasks != own:
+        yield f"Tasks {_numbers(report.tasks)} of the run are its tasks {_numbers(own)}."
+        yield "Below they have their numbers of the run."
     labels = [task.label for task in about.named_tasks]
     yield from ("", as_markdown(removal_tables(report, list(about.accuracies.values()), labels)), MEMBERSHIP_NOTE)
     if line := few_images(report):
@@ -143,8 +146,7 @@ def _opened(about: About) -> Iterator[str]:
         yield from ("import timm", "from PIL import Image", "")
         yield 'network = timm.create_model("local-dir:FOLDER", pretrained=True).eval()'
         yield "transform = timm.data.create_transform(**timm.data.resolve_model_data_config(network))"
-        grey = about.transform is not None and about.transform.channels == 1
-        yield f'image = transform(Image.open("image.png").convert("{"L" if grey else "RGB"}"))'
+        yield f'image = transform(Image.open("image.png").convert("{"L" if _grey(about) else "RGB"}"))'
         yield "shares = network(image[None]).softmax(-1)[0].tolist()"
         yield 'print(dict(zip(network.pretrained_cfg["label_names"], shares)))'
     elif about.form == "models":
@@ -155,11 +157,16 @@ def _opened(about: About) -> Iterator[str]:
     elif about.form == "adapter":
         yield 'features = peft.PeftModel.from_pretrained(backbone, "FOLDER")  # has no classifier; it lies beside'
         yield 'head = safetensors.torch.load_file("FOLDER/head.safetensors")'
-        yield 'logits = features(images) @ head["head.weight"].T + head["head.bias"]'
+        yield f'image = decode_image("image.png", mode="{"GRAY" if _grey(about) else "RGB"}")'
+        yield 'logits = features(model.transform([image])) @ head["head.weight"].T + head["head.bias"]'
     elif about.removal is None:
         yield 'tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors'
     else:
         yield 'tausearch.load_model("FOLDER", keep=[1])  # of one task alone; `compose` refuses what --forget left'
+
+
+def _grey(about: About) -> bool:
+    return about.transform is not None and about.transform.channels == 1
 
 
 def _backbone(about: About) -> Iterator[str]:
@@ -170,7 +177,7 @@ def _backbone(about: About) -> Iterator[str]:
     yield from (("import timm",) if hub else ("from trainables.backbones import Backbone",))
     if weights is not None:
         yield "from pathlib import Path"
-    yield ""
+    yield from ("from torchvision.io import decode_image", "")
     if hub:
         architecture, _, option = name.partition("?")
         size = f", {option}" if option else ""

@@ -78,7 +78,7 @@ def read_images(
             pixels = each.read()
         except InputError as error:
             if not skip_broken:
-                raise
+                raise InputError(f"{error}; --skip-broken leaves out what cannot be read") from error
             left_out.append(str(error))
             continue
         yield each, pixels

@@ -58,6 +58,22 @@ def test_three_tasks_that_are_still_answered_are_named_with_three_classes_each()
 
 
 @pytest.mark.parametrize(
+    ("weights", "forms", "said"),
+    [
+        ([0.0, 1.0, 0.0], ("adapter", "models", "vectors"), "models and vectors: with tasks 1, 3, for other"),
+        ([1.0, -1.0, 0.5], ("vectors",), None),
+        ([0.0, 1.0, 1.0], ("adapter", "timm"), None),
+    ],
+)
+def test_exported_folders_with_a_task_that_was_left_out_are_named(
+    weights: list[float], forms: Sequence[str], said: str | None
+) -> None:
+    done = SimpleNamespace(result=composed(weights, [90.0] * 3), exported=dict.fromkeys(forms, "folder"))
+    line = compositions._still_exported(done)  # type: ignore[arg-type]
+    assert line is None if said is None else (line or "").startswith(said)
+
+
+@pytest.mark.parametrize(
     ("before", "now", "as_they_were"),
     [
         ([90.0, 80.0, 70.0], [95.0, 75.1, 65.1], True),

@@ -9,7 +9,7 @@ import pytest
 
 from search_spaces import load_space
 from tausearch.execution import preview_of
-from tausearch.execution.advice import backbone_times, grey_line, unsuited_to
+from tausearch.execution.advice import backbone_line, backbone_times, grey_line, unsuited_to
 from tausearch.runs import DataFacts, Plan, Reevaluate, Resources, SearchSpec, Storage
 from tests.support.runs.trials import final_spec
 from trainables.backbones import EMBEDDED, SMALL, Backbone, timing
@@ -105,13 +105,20 @@ def test_a_small_backbone_is_offered_with_the_time_of_both(
     assert (small.name, small.step, small.here) == (SMALL, pytest.approx(0.4), False)
 
 
+def test_a_backbone_as_small_is_timed_alone(own: SearchSpec, timed: list[tuple[str, int]]) -> None:
+    small = own.model_copy(update={"protocol": own.protocol.model_copy(update={"backbone": SMALL})})
+    (mine,) = backbone_times(small, None)
+    assert timed == [(SMALL, 1)] and (mine.name, mine.here) == (SMALL, None)
+    line = backbone_line(small, mine)
+    assert f"takes {SMALL} (224 x 224 colour) 0.4 s" in line and line.endswith("a trial 6:00")
+
+
 def test_no_backbone_is_offered_where_it_does_not_help(
     own: SearchSpec, timed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_gpu = own.model_copy(update={"resources": Resources(gpus_per_trial=0.5)})
-    small = own.model_copy(update={"protocol": own.protocol.model_copy(update={"backbone": SMALL})})
     final = final_spec(own, fixed={**own.fixed, **own.start})
-    assert [backbone_times(spec, None) for spec in (on_gpu, small, final)] == [(), (), ()]
+    assert [backbone_times(spec, None) for spec in (on_gpu, final)] == [(), ()]
     assert backbone_times(own, "10.0.0.1:6379") == ()
     monkeypatch.setattr(Backbone, "own", object())  # a network of the user's code
     assert backbone_times(own, None) == () and timed == []

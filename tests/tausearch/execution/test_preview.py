@@ -172,7 +172,7 @@ def test_images_are_those_of_each_task(spec: SearchSpec, tmp_path: Path) -> None
     said = str(previewed(spec, tmp_path, data=data, protocol=spec.protocol.model_copy(update={"batch_size": 8})))
     assert "images: 42 to 63 in each of 3 tasks: 6 to 8 steps an epoch (batches of 8)" in said
     assert "; 24 for validation, one of which is 4.2 points\n" in said
-    assert "choice: by one split this small, so partly luck; --reevaluate 3" in said
+    assert "choice: by one small split, so it is partly luck; --reevaluate 3" in said
     large = data.model_copy(update={"evaluation": 401})
     assert "choice:" not in str(previewed(spec, tmp_path, data=large))
 

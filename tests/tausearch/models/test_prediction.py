@@ -243,7 +243,7 @@ class TestCommandLine:
         matrix = tmp_path / "matrix.png"
         out, err = shown(*words, "--figure", picture, "--confusion", matrix)
         right = round(sum(final_accuracies(storage.run("letters"), 0)) * 48 / 300)
-        assert f"{right} of 48 images in folders named after classes of the model are predicted so" in out
+        assert f"right: {right} of the 48 images whose folder is named after a class of the model" in out
         assert str(picture) in err and Image.open(picture).size[0] > 600
         made = ", ".join(str(matrix.with_suffix(ending)) for ending in (".png", ".pdf", ".csv"))
         assert f"confusion matrix: {made}\n" in err and matrix.with_suffix(".pdf").is_file()
@@ -269,7 +269,8 @@ class TestCommandLine:
         (tmp_path / "a.png").write_bytes(b"no image")
         (tmp_path / ".hidden.png").write_bytes(b"of no interest")
         line = f"image {tmp_path / 'a.png'}: cannot be read (not an image)"
-        assert shown("predict", "letters", tmp_path, code=2) == ("", f"tausearch: {line}\n")
+        advice = "; --skip-broken leaves out what cannot be read"
+        assert shown("predict", "letters", tmp_path, code=2) == ("", f"tausearch: {line}{advice}\n")
         out, err = shown("predict", "letters", tmp_path, "--skip-broken", "--format", "json")
         content = json.loads(out)
         assert [each["image"] for each in content["predictions"]] == [str(tmp_path / "b.png")]

@@ -24,6 +24,7 @@ from tausearch.presentation import (
     tool,
 )
 from trainables.metrics import TEST
+from trainables.task_names import numbered
 
 _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its vector has made a difference
 _NAMED = 3  # tasks, and classes of each, that the line about them names
@@ -73,6 +74,8 @@ def show_composed(done: Composed, storage_option: str) -> None:
         out.print(f"results   {done.file}", soft_wrap=True)
     for form, folder in done.exported.items():
         out.print(f"{form:<10}{folder}", soft_wrap=True)
+    if line := _still_exported(done):
+        out.print(line, style="yellow", soft_wrap=True)
     if done.version is not None:
         best = ", the best one" if done.version.best else ""
         out.print(f"version   {done.version.uri}{best}", soft_wrap=True)
@@ -123,6 +126,16 @@ def _still_answered(result: CompositionResult) -> str | None:
         return None
     tasks = _first([f"task {each.task} ({_first(each.classes)}), {each.text()}" for each in found], "; ")
     return f"Still answered: {tasks}. The classes of a task that is left out stay in the classifier."
+
+
+def _still_exported(done: Composed) -> str | None:
+    """Return the line about exported folders that hold tasks which the composition lacks; None without any."""
+    lacks = [task for task, weight in enumerate(done.result.weights, start=1) if weight == 0]
+    whole = [form for form in ("models", "vectors") if form in done.exported]
+    if done.result.removal is not None or not lacks or not whole:
+        return None
+    folders = " and ".join(whole)
+    return f"{folders}: with {numbered(lacks)}, for other compositions; --forms adapter,timm leaves them out."
 
 
 def _first(texts: Sequence[str], between: str = ", ") -> str:

@@ -31,7 +31,7 @@ def left_out_lines(removal: Removal, retrained: Retraining | None = None) -> tup
         *([f"{numbered(again)}: learned again without these images (new vector, h0, mixtures, Fisher)"] * bool(again)),
         f"{len(removal.forgotten)} of {sum(map(len, removal.task_classes))} classes: rows of the classifier and of h0,"
         " names",
-        "mixtures and Fisher matrices of the forgotten classes: no composition ever holds any",
+        "mixtures and Fisher matrices of the forgotten classes, which no composition has",
     )
 
 

@@ -60,6 +60,8 @@ class ProgressDisplay(LiveDisplay):
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Show that a trial started, finished a task, or ended."""
+        if not self._begun:
+            self._turned = self.elapsed  # the start of Ray says nothing about the speed of trials
         self._begun, self.stage = True, None
         self._bar.update(self._bar_task, total=self._planned, completed=self.trials.ended)
         if trial.status != "running":
@@ -91,7 +93,8 @@ class ProgressDisplay(LiveDisplay):
         mean = f"{statistics.fmean(values):.2f} %" if values else "none"
         if values and (aim := self._aim).objectives:
             mean = aim.words_of(aim.means(finished))
-        return f"mean so far {mean}"
+        runs = "of all fresh runs" if isinstance(self.spec, ReevaluationSpec) else "so far"
+        return f"mean {runs} {mean}"
 
     def _ended_line(self, trial: TrialSummary) -> str:
         value = self._words(trial) if trial.value is not None else (trial.error or self.spec.reached(trial.tasks_done))
