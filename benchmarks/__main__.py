@@ -29,11 +29,8 @@ from benchmarks import (
     growth,
     overhead,
     processors,
-    scale,
     sharing,
-    slots,
     stages,
-    thousands,
     tracking,
     vit_b16,
     writers,
@@ -48,6 +45,7 @@ from benchmarks.embedded import distance, probe
 from benchmarks.embedded import page as embedded
 from benchmarks.gpu import named as gpu
 from benchmarks.gpu import page as gpu_page
+from benchmarks.many_trials import scale, slots, thousands
 from benchmarks.own_pictures import measuring as measuring_own_pictures
 from benchmarks.own_pictures import page as own_pictures
 from benchmarks.own_pictures import removability

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.many_trials.recorded import SEARCH, recorded_search
 from benchmarks.performance.lines import Line, column
-from benchmarks.recorded import SEARCH, recorded_search
 from tausearch.runs import open_storage
 from tests.support.runs.final_runs import make_final_run
 

@@ -12,14 +12,12 @@ from benchmarks import (
     fisher,
     growth,
     overhead,
-    scale,
     sharing,
-    slots,
-    thousands,
     tracking,
     writers,
 )
 from benchmarks.gpu import kernels, reading
+from benchmarks.many_trials import scale, slots, thousands
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept
 from benchmarks.performance.lines import HEADER, Line, Rows

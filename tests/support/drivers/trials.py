@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.analytic import AnalyticTrial
+from benchmarks.many_trials.analytic import AnalyticTrial
 from trainables.metrics import seconds
 
 

@@ -13,7 +13,7 @@ import pytest
 import ray
 import torch
 
-from benchmarks.analytic import AnalyticTrial
+from benchmarks.many_trials.analytic import AnalyticTrial
 from tausearch.cluster import capacity_here, trials_that_fit
 from tausearch.cluster.pilot import propose
 from tausearch.execution import Dispatcher, Run, StorageWatch

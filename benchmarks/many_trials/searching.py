@@ -1,77 +1,22 @@
-"""Searches whose trials compute nothing: accuracies by a formula, so that the platform is measured alone."""
+"""A search of trials that compute nothing, with record and MLflow, in a storage folder of its own."""
 
 from __future__ import annotations
 
-import json
-import math
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import ray
-from ray import tune
 from ray.cluster_utils import Cluster
 
+from benchmarks.many_trials.analytic import AnalyticTrial
 from tausearch.api import SearchRun, run_search
 from tausearch.execution import Listener
 from tausearch.runs import ExperimentProtocol, Resources, SearchSpec, created, open_storage
-from trainables.metrics import names_of, seconds
 
 CONCURRENT = 16  # trials at a time
 RANGES = {"alpha": (0.01, 100), "lr": (0.0001, 0.1)}  # searched on a logarithmic scale
-
-
-def accuracy(hyperparameters: dict[str, Any], task: int) -> float:
-    """Return an average accuracy that falls with tasks and is best at alpha = 1 and lr = 0.01."""
-    miss = abs(math.log10(hyperparameters["alpha"])) + abs(math.log10(hyperparameters["lr"]) + 2)
-    return 100.0 - 3 * task - miss * task
-
-
-class AnalyticTrial(tune.Trainable):
-    """Reports the metrics row of each task at once.
-
-    Its config is a `TrialConfig` as a dictionary; `hyperparameters` holds `alpha` and `lr`.
-
-    Attributes:
-        tasks: Their number.
-        seconds_per_task: How long it waits before it reports one.
-    """
-
-    tasks: ClassVar[int] = 10
-    seconds_per_task: ClassVar[float] = 0.0
-
-    def setup(self, config: dict[str, Any]) -> None:
-        """Start before the first task."""
-        self.hyperparameters = config["hyperparameters"]
-        self.names = names_of(config["purpose"])
-        self.task = 0
-
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Start again as another trial."""
-        self.setup(new_config)
-        return True
-
-    def step(self) -> dict[str, Any]:
-        """Report one task."""
-        time.sleep(self.seconds_per_task)
-        self.task += 1
-        values = [accuracy(self.hyperparameters, self.task)] * self.task
-        row = {self.names.accuracy(k): value for k, value in enumerate(values, start=1)}
-        row |= {"task": float(self.task), self.names.average_accuracy: values[0], seconds("training"): 0.0}
-        last = self.task == self.tasks
-        if last:
-            row |= {self.names.final_accuracy: values[0], self.names.forgetting: 0.0}
-        return {**row, "done": last}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the number of tasks done."""
-        (Path(checkpoint_dir) / "state.json").write_text(json.dumps(self.task))
-
-    def load_checkpoint(self, checkpoint_dir: str | dict[str, Any] | None) -> None:
-        """Go on after the tasks done."""
-        self.task = json.loads((Path(str(checkpoint_dir)) / "state.json").read_text())
 
 
 def analytic_search(
@@ -81,7 +26,7 @@ def analytic_search(
     listener: Listener | None = None,
     algorithm: str = "random",
 ) -> float:
-    """Run a search in a storage folder of its own, with record and MLflow.
+    """Run a search.
 
     Args:
         trials: Their number.

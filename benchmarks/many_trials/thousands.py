@@ -17,10 +17,10 @@ from typing import Any
 
 import psutil
 
-from benchmarks.analytic import AnalyticTrial
 from benchmarks.commands import TAUSEARCH
+from benchmarks.many_trials.analytic import AnalyticTrial
+from benchmarks.many_trials.recorded import SEARCH, recorded_search
 from benchmarks.performance.lines import Line, Rows, column
-from benchmarks.recorded import SEARCH, recorded_search
 from tausearch.api import SearchRun, run_search
 from tausearch.runs import TrialSummary, driver_lock, open_storage, read_spec
 
@@ -67,7 +67,7 @@ def _measured(trials: int) -> dict[str, Any]:
         start = time.perf_counter()
         subprocess.run([TAUSEARCH, "runs", "sync", SEARCH, "--storage", folder], capture_output=True, check=True)
         sync = time.perf_counter() - start
-        continued = [sys.executable, "-m", "benchmarks.thousands", folder]
+        continued = [sys.executable, "-m", "benchmarks.many_trials.thousands", folder]
         done = subprocess.run(continued, capture_output=True, text=True, check=True)
     return {"trials": trials, "sync": sync, **json.loads(done.stdout.splitlines()[-1])}
 

@@ -8,32 +8,20 @@ from __future__ import annotations
 
 import tempfile
 import time
-from typing import Any, ClassVar
+from typing import Any
 
 import ray
 from ray import tune
 from ray.air.integrations.mlflow import MLflowLoggerCallback
 
-from benchmarks.analytic import CONCURRENT, RANGES, AnalyticTrial, analytic_search
+from benchmarks.many_trials.analytic import HalfSecondTasks, SecondTrial
+from benchmarks.many_trials.searching import CONCURRENT, RANGES, analytic_search
 from benchmarks.performance.lines import Line, column
 from tausearch.runs import TrialSummary
 
 SHORT = 10_000  # trials of one task
 NODES = (16, 16, 16)  # CPUs of each node that Ray believes to have
 PER_SLOT = 10  # trials that each of those slots runs on average
-
-
-class SecondTrial(AnalyticTrial):
-    """Takes a second for its only task."""
-
-    tasks: ClassVar[int] = 1
-    seconds_per_task: ClassVar[float] = 1.0
-
-
-class HalfSecondTasks(AnalyticTrial):
-    """Takes half a second for each of ten tasks."""
-
-    seconds_per_task: ClassVar[float] = 0.5
 
 
 SHORT_LINES = (

@@ -11,7 +11,8 @@ import statistics
 import time
 from typing import Any
 
-from benchmarks.analytic import CONCURRENT, AnalyticTrial, analytic_search
+from benchmarks.many_trials.analytic import AnalyticTrial
+from benchmarks.many_trials.searching import CONCURRENT, analytic_search
 from benchmarks.performance.lines import Line, column
 from tausearch.runs import TrialSummary
 
