@@ -16,32 +16,11 @@ from ray.air.integrations.mlflow import MLflowLoggerCallback
 
 from benchmarks.many_trials.analytic import HalfSecondTasks, SecondTrial
 from benchmarks.many_trials.searching import CONCURRENT, RANGES, analytic_search
-from benchmarks.performance.lines import Line, column
 from tausearch.runs import TrialSummary
 
 SHORT = 10_000  # trials of one task
 NODES = (16, 16, 16)  # CPUs of each node that Ray believes to have
 PER_SLOT = 10  # trials that each of those slots runs on average
-
-
-SHORT_LINES = (
-    Line(
-        what=f"{SHORT:,} trials of one task of 1 s, {CONCURRENT} at a time, time / the least possible",
-        values=column("times", program="tausearch"),
-        at_most=1.3,
-        floor="Ray Tune with its MLflow callback",
-        floors=column("times", program="Ray Tune"),
-    ),
-)
-BUSY_LINES = (
-    Line(
-        what=f"share of {sum(NODES)} slots that is busy, tasks of {HalfSecondTasks.seconds_per_task} s",
-        values=column("busy", times=100),
-        unit=" %",
-        shown=".0f",
-        at_least=90,
-    ),
-)
 
 
 def run_short(trials: int = SHORT) -> list[dict[str, Any]]:
