@@ -72,7 +72,7 @@ REFUSED = [
     ("SEARCH --space name.yaml", "name.yaml: space: unknown .* 'momentum'"),
     ("SEARCH --space none.yaml", "none.yaml: cannot be read"),
     ("SEARCH --storage low.yaml", "low.yaml: .*cannot be written"),
-    ("SEARCH --backbone-weights none.safetensors", "weights .*none.safetensors: cannot be read"),
+    ("SEARCH --backbone-weights none.safetensors", "weights .*none.safetensors: there is no such file"),
     ("SEARCH --backbone vit_x", "unknown backbone 'vit_x'"),
     ("SEARCH --warm-start paper,nope", "--warm-start nope: no run named 'nope'"),
     ("SEARCH --warm-start low.yaml", "--warm-start low.yaml: best file low.yaml: key"),
