@@ -15,6 +15,7 @@ from benchmarks.planning import page as planning
 from benchmarks.results.page import filled, places
 from benchmarks.soak import command
 from tests.mutants import page as mutants
+from tests.support.written_pages import kept_and_written
 
 
 @pytest.mark.parametrize(
@@ -26,12 +27,8 @@ def test_it_has_a_place_for_each_table(page: Path, names: set[str]) -> None:
 
 
 def test_pages_of_the_embedded_benchmarks_are_what_the_kept_files_say(tmp_path: Path) -> None:
-    for name in embedded.PAGES:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(embedded.DOCS / name, tmp_path / name)
-    embedded.write_pages(tmp_path)
-    texts = {name: (embedded.DOCS / name).read_text(encoding="utf-8") for name in embedded.PAGES}
-    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in embedded.PAGES} == texts
+    texts, written = kept_and_written(embedded.PAGES, embedded.DOCS, embedded.write_pages, tmp_path)
+    assert written == texts
     assert {file.stem for file in embedded.MEASURED.iterdir()} == set(embedded.tables())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from benchmarks.authors.parity.trials import PROGRAMS
 from benchmarks.performance.kept import Measured
 from benchmarks.results.page import places
 from tests.support.methods.small_digits import small_digits
+from tests.support.written_pages import kept_and_written
 from trainables.methods import get_method
 
 RUNS = [*(run for program in PROGRAMS for run in program.runs), *second_order.RUNS.values()]
@@ -59,12 +59,8 @@ def test_ours_answers_task_by_task_whatever_it_learns_at_once(method: str, given
 
 
 def test_the_pages_are_what_the_kept_files_say(tmp_path: Path) -> None:
-    for name in page.PAGES:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(page.DOCS / name, tmp_path / name)
-    page.write_pages(tmp_path)
-    texts = {name: (page.DOCS / name).read_text(encoding="utf-8") for name in page.PAGES}
-    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in page.PAGES} == texts
+    texts, written = kept_and_written(page.PAGES, page.DOCS, page.write_pages, tmp_path)
+    assert written == texts
     assert sorted(place for text in texts.values() for place in places(text)) == sorted(page.tables())
     assert {file.stem for file in page.MEASURED.iterdir()} == {*page.CHECKOUTS, *page.CARRIED_OVER}
     assert set(page.CHECKOUTS) <= set(BENCHMARKS)
