@@ -16,7 +16,7 @@ from ray.air.integrations.mlflow import MLflowLoggerCallback
 
 from benchmarks.many_trials.analytic import HalfSecondTasks, SecondTrial
 from benchmarks.many_trials.searching import CONCURRENT, RANGES, analytic_search
-from tausearch.runs import TrialSummary
+from benchmarks.overhead import Clock
 
 SHORT = 10_000  # trials of one task
 NODES = (16, 16, 16)  # CPUs of each node that Ray believes to have
@@ -52,32 +52,13 @@ def _by_ray_tune(trials: int) -> float:
     return took
 
 
-class Clock:
-    """Notes when each task is reported, and how many trials had ended by then; see `Listener`."""
-
-    def __init__(self) -> None:
-        self.marks: list[tuple[float, int]] = []
-        self._begun: set[int] = set()
-        self._ended = 0
-        self.all_begun: float | None = None
-
-    def trial_changed(self, trial: TrialSummary) -> None:
-        """Take note of a change."""
-        if trial.has_ended:
-            self._ended += 1
-        elif trial.rows:
-            self.marks.append((time.monotonic(), self._ended))
-            self._begun.add(trial.number)
-            if len(self._begun) == sum(NODES):
-                self.all_begun = self.all_begun or time.monotonic()
-
-
 def run_busy(per_slot: int = PER_SLOT) -> list[dict[str, Any]]:
     """Count tasks from the time when all slots have reported one until fewer trials are left than slots."""
     clock, slots = Clock(), sum(NODES)
-    trials = per_slot * slots
-    analytic_search(trials, NODES, HalfSecondTasks, clock)
-    assert clock.all_begun is not None
-    inside = [at for at, ended in clock.marks if at >= clock.all_begun and ended < trials - slots]
-    rate = (len(inside) - 1) / (inside[-1] - inside[0])
+    analytic_search(per_slot * slots, NODES, HalfSecondTasks, clock)
+    tasks = [(now, trial) for now, trial in clock.events if trial.rows]  # the last of a trial comes with its end
+    first = {trial.number: now for now, trial in reversed(tasks)}
+    ends = [now for now, trial in tasks if trial.has_ended]
+    start, end = sorted(first.values())[slots - 1], ends[-slots]
+    rate = sum(start < now <= end for now, _ in tasks) / (end - start)
     return [{"slots": slots, "tasks a second": rate, "busy": rate * HalfSecondTasks.seconds_per_task / slots}]
