@@ -60,7 +60,12 @@ def test_three_tasks_that_are_still_answered_are_named_with_three_classes_each()
 @pytest.mark.parametrize(
     ("weights", "forms", "said"),
     [
-        ([0.0, 1.0, 0.0], ("adapter", "models", "vectors"), "models and vectors: with tasks 1, 3, for other"),
+        (
+            [0.0, 1.0, 0.0],
+            ("timm", "models", "vectors"),
+            "models and vectors: with tasks 1, 3, for other compositions; --forms timm leaves them out.",
+        ),
+        ([0.0, 1.0, 1.0], ("vectors",), "vectors: with task 1, for other compositions."),
         ([1.0, -1.0, 0.5], ("vectors",), None),
         ([0.0, 1.0, 1.0], ("adapter", "timm"), None),
     ],

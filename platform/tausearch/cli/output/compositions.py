@@ -134,8 +134,9 @@ def _still_exported(done: Composed) -> str | None:
     whole = [form for form in ("models", "vectors") if form in done.exported]
     if done.result.removal is not None or not lacks or not whole:
         return None
-    folders = " and ".join(whole)
-    return f"{folders}: with {numbered(lacks)}, for other compositions; --forms adapter,timm leaves them out."
+    others = [form for form in done.exported if form not in whole]
+    advice = f"; --forms {','.join(others)} leaves them out" if others else ""
+    return f"{' and '.join(whole)}: with {numbered(lacks)}, for other compositions{advice}."
 
 
 def _first(texts: Sequence[str], between: str = ", ") -> str:
