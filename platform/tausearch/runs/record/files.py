@@ -25,6 +25,7 @@ BLOCK = 100  # trials in a block: few files, and what a driver writes at once st
 _NAME = re.compile(r"trials?-(\d+).*")
 _MOST_ROWS = 100_000  # one per task
 _LARGEST = 2**28  # bytes
+_PLAIN: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_statistics": False}  # half the time
 _OF_JSON = b"tausearch.content"  # metadata of the file of a trial: digest of its rows
 _OF_BYTES = b"tausearch.rows"  # the same in the file of a block: of thousands of numbers JSON takes ten times as long
 
@@ -63,8 +64,9 @@ def numbers_in(name: str) -> range:
 def write_rows(table: pa.Table, target: Path) -> None:
     """Write a file of the record in place of the one that is there, completely or not at all."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")  # dot files are not part of a dataset
-    digest = {_OF_BYTES: _digest_of_bytes(table)} if is_block(target.name) else {_OF_JSON: _digest_of_json(table)}
-    pq.write_table(table.replace_schema_metadata(digest), unfinished)
+    large = is_block(target.name)
+    digest = {_OF_BYTES: _digest_of_bytes(table)} if large else {_OF_JSON: _digest_of_json(table)}
+    pq.write_table(table.replace_schema_metadata(digest), unfinished, **({} if large else _PLAIN))
     os.replace(unfinished, target)
 
 
