@@ -75,12 +75,12 @@ def read_rows(path: Path) -> pa.Table:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        InputError: If it is damaged, or was made by an earlier version.
+        InputError: If it is damaged.
         StorageError: If it must not be read.
     """
     try:
         return _checked_rows(path)
-    except (InputError, FileNotFoundError):
+    except FileNotFoundError:
         raise
     except PermissionError as error:
         raise StorageError(f"record file {path}: cannot be read ({error.strerror})") from error
@@ -102,8 +102,6 @@ def _checked_rows(path: Path) -> pa.Table:
     table = content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
     of_bytes = is_block(path.name)
     digest = (table.schema.metadata or {}).get(_OF_BYTES if of_bytes else _OF_JSON)
-    if digest is None:
-        raise InputError(f"record file {path}: was made by an earlier version of tausearch, and cannot be read")
     if digest != (_digest_of_bytes(table) if of_bytes else _digest_of_json(table)):
         raise OSError("its content is not what was written")
     return table.replace_schema_metadata(None)
