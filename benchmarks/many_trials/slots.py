@@ -17,16 +17,36 @@ from ray.air.integrations.mlflow import MLflowLoggerCallback
 from benchmarks.many_trials.analytic import HalfSecondTasks, SecondTrial
 from benchmarks.many_trials.searching import CONCURRENT, RANGES, analytic_search
 from benchmarks.overhead import Clock
+from benchmarks.performance.lines import Line, column
 
 SHORT = 10_000  # trials of one task
 NODES = (16, 16, 16)  # CPUs of each node that Ray believes to have
 PER_SLOT = 10  # trials that each of those slots runs on average
+OURS, TUNE = "tausearch", "Ray Tune"
+SHORT_LINES = (
+    Line(
+        what=f"{SHORT:,} trials of one task of a second, {CONCURRENT} at a time, over the least time",
+        values=column("times", program=OURS),
+        at_most=1.3,
+        floor="Ray Tune with its callback for MLflow",
+        floors=column("times", program=TUNE),
+    ),
+)
+BUSY_LINES = (
+    Line(
+        what=f"{sum(NODES)} slots on {len(NODES)} nodes, tasks of half a second: share of the slots that is busy",
+        values=column("busy", times=100),
+        unit=" %",
+        shown=".0f",
+        at_least=90,
+    ),
+)
 
 
 def run_short(trials: int = SHORT) -> list[dict[str, Any]]:
     """Measure both programs, one after the other."""
     least = trials * SecondTrial.seconds_per_task / CONCURRENT
-    found = {"tausearch": analytic_search(trials, [CONCURRENT], SecondTrial), "Ray Tune": _by_ray_tune(trials)}
+    found = {OURS: analytic_search(trials, [CONCURRENT], SecondTrial), TUNE: _by_ray_tune(trials)}
     return [{"program": name, "seconds": took, "times": took / least} for name, took in found.items()]
 
 

@@ -17,7 +17,7 @@ from benchmarks import (
     writers,
 )
 from benchmarks.gpu import kernels, reading
-from benchmarks.many_trials import scale, thousands
+from benchmarks.many_trials import scale, slots, thousands
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept
 from benchmarks.performance.lines import HEADER, Line, Rows
@@ -32,6 +32,8 @@ LINES: Mapping[str, tuple[Line, ...]] = {
     "reading": reading.LINES,
     "overhead": overhead.LINES,
     "scale": scale.LINES,
+    "short-trials": slots.SHORT_LINES,
+    "slots": slots.BUSY_LINES,
     "commands": commands.LINES,
     "thousands": thousands.LINES,
     "writers": writers.LINES,
