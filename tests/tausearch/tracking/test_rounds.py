@@ -1,0 +1,62 @@
+"""Changes are gathered before MLflow is called, and none waits for the end of its run or longer than a round."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tausearch.runs import Conclusion, SearchSpec, Storage, TrialSummary
+from tausearch.tracking import Tracker
+from tausearch.tracking import tracker as tracker_module
+from tests.support.drivers.services import wait_until
+from tests.support.runs.trials import make_trial
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The number of each trial that MLflow is told of, with the tasks that it has then."""
+    written = list[tuple[int, int]]()
+
+    class Noted:
+        def __init__(self, *_: Any) -> None:
+            self.changes = 0
+
+        def write(self, trial: TrialSummary) -> None:
+            written.append((trial.number, trial.tasks_done))
+            self.changes += 1
+
+        def conclude(self, *_: Any) -> None:
+            """Write nothing."""
+
+    monkeypatch.setattr(tracker_module, "MlflowRun", Noted)
+    return written
+
+
+def test_tasks_that_end_within_a_round_cost_one_call_together(
+    spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]]
+) -> None:
+    tracker = Tracker(spec, Storage(tmp_path))
+    tracker.note(make_trial(0, tasks=0))
+    wait_until(lambda: bool(written), 60, "the first round, which comes at once")
+    for trial in (*(make_trial(0, tasks=tasks) for tasks in (1, 2)), make_trial(1, tasks=0), make_trial(1, tasks=1)):
+        tracker.note(trial)
+        time.sleep(0.05)  # enough for a call of its own
+    tracker.end("FINISHED", Conclusion())
+    tracker.wait()
+    assert written == [(0, 0), (0, 2), (1, 1)] and tracker.error is None
+
+
+def test_a_round_comes_while_the_run_goes_on(
+    spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_module, "GATHER_SECONDS", 0.02)
+    tracker = Tracker(spec, Storage(tmp_path))
+    for tasks in (0, 1, 2):
+        tracker.note(make_trial(0, tasks=tasks))
+        wait_until(lambda tasks=tasks: (0, tasks) in written, 60, f"task {tasks} in MLflow")  # type: ignore[misc]
+    tracker.end("FINISHED", Conclusion())
+    tracker.wait()
+    assert written == [(0, 0), (0, 1), (0, 2)]
