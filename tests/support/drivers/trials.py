@@ -25,6 +25,28 @@ class Diverging(FiveTasks):
         return super().step()
 
 
+class LateTrial(FiveTasks):
+    """One process starts at once, and the others when it has run three trials."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Wait, the first time in a process."""
+        if not hasattr(self, "folder"):
+            self.folder = Path(config["blobs"]).parents[2] / ".late"
+            self.folder.mkdir(exist_ok=True)
+            try:
+                (self.folder / "first").touch(exist_ok=False)
+            except FileExistsError:
+                while len(list(self.folder.glob("ended-*"))) < 3:
+                    time.sleep(0.05)
+        super().setup(config)
+
+    def step(self) -> dict[str, Any]:
+        row = super().step()
+        if row["done"]:
+            (self.folder / f"ended-{self.config['trial']}").touch()
+        return row
+
+
 HOLD = "hold"  # a file beside the storage root
 
 
