@@ -16,7 +16,6 @@ from ray.tune import (
     CheckpointConfig,
     CLIReporter,
     FailureConfig,
-    PlacementGroupFactory,
     RunConfig,
     Trainable,
     TuneConfig,
@@ -25,6 +24,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
+from tausearch.cluster.placement import requested
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.observer import Observer, is_out_of_memory, latest_error, status_of
 from tausearch.execution.run import Run
@@ -57,7 +57,7 @@ def run_on_tune(
         return home.trial_folder(trial.config["run"], trial.config["trial"])
 
     tuner = tune.Tuner(
-        tune.with_resources(trainable, _resources),
+        tune.with_resources(trainable, requested),
         tune_config=TuneConfig(
             search_alg=TuneSearcher(dispatcher),
             scheduler=TuneScheduler(dispatcher),
@@ -76,10 +76,6 @@ def run_on_tune(
         ),
     )
     tuner.fit()
-
-
-def _resources(config: dict[str, Any]) -> PlacementGroupFactory:
-    return PlacementGroupFactory([{"CPU": config["cpus_per_trial"], "GPU": config["gpus_per_trial"]}])
 
 
 def _next_attempt(home: DrivenDirectory) -> str:

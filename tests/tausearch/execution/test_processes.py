@@ -1,4 +1,4 @@
-"""Processes of trials: as many are asked for as there are slots, also while some are starting."""
+"""Processes of trials: as many as there are slots, also while some are starting; they import little."""
 
 from __future__ import annotations
 
