@@ -130,21 +130,21 @@ class TuneScheduler(FIFOScheduler):
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()
         self.dispatcher = dispatcher
-        self._newest: Trial | None = None  # that has not been chosen
+        self._added = list[Trial]()  # since a trial was last chosen
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         """Note a trial for which no process has been asked."""
-        self._newest = trial
+        self._added.append(trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
-        """Return the newest trial, once, so that it gets a process that has just become free.
+        """Return the first trial that was just added, so that it gets a process that has just become free.
 
         Tune gives that process to the trial that is chosen. `FIFOScheduler` chooses the first one that waits, whose own
-        process is starting: Tune ends that one and starts another for the newest. With many slots and short trials a
-        search would then start a process for nearly every trial.
+        process is starting: Tune ends that one and starts another for the trial that was added. With many slots and
+        short trials a search would then start a process for nearly every trial.
         """
-        chosen, self._newest = self._newest, None
-        return chosen if chosen is not None and chosen.status == Trial.PENDING else None
+        added, self._added = self._added, []
+        return next((trial for trial in added if trial.status == Trial.PENDING), None)
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
         """Give a trial that ran out of its share of a GPU one more chance, on a whole GPU; its process is gone."""
