@@ -84,3 +84,14 @@ def test_no_two_drivers_share_a_folder_also_of_searches_of_one_name(tmp_path: Pa
     second = _next_attempt(here)
     assert first.startswith("attempt-1-") and second.startswith("attempt-2-")
     assert len({first, second, _next_attempt(there)}) == 3
+
+
+def test_a_trial_is_chosen_when_it_was_just_added_and_waits() -> None:
+    scheduler = TuneScheduler(dispatcher_of(search_spec(), FixedSearcher([])))
+    running, first, second = (
+        SimpleNamespace(status=status) for status in (Trial.RUNNING, Trial.PENDING, Trial.PENDING)
+    )
+    for each in (running, first, second):
+        scheduler.on_trial_add(None, each)
+    assert scheduler.choose_trial_to_run(None) is first
+    assert scheduler.choose_trial_to_run(None) is None  # Tune itself asks for a process for the second
