@@ -24,8 +24,7 @@ from ray.util.placement_group import PlacementGroup, placement_group_table, remo
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tausearch.campaigns import CampaignRequest, plan_campaign, run_campaign
-from tausearch.cluster import capacity_here, trials_that_fit
-from tausearch.cluster.placement import requested
+from tausearch.cluster import capacity_here, placement_of, trials_that_fit
 from tausearch.runs import Resources
 from tests.support.drivers.campaigns import Tables, assert_all_is_there, assert_no_run_loses_anything, tables
 from tests.support.drivers.searches import train_workers
@@ -202,7 +201,7 @@ def test_shares_of_gpus_fit_as_counted_on_one_gpu_each_while_nodes_leave_and_joi
     resources, before = Resources(gpus_per_trial=SHARE), alive(cluster)
     two_gpus = NODE | {"num_gpus": 2, "num_cpus": 14}
     stays, leaves = cluster.add_node(**NODE | {"num_gpus": 1, "num_cpus": 7}), cluster.add_node(**two_gpus)
-    groups = [requested(resources.model_dump())() for _ in range(22)]
+    groups = [placement_of(resources.model_dump())() for _ in range(22)]
 
     def placed() -> dict[str, list[PlacementGroup]]:
         found: dict[str, list[PlacementGroup]] = {}

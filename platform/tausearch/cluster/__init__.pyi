@@ -1,6 +1,7 @@
 from .capacity import capacity_here, gpus_here, local_cpus, trials_that_fit
 from .devices import GpusAt, asked_once, continued_resources, kept, may_use_gpu, measured, placed, require_pilot
 from .pilot import first_rows, with_measured_share
+from .placement import placement_of
 from .precisions import ASKED_PRECISIONS, Bf16At, bf16_at, precision_to_plan, require_cpu_has
 from .preflight import require_fit_nodes
 from .resources import plan_resources
@@ -19,6 +20,7 @@ __all__ = [
     "may_use_gpu",
     "measured",
     "placed",
+    "placement_of",
     "capacity_here",
     "first_rows",
     "gpus_at",

@@ -7,6 +7,6 @@ from typing import Any
 from ray.tune import PlacementGroupFactory
 
 
-def requested(config: dict[str, Any]) -> PlacementGroupFactory:
+def placement_of(config: dict[str, Any]) -> PlacementGroupFactory:
     """Return the CPUs and GPUs of a `TrialConfig`, given as a dictionary."""
     return PlacementGroupFactory([{"CPU": config["cpus_per_trial"], "GPU": config["gpus_per_trial"]}])

@@ -24,7 +24,7 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from tausearch.cluster.placement import requested
+from tausearch.cluster import placement_of
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.observer import Observer, is_out_of_memory, latest_error, status_of
 from tausearch.execution.run import Run
@@ -57,7 +57,7 @@ def run_on_tune(
         return home.trial_folder(trial.config["run"], trial.config["trial"])
 
     tuner = tune.Tuner(
-        tune.with_resources(trainable, requested),
+        tune.with_resources(trainable, placement_of),
         tune_config=TuneConfig(
             search_alg=TuneSearcher(dispatcher),
             scheduler=TuneScheduler(dispatcher),
