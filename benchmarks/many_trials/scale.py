@@ -1,4 +1,4 @@
-"""The driver's own work per reported task, over a search of a thousand trials that compute nothing.
+"""The driver's own work per reported task, over a search of thousands of trials that compute nothing.
 
 CPU time of the driver's process, all threads of it (Tune's loop, Optuna, record, best file, MLflow in its thread,
 display), between one reported task and the next: waiting does not count. Growth is the last tenth of all tasks against
@@ -16,7 +16,7 @@ from benchmarks.many_trials.searching import CONCURRENT, analytic_search
 from benchmarks.performance.lines import Line, column
 from tausearch.runs import TrialSummary
 
-TRIALS, TASKS = 1000, AnalyticTrial.tasks
+TRIALS, TASKS = 5000, AnalyticTrial.tasks
 
 
 def _milliseconds(what: str, name: str, at_most: float) -> Line:

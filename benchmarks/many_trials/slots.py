@@ -22,17 +22,7 @@ from benchmarks.performance.lines import Line, column
 SHORT = 10_000  # trials of one task
 NODES = (16, 16, 16)  # CPUs of each node that Ray believes to have
 PER_SLOT = 10  # trials that each of those slots runs on average
-OURS, TUNE = "tausearch", "Ray Tune"
-SHORT_LINES = (
-    Line(
-        what=f"{SHORT:,} trials of one task of a second, {CONCURRENT} at a time, over the least time",
-        values=column("times", program=OURS),
-        at_most=1.3,
-        floor="Ray Tune with its callback for MLflow",
-        floors=column("times", program=TUNE),
-    ),
-)
-BUSY_LINES = (
+LINES = (
     Line(
         what=f"{sum(NODES)} slots on {len(NODES)} nodes, tasks of half a second: share of the slots that is busy",
         values=column("busy", times=100),
@@ -46,7 +36,7 @@ BUSY_LINES = (
 def run_short(trials: int = SHORT) -> list[dict[str, Any]]:
     """Measure both programs, one after the other."""
     least = trials * SecondTrial.seconds_per_task / CONCURRENT
-    found = {OURS: analytic_search(trials, [CONCURRENT], SecondTrial), TUNE: _by_ray_tune(trials)}
+    found = {"tausearch": analytic_search(trials, [CONCURRENT], SecondTrial), "Ray Tune": _by_ray_tune(trials)}
     return [{"program": name, "seconds": took, "times": took / least} for name, took in found.items()]
 
 
