@@ -64,9 +64,8 @@ def numbers_in(name: str) -> range:
 def write_rows(table: pa.Table, target: Path) -> None:
     """Write a file of the record in place of the one that is there, completely or not at all."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")  # dot files are not part of a dataset
-    large = is_block(target.name)
-    digest = {_OF_BYTES: _digest_of_bytes(table)} if large else {_OF_JSON: _digest_of_json(table)}
-    pq.write_table(table.replace_schema_metadata(digest), unfinished, **({} if large else _PLAIN))
+    sealed = table.replace_schema_metadata(_seal(table, target))
+    pq.write_table(sealed, unfinished, **({} if is_block(target.name) else _PLAIN))
     os.replace(unfinished, target)
 
 
@@ -100,9 +99,7 @@ def _checked_rows(path: Path) -> pa.Table:
     if content.metadata.num_rows > _MOST_ROWS:
         raise OSError(f"has {content.metadata.num_rows} rows")
     table = content.read(use_threads=False)  # a few rows; threads could outlive the interpreter
-    of_bytes = is_block(path.name)
-    digest = (table.schema.metadata or {}).get(_OF_BYTES if of_bytes else _OF_JSON)
-    if digest != (_digest_of_bytes(table) if of_bytes else _digest_of_json(table)):
+    if not _seal(table, path).items() <= (table.schema.metadata or {}).items():
         raise OSError("its content is not what was written")
     return table.replace_schema_metadata(None)
 
@@ -163,6 +160,11 @@ def _trial(rows: Sequence[tuple[dict[str, Any], dict[str, float]]]) -> TrialSumm
     if trial.status == "complete" and trial.value is None:
         raise ValueError("is complete without a final accuracy")
     return trial
+
+
+def _seal(table: pa.Table, path: Path) -> dict[bytes, bytes]:
+    """Return the metadata that shows whether the rows in a file are those that were written."""
+    return {_OF_BYTES: _digest_of_bytes(table)} if is_block(path.name) else {_OF_JSON: _digest_of_json(table)}
 
 
 def _digest_of_json(table: pa.Table) -> bytes:
