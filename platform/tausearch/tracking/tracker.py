@@ -17,7 +17,7 @@ from tausearch.tracking.mlflow_store import reason
 
 _log = logging.getLogger(__name__)
 
-GATHER_SECONDS = 5.0  # from a round of writes to the next: tasks of a trial that end meanwhile cost one call together
+GATHER_SECONDS = 5.0  # from the start of a round of writes to the next; the end of a run does not wait for it
 RETRY_SECONDS = 5.0  # from a failure to the next attempt
 PATIENCE_SECONDS = 10.0  # without progress, after which the end of a run stops waiting for a server that fails
 SILENCE_SECONDS = 60.0  # the same for a server that does not answer
@@ -27,8 +27,7 @@ class Tracker:
     """Writes a run to MLflow while it runs. What a failing server missed is written when it is back.
 
     The caller's thread notes changes; a thread of the tracker is the only writer. Nothing is written before the first
-    trial starts, or `end` is called. Changes are gathered for some seconds: with a
-    call for each task, MLflow took as much of the driver's CPU time as all else.
+    trial starts, or `end` is called. Changes are gathered for some seconds, so that tasks of a trial share a call.
 
     Args:
         spec: The specification of the run.
@@ -172,7 +171,7 @@ class Tracker:
 
     @property
     def _hurries(self) -> bool:
-        """Whether nobody will note another change."""
+        """Whether the next round comes at once: the run has ended, or was given up."""
         return self._end is not None or self._given_up
 
     def _pause(self) -> None:
