@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.performance.lines import Line, column
+from search_spaces import load_space
 from trainables.backbones import Backbone
 from trainables.config import Precision
 from trainables.curvature import Curvature, CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature
@@ -100,8 +101,10 @@ def prepared(
     curvature: CurvatureKind = "diagonal",
 ) -> tuple[Any, Task]:
     """Return a method that has begun a task of so many batches of noise, and the task; one epoch."""
-    config = {"alpha": 0.01, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 1e-4, "curvature": curvature}
-    entry = get_method(name)
+    space, entry = load_space(name, "noise"), get_method(name)
+    config = {**space.fixed, **space.start, "lr": 1e-4}
+    if entry.capabilities.curvature:
+        config["curvature"] = curvature
     known: list[Consolidation] = []
     context = Context(
         backbone, (range(CLASSES),), 1, batch, 0, torch.device(device), precision, prepare=prepare_from(known)
@@ -111,13 +114,18 @@ def prepared(
     images = torch.randint(0, 256, (batch * steps, reads.channels, reads.size, reads.size), dtype=torch.uint8)
     noise = ImageSet(images, torch.arange(len(images)) % CLASSES, Normalise())
     task = Task(1, range(CLASSES), noise, noise)
+    if entry.capabilities.curvature:
+        known.append(_consolidation(learner, curvature))
+    learner.begin_task(task)
+    return learner, task
+
+
+def _consolidation(learner: Any, curvature: CurvatureKind) -> Consolidation:
     width = learner.width
     mixture = Mixture(torch.ones(1), torch.zeros(1, width), torch.ones(1, width))
     held = _curvature(curvature, {name: tuple(weight.shape) for name, weight in learner.vectors.theta_0.items()})
     head = (torch.zeros(CLASSES, width), torch.zeros(CLASSES))
-    known.append(Consolidation(1, head, (mixture,) * CLASSES, held, 1, None))
-    learner.begin_task(task)
-    return learner, task
+    return Consolidation(1, head, (mixture,) * CLASSES, held, 1, None)
 
 
 def _curvature(kind: CurvatureKind, shapes: dict[str, tuple[int, ...]]) -> Curvature:

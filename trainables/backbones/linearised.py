@@ -24,6 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from trainables.backbones.dual_block import write_blocks_out
 from trainables.config import Precision
 from trainables.heads import Head
 from trainables.precision import features
@@ -44,6 +45,9 @@ class LinearisedFeatures:
     them.
 
     The ViT is loaded with `attention="plain"`, and frozen here. The precision is that of forward passes.
+
+    Attributes:
+        compilable: Whether the blocks of the ViT can be compiled: none needs torch's forward mode.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class LinearisedFeatures:
     ) -> None:
         self.precision = precision
         self.device = device
+        self.compilable = write_blocks_out(vit)
         self.vit = vit.requires_grad_(False)
         # Leaves of a graph that share the weights' memory: J^T r is the gradient by them.
         weights = tangent_weights(vit, class_token=class_token)

@@ -196,8 +196,15 @@ class Context(Scenario):
         The backbone runs under autocast if `precision` is "bf16", and in TF32 with its backward pass if it is "tf32".
         Heads never do: bf16 logits would tie, and a tie goes to the older class.
         """
-        with as_compiled(model, full_batch=len(images) == self.batch_size):
+        with self.as_made_ready(model, images):
             return precision.features(model, images, self.precision, self.device)
+
+    def as_made_ready(self, model: Callable[..., object], images: Tensor) -> AbstractContextManager[object]:
+        """Return a context in which full batches of a training run compiled, if `make_ready` has compiled the model.
+
+        Several batches at once are full, too: those of rehearsed images, for example.
+        """
+        return as_compiled(model, full_batch=len(images) % self.batch_size == 0)
 
 
 class Method(Protocol):

@@ -77,9 +77,12 @@ class TMC:
         """Train tau."""
         parameters = list(self.tau.values())
         optimizer = torch.optim.AdamW(parameters, lr=self.config.lr, weight_decay=0.0, fused=True)
+        if self.model.compilable:
+            self.context.make_ready(self.model.vit, task)
 
         def step(batch: Batch, factor: float) -> Tensor:
-            loss, gradients = self.model.gradients(batch.x, dict(self.tau), self._loss(batch.y, task.classes))
+            with self.context.as_made_ready(self.model.vit, batch.x):
+                loss, gradients = self.model.gradients(batch.x, dict(self.tau), self._loss(batch.y, task.classes))
             decay = self._decay()
             for name, parameter in self.tau.items():
                 parameter.grad = torch.addcmul(gradients[name], parameter.detach(), decay)

@@ -33,6 +33,18 @@ def lora_tau(a: Tensor, b: Tensor) -> Tensor:
     return b @ a
 
 
+def is_built(weights: int, factors: int, device: torch.device) -> bool:
+    """Return whether building so many weights of their factors takes less time than products with the factors.
+
+    Per token, forward and backward, the factors cost 3 r (in + out) multiplications and several more passes over the
+    output; a built weight costs its own gradient instead, in * out. Narrow layers with a large r are cheaper built, at
+    about the factor `BUILT_BELOW`: all of the embedded ViT's, none of ViT-B's. In bf16 on a GPU products are so fast
+    that the passes decide.
+    """
+    in_bf16 = device.type == "cuda" and torch.is_autocast_enabled("cuda")
+    return in_bf16 or weights < BUILT_BELOW * 3 * factors
+
+
 class _LoRALinear(nn.Module):
     """A linear layer that gets its weight for each forward pass of the network; its bias is frozen.
 
@@ -63,10 +75,7 @@ class _LoRALinear(nn.Module):
 class _Stack(nn.Module):
     """The tuned weights of L layers of one shape.
 
-    A weight base + scale * B A is built where that takes less time than adding B (A x) to the output. Per token,
-    forward and backward, the factors cost 3 r (in + out) multiplications and several more passes over the output; a
-    built weight costs its own gradient instead, in * out. Narrow layers with a large r are cheaper built, at about the
-    factor `BUILT_BELOW`: all of the embedded ViT's, none of ViT-B's.
+    A weight base + scale * B A is built where `is_built` says so. Else B (A x) is added to the output.
     """
 
     base: Tensor  # frozen, (L, out, in)
@@ -84,7 +93,7 @@ class _Stack(nn.Module):
         """Give the layers their weights for the next forward pass."""
         weights = self.base
         factors: list[tuple[Tensor, Tensor]] | list[None] = [None] * len(self.layers)
-        if self.scale and self.base.numel() < BUILT_BELOW * 3 * (self.a.numel() + self.b.numel()):
+        if self.scale and is_built(self.base.numel(), self.a.numel() + self.b.numel(), self.base.device):
             with torch.autocast(self.base.device.type, enabled=False):  # a small tau is lost in a half-precision sum
                 weights = torch.baddbmm(self.base, self.b, self.a, alpha=self.scale)
         elif self.scale:

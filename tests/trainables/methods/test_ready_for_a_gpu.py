@@ -104,7 +104,7 @@ def test_nothing_is_compiled_without_a_compiler(compiled: list[nn.Module], monke
     assert compiled == []
 
 
-@pytest.mark.parametrize(("images", "full"), [(10, True), (9, False), (11, False)])
+@pytest.mark.parametrize(("images", "full"), [(10, True), (30, True), (9, False), (11, False)])
 def test_full_batches_alone_may_run_compiled(images: int, full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[object, bool]] = []
     as_compiled = contract.as_compiled
@@ -125,7 +125,9 @@ def test_full_batches_alone_may_run_compiled(images: int, full: bool, monkeypatc
         ("finetune", {"lr": 0.003}, True),
         ("ewc", {"lr": 0.03, "epsilon": 10.0}, True),
         ("lwf-mc", {"lr": 0.03}, True),
-        ("derpp", {"lr": 0.03, "alpha": 0.3, "beta": 0.8, "buffer_size": 12}, False),  # other batches than the task's
+        ("derpp", {"lr": 0.03, "alpha": 0.3, "beta": 0.8, "buffer_size": 12}, True),
+        ("tmc", {"lr": 0.03}, True),
+        ("tak", {"lr": 0.03, "strength": 0.1}, True),
         *((f"{rule}-lora", COMPOSABLE[f"{rule}-lora"], True) for rule in ("ita", "iel")),
         *((f"ita-{kind}", COMPOSABLE[f"ita-{kind}"], True) for kind in ("fft", "ia3")),
         *((f"iel-{kind}", COMPOSABLE[f"iel-{kind}"], False) for kind in ("fft", "ia3")),  # 1/t in the layers
@@ -142,5 +144,6 @@ def test_a_method_is_made_ready_for_every_task_if_its_steps_are_alike(
     monkeypatch.setattr(Context, "make_ready", lambda context, model, task: made.append((model, task.index)))
     sequence = make(method, hyperparameters)
     run(sequence)
-    network = sequence.method.vectors.model if method in COMPOSABLE else sequence.method.model
+    vectors, model = (getattr(sequence.method, name, None) for name in ("vectors", "model"))
+    network = vectors.model if vectors else getattr(model, "vit", model)
     assert made == ([(network, task) for task in (1, 2, 3)] if ready else [])

@@ -155,3 +155,13 @@ def test_lora_builds_weights_where_that_is_cheaper_and_in_whole_precision(
     with torch.autocast("cpu", torch.bfloat16):
         vectors.model(images.float())
     assert seen == [(built, torch.float32)]  # a small tau is lost in a half-precision sum
+
+
+@pytest.mark.parametrize(
+    ("device", "half", "built"), [("cuda", True, True), ("cuda", False, False), ("cpu", True, False)]
+)
+def test_lora_builds_all_weights_in_bf16_on_a_gpu(
+    device: str, half: bool, built: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda kind: half and kind == device)
+    assert lora.is_built(768 * 3072, 16 * (768 + 3072), torch.device(device)) is built

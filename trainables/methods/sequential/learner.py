@@ -40,7 +40,7 @@ class SequentialLearner:
     """A ViT and a classifier that are trained on one task after the other.
 
     Attributes:
-        same_kernels: Whether all full batches launch the same kernels, so that a step can be recorded or compiled; see
+        same_kernels: Whether all full batches launch the same kernels, so that a step can be recorded; see
             `gradient_steps`.
     """
 
@@ -69,8 +69,7 @@ class SequentialLearner:
         parameters = list(self.weights.values())
         kind = torch.optim.AdamW if self.config.optimizer == "adamw" else torch.optim.SGD
         optimizer = kind(parameters, lr=self.config.lr, weight_decay=0.0, fused=True)
-        if self.same_kernels:
-            self.context.make_ready(self.model, task)
+        self.context.make_ready(self.model, task)
         step = gradient_steps(
             optimizer,
             partial(self.loss, task),

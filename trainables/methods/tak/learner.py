@@ -99,6 +99,8 @@ class TAK:
         optimizer = torch.optim.AdamW(groups, lr=self.config.lr, fused=True)
         penalty = None if self._penalty is None else (lambda own=self._penalty: own.value(self.tau))
         parameters = [*self.tau.values(), *self.heads.current]
+        if self.model.compilable:
+            self.context.make_ready(self.model.vit, task)
         return {TRAIN_LOSS: fit(task, self.context, self._step(task, optimizer, head), parameters, penalty=penalty)}
 
     def _step(self, task: Task, optimizer: torch.optim.Optimizer, head: list[nn.Parameter]) -> Step:
@@ -111,7 +113,8 @@ class TAK:
             def loss(phi: Tensor) -> Tensor:
                 return F.cross_entropy(self.heads.local_logits(phi), batch.y - task.classes.start)
 
-            value, gradients, of_head = self.model.feature_gradients(batch.x, dict(self.tau), loss, head)
+            with self.context.as_made_ready(self.model.vit, batch.x):
+                value, gradients, of_head = self.model.feature_gradients(batch.x, dict(self.tau), loss, head)
             pulls = {} if self._penalty is None else self._penalty.gradients(self.tau)
             for name, parameter in self.tau.items():
                 parameter.grad = gradients[name] + pulls[name] if name in pulls else gradients[name]
