@@ -111,7 +111,8 @@ def prepared(
     )
     learner: Any = entry.build(context, entry.parse(config))
     reads = backbone.input
-    images = torch.randint(0, 256, (batch * steps, reads.channels, reads.size, reads.size), dtype=torch.uint8)
+    shape = (batch * steps, reads.channels, reads.size, reads.size)
+    images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     noise = ImageSet(images, torch.arange(len(images)) % CLASSES, Normalise())
     task = Task(1, range(CLASSES), noise, noise)
     if entry.capabilities.curvature:

@@ -95,10 +95,12 @@ class Place:
 
     def _sequence(self, case: Case, **further: Any) -> IncrementalSequence:
         space = load_space(case.method or PREPARED, case.dataset)
+        values = {**space.fixed, **space.start}
+        shared = {name: value for name, value in _probing(case.dataset).items() if name in values}
         return IncrementalSequence(
             self._benchmark(case.dataset),
             case.method or PREPARED,
-            {**space.fixed, **space.start},
+            values | shared,
             backbone=self.backbone,
             device=self.device,
             precision=case.precision,
@@ -144,6 +146,13 @@ class Place:
             "hit": row.get(CACHE_HIT, 1.0),
             "peak": peak_bytes() / GIB,
         }
+
+
+@cache
+def _probing(dataset: str) -> dict[str, Any]:
+    """Return the hyperparameters of pre-consolidation that all methods are given, so that one has computed it."""
+    fixed = load_space(PREPARED, dataset).fixed
+    return {name: fixed[name] for name in ("lr_pre", "epochs_pre")}
 
 
 @cache

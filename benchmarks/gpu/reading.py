@@ -1,8 +1,10 @@
 """Images that one trial reads per second of a CPU's time, from JPEG files and from the prepared form.
 
 The JPEGs are drawn in the sizes of each published dataset and read as `folder:PATH`, shuffled, in batches of 128. The
-training transform is the dataset's own for a backbone of 224 pixels. On a GPU it runs there, and the CPU only reads.
-CPU seconds leave out what else the machine does. How far more threads than two go, they do not say.
+training transform is the dataset's own for a backbone of 224 pixels. CPU seconds leave out what else the machine does.
+
+On a GPU the transform runs there, and the CPU only reads. `run_on_gpu` counts the images that a trial alone on the card
+has ready in a second, by its threads, with nothing else to do.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor
 
+from benchmarks.arithmetic import seconds_of
+from benchmarks.gpu import NO_GPU
 from benchmarks.performance.lines import Line, column
 from trainables.backbones import InputSpec
 from trainables.data import ImageSet
@@ -30,6 +35,7 @@ from trainables.data.published import PUBLISHED
 
 READS = InputSpec(channels=3, size=224, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 BATCH, CLASSES, EACH, PASSES, QUALITY = 128, 4, 80, 3, 90  # `EACH` images in a class, the fastest of `PASSES` counts
+THREADS = (1, 2, 4, 8)  # on a GPU
 SIDES = {  # height and width; those of the last four differ from image to image, and their middle is an assumption
     "resisc45": (256, 256),
     "cropdisease": (256, 256),
@@ -70,31 +76,35 @@ def pixels(height: int, width: int, generator: torch.Generator) -> Tensor:
     return F.interpolate(coarse, (height, width), mode="bicubic")[0].mul(255).clamp(0, 255).byte()
 
 
-def draw(root: Path, dataset: str) -> float:
-    """Write the class folders of a dataset; returns the mean bytes of a file."""
+def draw(root: Path, dataset: str) -> None:
+    """Write the class folders of a dataset."""
     generator = torch.Generator().manual_seed(0)
     for number in range(CLASSES * EACH):
         image = pixels(*size(dataset, generator), generator)
         file = root / f"class{number % CLASSES}" / f"{number}.jpg"
         file.parent.mkdir(exist_ok=True)
         Image.fromarray(image.permute(1, 2, 0).numpy()).save(file, quality=QUALITY)
-    return sum(file.stat().st_size for file in root.rglob("*.jpg")) / (CLASSES * EACH)
 
 
 def measure(dataset: str, root: Path) -> Iterator[dict[str, Any]]:
     """Yield a row for each form and number of threads, with images per CPU second."""
-    source, prepared = root / "images", root / "prepared"
-    source.mkdir(parents=True)
-    prepared.mkdir()
-    size = draw(source, dataset)
-    files = folder.find(source)
-    forms = {"files": files, "array": listing_of(prepared, write(files, "array", prepared, lambda done: None))}
-    for form, listing in forms.items():
+    for form, listing in _forms(dataset, root).items():
+        size = sum(file.stat().st_size for file in root.rglob("*.jpg")) / (CLASSES * EACH)
         images = _images(listing, dataset)
         for threads in (1, 2):
             torch.set_num_threads(threads)
             row = {"dataset": dataset, "bytes of a JPEG": size, "form": form, "threads": threads}
             yield row | {"read": _rate(images, _read), "transformed": _rate(images, _transform)}
+
+
+def _forms(dataset: str, root: Path) -> dict[str, Listing]:
+    """Draw a dataset, and return its images as files and in the prepared form."""
+    source, prepared = root / "images", root / "prepared"
+    source.mkdir(parents=True)
+    prepared.mkdir()
+    draw(source, dataset)
+    files = folder.find(source)
+    return {"files": files, "array": listing_of(prepared, write(files, "array", prepared, lambda done: None))}
 
 
 def _images(listing: Listing, dataset: str) -> ImageSet:
@@ -108,8 +118,8 @@ def _read(images: ImageSet) -> None:
         images.pixels(rows)
 
 
-def _transform(images: ImageSet) -> None:
-    for _ in images.batches(BATCH, torch.Generator().manual_seed(0), shuffle=True):
+def _transform(images: ImageSet, device: str = "cpu") -> None:
+    for _ in images.batches(BATCH, torch.Generator().manual_seed(0), shuffle=True, device=device):
         pass
 
 
@@ -126,3 +136,22 @@ def run() -> list[dict[str, Any]]:
     """Measure all datasets whose images are files."""
     with tempfile.TemporaryDirectory() as root:
         return [row for dataset in SIDES for row in measure(dataset, Path(root) / dataset)]
+
+
+def measure_on_gpu(dataset: str, root: Path) -> Iterator[dict[str, Any]]:
+    """Yield a row for each form and number of threads, with images per second on the GPU."""
+    for form, listing in _forms(dataset, root).items():
+        images = _images(listing, dataset)
+        for threads in THREADS:
+            torch.set_num_threads(threads)
+            once = partial(_transform, images, "cuda")
+            seconds = [seconds_of(once, "cuda") for _ in range(PASSES)]
+            yield {"dataset": dataset, "form": form, "threads": threads, "images/s": len(images) / min(seconds)}
+
+
+def run_on_gpu() -> list[dict[str, Any]]:
+    """Measure on a GPU, if there is one."""
+    if not torch.cuda.is_available():
+        return NO_GPU
+    with tempfile.TemporaryDirectory() as root:
+        return [row for dataset in SIDES for row in measure_on_gpu(dataset, Path(root) / dataset)]

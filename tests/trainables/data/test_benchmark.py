@@ -25,12 +25,15 @@ from trainables.data.transforms import (
     RandomResizedCrop,
     RandomShift,
     Recipe,
+    ResizeCenterCrop,
     ResizeRandomCrop,
     Transform,
+    cropping,
+    resampling,
     small_transforms,
 )
 from trainables.data.transforms.cropping import _crop_box
-from trainables.data.transforms.resampling import resized_by_products, resized_crops
+from trainables.data.transforms.resampling import Part, resized_by_products, resized_crops
 from trainables.errors import InputError
 
 
@@ -253,9 +256,40 @@ class TestPaperTransforms:
         boxes = [_crop_box(height, width, generator) for _ in images]
         wanted = resized_crops(images, boxes, size)
         assert wanted.dtype == torch.uint8  # torchvision's own, on a CPU
-        got = resized_by_products(images, torch.tensor(boxes), size)
+        got = resized_by_products(images, [Part(box, (size, size)) for box in boxes], size)
         difference = (got - wanted).abs()
         assert float(difference.max()) <= 1 and float(difference.mean()) < 0.02
+
+    @pytest.mark.parametrize("most", [1, 10**5, 10**9], ids=["one-by-one", "some", "all-at-once"])
+    @pytest.mark.parametrize(
+        "transform",
+        [
+            RandomResizedCrop,
+            partial(ResizeRandomCrop, 60),
+            partial(ResizeRandomCrop, 60, keep_ratio=True),
+            partial(ResizeCenterCrop, 56, keep_ratio=True),
+            partial(ResizeCenterCrop, 61),
+            partial(ResizeCenterCrop, 64, keep_ratio=True, interpolation="bilinear"),
+        ],
+    )
+    def test_images_of_several_sizes_are_cut_together_on_a_gpu_as_one_by_one_on_a_cpu(
+        self, transform: Callable[..., Transform], most: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = transform(size=56, normalise=Normalise((0.0,) * 3, (1 / 255,) * 3))  # whole levels
+        draws = torch.Generator().manual_seed(1)
+        sizes = [(64, 64), (90, 61), (57, 120), (300, 200), (57, 57)]
+        images = [torch.randint(0, 256, (3, *each), dtype=torch.uint8, generator=draws) for each in sizes]
+        images[1] = images[1][:1]  # grey
+        with monkeypatch.context() as patch:
+            patch.setattr(cropping, "_on_gpu", lambda images: True)
+            patch.setattr(resampling, "MOST_VALUES", most)
+            ours, generator = torch.Generator().manual_seed(3), torch.Generator().manual_seed(3)
+            got = made(images, ours)
+        wanted = made(images, generator)
+        assert torch.equal(ours.get_state(), generator.get_state())  # so that all that follows is drawn alike
+        difference = (got - wanted).abs()
+        assert got.shape == (5, 3, 56, 56)
+        assert float(difference.max()) <= 1.01 and float(difference.mean()) < 0.02
 
     @pytest.mark.parametrize("transform", [RandomResizedCrop, partial(ResizeRandomCrop, 60)])
     def test_images_of_several_sizes_give_what_one_size_gives(self, transform: Callable[..., Transform]) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from trainables.data.transforms.normalisation import Images, Normalise, of_one_size, with_channels
-from trainables.data.transforms.resampling import Box, resized_crops
+from trainables.data.transforms.resampling import Box, Interpolation, Part, parts_by_products, resized_crops
 from trainables.device import moved
-
-Interpolation = Literal["bicubic", "bilinear"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,11 @@ class RandomResizedCrop:
         def crop(part: Tensor, generator: torch.Generator) -> Tensor:
             return resized_crops(part, [_crop_box(part.shape[2], part.shape[3], generator) for _ in part], self.size)
 
-        return _augmented(images, self.normalise, generator, crop)
+        def crop_each(images: list[Tensor], generator: torch.Generator) -> Tensor:
+            boxes = [_crop_box(image.shape[1], image.shape[2], generator) for image in images]
+            return parts_by_products(images, [Part(box, (self.size, self.size)) for box in boxes], self.size)
+
+        return _augmented(images, self.normalise, generator, crop, crop_each)
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,22 @@ class ResizeRandomCrop:
 
         def crop(part: Tensor, generator: torch.Generator) -> Tensor:
             resized = _resized(part, self.resize, self.keep_ratio, "bicubic")
-            room = (resized.shape[2] - self.size + 1, resized.shape[3] - self.size + 1)
-            corners = torch.tensor([[int(torch.randint(end, (), generator=generator)) for end in room] for _ in part])
+            corners = torch.tensor([self._corner(resized.shape[2:], generator) for _ in part])
             return cut(resized, moved(corners, part.device), self.size, self.size)
 
-        return _augmented(images, self.normalise, generator, crop)
+        def crop_each(images: list[Tensor], generator: torch.Generator) -> Tensor:
+            parts = []
+            for image in images:
+                whole, resized = _whole(image), _resized_to(image.shape[1:], self.resize, self.keep_ratio)
+                parts.append(Part(whole, resized, self._corner(resized, generator)))
+            return parts_by_products(images, parts, self.size)
+
+        return _augmented(images, self.normalise, generator, crop, crop_each)
+
+    def _corner(self, resized: Sequence[int], generator: torch.Generator) -> tuple[int, int]:
+        """Draw row and column of the first pixel of the cut in a resized image."""
+        row, column = (int(torch.randint(side - self.size + 1, (), generator=generator)) for side in resized)
+        return row, column
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,16 @@ class ResizeCenterCrop:
         """Transform a batch of stored images; see `Transform`."""
         if isinstance(images, Tensor):
             return self.normalise(self._cut(images))
+        if _on_gpu(images):
+            images = [with_channels(image, self.normalise) for image in images]
+            parts = [self._part(image) for image in images]
+            return self.normalise(parts_by_products(images, parts, self.size, self.interpolation))
         return self.normalise(torch.stack([self._cut(image) for image in images]))
+
+    def _part(self, image: Tensor) -> Part:
+        resized = _resized_to(image.shape[1:], self.resize, self.keep_ratio)
+        row, column = (round((side - self.size) / 2) for side in resized)  # as torchvision rounds
+        return Part(_whole(image), resized, (row, column))
 
     def _cut(self, images: Tensor) -> Tensor:
         from torchvision.transforms.v2 import functional as vision  # takes two seconds to import
@@ -104,14 +125,23 @@ def _augmented(
     normalise: Normalise,
     generator: torch.Generator | None,
     crop: Callable[[Tensor, torch.Generator], Tensor],
+    crop_each: Callable[[list[Tensor], torch.Generator], Tensor],
 ) -> Tensor:
     """Crop images of one size `(b, c', h, w)` together and others alone, flip half of them, normalise."""
     if generator is None:
         raise ValueError("a random crop needs a generator, got None")
     flips = torch.rand(len(images), generator=generator) < 0.5  # before the crops, so that results repeat
-    parts = [images] if isinstance(images, Tensor) else [image[None] for image in images]
-    crops = torch.cat([crop(with_channels(part, normalise), generator) for part in parts])
+    if _on_gpu(images):  # it would wait for the starts of a hundred kernels for each image alone
+        crops = crop_each([with_channels(image, normalise) for image in images], generator)
+    else:
+        parts = [images] if isinstance(images, Tensor) else [image[None] for image in images]
+        crops = torch.cat([crop(with_channels(part, normalise), generator) for part in parts])
     return normalise(torch.where(moved(flips, crops.device)[:, None, None, None], crops.flip(3), crops))
+
+
+def _on_gpu(images: Images) -> bool:
+    """Whether images are of several sizes and on a GPU."""
+    return not isinstance(images, Tensor) and images[0].device.type != "cpu"
 
 
 def cut(images: Tensor, corners: Tensor, height: int, width: int) -> Tensor:
@@ -131,6 +161,18 @@ def _resized(images: Tensor, to: int, keep_ratio: bool, interpolation: Interpola
     from torchvision.transforms.v2 import functional as vision
 
     return vision.resize(images, [to] if keep_ratio else [to, to], InterpolationMode(interpolation), antialias=True)
+
+
+def _resized_to(sides: Sequence[int], to: int, keep_ratio: bool) -> tuple[int, int]:
+    """Return height and width after `_resized`; the longer side is rounded down, as in torchvision."""
+    height, width = sides
+    if not keep_ratio:
+        return to, to
+    return (to, int(to * width / height)) if height <= width else (int(to * height / width), to)
+
+
+def _whole(image: Tensor) -> Box:
+    return 0, 0, image.shape[1], image.shape[2]
 
 
 def _crop_box(height: int, width: int, generator: torch.Generator) -> Box:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from trainables.device import moved
 
+Interpolation = Literal["bicubic", "bilinear"]
 Box = tuple[int, int, int, int]
 """Top, left, height and width, in pixels."""
 
-SUPPORT = 2.0  # half the width of the bicubic filter, in pixels of the coarser of the two grids
+MOST_VALUES = 2**26  # of images that are resized together: 256 MiB of float32
+
+
+class Part(NamedTuple):
+    """A part of an image: of a box, resized, what begins at a corner."""
+
+    box: Box
+    resized: tuple[int, int]  # height and width of the box from now on, in pixels
+    corner: tuple[int, int] = (0, 0)  # first row and column that are wanted of it
 
 
 def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
@@ -26,7 +36,7 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
     float32.
     """
     if images.device.type != "cpu":
-        return resized_by_products(images, torch.tensor(boxes), size)
+        return resized_by_products(images, [Part(box, (size, size)) for box in boxes], size)
     # Takes two seconds to import; the embedded benchmarks do not need torchvision.
     from torchvision.transforms.v2 import InterpolationMode
     from torchvision.transforms.v2 import functional as vision
@@ -39,37 +49,81 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
     return torch.stack(crops)
 
 
-def resized_by_products(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """Return the crops of `resized_crops` by two matrix products, float32 `(b, c, size, size)`.
+def parts_by_products(
+    images: Sequence[Tensor], parts: Sequence[Part], size: int, interpolation: Interpolation = "bicubic"
+) -> Tensor:
+    """Return a part of each of several images of any size, float32 `(b, c, size, size)`; see `resized_by_products`.
 
-    `images` are uint8 `(b, c, h, w)`, `boxes` int64 `(b, 4)` on the CPU.
+    `images` are uint8 `(c, h, w)` on a GPU. Those that fit in `MOST_VALUES` are padded to one size, which no part sees.
     """
-    top, left, height, width = moved(boxes, images.device).unbind(1)
-    rows = _weights(top, height, images.shape[2], size)  # [b, size, h]
-    columns = _weights(left, width, images.shape[3], size)  # [b, size, w]
+    found = []
+    for group in _groups(images):
+        height, width = (max(image.shape[side] for image in images[group]) for side in (1, 2))
+        canvas = images[0].new_zeros(group.stop - group.start, images[0].shape[0], height, width)
+        for place, image in zip(canvas, images[group], strict=True):
+            place[:, : image.shape[1], : image.shape[2]] = image
+        found.append(resized_by_products(canvas, parts[group], size, interpolation))
+    return torch.cat(found)
+
+
+def _groups(images: Sequence[Tensor]) -> Iterator[slice]:
+    """Yield slices of images that have at most `MOST_VALUES` together once they are padded to one size, or of one."""
+    start, height, width = 0, 0, 0
+    for k, image in enumerate(images):
+        channels, h, w = image.shape
+        height, width = max(height, h), max(width, w)
+        if k > start and (k + 1 - start) * channels * height * width > MOST_VALUES:
+            yield slice(start, k)
+            start, height, width = k, h, w
+    yield slice(start, len(images))
+
+
+def resized_by_products(
+    images: Tensor, parts: Sequence[Part], size: int, interpolation: Interpolation = "bicubic"
+) -> Tensor:
+    """Return a part of each image by two matrix products: whole numbers from 0 to 255, float32 `(b, c, size, size)`.
+
+    `images` are uint8 `(b, c, h, w)`.
+    """
+    numbers = torch.tensor([(*part.box, *part.resized, *part.corner) for part in parts])
+    top, left, height, width, rows_to, columns_to, row, column = moved(numbers, images.device).unbind(1)
+    rows = _weights(top, height, rows_to, row, images.shape[2], size, interpolation)  # [b, size, h]
+    columns = _weights(left, width, columns_to, column, images.shape[3], size, interpolation)  # [b, size, w]
     along_rows = (images.float() @ columns[:, None].mT).round_().clamp_(0, 255)
     return (rows[:, None] @ along_rows).round_().clamp_(0, 255)
 
 
-def _weights(start: Tensor, length: Tensor, total: int, size: int) -> Tensor:
+def _weights(
+    start: Tensor, length: Tensor, to: Tensor, first: Tensor, total: int, size: int, interpolation: Interpolation
+) -> Tensor:
     """Return the weights of `total` input pixels in each of `size` output pixels, `(b, size, total)`.
 
-    The resized part begins at input pixel `start`, `(b,)`, and has `length` input pixels, `(b,)`.
+    The resized part begins at input pixel `start` and has `length` input pixels and `to` output pixels, of which
+    `first` is the first that is asked for; all `(b,)`.
     """
-    scale = (length / size)[:, None, None]
-    centres = scale * (torch.arange(size, device=start.device) + 0.5)[:, None]  # [b, size, 1], from the part's start
+    scale = (length / to)[:, None, None]
+    places = first[:, None] + torch.arange(size, device=start.device)
+    centres = scale * (places[:, :, None] + 0.5)  # [b, size, 1], from the part's start
     pixels = torch.arange(total, device=start.device) - start[:, None]  # [b, total]
     inside = (pixels >= 0) & (pixels < length[:, None])
-    weights = _bicubic((pixels[:, None] + 0.5 - centres) / scale.clamp(min=1)) * inside[:, None]
+    weights = FILTERS[interpolation]((pixels[:, None] + 0.5 - centres) / scale.clamp(min=1)) * inside[:, None]
     return weights / weights.sum(2, keepdim=True)
 
 
 def _bicubic(x: Tensor) -> Tensor:
-    """Return the weights of Keys' cubic convolution with a = -1/2 at distances `x` in pixels; zero beyond `SUPPORT`.
+    """Return the weights of Keys' cubic convolution with a = -1/2 at distances `x` in pixels; zero from 2 on.
 
     Source: Keys 1981, https://doi.org/10.1109/TASSP.1981.1163711. Pillow has this a, and torch with antialiasing.
     """
     x = x.abs()
     near = (1.5 * x - 2.5) * x * x + 1
     far = ((-0.5 * x + 2.5) * x - 4) * x + 2
-    return torch.where(x < 1, near, torch.where(x < SUPPORT, far, 0.0))
+    return torch.where(x < 1, near, torch.where(x < 2, far, 0.0))
+
+
+def _bilinear(x: Tensor) -> Tensor:
+    """Return 1 - |x|, zero from a distance of 1 pixel on."""
+    return (1 - x.abs()).clamp_(min=0)
+
+
+FILTERS: dict[Interpolation, Callable[[Tensor], Tensor]] = {"bicubic": _bicubic, "bilinear": _bilinear}
