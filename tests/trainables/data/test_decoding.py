@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from trainables.data.disk.decoding import decode, encode_png, size
+from trainables.data.disk.decoding import as_pixels, decode, encode_png, size
 from trainables.errors import InputError
 
 H, W = 6, 9
@@ -76,6 +76,15 @@ def test_other_modes(mode: str) -> None:
     image = picture().convert(mode)
     decoded = decode(file(image, "JPEG" if mode != "1" else "PNG"), "x")
     assert decoded.shape == (3, H, W) and decoded.max() > 200
+
+
+def test_an_image_that_is_given_is_rotated_and_stays_as_it_is() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn
+    given = Image.open(io.BytesIO(file(picture(), "PNG", exif=exif)))
+    before = np.asarray(given)
+    assert torch.equal(as_pixels(given, "x"), decode(file(picture(), "PNG", exif=exif), "x"))
+    assert np.array_equal(np.asarray(given), before) and given.getexif()[0x0112] == 6
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

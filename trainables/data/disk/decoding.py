@@ -58,7 +58,7 @@ def decode(content: bytes, name: str) -> Tensor:
 def as_pixels(image: Image.Image, name: str) -> Tensor:
     """Return the pixels of a Pillow image, as `decode`; a broken image is an InputError."""
     with _as_input_error(name):
-        return _pixels(image)
+        return _pixels(image.copy())
 
 
 def size(content: bytes, name: str) -> tuple[int, int]:
@@ -100,11 +100,14 @@ def _require_bounded(image: Image.Image) -> None:
 
 
 def _pixels(image: Image.Image) -> Tensor:
-    pixels = np.asarray(_as_rgb(ImageOps.exif_transpose(image)))
-    return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
+    """Return the pixels of an image, which is rotated as its EXIF says."""
+    ImageOps.exif_transpose(image, in_place=True)  # each copy that is saved lets other threads read sooner
+    return torch.from_numpy(np.array(_as_rgb(image))).permute(2, 0, 1)
 
 
 def _as_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
     if image.mode.startswith("I"):  # 16 bits; as 32-bit integers in some formats
         values = np.asarray(image, dtype=np.int64)
         if values.min() < 0 or values.max() > 65535:
