@@ -13,7 +13,7 @@ from benchmarks.performance.lines import Rows
 
 MEASURED = Path(__file__).parent / "measured"
 COST, PRECISIONS, STEPS = "gpu-cost", "gpu-precisions", "gpu-steps"
-SYSTEMS, PACKING, READING = "gpu-systems", "gpu-packing", "gpu-reading"
+SYSTEMS, PACKING, READING, GRAPHS = "gpu-systems", "gpu-packing", "gpu-reading", "gpu-graphs"
 SEEN = "seen-on-a-gpu"  # by hand: carried over from the page
 ON_GPUS: dict[str, Callable[[], Rows]] = {
     "gpu-repeats": repeats.run,
@@ -22,6 +22,7 @@ ON_GPUS: dict[str, Callable[[], Rows]] = {
     COST: cost.run,
     PRECISIONS: precisions.run,
     STEPS: steps.run,
+    GRAPHS: steps.run_graphs,
     READING: reading.run_on_gpu,
 }
 BENCHMARKS: dict[str, Callable[[], Rows]] = {"reading": reading.run, "kernels": kernels.run, **ON_GPUS}

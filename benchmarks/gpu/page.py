@@ -1,4 +1,4 @@
-"""Write the tables of docs/explanation/gpu.md, gpu-speed.md and precision.md that have a kept file.
+"""Write the tables of docs/explanation/gpu.md, gpu-speed.md, gpu-steps.md and precision.md that have a kept file.
 
 Before the file is there, its table says so.
 """
@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.named import COST, MEASURED, PACKING, PRECISIONS, SEEN, STEPS, SYSTEMS
+from benchmarks.gpu.named import COST, GRAPHS, MEASURED, PACKING, PRECISIONS, READING, SEEN, STEPS, SYSTEMS
 from benchmarks.gpu.precisions import HEADER, summary, table
+from benchmarks.gpu.reading import THREADS
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept, Measured
 from benchmarks.planning.table import DATASETS
@@ -32,8 +33,14 @@ COLUMNS = (
 
 
 def write_pages(pages: Path = PAGES, folder: Path = MEASURED) -> None:
-    """Write all tables of the three pages."""
-    for name, found in (("gpu", cost(folder)), ("gpu-speed", rates(folder)), ("precision", precisions(folder))):
+    """Write all tables of these pages."""
+    tables = {
+        "gpu": cost(folder) | reading(folder),
+        "gpu-speed": rates(folder),
+        "gpu-steps": graphs(folder) | steps(folder),
+        "precision": precisions(folder),
+    }
+    for name, found in tables.items():
         page = pages / f"{name}.md"
         page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
         print(f"written: {page}")
@@ -65,9 +72,9 @@ def _missing(rows: Iterable[Mapping[str, Any]], usual: bool) -> Iterator[str]:
     by_reason: dict[str, list[str]] = {}
     for row in rows:
         if "fault" in row and _is_usual(row) is usual:
-            by_reason.setdefault(row["fault"], []).append(row["dataset"])
-    for reason, datasets in by_reason.items():
-        yield f"No figures of {', '.join(f'`{each}`' for each in dict.fromkeys(datasets))} ({reason})."
+            by_reason.setdefault(row["fault"], []).append(f"`{row['method']}` on `{row['dataset']}`")
+    for reason, cases in by_reason.items():
+        yield f"No figures of {', '.join(cases)} ({reason})."
 
 
 def precisions(folder: Path = MEASURED) -> dict[str, str]:
@@ -82,7 +89,7 @@ def precisions(folder: Path = MEASURED) -> dict[str, str]:
 def rates(folder: Path = MEASURED) -> dict[str, str]:
     """Return the tables of gpu-speed.md, by place."""
     of_systems, packed = (Measured.of(name, folder) for name in (SYSTEMS, PACKING))
-    return steps(folder) | {
+    return {
         "systems": f"{_systems(of_systems.rows)}\n\n{_when_carried(of_systems)}",
         "packing": f"{_packing(packed.rows)}\n\n{_when_carried(packed)}",
         SEEN: of_columns(Measured.of(SEEN, folder).rows, ("what", "found", "written at")),
@@ -115,27 +122,57 @@ def _packing(rows: Sequence[Mapping[str, Any]]) -> str:
     return as_table(("trials at a time", *map(str, counts)), lines)
 
 
-_GRAPHS = ("", "images/s", "with a graph", "ratio", "difference of weights")
-
-
 def steps(folder: Path = MEASURED) -> dict[str, str]:
-    """Return the tables of CUDA graphs and of compiled blocks."""
-    if not (folder / f"{STEPS}.json").exists():
-        return {"graphs": _not_yet(STEPS), "compiled": _not_yet(STEPS)}
-    found = Measured.of(STEPS, folder)
-    small = [row for row in found.rows if "difference" in row]
-    large = [row for row in found.rows if "share" in row]
-    graphs = ((_call(row), *_rates(row), f"{row['difference']:.0e}" if row["difference"] else "0") for row in small)
+    """Return the tables of compiled blocks and of other ways."""
+    found = kept.read([STEPS], folder).get(STEPS)
+    if found is None:
+        return {"compiled": _not_yet(STEPS), "ways": _not_yet(STEPS)}
     compiled = (
-        (_call(row), *_rates(row), *(f"{100 * row[each]:.0f} %" for each in ("share", "share, changed")))
-        for row in large
+        (
+            _call(row),
+            *_rates(row),
+            *(f"{100 * row[each]:.0f} %" for each in ("share", "share, changed")),
+            f"{row['first']:.1f} s",
+        )
+        for row in found.rows
+        if "share" in row
     )
-    shares = ("share of a product", "share, compiled")
+    ways = (
+        (row["what"], f"{_call(row)}{', compiled' * row['compiled']}", *_rates(row))
+        for row in found.rows
+        if "what" in row
+    )
+    shares = ("share of a product", "share, compiled", "first training")
     return {
-        "graphs": as_table(("", "images/s", "with a graph", "ratio", "difference of weights"), graphs)
-        + f"\n\n{_when_carried(found)}",
-        "compiled": as_table(("", "images/s", "compiled", "ratio", *shares), compiled),
+        "compiled": as_table(("", "images/s", "compiled", "ratio", *shares), compiled) + f"\n\n{_when(found)}",
+        "ways": as_table(("now", "", "images/s before", "now", "ratio"), ways),
     }
+
+
+def graphs(folder: Path = MEASURED) -> dict[str, str]:
+    """Return the table of CUDA graphs."""
+    if not (folder / f"{GRAPHS}.json").exists():
+        return {"graphs": _not_yet(GRAPHS)}
+    found = Measured.of(GRAPHS, folder)
+    lines = ((_call(row), *_rates(row), f"{row['difference']:.0e}" if row["difference"] else "0") for row in found.rows)
+    table = as_table(("", "images/s", "with a graph", "ratio", "difference of weights"), lines)
+    return {"graphs": f"{table}\n\n{_when_carried(found)}"}
+
+
+def reading(folder: Path = MEASURED) -> dict[str, str]:
+    """Return the table of how many images a trial has ready in a second, by place."""
+    found = kept.read([READING], folder).get(READING)
+    if found is None:
+        return {"reading": _not_yet(READING)}
+    by_case: dict[tuple[str, str], list[str]] = {}
+    for row in found.rows:
+        by_case.setdefault((row["dataset"], row["form"]), []).append(f"{row['images/s']:.0f}")
+    lines = (
+        (f"`{dataset}`", "files" if form == "files" else "prepared", *rates)
+        for (dataset, form), rates in by_case.items()
+    )
+    header = ("dataset", "form", *(f"{count} thread{'s' * (count > 1)}" for count in THREADS))
+    return {"reading": f"{as_table(header, lines)}\n\n{_when(found)}"}
 
 
 def _when_carried(found: Measured) -> str:

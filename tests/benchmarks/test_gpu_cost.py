@@ -143,7 +143,7 @@ def test_every_case_follows_its_pre_consolidation() -> None:
     assert {case.dataset for case in cost.CASES} == set(PUBLISHED)
 
 
-@pytest.mark.parametrize("name", ["gpu", "gpu-speed", "precision"])
+@pytest.mark.parametrize("name", ["gpu", "gpu-speed", "gpu-steps", "precision"])
 def test_the_pages_are_what_the_kept_files_say(name: str, tmp_path: Path) -> None:
     for each in PAGES.glob("*.md"):
         (tmp_path / each.name).write_text(each.read_text(encoding="utf-8"), encoding="utf-8")
@@ -192,7 +192,7 @@ def test_the_tables_of_a_kept_file(tmp_path: Path) -> None:
         "| `cub200` | `finetune` | 1.0 | 25 % | none | 1.00 | 0.50 |  |  | 19.4 |",
         "",
         "Figures of 2026-11-26, commit abc1234: one H with driver 580, 16 cores, PyTorch 2.11.0."
-        " No figures of `imagenet_r` (left out).",
+        " No figures of `ita-fft` on `imagenet_r` (left out).",
     ]
     assert [line.split(" | ")[3] for line in found[OTHERWISE].splitlines()[2:]] == ["1", "8"]
 

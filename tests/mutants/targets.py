@@ -106,7 +106,12 @@ ROOMS = (
     Room(SCIENCE, ("trainables/methods/inflora/*.py",), (f"{METHODS}/inflora",), ("inflora",)),
     Room(SCIENCE, ("trainables/methods/probe.py",), (f"{METHODS}/test_probe.py",), ("probe",)),
     Room(SCIENCE, ("trainables/methods/tak/*.py",), (f"{METHODS}/tak",), ("tak",)),
-    Room(SCIENCE, ("trainables/methods/tmc.py", "trainables/backbones/linearised.py"), (f"{METHODS}/tmc",), ("tmc",)),
+    Room(
+        SCIENCE,
+        ("trainables/methods/tmc.py", "trainables/backbones/linearised/network.py"),
+        (f"{METHODS}/tmc",),
+        ("tmc",),
+    ),
     Room(
         SCIENCE,
         ("trainables/sequence.py",),

@@ -11,13 +11,12 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from tests.support.tiny_vit import make_tiny_vit
-from trainables.backbones import linearised
 from trainables.backbones.attention import write_out
 from trainables.backbones.class_token import read_class_token_only
 from trainables.backbones.compiling import as_compiled, compile_blocks
-from trainables.backbones.dual_block import DualBlock, write_blocks_out
 from trainables.backbones.few_tokens import attend_among_few
-from trainables.backbones.linearised import LinearisedFeatures, Vector
+from trainables.backbones.linearised import LinearisedFeatures, Vector, network
+from trainables.backbones.linearised.dual_block import DualBlock, write_blocks_out
 
 CPU = torch.device("cpu")
 
@@ -66,7 +65,7 @@ def found(model: LinearisedFeatures) -> tuple[Tensor, Vector]:
 
 def by_forward_mode(vit: VisionTransformer, monkeypatch: pytest.MonkeyPatch) -> LinearisedFeatures:
     with monkeypatch.context() as patch:
-        patch.setattr(linearised, "write_blocks_out", lambda vit: False)
+        patch.setattr(network, "write_blocks_out", lambda vit: False)
         return LinearisedFeatures(vit, "fp32", CPU, class_token=True)
 
 

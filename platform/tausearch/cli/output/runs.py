@@ -423,8 +423,8 @@ def _show_waiting(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary]) 
     """Warn if GPUs have often waited for images."""
     share = waiting_share(trials)
     if spec.resources.gpus_per_trial and share >= _WAITED:
-        more = f"more CPUs (--cpus-per-trial), or prepare the images ({tool()} data prepare)"
-        lines.warn(f"trials waited for images in {100 * share:.0f} % of their training: give them {more}")
+        instead = f"prepare the images ({tool()} data prepare), or give trials more CPUs (--cpus-per-trial)"
+        lines.warn(f"trials waited for images in {100 * share:.0f} % of their training: {instead}")
 
 
 def _show_errors(lines: _Lines, trials: Sequence[TrialSummary]) -> None:

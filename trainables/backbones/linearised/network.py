@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from trainables.backbones.dual_block import write_blocks_out
+from trainables.backbones.linearised.dual_block import write_blocks_out
 from trainables.config import Precision
 from trainables.heads import Head
 from trainables.precision import features
