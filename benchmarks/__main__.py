@@ -52,7 +52,7 @@ from benchmarks.own_pictures import removability
 from benchmarks.performance import kept
 from benchmarks.performance.lines import HEADER, Rows
 from benchmarks.performance.page import LINES, write_page
-from benchmarks.planning import held
+from benchmarks.planning import estimates, held
 from benchmarks.planning import page as planning
 from benchmarks.soak.command import main as soak
 
@@ -70,6 +70,7 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "writers": writers.run,
     "tracking": tracking.run,
     planning.HELD: held.run,
+    planning.ESTIMATES: estimates.run,
     "stages": stages.run,
     "arithmetic": arithmetic.run,
     curvature.STEPS: steps.run,
@@ -93,7 +94,7 @@ PAGES: tuple[tuple[set[str], Callable[[], None]], ...] = (  # what is measured f
     (set(gpu.ON_GPUS), gpu_page.write_pages),
     (set(embedded.NAMES), embedded.write_pages),
     ({curvature.STEPS}, curvature.write_kronecker),
-    ({planning.HELD, *planning.TAKEN}, planning.write_page),
+    ({planning.HELD, planning.ESTIMATES, *planning.TAKEN}, planning.write_page),
 )
 
 
@@ -135,7 +136,7 @@ def measured(name: str) -> Rows:
         **dict.fromkeys(authors.measurable(), authors.MEASURED),
         **dict.fromkeys(embedded.NAMES, embedded.MEASURED),
         curvature.STEPS: curvature.TIMED,
-        planning.HELD: planning.MEASURED,
+        **dict.fromkeys((planning.HELD, planning.ESTIMATES), planning.MEASURED),
     }
     return kept.measure(name, run, folders[name]).rows if name in folders else run()
 

@@ -12,7 +12,7 @@ from benchmarks.planning.table import BEFORE, DATASETS, SYSTEMS, task_seconds, w
 from benchmarks.results.page import as_table, filled, of_columns
 from tausearch.presentation import clock
 
-MEASURED, HELD = Path(__file__).parent / "measured", "planning"
+MEASURED, HELD, ESTIMATES = Path(__file__).parent / "measured", "planning", "estimates"
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "scale.md"
 GPUS = (8, 64, 512)
 TRIALS, SEEDS = 24, 3
@@ -24,7 +24,7 @@ FAILURES = (0.01, 0.1)  # of a GPU, per hour
 
 def write_page() -> None:
     """Simulate, and write all tables."""
-    tables = {"work": work(), "makespan": as_table(_HEADER, _rows())} | held()
+    tables = {"work": work(), "makespan": as_table(_HEADER, _rows())} | held() | estimates()
     PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
     print(f"written: {PAGE}")
 
@@ -35,6 +35,17 @@ def held(folder: Path = MEASURED) -> dict[str, str]:
     rows = ({**row, "took": f"{row['took']:.0f} s", "predicted": f"{row['predicted']:.0f} s"} for row in found.rows)
     table = of_columns(rows, ("trials", "slots", "took", "predicted", "ratio"))
     return {HELD: f"{table}\n\n{found.when}"}
+
+
+def estimates(folder: Path = MEASURED) -> dict[str, str]:
+    """Return the table of what estimates said and what the runs took."""
+    found = kept.read([ESTIMATES], folder).get(ESTIMATES)
+    if found is None:
+        return {ESTIMATES: f"Not measured yet: `python -m benchmarks {ESTIMATES}` measures it."}
+    rows = ({**row, **{name: f"{row[name]:.0f} s" for name in ("said", "took")}} for row in found.rows)
+    machine = f"{found.machine.processor}, {found.machine.cores} cores"
+    when = f"Figures of {found.day}, commit {found.commit}: {machine}."
+    return {ESTIMATES: f"{of_columns(rows, ('what', 'said', 'took', 'ratio'))}\n\n{when}"}
 
 
 def work() -> str:
