@@ -24,7 +24,7 @@ from benchmarks.gpu import NO_GPU
 from benchmarks.gpu.packing import images_per_second
 from trainables.backbones import Backbone
 from trainables.backbones.compiling import compile_blocks
-from trainables.backbones.linearised import network
+from trainables.backbones.linearised import dual_block
 from trainables.config import PRECISIONS, Precision
 from trainables.data import Task
 from trainables.device import claim
@@ -52,7 +52,7 @@ WAYS: dict[str, tuple[Way, Way]] = {  # of before, and of now
         partial(patch.object, lora, "is_built", return_value=False),
         partial(patch.object, lora, "is_built", return_value=True),
     ),
-    WRITTEN_OUT: (partial(patch.object, network, "write_blocks_out", return_value=False), nullcontext),
+    WRITTEN_OUT: (partial(patch.object, dual_block, "write_blocks_out", return_value=False), nullcontext),
 }
 ANOTHER_WAY: tuple[tuple[str, str, Precision, bool], ...] = (  # and whether blocks are compiled
     (BUILT, "ita-lora", "bf16", False),

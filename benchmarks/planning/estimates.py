@@ -15,6 +15,7 @@ from typing import Any
 import tausearch
 from benchmarks.planning.held import Clock
 from tausearch.campaigns import CampaignRequest, estimate, preview_campaign, run_pilots
+from tausearch.cluster import local_cpus
 from trainables.metrics import is_seconds
 
 KNOWN, TRIALS = 3, 12
@@ -55,13 +56,15 @@ def _campaign() -> dict[str, Any]:
         start = time.monotonic()
         run_pilots(planned)
         pilots = time.monotonic() - start
-        said = sum(each.seconds or 0.0 for each in estimate(planned))
+        known = [each.seconds for each in estimate(planned) if each.seconds is not None]
+        assert len(known) == len(planned.cells), "the time of every cell was known"
         tausearch.campaign(file, storage=folder, tracking="none", callbacks=[clock])
     took = sum(
         value for _, _, trial in clock.ended for row in trial.rows for name, value in row.items() if is_seconds(name)
     )
-    what = f"`campaign plan --pilot`: {len(clock.ended)} trials of 4 cells, after pilots of {pilots:.0f} s"
-    return _row(what, said, took)
+    about = f"{len(clock.ended)} trials of {len(known)} cells, {local_cpus()} at a time"
+    what = f"`campaign plan --pilot`: {about}, after pilots of {pilots:.0f} s"
+    return _row(what, sum(known), took)
 
 
 def _row(what: str, said: float | None, took: float) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from trainables.backbones.attention import write_out
 from trainables.backbones.class_token import read_class_token_only
 from trainables.backbones.compiling import as_compiled, compile_blocks
 from trainables.backbones.few_tokens import attend_among_few
-from trainables.backbones.linearised import LinearisedFeatures, Vector, network
+from trainables.backbones.linearised import LinearisedFeatures, Vector, dual_block
 from trainables.backbones.linearised.dual_block import DualBlock, write_blocks_out
 
 CPU = torch.device("cpu")
@@ -65,7 +66,7 @@ def found(model: LinearisedFeatures) -> tuple[Tensor, Vector]:
 
 def by_forward_mode(vit: VisionTransformer, monkeypatch: pytest.MonkeyPatch) -> LinearisedFeatures:
     with monkeypatch.context() as patch:
-        patch.setattr(network, "write_blocks_out", lambda vit: False)
+        patch.setattr(dual_block, "write_blocks_out", lambda vit: False)
         return LinearisedFeatures(vit, "fp32", CPU, class_token=True)
 
 
@@ -83,6 +84,8 @@ def test_its_weights_have_the_names_of_the_block_and_without_dual_numbers_it_is_
     assert write_blocks_out(written)
     assert written.state_dict().keys() == vit.state_dict().keys()
     assert torch.equal(written(images()), vit(images()))
+    with pytest.raises(AssertionError, match="masks"):
+        written.blocks[0](torch.zeros(1, 5, 8, dtype=torch.float64), attn_mask=torch.ones(5, 5, dtype=torch.bool))
 
 
 @pytest.mark.parametrize(
@@ -94,6 +97,7 @@ def test_its_weights_have_the_names_of_the_block_and_without_dual_numbers_it_is_
         {"drop_path_rate": 0.1},
         {"proj_drop_rate": 0.1},
         {"scale_mlp_norm": True},
+        {"norm_layer": partial(nn.LayerNorm, bias=False)},
     ],
     ids=lambda options: next(iter(options)),
 )

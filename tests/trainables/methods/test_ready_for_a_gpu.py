@@ -133,7 +133,7 @@ def test_full_batches_alone_may_run_compiled(images: int, full: bool, monkeypatc
         *((f"iel-{kind}", COMPOSABLE[f"iel-{kind}"], False) for kind in ("fft", "ia3")),  # 1/t in the layers
     ],
 )
-def test_a_method_is_made_ready_for_every_task_if_its_steps_are_alike(
+def test_a_method_is_made_ready_for_every_task_unless_its_layers_change(
     method: str,
     hyperparameters: dict[str, Any],
     ready: bool,

@@ -107,8 +107,9 @@ class DualBlock(nn.Module):
         """Compile what is done to tensors, as forward mode cannot be compiled; see `nn.Module.compile`."""
         self._in_dual = torch.compile(block, *given, **options)
 
-    def forward(self, x: Tensor, attn_mask: None = None, is_causal: bool = False) -> Any:
+    def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Any:
         """Return the block's output, a dual tensor if the weights are."""
+        assert attn_mask is None and not is_causal, "masks are not written out"
         parts = {name: forward_ad.unpack_dual(part) for name, part in self.named_parameters()}
         (plain,) = self._plain
         if all(part.tangent is None for part in parts.values()):
@@ -136,7 +137,7 @@ def _is_known(plain: Any) -> bool:
     return (
         type(plain) in (Block, ClassTokenBlock)
         and (isinstance(plain.attn, FewTokensAttention) or is_plain(plain.attn))
-        and all(isinstance(norm, nn.LayerNorm) and norm.elementwise_affine for norm in (plain.norm1, plain.norm2))
+        and all(isinstance(norm, nn.LayerNorm) and norm.bias is not None for norm in (plain.norm1, plain.norm2))
         and all(isinstance(each, nn.Identity) for each in (plain.ls1, plain.ls2, plain.drop_path1, plain.drop_path2))
         and _is_known_mlp(plain.mlp)
     )

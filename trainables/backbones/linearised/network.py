@@ -24,7 +24,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from trainables.backbones.linearised.dual_block import write_blocks_out
 from trainables.config import Precision
 from trainables.heads import Head
 from trainables.precision import features
@@ -55,7 +54,9 @@ class LinearisedFeatures:
     ) -> None:
         self.precision = precision
         self.device = device
-        self.compilable = write_blocks_out(vit)
+        from trainables.backbones.linearised import dual_block  # imports timm, which takes two seconds
+
+        self.compilable = dual_block.write_blocks_out(vit)
         self.vit = vit.requires_grad_(False)
         # Leaves of a graph that share the weights' memory: J^T r is the gradient by them.
         weights = tangent_weights(vit, class_token=class_token)

@@ -64,6 +64,9 @@ class ResizeRandomCrop:
     normalise: Normalise
     keep_ratio: bool = False
 
+    def __post_init__(self) -> None:
+        _require_room(self.resize, self.size)
+
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
         """Return float32 `(b, c', size, size)`; a missing generator is a ValueError; see `Transform`."""
 
@@ -96,6 +99,9 @@ class ResizeCenterCrop:
     normalise: Normalise
     keep_ratio: bool = False
     interpolation: Interpolation = "bicubic"
+
+    def __post_init__(self) -> None:
+        _require_room(self.resize, self.size)
 
     def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
         """Transform a batch of stored images; see `Transform`."""
@@ -137,6 +143,11 @@ def _augmented(
         parts = [images] if isinstance(images, Tensor) else [image[None] for image in images]
         crops = torch.cat([crop(with_channels(part, normalise), generator) for part in parts])
     return normalise(torch.where(moved(flips, crops.device)[:, None, None, None], crops.flip(3), crops))
+
+
+def _require_room(resize: int, size: int) -> None:
+    if resize < size:
+        raise ValueError(f"resize must be at least size, {size}; got {resize}")
 
 
 def _on_gpu(images: Images) -> bool:

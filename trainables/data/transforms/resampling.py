@@ -14,15 +14,15 @@ Interpolation = Literal["bicubic", "bilinear"]
 Box = tuple[int, int, int, int]
 """Top, left, height and width, in pixels."""
 
-MOST_VALUES = 2**26  # of images that are resized together: 256 MiB of float32
+MOST_VALUES = 2**26  # of images that are resized together; their float32 copy has 256 MiB
 
 
 class Part(NamedTuple):
-    """A part of an image: of a box, resized, what begins at a corner."""
+    """A part of an image: resize `box`, then take the output pixels from `corner` on."""
 
     box: Box
-    resized: tuple[int, int]  # height and width of the box from now on, in pixels
-    corner: tuple[int, int] = (0, 0)  # first row and column that are wanted of it
+    resized: tuple[int, int]  # height and width that the box gets, in pixels
+    corner: tuple[int, int] = (0, 0)  # row and column of the first of them
 
 
 def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:

@@ -423,7 +423,7 @@ def _show_waiting(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary]) 
     """Warn if GPUs have often waited for images."""
     share = waiting_share(trials)
     if spec.resources.gpus_per_trial and share >= _WAITED:
-        instead = f"prepare the images ({tool()} data prepare), or give trials more CPUs (--cpus-per-trial)"
+        instead = f"prepare the images ({tool()} data prepare), or give a trial four CPUs (--cpus-per-trial 4)"
         lines.warn(f"trials waited for images in {100 * share:.0f} % of their training: {instead}")
 
 
