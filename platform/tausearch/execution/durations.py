@@ -93,15 +93,20 @@ def pace_of(runs: Iterable[RunStatus], purpose: Purpose | None = None) -> Pace |
 
 
 def pace_of_trials(trials: Sequence[Sequence[Row]]) -> Pace | None:
-    """Return the mean time of trials from their metrics rows, which are equally many in each; None without trials."""
+    """Return the mean time of trials from their metrics rows, which are equally many in each; None without trials.
+
+    The cache gives a result at once, or when another trial has computed it: the shortest time counts for all.
+    """
     if not trials:
         return None
     rows = [row for trial in trials for row in trial]
     stage = seconds(PRECONSOLIDATION)
     computed = [row[stage] for row in rows if stage in row and not row.get(CACHE_HIT)]
+    given = [row[stage] for row in rows if stage in row and row.get(CACHE_HIT)]
+    waited = sum(given) - min(given, default=0.0) * len(given)
     whole = sum(value for row in rows for name, value in row.items() if is_seconds(name))
     shared = statistics.fmean(computed) * len(trials[0]) if computed else 0.0
-    return Pace((whole - sum(computed)) / len(trials), shared)
+    return Pace((whole - sum(computed) - waited) / len(trials), shared)
 
 
 def cold_trials(spec: RunSpec, ended: int = 0) -> int:

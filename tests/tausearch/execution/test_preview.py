@@ -11,7 +11,7 @@ import pytest
 from rich.filesize import decimal
 
 import tausearch
-from tausearch.execution import Pace, preview
+from tausearch.execution import Pace, pace_of_trials, preview
 from tausearch.runs import DataFacts, Record, Reevaluate, Resources, Retraining, SearchSpec, Storage, open_storage
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher
@@ -135,6 +135,14 @@ def test_tasks_that_are_trained_again_take_their_share_of_the_other_run(spec: Se
         taken = preview(again.model_copy(update={"name": name}), Storage(tmp_path), None).taken
         assert taken.runs == runs and taken.pace == Pace(pytest.approx(seconds))
         remembered(again, tmp_path, 45.0, name=name)
+
+
+def test_the_wait_until_another_trial_has_computed_a_result_is_no_time_of_a_trial() -> None:
+    def trial(prepared: float, hit: float) -> list[dict[str, float]]:
+        return [{"seconds/training": 10.0, "seconds/preconsolidation": prepared, "cache/hit": hit}]
+
+    found = pace_of_trials([trial(9.0, 0.0), trial(8.0, 1.0), trial(0.5, 1.0)])  # the second waited for the first
+    assert found == Pace(pytest.approx(10 + 2 * 0.5 / 3), pytest.approx(9.0))
 
 
 def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path: Path) -> None:
