@@ -137,7 +137,7 @@ def _augmented(
     if generator is None:
         raise ValueError("a random crop needs a generator, got None")
     flips = torch.rand(len(images), generator=generator) < 0.5  # before the crops, so that results repeat
-    if _on_gpu(images):  # it would wait for the starts of a hundred kernels for each image alone
+    if _on_gpu(images):  # one by one, each image would launch kernels of its own
         crops = crop_each([with_channels(image, normalise) for image in images], generator)
     else:
         parts = [images] if isinstance(images, Tensor) else [image[None] for image in images]
