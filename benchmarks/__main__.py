@@ -1,12 +1,9 @@
 """Run the benchmarks and print a table for each: `python -m benchmarks [NAME ...]`.
 
-What is measured for docs/explanation/performance.md is kept in `benchmarks/performance/measured`, and that for
-few-images.md and removability.md of docs/how-to in `benchmarks/own_pictures/measured`, and that for
-docs/reference/benchmarks.md and same-numbers.md in `benchmarks/embedded/measured`. Tables beside the authors' code
-are kept in `benchmarks/authors/measured` if their checkouts are named, and what needs a GPU in
-`benchmarks/gpu/measured`; `python -m benchmarks.gpu NAME` runs it where Ray is not installed. Pages are written from
-there. `python -m benchmarks page` writes them without measuring. `python -m benchmarks soak` kills runs on their way
-for an hour, and is no part of `make bench`.
+What is measured for a page of the documents is kept in the folder `measured` beside its benchmark, and the page is
+written from there; `python -m benchmarks page` writes all pages without measuring. Tables beside the authors' code are
+measured if their checkouts are named, and `python -m benchmarks.gpu NAME` measures those of a GPU where Ray is not
+installed. `python -m benchmarks soak` kills runs on their way for an hour, and is no part of `make bench`.
 """
 
 from __future__ import annotations
@@ -37,11 +34,11 @@ from benchmarks import (
 )
 from benchmarks.authors import comparison
 from benchmarks.authors import page as authors
-from benchmarks.authors.parity import second_order, trials
+from benchmarks.authors.parity import trials
 from benchmarks.choosing import measuring, patience
 from benchmarks.curvature import page as curvature
 from benchmarks.curvature import steps
-from benchmarks.embedded import distance, probe
+from benchmarks.embedded import distance, probe, settings
 from benchmarks.embedded import page as embedded
 from benchmarks.gpu import named as gpu
 from benchmarks.gpu import page as gpu_page
@@ -59,6 +56,8 @@ from benchmarks.soak.command import main as soak
 BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "probe": probe.run,
     "distance": distance.run,
+    settings.NAME: settings.run,
+    settings.RATES: settings.run_rates,
     "sharing": sharing.run,
     "fisher": fisher.run,
     "overhead": overhead.run,
@@ -84,7 +83,6 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     **gpu.BENCHMARKS,
     "trials": trials.run,
     "authors": comparison.run,
-    authors.ITA_IEL: second_order.run,
     **{name: program.compare for name, program in authors.PROGRAMS.items()},
 }
 PAGES: tuple[tuple[set[str], Callable[[], None]], ...] = (  # what is measured for pages, and what writes them

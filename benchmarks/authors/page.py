@@ -1,7 +1,6 @@
 """Write the tables that set ours beside the authors' code, in docs/explanation, from what was measured.
 
-`measured/NAME.json` has what `python -m benchmarks NAME` found. Some tables were carried over, and no command measures
-them: mammoth's `SecondOrder`, the seconds of the stages, and what was seen by hand (`seen-*`).
+`measured/NAME.json` has what `python -m benchmarks NAME` found.
 """
 
 from __future__ import annotations
@@ -12,18 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.authors import comparison
-from benchmarks.authors.parity import inflora, prompts, seed, sequential, tak, tmc, trials
+from benchmarks.authors.parity import inflora, prompts, second_order, seed, sequential, tak, tmc, trials
 from benchmarks.performance.kept import Measured
 from benchmarks.results.page import as_table, filled, of_columns
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation"
-PAGES = (
-    *("parity.md", "parity-competitors.md", "lockstep.md", "speed-beside-authors.md"),
-    *("methods/finetune.md", "methods/l2p.md"),
-)
+PAGES = ("parity.md", "parity-competitors.md", "speed-beside-authors.md")
 MEASURED = Path(__file__).parent / "measured"
-ITA_IEL, TMC = "authors-ita-iel", "authors-tmc"
+ITA_IEL, FIXED, TMC = "authors-ita-iel", "authors-ita-iel-fixed", "authors-tmc"
 PROGRAMS = {
+    ITA_IEL: second_order.PROGRAM,
+    FIXED: second_order.PROGRAM_FIXED,
     "authors-sequential": sequential.PROGRAM,
     "authors-prompts": prompts.PROGRAM,
     "authors-inflora": inflora.PROGRAM,
@@ -34,13 +32,9 @@ PROGRAMS = {
 }
 CHECKOUTS: Mapping[str, set[str]] = {  # environment variables without which a benchmark does not measure its table
     **{name: {program.checkout} for name, program in PROGRAMS.items()},
-    ITA_IEL: set(),
     "authors": {comparison.CHECKOUT},
     "trials": {program.checkout for program in trials.PROGRAMS},
 }
-SECOND_ORDER, STAGES = "second-order", "stages"
-SEEN = tuple(f"seen-{of}" for of in ("ita-iel", "competitors", "methods", "times", "finetune", "l2p"))
-CARRIED_OVER = (SECOND_ORDER, STAGES, *SEEN)
 
 
 def measurable() -> list[str]:
@@ -58,19 +52,15 @@ def write_pages(docs: Path = DOCS, folder: Path = MEASURED) -> None:
 
 def tables(folder: Path = MEASURED) -> dict[str, str]:
     """Return the tables of the pages, by place; each is followed by the day and the commit of its figures."""
-    read = {name: Measured.of(name, folder) for name in (*CHECKOUTS, *CARRIED_OVER)}
+    read = {name: Measured.of(name, folder) for name in CHECKOUTS}
     rows = {name: each.rows for name, each in read.items()}
-    made = {name: _compared(rows[name]) for name in PROGRAMS if name != TMC} | {
+    made = {name: _compared(rows[name]) for name in PROGRAMS if name not in (ITA_IEL, FIXED, TMC)} | {
         TMC: _by_seed(*rows[TMC]),
-        ITA_IEL: _second_order(rows[ITA_IEL], rows[SECOND_ORDER]),
+        ITA_IEL: _second_order(rows[ITA_IEL], rows[FIXED]),
         "authors": _in_each_way(rows["authors"]),
         "trials": of_columns(rows["trials"], ("method", "CPU seconds, ours", "theirs", "ours over theirs")),
-        STAGES: of_columns(rows[STAGES], ("stage", "theirs", "ours")),
     }
-    when = {name: each.when for name, each in read.items()}
-    when[ITA_IEL] = f"Our figures are of {read[ITA_IEL].source}. Theirs are of {read[SECOND_ORDER].source}."
-    seen = {name: of_columns(rows[name], tuple(rows[name][0])) for name in SEEN}
-    return {name: f"{table}\n\n{when[name]}" for name, table in made.items()} | seen
+    return {name: f"{table}\n\n{read[name].when}" for name, table in made.items()}
 
 
 def _compared(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -83,16 +73,12 @@ def _by_seed(row: Mapping[str, Any]) -> str:
     return as_table(("seed", "theirs", "ours"), found)
 
 
-def _second_order(ours: Iterable[Mapping[str, Any]], theirs: Iterable[Mapping[str, Any]]) -> str:
-    found = {(row["method"], row["regularised"]): row["ours"] for row in ours}
-    return as_table(
-        ("system", "regularised", "theirs as is", "theirs with fixes", "ours, `official`"),
-        (
-            (system, yes, row["as is"], row["with fixes"], found[system, yes])
-            for row in theirs
-            for system, yes in [(row["method"], row["regularised"])]
-        ),
-    )
+def _second_order(as_is: Iterable[Mapping[str, Any]], fixed: Iterable[Mapping[str, Any]]) -> str:
+    """Return a line for each run as it is; a regularised one has what the fixed code finds, too."""
+    mended = {row["method"]: row["theirs"] for row in fixed}
+    found = zip(second_order.RUNS, as_is, strict=True)
+    cells = ((*run, row["theirs"], mended[run[0]] if run[1] == "yes" else "", row["ours"]) for run, row in found)
+    return as_table(("system", "regularised", "theirs as is", "theirs with fixes", "ours, `official`"), cells)
 
 
 def _in_each_way(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -21,6 +21,19 @@ from benchmarks.authors.point import EPOCHS_PRE, LR_PRE, Feed, Point, report
 from trainables.backbones import glyph_vit
 from trainables.data import Benchmark, build_benchmark, get_source
 
+USUAL = {  # what `SecondOrder` reads and no run here changes
+    "lora_r": 16,
+    "learning_rate_pretuning": LR_PRE,
+    "num_epochs_pretuning": EPOCHS_PRE,
+    "num_samples_align_pretuning": 256,
+    "batch_size_align_pretuning": 128,
+    "num_epochs_align_pretuning": 10,
+    "lr_align_pretuning": 0.01,
+    "virtual_bs_n": 1,
+    "clip_grad": 100,
+    "optimizer": "adamw",
+}
+
 
 class Dataset:
     """The attributes of a dataset that mammoth's models read."""
@@ -38,8 +51,8 @@ class Dataset:
         return self.N_CLASSES_PER_TASK * task, self.N_CLASSES_PER_TASK * (task + 1)
 
 
-def build(point: Point, benchmark: Benchmark, dataset: Dataset) -> Any:
-    """Return mammoth's `SecondOrder` with the hyperparameters of `point`, on mammoth's ViT with our weights."""
+def build(arguments: argparse.Namespace, benchmark: Benchmark, dataset: Dataset) -> Any:
+    """Return mammoth's `SecondOrder` on mammoth's ViT with our weights; `arguments` wins over `USUAL`."""
     model = import_module("models.second_order").SecondOrder
     vit = import_module("backbone.vit").VisionTransformer
     backbone = vit(img_size=32, patch_size=8, in_chans=1, embed_dim=64, depth=4, num_heads=4, num_classes=0)
@@ -51,36 +64,30 @@ def build(point: Point, benchmark: Benchmark, dataset: Dataset) -> Any:
             features = super().create_features_dataset(*arguments, **options).dataset
             return torch.utils.data.DataLoader(features, batch_size=batch_size, shuffle=True)
 
-    arguments = argparse.Namespace(
+    all_classes = {"fisher_mc_classes": dataset.N_CLASSES}  # the exact Fisher, which is mammoth's default
+    given = argparse.Namespace(**USUAL | all_classes | vars(arguments))
+    return SameBatches(backbone, torch.nn.functional.cross_entropy, given, None, dataset)
+
+
+def _arguments(point: Point, benchmark: Benchmark) -> argparse.Namespace:
+    return argparse.Namespace(
         use_iel=0,
         tuning_style="lora",
-        lora_r=16,
         alpha_ita=point.alpha,
         beta_iel=0.0,
         req_weight_cls=point.alpha_cls,
         simple_reg_weight_cls=point.alpha_cls_prior,
-        fisher_mc_classes=dataset.N_CLASSES,  # all classes: the exact Fisher, which is mammoth's default
-        learning_rate_pretuning=LR_PRE,
-        num_epochs_pretuning=EPOCHS_PRE,
-        num_samples_align_pretuning=256,
-        batch_size_align_pretuning=128,
-        num_epochs_align_pretuning=10,
-        lr_align_pretuning=0.01,
-        virtual_bs_n=1,
-        clip_grad=100,
         lr=point.lr,
-        optimizer="adamw",
         optim_wd=0.0,
         optim_mom=0.0,
         optim_nesterov=0,
         n_epochs=benchmark.spec.epochs,
-        batch_size=batch_size,
+        batch_size=benchmark.spec.batch_size,
         debug_mode=0,
         nowand=1,
         label_perc=1,
         seed=point.seed,
     )
-    return SameBatches(backbone, torch.nn.functional.cross_entropy, arguments, None, dataset)
 
 
 def run_task(t: int, model: Any, benchmark: Benchmark, dataset: Dataset, feeder: Feeder) -> list[float]:
@@ -111,7 +118,7 @@ def main() -> None:
     import_module("utils.conf").set_random_seed(point.seed)
     benchmark = build_benchmark(get_source(point.benchmark), "search")
     dataset = Dataset(benchmark)
-    model = build(point, benchmark, dataset)
+    model = build(_arguments(point, benchmark), benchmark, dataset)
     feeder = Feeder(cast(Feed, sys.argv[3]), benchmark.spec.batch_size, point.seed)
     report(partial(run_task, t, model, benchmark, dataset, feeder) for t in range(len(benchmark.tasks)))
 

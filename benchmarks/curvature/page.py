@@ -1,7 +1,4 @@
-"""Write docs/explanation/curvature.md with its picture, and the tables of kronecker.md, from what was measured.
-
-`timed/seen-kronecker.json` was carried over from the page.
-"""
+"""Write docs/explanation/curvature.md with its picture, and the tables of kronecker.md, from what was measured."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from benchmarks.curvature.picture import NAMES, draw, shares
 from benchmarks.curvature.running import BENCHMARKS, COMPARED
 from benchmarks.curvature.views import VIEWS, correlations
 from benchmarks.performance.kept import Measured
-from benchmarks.results.page import as_table, filled, of_columns
+from benchmarks.results.page import as_table, filled
 from trainables.backbones import EMBEDDED
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, PICTURE = DOCS / "explanation" / "curvature.md", DOCS / "images" / "curvature.png"
 KRONECKER, TIMED = DOCS / "explanation" / "kronecker.md", Path(__file__).parent / "timed"
-STEPS, SEEN = "curvature-steps", "seen-kronecker"
+STEPS = "curvature-steps"
 CURVATURES = ("diagonal", "kronecker", "none", "tak-past", "tak-generic")
 HEADER = (
     *("benchmark", "system", "curvature", "validation: start, best", "test", "incremental"),
@@ -41,12 +38,9 @@ def write_page() -> None:
 
 def write_kronecker(page: Path = KRONECKER, folder: Path = TIMED) -> None:
     """Write the tables of kronecker.md."""
-    steps, seen = (Measured.of(name, folder) for name in (STEPS, SEEN))
+    steps = Measured.of(STEPS, folder)
     table = as_table(("backbone", "CPU seconds, diagonal", "Kronecker / diagonal"), _steps(steps.rows))
-    made = {
-        STEPS: f"{table}\n\n{steps.when}",
-        SEEN: of_columns(seen.rows, ("what", "found", "written at")),
-    }
+    made = {STEPS: f"{table}\n\n{steps.when}"}
     page.write_text(filled(page.read_text(encoding="utf-8"), made), encoding="utf-8")
     print(f"written: {page}")
 

@@ -1,26 +1,23 @@
-"""Write the tables of docs/reference/benchmarks.md and docs/explanation/same-numbers.md from `measured/NAME.json`.
-
-`rates` and `seen-elsewhere` were carried over from the pages: no command measures them as a whole.
-"""
+"""Write the tables of pages about the embedded benchmarks, and about methods on them, from `measured/NAME.json`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.embedded.settings import FIGURES, NAME, RATES
 from benchmarks.performance.kept import Measured
-from benchmarks.results.page import as_table, filled, of_columns
+from benchmarks.results.page import as_table, filled
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("reference/benchmarks.md", "explanation/same-numbers.md")
+PAGES = ("reference/benchmarks.md", "explanation/same-numbers.md", "explanation/settings.md")
 MEASURED = Path(__file__).parent / "measured"
-NAMES = ("probe", "distance", "processors")  # what commands measure
-RATES, SEEN = "rates", "seen-elsewhere"
+NAMES = ("probe", "distance", "processors", NAME, RATES)
 
 
 def write_pages(docs: Path = DOCS, folder: Path = MEASURED) -> None:
-    """Write the tables of both pages."""
+    """Write the tables of all pages."""
     for page in (docs / name for name in PAGES):
         page.write_text(filled(page.read_text(encoding="utf-8"), tables(folder)), encoding="utf-8")
         print(f"written: {page}")
@@ -28,7 +25,7 @@ def write_pages(docs: Path = DOCS, folder: Path = MEASURED) -> None:
 
 def tables(folder: Path = MEASURED) -> dict[str, str]:
     """Return the tables of the pages, by place; each is followed by the day and the commit of its figures."""
-    read = {name: Measured.of(name, folder) for name in (*NAMES, RATES, SEEN)}
+    read = {name: Measured.of(name, folder) for name in NAMES}
     made = {
         "probe": as_table(
             ("benchmark", "test accuracy"),
@@ -39,11 +36,10 @@ def tables(folder: Path = MEASURED) -> dict[str, str]:
             map(_distance, read["distance"].rows),
         ),
         "processors": as_table(_HEADER, map(_processors, read["processors"].rows)),
-        RATES: as_table(("lr", "all regularised", "nothing regularised", "difference"), map(_rates, read[RATES].rows)),
+        RATES: as_table(("lr", "all regularised", "nothing regularised", "difference"), _rates(read[RATES].rows)),
+        NAME: as_table(("method", "setting", "judged by", *FIGURES), map(_setting, read[NAME].rows)),
     }
-    return {name: f"{table}\n\n{read[name].when}" for name, table in made.items()} | {
-        SEEN: of_columns(read[SEEN].rows, ("what", "found", "written at"))
-    }
+    return {name: f"{table}\n\n{read[name].when}" for name, table in made.items()}
 
 
 def _distance(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -52,9 +48,20 @@ def _distance(row: Mapping[str, Any]) -> tuple[str, ...]:
     return f"`{row['benchmark']}`", *cells, f"{means[1] - means[0]:.1f}"
 
 
-def _rates(row: Mapping[str, Any]) -> tuple[str, ...]:
-    both = row["all regularised"], row["nothing regularised"]
-    return str(row["lr"]), *(f"{each:.2f}" for each in (*both, both[0] - both[1]))
+def _rates(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """Yield a line for each learning rate from its two rows."""
+    for both in zip(rows[::2], rows[1::2], strict=True):
+        regularised, free = (row["accuracy"] for row in both)
+        yield str(both[0]["lr"]), *(f"{value:.2f}" for value in (regularised, free, regularised - free))
+
+
+def _setting(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a setting, with a figure for each seed."""
+    return f"`{row['method']}`", row["setting"], row["judged by"], *(_by_seed(row[name]) for name in FIGURES)
+
+
+def _by_seed(values: Sequence[float | None]) -> str:
+    return ", ".join("" if value is None else f"{value:.1f}" for value in values).strip(", ")
 
 
 _HEADER = ("method", "accuracy, `default`", "`avx2`", "`avx512`", "moved", "state, `avx2`", "state, moved")

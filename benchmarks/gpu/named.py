@@ -14,7 +14,6 @@ from benchmarks.performance.lines import Rows
 MEASURED = Path(__file__).parent / "measured"
 COST, PRECISIONS, STEPS = "gpu-cost", "gpu-precisions", "gpu-steps"
 SYSTEMS, PACKING, READING, GRAPHS = "gpu-systems", "gpu-packing", "gpu-reading", "gpu-graphs"
-SEEN = "seen-on-a-gpu"  # by hand: carried over from the page
 ON_GPUS: dict[str, Callable[[], Rows]] = {
     "gpu-repeats": repeats.run,
     SYSTEMS: systems.run,

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.named import COST, GRAPHS, MEASURED, PACKING, PRECISIONS, READING, SEEN, STEPS, SYSTEMS
+from benchmarks.gpu.named import COST, GRAPHS, MEASURED, PACKING, PRECISIONS, READING, STEPS, SYSTEMS
 from benchmarks.gpu.precisions import HEADER, summary, table
 from benchmarks.gpu.reading import THREADS
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept, Measured
 from benchmarks.planning.table import DATASETS
-from benchmarks.results.page import as_table, filled, of_columns
+from benchmarks.results.page import as_table, filled
 from trainables.backbones import EMBEDDED
 
 PAGES = Path(__file__).parents[2] / "docs" / "explanation"
@@ -92,7 +92,6 @@ def rates(folder: Path = MEASURED) -> dict[str, str]:
     return {
         "systems": f"{_systems(of_systems.rows)}\n\n{_when_carried(of_systems)}",
         "packing": f"{_packing(packed.rows)}\n\n{_when_carried(packed)}",
-        SEEN: of_columns(Measured.of(SEEN, folder).rows, ("what", "found", "written at")),
     }
 
 

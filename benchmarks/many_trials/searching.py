@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import ray
@@ -39,22 +40,28 @@ def analytic_search(
         Seconds from the call of the search to its end. Ray runs before.
     """
     spec = _spec(trials, sum(nodes), trainable.tasks, algorithm)
+    with on_nodes(nodes) as address, tempfile.TemporaryDirectory() as folder:
+        root = open_storage(Path(folder), write=True)
+        start = time.monotonic()
+        with created(spec, root) as (spec, directory):
+            run = SearchRun(spec, root, directory, own_listeners=[listener] if listener else [])
+            result = run_search(run, address=address, trainable=trainable)
+        took = time.monotonic() - start
+    assert sum(trial.status == "complete" for trial in result.trials) == trials and result.tracking_error is None
+    return took
+
+
+@contextmanager
+def on_nodes(nodes: Sequence[int]) -> Iterator[str]:
+    """Run Ray as if on several nodes, with these CPUs each; yields its address."""
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": nodes[0]})
     try:
         for cpus in nodes[1:]:
             cluster.add_node(num_cpus=cpus)
-        with tempfile.TemporaryDirectory() as folder:
-            root = open_storage(Path(folder), write=True)
-            start = time.monotonic()
-            with created(spec, root) as (spec, directory):
-                run = SearchRun(spec, root, directory, own_listeners=[listener] if listener else [])
-                result = run_search(run, address=cluster.address, trainable=trainable)
-            took = time.monotonic() - start
+        yield cluster.address
     finally:
         ray.shutdown()
         cluster.shutdown()
-    assert sum(trial.status == "complete" for trial in result.trials) == trials and result.tracking_error is None
-    return took
 
 
 def _spec(trials: int, concurrent: int, tasks: int, algorithm: str) -> SearchSpec:

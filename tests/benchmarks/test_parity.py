@@ -8,17 +8,16 @@ import pytest
 
 from benchmarks.__main__ import BENCHMARKS, measured
 from benchmarks.authors import page
-from benchmarks.authors.parity import second_order, shared
 from benchmarks.authors.parity.ours import build
 from benchmarks.authors.parity.shared import Found, Program, Run, listed, summary
-from benchmarks.authors.parity.trials import PROGRAMS
 from benchmarks.performance.kept import Measured
 from benchmarks.results.page import places
 from tests.support.methods.small_digits import small_digits
 from tests.support.written_pages import kept_and_written
 from trainables.methods import get_method
 
-RUNS = [*(run for program in PROGRAMS for run in program.runs), *second_order.RUNS.values()]
+PROGRAMS = page.PROGRAMS
+RUNS = list({str(run): run for program in PROGRAMS.values() for run in program.runs}.values())
 SECOND_ORDER = ("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3")
 
 
@@ -35,7 +34,7 @@ def test_hyperparameters_of_a_comparison_are_the_methods(run: Run) -> None:
     assert {name: getattr(parsed, name) for name in run.hyperparameters} == run.hyperparameters
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.module)
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=list(PROGRAMS))
 def test_without_a_checkout_nothing_runs(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(program.checkout, raising=False)
     ((what, text),) = program.compare()[0].items()
@@ -62,28 +61,20 @@ def test_the_pages_are_what_the_kept_files_say(tmp_path: Path) -> None:
     texts, written = kept_and_written(page.PAGES, page.DOCS, page.write_pages, tmp_path)
     assert written == texts
     assert sorted(place for text in texts.values() for place in places(text)) == sorted(page.tables())
-    assert {file.stem for file in page.MEASURED.iterdir()} == {*page.CHECKOUTS, *page.CARRIED_OVER}
+    assert {file.stem for file in page.MEASURED.iterdir()} == set(page.CHECKOUTS)
     assert set(page.CHECKOUTS) <= set(BENCHMARKS)
 
 
-@pytest.mark.parametrize("name", [*page.PROGRAMS, page.ITA_IEL])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_kept_figures_are_of_what_the_command_runs(name: str) -> None:
-    ours = [*second_order.RUNS.values()] if name == page.ITA_IEL else page.PROGRAMS[name].runs
     kept = [(row["method"], row["hyperparameters"]) for row in Measured.of(name, page.MEASURED).rows]
-    assert kept == [(run.method, listed(run.hyperparameters)) for run in ours]
+    assert kept == [(run.method, listed(run.hyperparameters)) for run in PROGRAMS[name].runs]
 
 
 def test_without_a_checkout_kept_figures_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in set().union(*page.CHECKOUTS.values()):
         monkeypatch.delenv(variable, raising=False)
     kept = {file: file.read_bytes() for file in page.MEASURED.iterdir()}
-    assert page.measurable() == [page.ITA_IEL]
+    assert not page.measurable()
     measured("authors-seed")
     assert {file: file.read_bytes() for file in page.MEASURED.iterdir()} == kept
-
-
-def test_ours_alone_is_told_measured_and_regularised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "ours", lambda run: Found(accuracies=[[90.0], [70.0, 80.0 + run.seed]], seconds=2.0))
-    row = second_order.run()[1]
-    assert row["method"] == "ita-fft" and row["regularised"] == "no" and "alpha: 0.0" in row["hyperparameters"]
-    assert row["ours"] == "75.50 +- 0.50 / 20.00" and row["ours, by seed"] == [75.0, 75.5, 76.0]

@@ -54,7 +54,7 @@ def learner(
     dataset: Dataset,
     *,
     predict: Predict,
-    begin: Callable[[Task], None],
+    begin: Callable[[Task], None] = lambda task: None,
     before_step: Callable[[Task, int], None] = lambda task, epoch: None,
     loader: type[Loader] = Loader,
 ) -> Learn:

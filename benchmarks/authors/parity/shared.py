@@ -127,11 +127,6 @@ def _in_a_process(module: str, *arguments: str) -> Found:
     return Found(**json.loads(printed.splitlines()[-1]))
 
 
-def ours_alone(run: Run) -> dict[str, Any]:
-    """Return the row of a run whose authors' code no command runs."""
-    return {**_told(run), **_measured("ours", [ours(each) for each in _seeded(run)])}
-
-
 def _seeded(run: Run) -> list[Run]:
     return [replace(run, seed=seed) for seed in SEEDS]
 

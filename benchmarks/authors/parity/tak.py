@@ -12,13 +12,12 @@ the runs of `SAME` their code leaves features as long as they are, so that both 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 import types
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -46,28 +45,10 @@ def _run(factors: str, lengths: str, **changes: Any) -> Run:
 
 AS_IT_IS = (_run("all", "one"), _run("past", "one"))
 SAME = (_run("past", "kept"), _run("none", "kept", regularise="none"))
-_LENGTHS = (  # where their code divides by a length, and the features without it
+LENGTHS = (  # where their code divides by a length, and the features without it
     ("models/tak.py", r"nn\.functional\.normalize\((features|image_features), dim=-1\)", r"\1", 3),
     ("models/tak_utils/fisher_kfac.py", r"features / features\.norm\(dim=-1, keepdim=True\)", "features", 1),
 )
-
-
-def keep_lengths(checkout: Path, folder: Path) -> Path:
-    """Copy a checkout as `make_runnable` does, and leave features as long as they are.
-
-    Returns:
-        The folder.
-
-    Raises:
-        ValueError: If the checkout is of another version.
-    """
-    make_runnable(checkout, folder)
-    for name, pattern, instead, times in _LENGTHS:
-        text, count = re.subn(pattern, instead, (folder / name).read_text(encoding="utf-8"))
-        if count != times:
-            raise ValueError(f"{checkout} is no version of mammoth that this knows: {name} has {count} x {pattern!r}")
-        (folder / name).write_text(text, encoding="utf-8")
-    return folder
 
 
 class _Block(nn.Module):
@@ -272,7 +253,7 @@ def build(run: Run, benchmark: Benchmark) -> Learn:
     return learn_with_tests
 
 
-PROGRAM = Program("benchmarks.authors.parity.tak", CHECKOUT, SAME, keep_lengths)
+PROGRAM = Program("benchmarks.authors.parity.tak", CHECKOUT, SAME, partial(make_runnable, changes=LENGTHS))
 PROGRAM_AS_IT_IS = Program("benchmarks.authors.parity.tak", CHECKOUT, AS_IT_IS, make_runnable)
 
 if __name__ == "__main__":
