@@ -98,7 +98,7 @@ def measure(setting: Setting, seed: int) -> dict[str, float | None]:
     Returns:
         Values of `FIGURES`, None for what there is not: the final accuracy, the forgetting and the accuracy on the last
         task, percent; the mean over tasks of the accuracy among the task's own classes; the largest Euler factor of a
-        task. A run that diverges has the last alone.
+        task that has ended. A run that diverges has the last alone.
     """
     names, space = names_of(setting.purpose), load_space(setting.method, setting.benchmark)
     benchmark = build_benchmark(get_source(setting.benchmark), setting.purpose)
