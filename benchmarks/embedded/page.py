@@ -56,12 +56,11 @@ def _rates(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
 
 
 def _setting(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the cells of a setting, with a figure for each seed."""
-    return f"`{row['method']}`", row["setting"], row["judged by"], *(_by_seed(row[name]) for name in FIGURES)
-
-
-def _by_seed(values: Sequence[float | None]) -> str:
-    return ", ".join("" if value is None else f"{value:.1f}" for value in values).strip(", ")
+    """Return the cells of a setting, with a figure for each seed that has one."""
+    accuracy, *others = FIGURES
+    first = ", ".join("diverged" if value is None else f"{value:.1f}" for value in row[accuracy])
+    rest = (", ".join(f"{value:.1f}" for value in row[name] if value is not None) for name in others)
+    return f"`{row['method']}`", row["setting"], row["judged by"], first, *rest
 
 
 _HEADER = ("method", "accuracy, `default`", "`avx2`", "`avx512`", "moved", "state, `avx2`", "state, moved")

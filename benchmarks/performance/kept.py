@@ -130,6 +130,8 @@ def _file(name: str, folder: Path) -> Path:
 
 
 def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
