@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trainables.data import ImageSet
 from trainables.data.transforms import Normalise
-from trainables.evaluation import EVALUATION_BATCH, accuracies, accuracy
+from trainables.evaluation import EVALUATION_BATCH, accuracies, accuracies_without, accuracy
 from trainables.metrics import (
     TEST,
     VALIDATION,
@@ -99,3 +99,10 @@ def test_percent_of_the_whole_set_over_uneven_batches() -> None:
     assert sizes == [EVALUATION_BATCH, 44, 225]
     first = accuracy(lambda x: torch.zeros(len(x), 4), sets[1], torch.device("cpu"))
     assert first == pytest.approx(100 / 3)  # of equal logits the first: class 3 has no image
+
+
+def test_a_class_that_is_left_out_is_never_answered_though_all_other_logits_are_negative() -> None:
+    labels = torch.tensor([0, 1, 2, 2])
+    logits = torch.tensor([[-1.0, -2.0, -3.0], *[[-3.0, -1.0, -2.0]] * 3])  # class 1 is the best of three
+    whole, without = accuracies_without(lambda x: logits, images_of(labels, labels), range(1, 2), "cpu")
+    assert (whole, without) == (50.0, 75.0)

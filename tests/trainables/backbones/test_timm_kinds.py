@@ -126,6 +126,15 @@ def test_another_size_of_images_resamples_the_positions_of_a_file(tmp_path: Path
     assert backbone.shape.width == 192 and backbone.digest != Backbone("vit_tiny_patch16_224", backbone.weights).digest
 
 
+def test_where_the_class_token_has_no_position_those_of_all_patches_are_resampled(tmp_path: Path) -> None:
+    own = created("deit3_small_patch16_224")
+    grid = torch.arange(14.0).repeat_interleave(14)  # each patch holds its row
+    save_file({**own.state_dict(), "pos_embed": grid[None, :, None].expand(1, 196, 384).clone()}, tmp_path / "w")
+    model = Backbone("deit3_small_patch16_224?img_size=112", tmp_path / "w").load()
+    rows = torch.arange(0.5, 14, 2)[:, None].expand(7, 7)  # the middle of two
+    torch.testing.assert_close(model.pos_embed[0, :, 0].view(7, 7), rows, rtol=0, atol=0.1)
+
+
 @pytest.mark.parametrize(
     ("name", "fault"),
     [

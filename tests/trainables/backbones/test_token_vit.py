@@ -101,6 +101,17 @@ def test_a_prefix_is_seen_by_all_unless_the_mask_says_otherwise(vit: TokenViT, i
     torch.testing.assert_close(got[:, 4], whole[:, 4], **EXACT)
 
 
+@pytest.mark.parametrize("shape", [(5, 5), (12, 5, 5)], ids=["one mask", "a mask per image"])
+def test_a_mask_without_columns_for_the_prefix_is_of_the_tokens_behind_it(
+    vit: TokenViT, images: Tensor, shape: tuple[int, ...]
+) -> None:
+    tokens, prefix = vit.embed(images), (random(2, 8, label="k"), random(2, 8, label="v"))
+    earlier = torch.ones(shape, dtype=torch.bool).tril()  # a token sees itself and those before it
+    whole = torch.cat([earlier.new_ones(*shape[:-1], 2), earlier], -1)
+    got, wanted = (vit.block(0, tokens, prefix=prefix, mask=mask) for mask in (earlier, whole))
+    torch.testing.assert_close(got, wanted, **EXACT)
+
+
 def test_attending_to_ones_own_keys_and_values_is_the_block(vit: TokenViT, images: Tensor) -> None:
     tokens = vit.embed(images)
     keys, values = vit.keys_values(1, tokens)

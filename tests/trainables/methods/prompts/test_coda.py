@@ -285,6 +285,13 @@ def test_where_no_direction_is_left_new_rows_are_orthogonal_among_themselves(tak
         assert (got[0] @ past[0].T).abs().max() < 1e-9
 
 
+def test_rows_are_left_out_in_a_layer_without_room_and_stay_in_the_others() -> None:
+    full, two, draws = by_qr(random(7, 7)), by_qr(random(2, 7, label="two")), random(2, 3, 7, label="draws")
+    got = orthogonal_rows(torch.stack([full, torch.cat([two, torch.zeros(5, 7).double()])]), draws)
+    torch.testing.assert_close(got[0], by_qr(draws[0]), **EXACT)
+    torch.testing.assert_close(got[1], by_qr(torch.cat([two, draws[1]]))[2:], **EXACT)
+
+
 def test_it_does_not_matter_how_long_draws_are() -> None:
     past, draws = torch.stack([by_qr(random(3, 7))] * 2), random(2, 2, 7, label="draws")
     for scale in (1e-9, 1e9):
