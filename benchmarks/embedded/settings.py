@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from search_spaces import load_space
+from search_spaces.values import is_number
 from trainables.backbones import Backbone
 from trainables.config import Purpose
 from trainables.data import Task, build_benchmark, get_source
@@ -50,7 +51,8 @@ class Setting:
     @property
     def words(self) -> str:
         """The hyperparameters in words."""
-        return ", ".join(f"{name} {value}" for name, value in self.given.items())
+        numbers = {name: f"{value:g}" for name, value in self.given.items() if is_number(value)}
+        return ", ".join(f"{name} {value}" for name, value in {**self.given, **numbers}.items())
 
 
 def _each(method: str, name: str, values: Sequence[Any], *rest: Any, **others: Any) -> Iterator[Setting]:
@@ -75,7 +77,8 @@ SETTINGS = (
     Setting("lwf-mc", {"reduction": "sum", "lr": 0.01}, _TWO),
     Setting("seed", {"experts": 2, "features": 16, "lr": 0.001}, (0,), "final"),
     Setting("seed", {"experts": 2, "features": 64, "lr": 0.0003}, (0,), "final"),
-    *_each("tmc", "kappa", (15, 40), _TWO, lr=0.0001),
+    *_each("tmc", "lr", (0.0001, 0.003), _TWO, kappa=15),
+    *_each("tmc", "lr", (0.0001, 0.003), _TWO, kappa=40),
     *_each("ewc", "epsilon", (10, 100), _TWO),
     Setting("finetune", {"optimizer": "sgd", "lr": 0.01, "cross_entropy": "global"}, _TWO),
     Setting("finetune", {"optimizer": "sgd", "lr": 0.01, "cross_entropy": "local"}, _TWO),
