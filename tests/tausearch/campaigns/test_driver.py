@@ -151,6 +151,25 @@ def test_cells_of_a_method_share_a_pilot_and_a_final_run_has_the_share_of_its_se
     assert len(measured_on) == 3
 
 
+def test_cells_in_two_precisions_have_a_pilot_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: Callable[[int], None]
+) -> None:
+    gpus(1)
+    cells = "cells: [{benchmark: letters, search: {precision: fp32}}]\n"
+    table = "campaign: t\nbenchmarks: [digits, letters]\nmethods: [ewc]\nsearch: {trials: 2, precision: bf16}\n"
+    plan = planned(tmp_path, table + cells)
+    shares = {"bf16": 1 / 4, "fp32": 1 / 2}
+
+    def measured(of: Plan[Any], address: str | None, out: object) -> Plan[Any]:
+        share = shares[of.spec.protocol.precision]
+        found = Resources(gpus_per_trial=share, gpus_from="rule", pilot=Pilot(peak_bytes=1, gpu_bytes=9))
+        return replace(of, spec=of.spec.model_copy(update={"resources": found}), pilot=False)
+
+    monkeypatch.setattr(driver_module, "measured", measured)
+    found = {cell.runs.title: cell.search.spec.resources for cell in driver_module._measured(plan).cells}
+    assert {title: each.gpus_per_trial for title, each in found.items()} == {"digits/ewc": 1 / 4, "letters/ewc": 1 / 2}
+
+
 def test_a_final_run_that_is_planned_after_its_search_has_the_share_of_the_cell(
     tmp_path: Path, gpus: Callable[[int], None]
 ) -> None:

@@ -172,6 +172,13 @@ def test_only_the_first_error_of_a_cell_is_said(tmp_path: Path) -> None:
     assert (cell.error, said) == ("first", ["digits/finetune: first"]) and cell.open(ExitStack()) is None
 
 
+def test_both_runs_of_a_cell_belong_to_the_campaign_that_lists_them(tmp_path: Path) -> None:
+    for name in ("t", "u"):
+        storage = planned(tmp_path, TABLE.replace("campaign: t", f"campaign: {name}")).storage
+    runs = ["t-digits-ewc", "t-digits-ewc-final", "u-digits-ewc", "u-digits-ewc-final"]
+    assert [campaign_of(storage, run) for run in runs] == ["t", "t", "u", "u"]
+
+
 def test_a_cells_run_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

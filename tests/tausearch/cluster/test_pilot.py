@@ -99,6 +99,15 @@ def test_of_several_benchmarks_the_largest_trial_counts(spec: SearchSpec, monkey
     assert line == "pilot: 30.00 of 80.0 GiB at most, so 2 trials per GPU"
 
 
+def test_of_two_nodes_the_one_with_fewer_cpus_for_each_gpu_counts(
+    spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [{"Alive": True, "Resources": {"GPU": gpus, "CPU": cpus}} for gpus, cpus in ((1.0, 12.0), (4.0, 16.0))]
+    monkeypatch.setattr(FakeRay, "nodes", lambda ray: nodes)
+    found, _ = measured(spec, monkeypatch, (GIB, 80 * GIB))
+    assert found.resources.gpus_per_trial == 1 / 2  # 2 trials of 2 CPUs on 4, not 6 on 12
+
+
 def test_a_pilot_that_fails_or_measures_nothing_is_said(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"the pilot trial failed \(out of memory\)"):
         measured(spec, monkeypatch, RuntimeError("a traceback\nout of memory"))

@@ -6,6 +6,7 @@ import errno
 import json
 import shutil
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from tausearch import compose, evaluate, load_model
-from tausearch.models import UNLEARNING_MODES, CompositionResult, read_compositions, read_evaluation
+from tausearch.api import EvaluateRequest, composition
+from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
+from tausearch.models import UNLEARNING_MODES, CompositionResult, find_source, read_compositions, read_evaluation
 from tausearch.runs import FinalSpec, Record, RunDirectory, SearchSpec, Storage, read_spec
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
@@ -186,6 +189,24 @@ def test_vectors_of_two_runs(made: Storage) -> None:
     assert (made.run("ita").compositions / f"{both.label}.json").exists()  # the first run stores the result
     assert not (made.run("iel").compositions / f"{both.label}.json").exists()
     assert both.accuracies not in {compose([name], storage=made.root).result.accuracies for name in ("ita", "iel")}
+
+
+def test_images_are_read_where_the_command_says_else_where_the_run_read_them(
+    made: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+
+    def opening(text: str, data_root: object) -> OpenBenchmark:
+        read.append(data_root)
+        return open_benchmark(text, None)
+
+    monkeypatch.setattr(composition, "open_benchmark", opening)
+    source = find_source(made, "ita")
+    assert source.spec is not None
+    there = replace(source, spec=source.spec.model_copy(update={"data_root": "/there"}))
+    for asked in ("/here", None):
+        composition._benchmark(there, EvaluateRequest(["ita"], data_root=asked), "final", Backbone())
+    assert read == ["/here", "/there"]
 
 
 def test_vectors_without_a_header_are_refused(made: Storage, tmp_path: Path) -> None:

@@ -69,6 +69,15 @@ def test_a_trial_is_what_its_parts_are(second: dict[str, str] | None, status: st
     assert trial.accuracies == (90.0, None)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_part_that_was_stopped_because_another_failed_hides_no_error(place: int) -> None:
+    spec = several_spec()
+    failed = part(spec, 0, place, None, status="failed", error="killed")
+    stopped = part(spec, 0, 1 - place, None, status="pruned")
+    (trial,) = whole_trials(parts(spec), [failed, stopped])
+    assert (trial.status, trial.error) == ("failed", f"{('digits', 'glyphs')[place]}: killed")
+
+
 def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     spec = several_spec()
     accuracies = [(90.0, 50.0), (94.0, 51.0), (91.0, 60.0)]
