@@ -117,8 +117,9 @@ class OpenBenchmark:
         asked = (purpose, split_seed, reads)
         if asked not in self._required:
             left_out = list(self._unreadable)
-            if self.source.left_out:
-                left_out.append(f"classes {listed(self.source.left_out)}, which are in no task")
+            if names := self.source.left_out:
+                word, are = ("class", "is") if len(names) == 1 else ("classes", "are")
+                left_out.append(f"{word} {listed(names)}, which {are} in no task")
             say_unreadable(*(f"left out: {line}" for line in left_out))
             built = build_benchmark(self.source, purpose, split_seed, reads)
             if self.ref.in_code:

@@ -99,6 +99,8 @@ def test_a_run_needs_no_file_of_the_user_and_keeps_its_names(tmp_path: Path) -> 
     again = read_spec(directory)
     assert again == spec and [task.label for task in again.tasks] == ["even", "odd"]
     assert again.left_out == ("classes '1', '3', '5', '6', '8', which are in no task",)
+    one = planned(tmp_path / "one", task=["even=0,2,4", "others=1,3,5,6,7,9"])
+    assert one.spec.left_out == ("class '8', which is in no task",)
     for damaged in ("", "[1]", '[{"classes": 1}]'):
         directory.tasks_file.write_text(damaged)
         assert read_spec(directory).tasks == () and read_spec(directory).task_title(2) == "2"
