@@ -11,9 +11,12 @@ from typing import Any
 from benchmarks.authors import theirs
 from benchmarks.authors.checkout import Change, make_runnable
 from benchmarks.authors.parity.mammoth import CHECKOUT, arguments, learner
-from benchmarks.authors.parity.shared import Learn, Program, Run, answer
+from benchmarks.authors.parity.ours import sequence
+from benchmarks.authors.parity.shared import Learn, Program, Run, answer, put
 from benchmarks.authors.point import EPOCHS_PRE, LR_PRE
-from trainables.data import Benchmark
+from trainables.data import Benchmark, Task
+from trainables.heads import new_head
+from trainables.randomness import make_generator
 
 STRENGTHS = {  # of the regulariser on tau and the learning rate, by system
     "ita-fft": (50.0, 0.001),
@@ -40,7 +43,7 @@ def _run(system: str, regularised: bool) -> Run:
     strengths = {name: strength, f"{name}_cls": 0.5, f"{name}_cls_prior": 0.015}
     given = strengths if regularised else dict.fromkeys(strengths, 0.0)
     fixed = {"lr": lr, "lr_pre": LR_PRE, "epochs_pre": EPOCHS_PRE, "formulation": "official", "fisher_passes": "all"}
-    return Run(method=system, hyperparameters=given | fixed, own_draws=True)
+    return Run(method=system, hyperparameters=given | fixed)
 
 
 RUNS = {(system, word): _run(system, word == "yes") for system in STRENGTHS for word in ("yes", "no")}
@@ -57,10 +60,22 @@ def _arguments(run: Run) -> dict[str, Any]:
 
 
 def build(run: Run, benchmark: Benchmark) -> Learn:
-    """Build theirs; it draws its heads and adapters itself."""
+    """Build theirs. Heads, adapters and the batches of fine-tuning begin as ours; pre-consolidation draws its own."""
     dataset = theirs.Dataset(benchmark)
     model = theirs.build(arguments(run, benchmark, **_arguments(run)), benchmark, dataset)
-    return learner(model, run, benchmark, dataset, predict=model)
+    ours = sequence(run, benchmark).method
+
+    def begin(task: Task) -> None:
+        head, vectors = model.net.vit.head.heads[task.index - 1], ours.vectors
+        put(new_head(len(task.classes), ours.width, make_generator(run.seed, "head", task.index)), head.parameters())
+        vectors.begin(1.0, make_generator(run.seed, "tau", task.index))
+        if vectors.parametrisation == "lora":
+            for name in vectors.theta_0:
+                _, layer, _, part, *_ = name.split(".")  # such as blocks.0.attn.qkv.weight
+                put([vectors.factors(name)[0][None]], [getattr(model.net.tuner, f"A_{part}_{layer}_{task.index - 1}")])
+        dataset.train_loader.generator = make_generator(run.seed, "finetune", task.index)
+
+    return learner(model, run, benchmark, dataset, predict=model, begin=begin)
 
 
 _MODULE = "benchmarks.authors.parity.second_order"
