@@ -63,7 +63,7 @@ def build(run: Run, benchmark: Benchmark) -> Learn:
     """Build theirs. Heads, adapters and the batches of fine-tuning begin as ours; pre-consolidation draws its own."""
     dataset = theirs.Dataset(benchmark)
     model = theirs.build(arguments(run, benchmark, **_arguments(run)), benchmark, dataset)
-    ours = sequence(run, benchmark).method
+    ours: Any = sequence(run, benchmark).method
 
     def begin(task: Task) -> None:
         head, vectors = model.net.vit.head.heads[task.index - 1], ours.vectors
