@@ -21,7 +21,11 @@ from benchmarks.authors.point import EPOCHS_PRE, LR_PRE, Feed, Point, report
 from trainables.backbones import glyph_vit
 from trainables.data import Benchmark, build_benchmark, get_source
 
-USUAL = {  # what `SecondOrder` reads and no run here changes
+EVERY = {  # what every model of mammoth reads and no run here changes
+    **{"optim_wd": 0.0, "optim_mom": 0.0, "optim_nesterov": 0},
+    **{"label_perc": 1, "nowand": 1, "debug_mode": 0},
+}
+USUAL = EVERY | {  # the same of `SecondOrder`
     "lora_r": 16,
     "learning_rate_pretuning": LR_PRE,
     "num_epochs_pretuning": EPOCHS_PRE,
@@ -78,14 +82,8 @@ def _arguments(point: Point, benchmark: Benchmark) -> argparse.Namespace:
         req_weight_cls=point.alpha_cls,
         simple_reg_weight_cls=point.alpha_cls_prior,
         lr=point.lr,
-        optim_wd=0.0,
-        optim_mom=0.0,
-        optim_nesterov=0,
         n_epochs=benchmark.spec.epochs,
         batch_size=benchmark.spec.batch_size,
-        debug_mode=0,
-        nowand=1,
-        label_perc=1,
         seed=point.seed,
     )
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.authors.parity.shared import Learn, Run, tested
-from benchmarks.authors.theirs import Dataset
+from benchmarks.authors.theirs import EVERY, Dataset
 from trainables.data import Benchmark, Task
 from trainables.evaluation import Predict
 from trainables.randomness import make_generator
@@ -40,11 +40,10 @@ def arguments(run: Run, benchmark: Benchmark, **own: Any) -> argparse.Namespace:
     """Return what every model reads, and what one reads alone, which wins."""
     import_module("utils.conf").set_random_seed(run.seed)
     usual = {
-        **{"lr": run.hyperparameters["lr"], "optim_wd": 0.0, "optim_mom": 0.0, "optim_nesterov": 0},
-        **{"batch_size": benchmark.spec.batch_size, "n_epochs": benchmark.spec.epochs, "lr_scheduler": None},
-        **{"seed": run.seed, "label_perc": 1, "nowand": 1, "debug_mode": 0},
+        **{"lr": run.hyperparameters["lr"], "lr_scheduler": None, "seed": run.seed},
+        **{"batch_size": benchmark.spec.batch_size, "n_epochs": benchmark.spec.epochs},
     }
-    return argparse.Namespace(**(usual | own))
+    return argparse.Namespace(**(EVERY | usual | own))
 
 
 def learner(
