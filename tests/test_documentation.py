@@ -12,6 +12,7 @@ import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -146,6 +147,7 @@ def test_what_it_would_start_can_be_started(
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setattr("tausearch.cluster.session.ray_session", lambda *_, **__: nullcontext())  # joins no cluster
+    monkeypatch.setattr("socket.create_connection", lambda *_, **__: Mock())  # a page's address is nobody's
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 64.0, "GPU": 8.0})
     words = list(command.words)
     if "--space" in words:
