@@ -20,13 +20,12 @@ from trainables.config import Purpose
 from trainables.data import Task, build_benchmark, get_source
 from trainables.errors import DivergedError
 from trainables.evaluation import accuracy
-from trainables.methods import Method
+from trainables.methods import EULER_FACTOR, Method
 from trainables.metrics import names_of
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
 
 NAME, RATES = "settings", "rates"
-EULER_FACTOR = "train/euler_factor"
 FIGURES = ("accuracy", "forgetting", "last task", "within tasks", "Euler factor")
 
 

@@ -6,11 +6,21 @@ Not here: the statistics of a task before its training (`preconsolidation`), and
 from __future__ import annotations
 
 from trainables.methods import systems  # noqa: F401  # importing it registers every method
-from trainables.methods.contract import Capabilities, Composable, Context, Curved, ExtraMetric, Method, Scenario
+from trainables.methods.contract import (
+    EULER_FACTOR,
+    Capabilities,
+    Composable,
+    Context,
+    Curved,
+    ExtraMetric,
+    Method,
+    Scenario,
+)
 from trainables.methods.entry import METHODS, MethodEntry
 from trainables.methods.registry import get_method, known_method, register
 
 __all__ = [
+    "EULER_FACTOR",
     "METHODS",
     "Capabilities",
     "Composable",

@@ -68,8 +68,8 @@ def build(run: Run, benchmark: Benchmark) -> Learn:
     def begin(task: Task) -> None:
         head, vectors = model.net.vit.head.heads[task.index - 1], ours.vectors
         put(new_head(len(task.classes), ours.width, make_generator(run.seed, "head", task.index)), head.parameters())
-        vectors.begin(1.0, make_generator(run.seed, "tau", task.index))
         if vectors.parametrisation == "lora":
+            vectors.begin(1.0, make_generator(run.seed, "tau", task.index))
             for name in vectors.theta_0:
                 _, layer, _, part, *_ = name.split(".")  # such as blocks.0.attn.qkv.weight
                 put([vectors.factors(name)[0][None]], [getattr(model.net.tuner, f"A_{part}_{layer}_{task.index - 1}")])
