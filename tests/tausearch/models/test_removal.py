@@ -290,17 +290,15 @@ def test_classes_by_name_and_near_matches() -> None:
     assert removal_of(["zebra", "lion, male"], spec).forgotten == {0, 1}
     assert removal_of(["bear,'lion, male'"], spec).forgotten == {1, 2}
     assert removal_of(["'class:lion, male', zebra"], spec).forgotten == {0, 1}
-    with pytest.raises(InputError, match="no class or task 'lion, mal'; classes: 'lion, male', ...;"):
+    with pytest.raises(InputError, match="no class or task 'lion, mal'; classes: 'lion, male', zebra, bear, ...;"):
         removal_of(["'lion, mal'"], spec)
     assert removal_of(["bear, class:2"], spec).tasks == [1] and removal_of(["1"], spec).touched == [1]
-    with pytest.raises(
-        InputError, match="no class or task 'zebre'; classes: zebra, ...; tasks: 1 to 2; did you mean 'zebra'"
-    ):
+    with pytest.raises(InputError, match="'zebre'; classes: zebra, .*, ...; tasks: 1 to 2; did you mean 'zebra'"):
         removal_of(["zebre"], spec)
     named = replace(spec, task_names=("beasts", None))
     with pytest.raises(
         InputError,
-        match="no class or task 'beast'; classes: bear, ...; tasks: 1 to 2 or beasts; did you mean 'beasts' or 'bear'",
+        match="'beast'; classes: bear, zebra, .*, ...; tasks: 1 to 2 or beasts; did you mean 'beasts' or 'bear'",
     ):
         removal_of(["beast"], named)
 

@@ -63,6 +63,6 @@ def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
 
 
 def _like(name: str, names: Sequence[str]) -> str:
-    """Return the names like a mistyped one, or the first ones, with dots where there are more."""
-    close = near(name, names) or names[:_SUGGESTED]
-    return ", ".join([*map(quoted, close), *(["..."] if len(names) > len(close) else [])])
+    """Return some names, those like a mistyped one first, with dots where there are more."""
+    listed = list(dict.fromkeys([*near(name, names), *names]))[:_SUGGESTED]
+    return ", ".join([*map(quoted, listed), *(["..."] if len(names) > len(listed) else [])])
