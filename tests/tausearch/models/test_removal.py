@@ -293,13 +293,12 @@ def test_classes_by_name_and_near_matches() -> None:
     with pytest.raises(InputError, match="no class or task 'lion, mal'; classes: 'lion, male', zebra, bear, ...;"):
         removal_of(["'lion, mal'"], spec)
     assert removal_of(["bear, class:2"], spec).tasks == [1] and removal_of(["1"], spec).touched == [1]
-    with pytest.raises(InputError, match="'zebre'; classes: zebra, .*, ...; tasks: 1 to 2; did you mean 'zebra'"):
+    listed = "zebra, 'lion, male', bear, ...; tasks: 1 to 2; did you mean 'zebra'"
+    with pytest.raises(InputError, match=f"no class or task 'zebre'; classes: {listed}"):
         removal_of(["zebre"], spec)
     named = replace(spec, task_names=("beasts", None))
-    with pytest.raises(
-        InputError,
-        match="'beast'; classes: bear, zebra, .*, ...; tasks: 1 to 2 or beasts; did you mean 'beasts' or 'bear'",
-    ):
+    listed = "bear, zebra, 'lion, male', ...; tasks: 1 to 2 or beasts; did you mean 'beasts' or 'bear'"
+    with pytest.raises(InputError, match=f"no class or task 'beast'; classes: {listed}"):
         removal_of(["beast"], named)
 
 
