@@ -27,6 +27,7 @@ def main() -> None:
     commands.add_parser(
         "travel", help="one configuration for several benchmarks or one for each, in several-benchmarks.md"
     )
+    commands.add_parser("replays", help="record a search, and write what its record tells, in replay.md")
     given = parser.parse_args()
     if given.command == "page":
         from benchmarks.choosing.page import write_page
@@ -43,6 +44,11 @@ def main() -> None:
 
         travel.measure_all()
         travel.write_page()
+        return
+    if given.command == "replays":
+        from benchmarks.choosing import replays
+
+        replays.write_page()
         return
     seeds = tuple(given.splits), tuple(given.test_seeds)
     share = 1 / given.cores if given.gpu else 0

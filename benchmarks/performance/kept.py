@@ -125,6 +125,11 @@ def read(names: Iterable[str], folder: Path = MEASURED) -> dict[str, Kept]:
     }
 
 
+def today() -> str:
+    """Return the sentence that says when a table was measured, and at which commit."""
+    return Measured(day=time.strftime("%Y-%m-%d"), commit=_commit(), rows=[]).when
+
+
 def _file(name: str, folder: Path) -> Path:
     return folder / f"{name}.json"
 
