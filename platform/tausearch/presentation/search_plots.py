@@ -74,13 +74,22 @@ class SearchPlots:
         most = max(values, key=lambda number: values[number])
         chosen = "none keeps the constraints" if self.best is None else f"trial {self.best.number} is the best"
         chosen = f"trial {most} is the most accurate" if self.spec.aim.by_knee else chosen
+        rings = self._rings({number: self.accuracies.place(value) for number, value in values.items()})
+        if rings and self.best is not None and self.best.number != self.chosen:
+            chosen += f", trial {self.chosen} is chosen"
         caption = (
             f"{self.spec.value_name} on the validation split of {len(values)} finished trials, from"
             f" {min(values.values()):.2f} to {self.spec.value_text(max(values.values()))}; {chosen}."
         )
         points = self._points(lambda trial: trial.number, self.trials)
-        series = [Series(after, best, "best so far", kind="steps", colour=BEST), *points]
+        series = [Series(after, best, "best so far", kind="steps", colour=BEST), *points, *rings]
         return self._plot("History", caption, [Facet(Axis("trial", whole=True), series)])
+
+    def _rings(self, heights: Mapping[int, float]) -> list[Series]:
+        """Return the mark of the chosen trial in the history, if it has a height there."""
+        if self.chosen is None or self.chosen not in heights:
+            return []
+        return [Series([self.chosen], [heights[self.chosen]], "chosen", colour=BEST, mark="ring")]
 
     def _history_of(self, objective: Objective) -> Plot | None:
         values = {each.number: value for each in self.finished if (value := objective.value(each)) is not None}
@@ -95,6 +104,7 @@ class SearchPlots:
         series = [
             Series(list(values), best, "best so far", kind="steps", colour=BEST),
             Series(list(values), list(values.values()), "trial", trials=list(values)),
+            *self._rings(values),
         ]
         return Plot("History", caption, Axis(objective.label), [Facet(Axis("trial", whole=True), series)])
 

@@ -68,6 +68,18 @@ def test_the_history_has_every_trial_under_its_number(plots: SearchPlots) -> Non
     assert "Triangles at the lower edge: 1 far below the others, at 20.0 %. Crosses" in history.caption
 
 
+def test_the_history_rings_the_chosen_trial_and_names_it_where_another_is_the_best(plots: SearchPlots) -> None:
+    found = {number: replace(plots, chosen=number).history() for number in (2, 5)}
+    for number, history in found.items():
+        ring = series(history)["chosen"]
+        assert (ring.x, ring.y, ring.mark) == ([number], [finished(number).value], "ring")
+    low = series(replace(plots, chosen=3).history())["chosen"]
+    assert low.y == [plots.accuracies.edge]  # where its triangle is
+    assert found[2] is not None and "; trial 5 is the best, trial 2 is chosen." in found[2].caption
+    assert found[5] is not None and "; trial 5 is the best." in found[5].caption
+    assert "chosen" not in series(replace(plots, chosen=9).history())  # it has no accuracy
+
+
 @pytest.mark.parametrize(("direction", "best"), [("minimize", [3.0, 1.0, 1.0]), ("maximize", [3.0, 3.0, 4.0])])
 def test_the_best_so_far_is_the_better_by_the_objective(
     spec: SearchSpec, direction: Literal["minimize", "maximize"], best: list[float]
@@ -76,8 +88,9 @@ def test_the_best_so_far_is_the_better_by_the_objective(
     for trial, value in zip(trials, (3.0, 1.0, 4.0), strict=True):
         trial.rows[-1]["val/forgetting"] = value
     aim = (Objective(metric="val/forgetting", direction=direction),)
-    drawn = series(SearchPlots(spec.model_copy(update={"objectives": aim}), trials).history())
+    drawn = series(SearchPlots(spec.model_copy(update={"objectives": aim}), trials, chosen=1).history())
     assert drawn["best so far"].y == best and drawn["trial"].y == [3.0, 1.0, 4.0]
+    assert (drawn["chosen"].x, drawn["chosen"].y) == ([1], [1.0])
 
 
 def test_a_caption_explains_only_marks_that_are_drawn(plots: SearchPlots) -> None:
