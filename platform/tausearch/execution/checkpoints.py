@@ -10,6 +10,8 @@ from pathlib import Path
 from tausearch.runs import DrivenDirectory, RunDirectory, Storage, TrialSummary
 from trainables.state import check_state, damaged_files
 
+_CHECKPOINTS = "checkpoint_*"  # folders, in that of their trial
+
 
 def newest_checkpoint(directory: RunDirectory, number: int) -> Path | None:
     """Return the folder of a trial's newest readable checkpoint over all attempts; None if there is none.
@@ -58,23 +60,35 @@ def remove_older(newest: Path) -> None:
     Tune could remove them, but would then write and copy a snapshot of all trials several times for every trial.
     """
     with suppress(OSError):  # removed at the end of the trial
-        older = sorted(path for path in newest.parent.glob("checkpoint_*") if path.name < newest.name)
+        older = sorted(path for path in newest.parent.glob(_CHECKPOINTS) if path.name < newest.name)
         for folder in older[:-1]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_checkpoints(directory: RunDirectory, number: int) -> None:
-    """Remove the checkpoints of a trial that has ended, and the files that they share."""
-    for folder in list(_checkpoints(directory, number)):
-        shutil.rmtree(folder, ignore_errors=True)
+    """Remove the checkpoints of a trial that has ended, the files that they share, and the trial's own folders.
+
+    Empty folders would be listed again for every later trial.
+    """
+    for folder in list(_folders(directory, number)):
+        for checkpoint in list(folder.glob(_CHECKPOINTS)):
+            shutil.rmtree(checkpoint, ignore_errors=True)
+        with suppress(OSError):  # something else lies in it
+            folder.rmdir()
     shutil.rmtree(directory.blobs(number), ignore_errors=True)
 
 
 def _checkpoints(directory: RunDirectory, number: int) -> Iterator[Path]:
-    """Yield a trial's checkpoints, in the folders of its run and of the campaigns that drove the run."""
+    """Yield a trial's checkpoints."""
+    for folder in _folders(directory, number):
+        yield from folder.glob(_CHECKPOINTS)
+
+
+def _folders(directory: RunDirectory, number: int) -> Iterator[Path]:
+    """Yield a trial's folders, in those of its run and of the campaigns that drove the run."""
     homes: tuple[DrivenDirectory, ...] = (directory.run, *Storage(directory.run.path.parent).campaigns())
     for home in homes:
         name = home.trial_folder(directory.name, number)
-        yield from home.ray.glob(f"attempt-*/{name}/checkpoint_*")
+        yield from home.ray.glob(f"attempt-*/{name}")
         # Tune appends `_` and four letters if the folder exists, which can happen when a start is slow.
-        yield from home.ray.glob(f"attempt-*/{name}_*/checkpoint_*")
+        yield from home.ray.glob(f"attempt-*/{name}_*")

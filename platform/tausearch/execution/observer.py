@@ -32,7 +32,7 @@ class Observer(tune.Callback):
         self.dispatcher = dispatcher
         self.on_step = on_step
         self.watch = watch
-        self._ended: list[tuple[Run, int]] = []  # since Tune's last step
+        self._ended: list[tuple[Run, Any]] = []  # with Tune's trial; since Tune's last step
 
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing for Tune's snapshot, which is not read."""
@@ -80,7 +80,7 @@ class Observer(tune.Callback):
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial is over and its last checkpoint saved."""
         if self._has_ended(trial):
-            self._ended.append((self._run(trial), trial.config["trial"]))
+            self._ended.append((self._run(trial), trial))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial's process failed for the last time. If it could not write, the trial can be continued."""
@@ -88,13 +88,15 @@ class Observer(tune.Callback):
             return
         summary = replace(self._summary(trial), status="failed", error=_reason(trial))
         self._tell(self._run(trial), summary)
-        self._ended.append((self._run(trial), summary.number))
+        self._ended.append((self._run(trial), trial))
 
     def _remove_checkpoints(self) -> None:
         """Remove the checkpoints of ended trials, now that Tune needs them no more."""
         while self._ended:
-            run, number = self._ended.pop()
-            remove_checkpoints(run.directory, number)
+            run, trial = self._ended.pop()
+            with suppress(OSError):  # something lies in it
+                Path(trial.local_path).rmdir()  # else Tune would copy it, empty, to where the checkpoints were
+            remove_checkpoints(run.directory, trial.config["trial"])
 
     def _has_ended(self, trial: Any) -> bool:
         """Whether a trial's last result is known. If its process dies during the save, Tune repeats the task."""

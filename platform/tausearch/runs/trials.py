@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -119,14 +119,15 @@ class TrialTable:
             self.tasks_done -= before.tasks_done
             self._running.pop(trial.number, None)
             if _is_finished(before):
-                del self._ranked[bisect_left(self._ranked, _rank(before), key=_rank)]
+                self._ranked = [each for each in self._ranked if each is not before]
         self.counts[trial.status] += 1
         self.tasks_done += trial.tasks_done
         self._by_number[trial.number] = trial
         if trial.status == "running":
             self._running[trial.number] = trial
         elif _is_finished(trial):
-            insort(self._ranked, trial, key=_rank)
+            place = bisect_left(self._ranked, _rank(trial), key=_rank)
+            self._ranked = [*self._ranked[:place], trial, *self._ranked[place:]]
 
     def get(self, number: int) -> TrialSummary | None:
         """Return a trial; None if it has not started."""
@@ -144,9 +145,9 @@ class TrialTable:
         return list(self._running.values())
 
     @property
-    def ranked(self) -> list[TrialSummary]:
-        """See `ranked`."""
-        return list(self._ranked)
+    def ranked(self) -> Sequence[TrialSummary]:
+        """See `ranked`; a list that is replaced and never changed."""
+        return self._ranked
 
     @property
     def ended(self) -> int:
@@ -170,7 +171,7 @@ def at_rest(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
     return [replace(trial, status="pending") if trial.status == "running" else trial for trial in trials]
 
 
-def ranked(trials: Iterable[TrialSummary]) -> list[TrialSummary]:
+def ranked(trials: Iterable[TrialSummary]) -> Sequence[TrialSummary]:
     """Return the trials that finished the last task, by final accuracy, then less forgetting, then number."""
     if isinstance(trials, TrialTable):  # which keeps them in order
         return trials.ranked

@@ -56,6 +56,21 @@ def test_a_checkpoint_needs_the_constants_of_its_trial(directory: RunDirectory) 
     assert not blobs.exists() and directory.blobs(8).exists() and not any(folder.exists() for folder in folders)
 
 
+def test_no_folder_of_an_ended_trial_is_left_for_later_ones_to_list(directory: RunDirectory) -> None:
+    without = directory.ray / "attempt-2" / "trial-00003"  # it ended in its first task
+    without.mkdir(parents=True)
+    for number in (3, 4):
+        checkpoint(directory, f"attempt-1/trial-{number:05d}/checkpoint_000001", 100)
+    checkpoint(directory, "attempt-1/trial-00003_b399/checkpoint_000001", 100)
+    foreign = directory.ray / "attempt-3" / "trial-00003" / "notes.txt"
+    foreign.parent.mkdir(parents=True)
+    foreign.touch()
+    ready(directory, [TrialSummary(3, 3, "complete", {}), TrialSummary(4, 4, "running", {})])
+    left = [directory.ray / "attempt-1/trial-00004", foreign.parent]
+    assert sorted(directory.ray.glob("*/*")) == left and foreign.exists()
+    assert newest_checkpoint(directory, 4) is not None
+
+
 def test_damaged_checkpoints_are_named_and_renamed_and_those_of_ended_trials_removed(directory: RunDirectory) -> None:
     trials = [TrialSummary(0, 0, "running", {}), TrialSummary(1, 1, "running", {}), TrialSummary(2, 2, "failed", {})]
     for number in (0, 1, 2):

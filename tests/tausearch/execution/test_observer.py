@@ -21,6 +21,7 @@ TRIAL = SimpleNamespace(
     config={"run": "s", "trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
     error_file=None,
     pickled_error_file=None,
+    local_path="nowhere",
 )
 
 UNMADE = ActorDiedError(RayTaskError("setup", "", ValueError("bad"), proctitle="p", pid=1, ip="127.0.0.1"))
@@ -130,6 +131,23 @@ def test_the_checkpoints_of_an_ended_trial_are_removed_only_when_tune_is_done_wi
     assert removed == [("s", 0)]
 
 
+@pytest.mark.usefixtures("removed")
+@pytest.mark.parametrize("files", [[], ["error.txt"]])
+def test_tunes_own_folder_of_an_ended_trial_goes_unless_something_is_in_it(
+    files: list[str], observer: Observer, tmp_path: Path
+) -> None:
+    staged = tmp_path / "trial-00000"
+    staged.mkdir()
+    for name in files:
+        (staged / name).touch()
+    trial = SimpleNamespace(config=TRIAL.config, local_path=str(staged))
+    observer.on_trial_result(0, [], trial, LAST)
+    observer.on_trial_complete(0, [], trial)
+    assert staged.exists()
+    observer.on_step_begin(0, [])
+    assert staged.exists() == bool(files)
+
+
 def test_everything_else_is_checked_in_every_step_of_tune(observer: Observer) -> None:
     steps: list[int] = []
     observer.on_step = lambda: steps.append(len(steps))
@@ -169,7 +187,9 @@ def test_a_trial_that_was_given_up_says_why_in_one_line(
     removed: list[tuple[str, int]],
     tmp_path: Path,
 ) -> None:
-    files = SimpleNamespace(error_file=None, pickled_error_file=str(tmp_path / "error"), num_failures=3)
+    files = SimpleNamespace(
+        error_file=None, pickled_error_file=str(tmp_path / "error"), num_failures=3, local_path="nowhere"
+    )
     (tmp_path / "error").write_bytes(cloudpickle.dumps(error))
     if log is not None:
         files.error_file = str(tmp_path / "log")
