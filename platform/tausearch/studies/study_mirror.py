@@ -48,8 +48,15 @@ class StudyMirror:
         self._failed = False
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Add the trial to the study file if it has ended."""
-        self._write([trial] if trial.status != "running" else [])
+        """Add the trial to the study file if it has ended.
+
+        A continued search makes the file anew at its first end: thousands of trials take seconds, and its first task
+        need not wait for them.
+        """
+        if trial.status != "running":
+            self._write([trial])
+        elif not self.history:
+            self._write([])
 
     def conclude(self) -> None:
         """Complete the file if an earlier driver died when the last trial ended."""

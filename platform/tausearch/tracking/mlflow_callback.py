@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-from importlib import import_module
 
 from tausearch.runs import Conclusion, RunSpec, Storage
 from tausearch.tracking.events import Event, RunBegan, RunEnded, TaskDone, TrialBegan, TrialEnded
@@ -15,6 +13,8 @@ from tausearch.tracking.tracker import Tracker
 class MlflowCallback:
     """Writes runs to MLflow. It never waits for the server: every `Tracker` has a thread for that.
 
+    That thread imports MLflow, which takes seconds of a core, once a trial has begun: the first one needs all of them.
+
     A trial that an earlier driver has told is compared with MLflow at the end of the run.
 
     Args:
@@ -24,8 +24,6 @@ class MlflowCallback:
     def __init__(self, draw: DrawTrial | None = None) -> None:
         self._draw = draw
         self._trackers: dict[str, Tracker] = {}
-        # While Ray starts: Tune imports MLflow as well, and no trial starts before that is done.
-        threading.Thread(target=import_module, args=("mlflow",), name="mlflow-import", daemon=True).start()
 
     def on_event(self, event: Event) -> None:
         """Note what MLflow is to be told."""

@@ -17,6 +17,7 @@ from tausearch.tracking.mlflow_store import reason
 
 _log = logging.getLogger(__name__)
 
+LEISURE_SECONDS = 5.0  # from the beginning of the first trial to the first write, unless a task ends before
 GATHER_SECONDS = 5.0  # from the start of a round of writes to the next; the end of a run does not wait for it
 RETRY_SECONDS = 5.0  # from a failure to the next attempt
 PATIENCE_SECONDS = 10.0  # without progress, after which the end of a run stops waiting for a server that fails
@@ -26,8 +27,9 @@ SILENCE_SECONDS = 60.0  # the same for a server that does not answer
 class Tracker:
     """Writes a run to MLflow while it runs. What a failing server missed is written when it is back.
 
-    The caller's thread notes changes; a thread of the tracker is the only writer. Nothing is written before the first
-    trial starts, or `end` is called. Changes are gathered for some seconds, so that tasks of a trial share a call.
+    The caller's thread notes changes; a thread of the tracker is the only writer. Nothing is written before `end` is
+    called or the first trials have had time to start: MLflow takes seconds to import, and they need all cores. Changes
+    are gathered for some seconds, so that tasks of a trial share a call.
 
     Args:
         spec: The specification of the run.
@@ -66,15 +68,18 @@ class Tracker:
         self._away = True  # at the last attempt to connect
         self._failures: Counter[int] = Counter()  # per trial; a trial that MLflow refuses must not hold up others
         self._last_progress = time.monotonic()
+        self._computes = False  # whether a trial has finished a task since
         self._round = -math.inf  # when the last round of writes began
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
 
     def note(self, trial: TrialSummary) -> None:
         """Note that a trial started, finished a task, or ended."""
+        before = self.trials.get(trial.number)
         self.trials.put(trial)
         with self._wake:
             self._told.add(trial.number)
             self._changed.add(trial.number)
+            self._computes = self._computes or (before is not None and len(trial.rows) > len(before.rows))
         self._start()
 
     def end(self, status: str, conclusion: Conclusion) -> None:
@@ -106,6 +111,8 @@ class Tracker:
 
     def _work(self) -> None:
         run: MlflowRun | None = None
+        with self._wake:
+            self._wake.wait_for(lambda: self._computes or self._hurries, LEISURE_SECONDS)
         while not self._given_up:
             try:
                 run = run or self._connect()

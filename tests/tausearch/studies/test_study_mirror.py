@@ -41,8 +41,17 @@ def test_every_ended_trial_is_there_once_and_still_after_a_kill(spec: SearchSpec
     assert found[1].duration is not None and found[1].duration.total_seconds() == pytest.approx(44.5)
     Path(f"{file}.lock").symlink_to(file)  # what a driver that is killed while it writes leaves behind
     again = mirror(spec, file, [diverged, complete, make_trial(2, tasks=1)])
+    before = file.read_bytes()
+    again.trial_changed(make_trial(2, tasks=2))
+    assert file.read_bytes() == before  # made anew when a trial ends, not before the first task
     again.trial_changed(make_trial(2, value=60.0))
     assert sorted(read(spec, file)) == [0, 1, 2]
+
+
+def test_the_file_of_a_new_search_is_there_from_its_first_trial_on(spec: SearchSpec, tmp_path: Path) -> None:
+    file = tmp_path / "study.journal"
+    mirror(spec, file, []).trial_changed(make_trial(0, tasks=0))
+    assert read(spec, file) == {}
 
 
 def test_a_driver_that_died_as_the_last_trial_ended(spec: SearchSpec, tmp_path: Path) -> None:

@@ -32,7 +32,40 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
             """Write nothing."""
 
     monkeypatch.setattr(tracker_module, "MlflowRun", Noted)
+    monkeypatch.setattr(tracker_module, "LEISURE_SECONDS", 0.0)
     return written
+
+
+@pytest.mark.parametrize("known", [0, 1])  # tasks, from an earlier driver
+def test_the_first_round_waits_until_a_task_has_ended_in_this_driver(
+    known: int,
+    spec: SearchSpec,
+    tmp_path: Path,
+    written: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tracker_module, "LEISURE_SECONDS", 60.0)
+    tracker = Tracker(spec, Storage(tmp_path))
+    for number in (0, 1):
+        tracker.note(make_trial(number, tasks=known))
+        time.sleep(0.1)
+    assert written == []
+    tracker.note(make_trial(1, tasks=known + 1))
+    wait_until(lambda: len(written) == 2, 30, "the first round")
+    assert written == [(0, known), (1, known + 1)]
+    tracker.end("FINISHED", Conclusion())
+    tracker.wait()
+
+
+def test_a_run_that_ends_at_once_waits_for_no_task(
+    spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_module, "LEISURE_SECONDS", 60.0)
+    tracker = Tracker(spec, Storage(tmp_path))
+    tracker.note(make_trial(0, tasks=0))
+    tracker.end("KILLED", Conclusion())
+    tracker.wait(30)
+    assert written == [(0, 0)] and tracker.error is None
 
 
 def test_tasks_that_end_within_a_round_cost_one_call_together(
