@@ -60,8 +60,9 @@ def unsuited_pace(ref: BenchmarkRef, images: OwnImages) -> Iterator[Unsuited]:
         yield Unsuited("batch size", reason, f"{images.batch_size} is used")
     wanted = epochs_of(images.steps)
     if wanted > EPOCHS:
-        reason = f"{EPOCHS} would make {EPOCHS * images.steps} steps a task, after which little but the last is kept"
         few = ref.epochs is not None and ref.epochs < wanted
+        epochs = images.epochs if few else EPOCHS
+        reason = f"{epochs} would make {epochs * images.steps} steps a task, after which little but the last is kept"
         yield Unsuited("epochs", reason, f"--epochs {wanted} makes {STEPS}" if few else f"{images.epochs} are used")
 
 

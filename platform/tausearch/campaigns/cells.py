@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from pydantic import Field
 
+from checked_input.names import choices
 from checked_input.schema import Strict, read_model
 from checked_input.text_files import TextFileError, one_line
 from checked_input.yaml_text import yaml_of
@@ -75,7 +76,9 @@ def read_cells(directory: CampaignDirectory) -> CampaignCells:
     try:
         return read_model(path, CampaignCells.model_validate, lambda error: f"cannot be read ({one_line(error)})")
     except FileNotFoundError as error:
-        raise InputError(f"no campaign named {directory.name!r} in {directory.path.parent.parent}") from error
+        storage = Storage(directory.path.parent.parent)
+        there = choices(directory.name, [each.name for each in storage.campaigns()])
+        raise InputError(f"no campaign named {directory.name!r} in {storage.root}; {there}") from error
     except TextFileError as error:
         raise InputError(f"{path}: {error}") from error
 

@@ -188,6 +188,8 @@ def _lines(fault: Any) -> Iterator[str]:
     path = [one_line(part) for part in place if not str(part).startswith(("function", "Sequence", "Mapping"))]
     key = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path).removeprefix(".")
     kind, raised = fault["type"], fault.get("ctx", {}).get("error")
+    instead = {"model_type": "must be a mapping", "dict_type": "must be a mapping"}
+    instead |= dict.fromkeys(("sequence_str", "is_instance_of"), "must be a list, such as [0, 1, 2]")
     if kind == "missing":
         yield f"{key} is missing"
     elif kind == "extra_forbidden" and path[-1] in _OF_THE_COMMAND and len(path) > 1:
@@ -197,8 +199,7 @@ def _lines(fault: Any) -> Iterator[str]:
     elif isinstance(raised, InputError):
         yield from (f"{key}: {line}" for line in raised.args)
     else:
-        said = "must be a mapping" if kind in ("model_type", "dict_type") else fault["msg"].lower()
-        yield f"{key}: {said}, got {shown(fault['input'])}"
+        yield f"{key}: {instead.get(kind, fault['msg'].lower())}, got {shown(fault['input'])}"
 
 
 def _model_at(place: Sequence[int | str]) -> type[BaseModel]:

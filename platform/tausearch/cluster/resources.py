@@ -26,7 +26,7 @@ def plan_resources(
     """
     if gpus_per_trial not in (0, 1) and gpus_per_trial not in [1 / k for k in range(2, 65)]:
         raise InputError(
-            f"--gpus-per-trial must be 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {shown(gpus_per_trial)}"
+            f"--gpus-per-trial must be auto, 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {shown(gpus_per_trial)}"
         )
     if address is not None:
         require_reachable(address)

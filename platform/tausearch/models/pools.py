@@ -147,6 +147,11 @@ def backbone_of(name: str, protocol: ExperimentProtocol, backbone_weights: str |
             f"{name}: asks for the backbone {backbone.name} of {backbone.shape.parameters:,} parameters; more than"
             f" {MAX_PARAMETERS:,} are not built for a file: name its weights yourself with --backbone-weights"
         )
+    if backbone_weights is None and path is not None and not Path(path).exists():
+        raise InputError(
+            f"{name}: its backbone's weights {path}: there is no such file; name them with --backbone-weights, or take"
+            " the folder `timm` of an export, which needs none"
+        )
     if backbone.digest != protocol.weights_digest:
         raise InputError(
             f"{name}: was trained on other weights of {backbone.name}, with digest {protocol.weights_digest[:12]};"

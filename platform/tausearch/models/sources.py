@@ -137,12 +137,15 @@ def _named(storage: Storage, text: str) -> VectorSource | None:
 def source_of_run(directory: RunDirectory) -> VectorSource:
     """Return a final run as a source; a search, or a run without task vectors, is an error."""
     spec = read_spec(directory)
-    if spec.purpose == "search":
-        raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; train its best file first")
     entry = known_method(spec.method)
     if entry is not None and not entry.capabilities.composable:
         others = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.composable)
         raise InputError(f"run {spec.name!r}: its method {spec.method!r} leaves no task vectors; {others} do")
+    if spec.purpose == "search":
+        raise InputError(
+            f"run {spec.name!r}: is a search, which leaves no task vectors; its final runs do: `tausearch train"
+            f" {spec.name}` makes one"
+        )
     done = {trial.seed for trial in Record(directory.record).trials() if trial.status == "complete"}
     seeds = tuple(seed for seed in spec.seeds if seed in done and (directory.artifacts / f"seed_{seed}").is_dir())
     if not seeds:

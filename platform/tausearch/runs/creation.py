@@ -203,7 +203,9 @@ def _with_more_seeds(then: FinalSpec, now: FinalSpec) -> dict[str, Any]:
 
 
 def _why_no_more(then: AnySpec, now: RunSpec) -> str:
-    """Return why a final run gets no more seeds, if that was asked and its class orders are the reason."""
+    """Return how a search gets the trials that it lacks, or why a final run gets no more seeds with class orders."""
+    if isinstance(now, SearchSpec) and then.trials < now.trials:
+        return f"; `tausearch extend {then.name} --trials {now.trials}` only adds trials"
     if not isinstance(then, FinalSpec) or not isinstance(now, FinalSpec):
         return ""
     ordered = then.protocol.class_orders is not None and set(then.seeds) < set(now.seeds)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -52,11 +53,9 @@ def check_method(method: str | type[Method], hyperparameters: Mapping[str, Any],
             given = {"backbone": Backbone(), "cache": folder / "cache", **options}
             return IncrementalSequence(small_digits(), name, hyperparameters, **given)
 
-        saves = get_method(name).capabilities.curvature
-        try:
+        with _of_the_contract():
+            saves = get_method(name).capabilities.curvature
             trial = record(make(artifacts=folder / "artifacts", save_curvature=saves), folder)
-        except InputError as error:  # what the sequence refuses in a search, too
-            raise AssertionError(str(error)) from error
         check_learning(trial, least)
         check_declarations(trial)
         check_predictions(trial)
@@ -65,6 +64,15 @@ def check_method(method: str | type[Method], hyperparameters: Mapping[str, Any],
         check_composition(trial, make)
         check_secrecy(trial.sequence, trial.reached)
         check_resuming(trial, make, folder)
+
+
+@contextmanager
+def _of_the_contract(when: str = "") -> Iterator[None]:
+    """Say what a search would refuse as a breach of the contract."""
+    try:
+        yield
+    except InputError as error:
+        raise AssertionError(f"{when}{error}") from error
 
 
 def check_learning(trial: Recorded, least: float) -> None:
@@ -163,9 +171,10 @@ def check_resuming(trial: Recorded, make: Callable[[], IncrementalSequence], fol
     """Check that a second trial repeats task 1, and that a third resumes it and repeats task 2, bit for bit."""
     before, broken, resumed = torch.get_rng_state(), make(), make()
     assert repeatable(broken.run_next_task()) == trial.rows[0], "the first task of a second trial has another row"
-    resumed.load_state(through_checkpoint(broken.state(), folder))
-    erase(folder / "checkpoint")
-    rows = [repeatable(resumed.run_next_task()) for _ in resumed.tasks[1:2]]
+    with _of_the_contract("a trial that goes on from `load_state`: "):
+        resumed.load_state(through_checkpoint(broken.state(), folder))
+        erase(folder / "checkpoint")
+        rows = [repeatable(resumed.run_next_task()) for _ in resumed.tasks[1:2]]
     assert rows == trial.rows[1:2], "a resumed trial has another row"
     require_same(resumed.state(), trial.state(resumed.tasks_done))
     assert torch.equal(before, torch.get_rng_state())

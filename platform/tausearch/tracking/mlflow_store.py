@@ -71,7 +71,7 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
 
     with store_lock(storage):  # two searches must not create the schema at once
         if uri == storage.mlflow_uri:
-            _create_schema(storage.mlflow_file)
+            _create_schema(storage)
             _follow(storage)
         client = MlflowClient(tracking_uri=with_secrets(uri))
         name = tracked_name(benchmark)
@@ -113,7 +113,7 @@ def _follow(storage: Storage) -> None:
                 store.execute(f"{change} {which}", (here, len(there) + 1, len(there) + 1, there))
 
 
-def _create_schema(path: Path) -> None:
+def _create_schema(storage: Storage) -> None:
     """Make the default tracking store, whole or not at all: MLflow cannot open half a schema.
 
     MLflow's migrations take two seconds, so an empty store of this version is kept in the user's cache folder.
@@ -121,6 +121,7 @@ def _create_schema(path: Path) -> None:
     from mlflow import MlflowClient  # takes seconds to import
     from mlflow.version import VERSION
 
+    path = storage.mlflow_file
     if path.exists():
         return
     empty = user_cache_path("tausearch") / f"mlflow-{VERSION}.db"
@@ -132,6 +133,8 @@ def _create_schema(path: Path) -> None:
     else:
         MlflowClient(tracking_uri=f"sqlite:///{unfinished}").search_experiments(max_results=1)
         _keep(unfinished, empty)
+    with closing(sqlite3.connect(unfinished)) as store, store:  # MLflow's own, else of where the empty store was made
+        store.execute("UPDATE experiments SET artifact_location = ?", (storage.mlflow_artifacts.as_uri(),))
     os.replace(unfinished, path)
 
 

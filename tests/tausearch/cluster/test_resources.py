@@ -53,5 +53,5 @@ def test_only_the_cpus_of_this_process_count(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(("share", "allowed"), [(1 / 64, True), (1 / 65, False), (0.4, False), (1, True), (2, False)])
 def test_a_share_of_a_gpu_divides_it(share: float, allowed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
-    with nullcontext() if allowed else pytest.raises(InputError, match="--gpus-per-trial must be 0, 1 or 1/k"):
+    with nullcontext() if allowed else pytest.raises(InputError, match="--gpus-per-trial must be auto, 0, 1 or 1/k"):
         assert plan_resources(8, share, None, None).gpus_per_trial == share

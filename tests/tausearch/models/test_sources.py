@@ -71,6 +71,10 @@ def test_the_users_weights_go_before_those_of_the_protocol(
     with pytest.raises(InputError, match="more than 400,000,000 are not built for a file"):
         pools.backbone_of("r", protocol)
     assert pools.backbone_of("r", source.protocol).weights is None
+    gone = protocol.model_copy(update={"backbone_weights": "/gone"})
+    with pytest.raises(InputError, match="weights /gone: there is no such file; name them with --backbone-weights"):
+        pools.backbone_of("r", gone)
+    assert pools.backbone_of("r", gone, "/mine").weights == Path("/mine")
 
 
 @pytest.mark.parametrize(

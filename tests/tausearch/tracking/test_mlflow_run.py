@@ -309,6 +309,7 @@ def test_the_default_store_is_migrated_once_for_a_user_and_has_the_mode_of_the_u
             migrated.append(self.file)
             with closing(sqlite3.connect(self.file)) as store, store:
                 store.execute("CREATE TABLE experiments (artifact_location)")
+                store.execute("INSERT INTO experiments VALUES ('file:///where/it/was/made/mlruns/0')")
 
         def get_experiment_by_name(self, name: str) -> Any:
             return SimpleNamespace(experiment_id=7)
@@ -324,7 +325,9 @@ def test_the_default_store_is_migrated_once_for_a_user_and_has_the_mode_of_the_u
             mlflow_store.open_store(storage, storage.mlflow_uri, "digits")
     assert len(migrated) == (1 if cache == "folder" else 2)
     assert [storage.mlflow_file.stat().st_mode & 0o777 for storage in storages] == [0o664] * 2
-    assert storages[0].mlflow_file.read_bytes() == storages[1].mlflow_file.read_bytes()
+    for storage in storages:
+        with closing(sqlite3.connect(storage.mlflow_file)) as store:
+            assert store.execute("SELECT * FROM experiments").fetchall() == [(storage.mlflow_artifacts.as_uri(),)]
 
 
 class TestTracker:

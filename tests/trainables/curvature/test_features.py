@@ -12,12 +12,18 @@ from trainables.backbones.class_token import read_class_token_only
 from trainables.backbones.linearised import tangent_layers, tangent_weights
 from trainables.curvature import FeatureCurvature, feature_curvature
 
+TANGENT = ("norm1", "attn.qkv", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2")
 EXACT = {"rtol": 1e-9, "atol": 1e-11}
 
 
 @pytest.fixture
 def images() -> Tensor:
     return torch.randn(5, 1, 8, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+
+
+def test_every_layer_of_the_blocks_and_the_last_norm_have_a_tangent() -> None:
+    layers = tangent_layers(make_tiny_vit())
+    assert list(layers) == [*(f"blocks.{block}.{layer}" for block in (0, 1) for layer in TANGENT), "norm"]
 
 
 def found(model: nn.Module, batches: list[Tensor], draws: int | None = None, seed: int = 0) -> FeatureCurvature:

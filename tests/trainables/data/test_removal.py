@@ -18,6 +18,12 @@ def test_a_vector_goes_whole_and_the_others_share_the_sum_of_one() -> None:
     assert [REMOVAL.renumbered(task) for task in REMOVAL.tasks] == [range(2), range(2, 3), range(3, 5)]
 
 
+def test_the_first_task_with_forgotten_images_has_read_them_too() -> None:
+    assert REMOVAL.learned_from(alone=False) == [2, 4]
+    assert REMOVAL.learned_from(alone=True) == [1, 2, 4]  # task 2 again without a class, so all with another classifier
+    assert Removal(TASKS, frozenset({4, 5, 6})).learned_from(alone=True) == []
+
+
 def test_images_move_with_their_classes_and_a_changed_task_loses_its_name() -> None:
     whole = build_benchmark(get_source("digits?task=low=0,1&task=mid=2,3&task=4,5,6&task=high=7,8"), "search")
     left = without(whole, REMOVAL)

@@ -78,8 +78,14 @@ def remaining_lines(
     elif alone and not kept and not removal.partial:
         name = " and ".join(sorted(alone)).upper()
         yield f"{name} learns each task alone from theta_0, so no other vector has learned from forgotten images."
-    if kept or removal.partial:
+    single = [task for task in removal.tasks if len(removal.left_of(task)) == 1]
+    if (kept or removal.partial) and not single:
         yield "`--retrain-later` removes all of the above, but none of the following."
+    elif kept or removal.partial:
+        yield (
+            f"`--retrain-later` removes all of the above, but none of the following, and a task is not trained on one"
+            f" class: it needs all of {numbered(single)} to be forgotten."
+        )
     yield from _outside(holders)
 
 
