@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+from importlib import import_module
 
 from tausearch.runs import Conclusion, RunSpec, Storage
 from tausearch.tracking.events import Event, RunBegan, RunEnded, TaskDone, TrialBegan, TrialEnded
@@ -13,8 +15,6 @@ from tausearch.tracking.tracker import Tracker
 class MlflowCallback:
     """Writes runs to MLflow. It never waits for the server: every `Tracker` has a thread for that.
 
-    That thread imports MLflow, which takes seconds of a core, once a trial has begun: the first one needs all of them.
-
     A trial that an earlier driver has told is compared with MLflow at the end of the run.
 
     Args:
@@ -24,6 +24,8 @@ class MlflowCallback:
     def __init__(self, draw: DrawTrial | None = None) -> None:
         self._draw = draw
         self._trackers: dict[str, Tracker] = {}
+        # While Ray starts, which waits much of the time: later the first trials would wait for it.
+        threading.Thread(target=import_module, args=("mlflow",), name="mlflow-import", daemon=True).start()
 
     def on_event(self, event: Event) -> None:
         """Note what MLflow is to be told."""

@@ -28,8 +28,8 @@ class Tracker:
     """Writes a run to MLflow while it runs. What a failing server missed is written when it is back.
 
     The caller's thread notes changes; a thread of the tracker is the only writer. Nothing is written before `end` is
-    called or the first trials have had time to start: MLflow takes seconds to import, and they need all cores. Changes
-    are gathered for some seconds, so that tasks of a trial share a call.
+    called or the first trials have had time to start: of a search of thousands it takes seconds to read what MLflow has.
+    Changes are gathered for some seconds, so that tasks of a trial share a call.
 
     Args:
         spec: The specification of the run.

@@ -93,6 +93,7 @@ def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
         def end(self, status: str, conclusion: Conclusion) -> None:
             self.status = status
 
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.import_module", lambda name: None)
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
     check_callback(MlflowCallback, tmp_path)
     killed, search, again, final = made

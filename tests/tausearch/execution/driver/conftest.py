@@ -22,6 +22,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(driver_module, "joined", lambda: "joined 3 nodes")
     monkeypatch.setattr(driver_module, "capacity_here", lambda: (2.0, 0.0))
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.import_module", lambda name: None)
     monkeypatch.setattr(Tracker, "closed", [])
     return made
 
