@@ -28,7 +28,7 @@ class Tracker:
     """Writes a run to MLflow while it runs. What a failing server missed is written when it is back.
 
     The caller's thread notes changes; a thread of the tracker is the only writer. Nothing is written before `end` is
-    called or the first trials have had time to start: of a search of thousands it takes seconds to read what MLflow has.
+    called or the first trials have had time to start: what MLflow has of thousands of trials takes seconds to read.
     Changes are gathered for some seconds, so that tasks of a trial share a call.
 
     Args:
