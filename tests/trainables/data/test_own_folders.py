@@ -50,6 +50,10 @@ SPLIT = images(4, "train/") | images(1, "test/")
     ("files", "message"),
     [
         (images() | {"fox/": b""}, "class 'fox' has no image, needs at least 4"),
+        (
+            images() | {f"fox{n}/": b"" for n in range(5)},
+            r"1 to test \(20%\); add images, or move its folder away; too few have also 'fox1', 'fox2', 'fox3', ...",
+        ),
         (images() | {"fox/1.png": b"x"}, "'fox' has 1 image, needs at least 4: 2 to train, 1 to validate, 1 to test"),
         (images() | {"cat/notes.txt": b"x"}, "cat: 'notes.txt' is not an image file"),
         (images() | {"cat/noending": b"x"}, "cat: 'noending' is not an image file"),

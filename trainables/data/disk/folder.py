@@ -76,10 +76,15 @@ def _classes(tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], FileRo
                 ending = PurePosixPath(path).suffix or "none"
                 fault = f"{path!r} is not an image file (its ending is {ending}); move it away"
                 raise InputError(f"folder:{root / name}: {fault}")
-    for name, found in images.items():
-        if len(found) < fewest:
-            has = f"{len(found)} image{'' if len(found) == 1 else 's'}" if found else "no image"
-            raise InputError(f"folder:{root}: class {name!r} has {has}, needs at least {fewest}: {why}")
+    few = [name for name, found in images.items() if len(found) < fewest]
+    if few:
+        count = len(images[few[0]])
+        has = f"{count} image{'' if count == 1 else 's'}" if count else "no image"
+        others = f"; too few have also {', '.join(map(repr, few[1:4]))}{', ...' * (len(few) > 4)}" if few[1:] else ""
+        raise InputError(
+            f"folder:{root}: class {few[0]!r} has {has}, needs at least {fewest}: {why}; add images, or move its folder"
+            f" away{others}"
+        )
     return names, labelled_files(
         (str(root / name / path), entry, label) for label, name in enumerate(names) for path, entry in images[name]
     )
