@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from tempfile import gettempdir
 
 from tausearch.cluster.capacity import gpus_here, local_cpus
@@ -135,16 +136,17 @@ def ray_session(
     job = JobConfig()
     job._py_driver_sys_path = _NoFolders()
     try:
-        ray.init(
-            address=address or "local",
-            num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial if resources else 1),
-            num_gpus=None if address else gpus_here() or None,  # as many as the trials were planned for
-            resources=None if address else {_PRIVATE: 1},
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="ERROR" if quiet else "WARNING",
-            job_config=job,
-        )
+        with _unheard() if quiet else nullcontext():
+            ray.init(
+                address=address or "local",
+                num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial if resources else 1),
+                num_gpus=None if address else gpus_here() or None,  # as many as the trials were planned for
+                resources=None if address else {_PRIVATE: 1},
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR" if quiet else "WARNING",
+                job_config=job,
+            )
     except Exception as error:
         raise InputError(_refused(address, error)) from error
     try:
@@ -161,6 +163,21 @@ def ray_session(
         yield
     finally:
         _leave()
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Send nowhere what is written to stderr: without a token Ray's C++ parts write a line there every second."""
+    sys.stderr.flush()
+    saved, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(saved, 2)
+        for each in (saved, nowhere):
+            os.close(each)
 
 
 def _require_room(resources: Resources, total: dict[str, float], say: Say | None) -> None:

@@ -182,6 +182,21 @@ def test_a_ray_that_cannot_be_reached_is_named_in_one_line(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("quiet", "heard"), [(True, "after\n"), (False, "noise\nafter\n")])
+def test_before_a_run_has_a_log_nothing_of_rays_start_is_on_the_screen(
+    quiet: bool, heard: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(**_: object) -> None:
+        os.write(2, b"noise\n")
+        raise RuntimeError("no")
+
+    monkeypatch.setattr("ray.init", refuse)
+    with pytest.raises(InputError), ray_session(None, "auto", quiet=quiet):
+        pytest.fail("joined")
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == heard
+
+
 TOKEN = """
 import os
 from tausearch.cluster import ray_session
