@@ -38,6 +38,10 @@ from trainables.methods import METHODS, get_method
 from trainables.user_code import is_code
 
 _OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds"}
+_OUR_WORDS = {  # kind of pydantic's fault to words in place of pydantic's
+    **dict.fromkeys(("model_type", "dict_type"), "must be a mapping"),
+    **dict.fromkeys(("sequence_str", "is_instance_of"), "must be a list in brackets, as [A, B]"),
+}
 _OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"} | {
     "callbacks",
     "tracking",
@@ -188,8 +192,6 @@ def _lines(fault: Any) -> Iterator[str]:
     path = [one_line(part) for part in place if not str(part).startswith(("function", "Sequence", "Mapping"))]
     key = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path).removeprefix(".")
     kind, raised = fault["type"], fault.get("ctx", {}).get("error")
-    instead = {"model_type": "must be a mapping", "dict_type": "must be a mapping"}
-    instead |= dict.fromkeys(("sequence_str", "is_instance_of"), "must be a list, such as [0, 1, 2]")
     if kind == "missing":
         yield f"{key} is missing"
     elif kind == "extra_forbidden" and path[-1] in _OF_THE_COMMAND and len(path) > 1:
@@ -199,7 +201,7 @@ def _lines(fault: Any) -> Iterator[str]:
     elif isinstance(raised, InputError):
         yield from (f"{key}: {line}" for line in raised.args)
     else:
-        yield f"{key}: {instead.get(kind, fault['msg'].lower())}, got {shown(fault['input'])}"
+        yield f"{key}: {_OUR_WORDS.get(kind, fault['msg'].lower())}, got {shown(fault['input'])}"
 
 
 def _model_at(place: Sequence[int | str]) -> type[BaseModel]:

@@ -129,7 +129,7 @@ def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: P
         ("scheduler: asha", "precision: fp8", r"cells\[2\].search.precision: unknown precision 'fp8'"),
         ("[ita-lora, finetune]", "[ita-lroa]", r"methods\[0\]: unknown method 'ita-lroa'; did you mean 'ita-lora'"),
         ("method: joint", "method: jont", r"cells\[0\].method: unknown method 'jont'; did you mean 'joint'"),
-        ("seeds: [0, 1]", "seeds: 3", r"train.seeds: must be a list, such as \[0, 1, 2\], got 3"),
+        ("seeds: [0, 1]", "seeds: 3", r"train.seeds: must be a list in brackets, as \[A, B\], got 3"),
         ("seeds: [0, 1]", "seeds: [a]", r"train.seeds\[0\]: input should be a valid integer, got 'a'"),
         ("lr: 1e-3", "lr: [1]", r"cells\[1\].search.set.lr.*, got \[1\]"),
         ("{method: joint, search: null}", "{search: null}", r"cells\[0\]: names neither a benchmark nor a method"),
