@@ -53,6 +53,11 @@ class Removal:
         whole = len(self.task_classes) - len(self.touched)
         return tuple(0.0 if task in self.touched else 1 / whole for task in self.tasks)
 
+    @property
+    def single(self) -> list[int]:
+        """The tasks that are left with one class, on which nothing can be trained."""
+        return [task for task in self.tasks if len(self.left_of(task)) == 1]
+
     def learned_from(self, *, alone: bool) -> list[int]:
         """Return the tasks that are left, and whose learning has read forgotten images or what came of them.
 

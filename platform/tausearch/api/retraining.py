@@ -271,12 +271,13 @@ def _plan(wanted: FinalSpec, storage: Storage) -> Plan[FinalSpec]:
 
 
 def _require_trainable(removal: Removal, spec: BenchmarkSpec) -> None:
-    for task in removal.tasks:
-        if len(left := removal.left_of(task)) < 2:
-            raise InputError(
-                f"--retrain-later: task {task} would have the class {spec.class_names[left[0]]} alone, and a task needs"
-                f" at least 2 to be trained; forget task:{task}"
-            )
+    if removal.single:
+        task = removal.single[0]
+        (left,) = removal.left_of(task)
+        raise InputError(
+            f"--retrain-later: task {task} would have the class {spec.class_names[left]} alone, and a task needs"
+            f" at least 2 to be trained; forget task:{task}"
+        )
 
 
 def _reference(text: str, spec: BenchmarkSpec, removal: Removal) -> str:

@@ -129,7 +129,7 @@ class Plan(Generic[S]):
         extended = self._extended(then)
         now = _counting_as(self.spec, then.model_copy(update=extended))
         if found := differences(then.model_copy(update=extended), now):
-            raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}{_why_no_more(then, now)}")
+            raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}{_advice(then, now)}")
         assert isinstance(then, type(self.spec)), "purposes would differ"
         renewed = ("resources", "address", "data_root", "cache_size", "with_bounds")
         changed = {name: getattr(self.spec, name) for name in renewed}
@@ -202,7 +202,7 @@ def _with_more_seeds(then: FinalSpec, now: FinalSpec) -> dict[str, Any]:
     return {"seeds": seeds, "trials": len(seeds)}
 
 
-def _why_no_more(then: AnySpec, now: RunSpec) -> str:
+def _advice(then: AnySpec, now: RunSpec) -> str:
     """Return how a search gets the trials that it lacks, or why a final run gets no more seeds with class orders."""
     if isinstance(now, SearchSpec) and then.trials < now.trials:
         return f"; `tausearch extend {then.name} --trials {now.trials}` only adds trials"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -126,8 +126,8 @@ class TrialTable:
         if trial.status == "running":
             self._running[trial.number] = trial
         elif _is_finished(trial):
-            place = bisect_left(self._ranked, _rank(trial), key=_rank)
-            self._ranked = [*self._ranked[:place], trial, *self._ranked[place:]]
+            self._ranked = list(self._ranked)
+            insort(self._ranked, trial, key=_rank)
 
     def get(self, number: int) -> TrialSummary | None:
         """Return a trial; None if it has not started."""

@@ -68,7 +68,7 @@ class Tracker:
         self._away = True  # at the last attempt to connect
         self._failures: Counter[int] = Counter()  # per trial; a trial that MLflow refuses must not hold up others
         self._last_progress = time.monotonic()
-        self._computes = False  # whether a trial has finished a task since
+        self._computes = False  # whether a trial has finished a task in this driver
         self._round = -math.inf  # when the last round of writes began
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
 

@@ -40,7 +40,7 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"trials": 6}, "trials was 4, is now 6.*; `tausearch extend s --trials 6` only adds trials"),
+        ({"trials": 6}, "trials was 4, is now 6; `tausearch extend s --trials 6` only adds trials"),
         ({"algorithm": "random"}, "algorithm was tpe, is now random"),
         ({"seed": 1}, "protocol.split_seed was 0, is now 1; seed was 0, is now 1"),
         ({"set": {"lr": 0.5}}, "space.lr.low was .*, is now not there; .*fixed.lr was not there, is now 0.5"),

@@ -71,7 +71,9 @@ def test_few_test_images_are_those_below_twenty_and_the_fewest_are_named() -> No
 
 
 RETRAIN = {  # where a task would be left with one class
-    forget: "`--retrain-later` removes all of the above, but none of the following, and a task is not trained on one"
+    frozenset(
+        forget
+    ): "`--retrain-later` removes all of the above, but none of the following, and a task is not trained on one"
     f" class: it needs all of {tasks} to be forgotten."
     for forget, tasks in {(0,): "task 1", (0, 4): "tasks 1, 3"}.items()
 }
@@ -110,7 +112,7 @@ def test_what_may_still_depend_on_images(forget: set[int], methods: str, regular
     *first, hyperparameters, theta_0, outside = lines
     if "h0" in " ".join(first):
         assert first.pop() == RETRAIN.get(
-            tuple(forget), "`--retrain-later` removes all of the above, but none of the following."
+            frozenset(forget), "`--retrain-later` removes all of the above, but none of the following."
         )
     assert [line[: len(start)] for line, start in zip(first, told, strict=True)] == told
     assert hyperparameters.startswith("The hyperparameters") and theta_0.startswith("theta_0")

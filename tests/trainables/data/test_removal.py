@@ -13,7 +13,7 @@ REMOVAL = Removal(TASKS, frozenset({3, 4, 5, 6}))  # a half of task 2, and all o
 
 def test_a_vector_goes_whole_and_the_others_share_the_sum_of_one() -> None:
     assert (REMOVAL.rows, REMOVAL.tasks, REMOVAL.touched, REMOVAL.partial) == ([0, 1, 2, 7, 8], [1, 2, 4], [2, 3], [2])
-    assert REMOVAL.weights == (0.5, 0.0, 0.5)
+    assert REMOVAL.weights == (0.5, 0.0, 0.5) and REMOVAL.single == [2]
     assert [REMOVAL.left_of(task) for task in (1, 2, 3, 4)] == [[0, 1], [2], [], [7, 8]]
     assert [REMOVAL.renumbered(task) for task in REMOVAL.tasks] == [range(2), range(2, 3), range(3, 5)]
 

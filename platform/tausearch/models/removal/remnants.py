@@ -78,14 +78,9 @@ def remaining_lines(
     elif alone and not kept and not removal.partial:
         name = " and ".join(sorted(alone)).upper()
         yield f"{name} learns each task alone from theta_0, so no other vector has learned from forgotten images."
-    single = [task for task in removal.tasks if len(removal.left_of(task)) == 1]
-    if (kept or removal.partial) and not single:
-        yield "`--retrain-later` removes all of the above, but none of the following."
-    elif kept or removal.partial:
-        yield (
-            f"`--retrain-later` removes all of the above, but none of the following, and a task is not trained on one"
-            f" class: it needs all of {numbered(single)} to be forgotten."
-        )
+    if kept or removal.partial:
+        needs = f", and a task is not trained on one class: it needs all of {numbered(removal.single)} to be forgotten"
+        yield f"`--retrain-later` removes all of the above, but none of the following{needs if removal.single else ''}."
     yield from _outside(holders)
 
 
