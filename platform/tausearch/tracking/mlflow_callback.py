@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import threading
-from importlib import import_module
 
 from tausearch.runs import Conclusion, RunSpec, Storage
 from tausearch.tracking.events import Event, RunBegan, RunEnded, TaskDone, TrialBegan, TrialEnded
+from tausearch.tracking.mlflow_process import MlflowProcess
 from tausearch.tracking.mlflow_run import DrawTrial
 from tausearch.tracking.tracker import Tracker
 
 
 class MlflowCallback:
-    """Writes runs to MLflow. It never waits for the server: every `Tracker` has a thread for that.
+    """Writes runs to MLflow, in a process of its own. It never waits for it: every `Tracker` has a thread for that.
 
     A trial that an earlier driver has told is compared with MLflow at the end of the run.
 
@@ -24,8 +23,7 @@ class MlflowCallback:
     def __init__(self, draw: DrawTrial | None = None) -> None:
         self._draw = draw
         self._trackers: dict[str, Tracker] = {}
-        # While Ray starts, which waits much of the time: later the first trials would wait for it.
-        threading.Thread(target=import_module, args=("mlflow",), name="mlflow-import", daemon=True).start()
+        self._process = MlflowProcess()
 
     def on_event(self, event: Event) -> None:
         """Note what MLflow is to be told."""
@@ -57,7 +55,7 @@ class MlflowCallback:
     def _tracker(self, spec: RunSpec, storage: Storage) -> Tracker:
         uri = tracking_uri_of(spec, storage)
         search = None if spec.name == spec.run_name else self._trackers.get(spec.run_name)
-        return Tracker(spec, storage, uri, search, self._draw)
+        return Tracker(spec, storage, uri, search, self._draw, self._process.open)
 
 
 def tracking_uri_of(spec: RunSpec, storage: Storage) -> str | None:

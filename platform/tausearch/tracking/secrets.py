@@ -41,7 +41,7 @@ def keep_secrets(uri: str) -> str:
     clean = without_secrets(uri)
     if clean == uri:
         return uri
-    _keep(uri, clean)
+    remember(uri, clean)
     again = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" if clean.startswith("http") else _VARIABLE
     print(
         f"tausearch: the password in --tracking-uri is not stored; resume and sync take it from {again}",
@@ -54,7 +54,7 @@ def with_secrets(uri: str) -> str:
     """Return the URI that opens a tracking store, from the stored URI without secrets."""
     given = os.environ.get(_VARIABLE, "")
     if uri not in _whole and without_secrets(given) == uri != given:
-        _keep(given, uri)
+        remember(given, uri)
     whole = _whole.get(uri, uri)
     if not uri.startswith("http") or whole == uri:
         return whole
@@ -70,7 +70,10 @@ def hide_secrets(text: str) -> str:
     return text
 
 
-def _keep(uri: str, clean: str) -> None:
+def remember(uri: str, clean: str) -> None:
+    """Let this process know the URI that opens a tracking store, and the same without secrets."""
+    if uri == clean:
+        return
     _whole[clean] = uri
     parts = urlsplit(uri)
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")

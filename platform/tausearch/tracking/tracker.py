@@ -10,6 +10,8 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
 
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary, TrialTable
 from tausearch.tracking.mlflow_run import DrawTrial, MlflowRun
@@ -22,6 +24,26 @@ GATHER_SECONDS = 5.0  # from the start of a round of writes to the next; the end
 RETRY_SECONDS = 5.0  # from a failure to the next attempt
 PATIENCE_SECONDS = 10.0  # without progress, after which the end of a run stops waiting for a server that fails
 SILENCE_SECONDS = 60.0  # the same for a server that does not answer
+
+
+class WrittenRun(Protocol):
+    """What a tracker does with an `MlflowRun`, wherever that is."""
+
+    @property
+    def changes(self) -> int:
+        """Number of changes to nested runs that MLflow has taken."""
+        ...
+
+    def write(self, trial: TrialSummary) -> None:
+        """Write what MLflow lacks of a trial."""
+        ...
+
+    def conclude(self, status: str, conclusion: Conclusion) -> None:
+        """End the parent run."""
+        ...
+
+
+OpenRun = Callable[[RunSpec, Storage, str, DrawTrial | None], WrittenRun]
 
 
 class Tracker:
@@ -37,6 +59,7 @@ class Tracker:
         uri: Tracking URI; None for the default store, a SQLite file in the storage root.
         after: The tracker that makes the same parent run; this one waits for it.
         draw: Draws the picture of a trial that has ended; None for no picture.
+        open_run: Opens the run in MLflow; None for an `MlflowRun` of this process.
 
     Attributes:
         error: Why MLflow lacks something; None if it has everything.
@@ -50,8 +73,10 @@ class Tracker:
         uri: str | None = None,
         after: Tracker | None = None,
         draw: DrawTrial | None = None,
+        open_run: OpenRun | None = None,
     ) -> None:
         self._draw = draw
+        self._open_run: OpenRun = open_run or MlflowRun
         self.spec = spec
         self.trials = TrialTable()
         self.storage = storage
@@ -110,7 +135,7 @@ class Tracker:
             self._wake.notify()
 
     def _work(self) -> None:
-        run: MlflowRun | None = None
+        run: WrittenRun | None = None
         with self._wake:
             self._wake.wait_for(lambda: self._computes or self._hurries, LEISURE_SECONDS)
         while not self._given_up:
@@ -129,11 +154,11 @@ class Tracker:
                 self._note(error)
             self._pause()
 
-    def _connect(self) -> MlflowRun:
+    def _connect(self) -> WrittenRun:
         was_away, self._away = self._away, True
         if self.after is not None and not self.after.has_parent:
             raise ConnectionError(self.after.error or "the run that this is part of is not there yet")
-        run = MlflowRun(self.spec, self.storage, self.uri, self._draw)
+        run = self._open_run(self.spec, self.storage, self.uri, self._draw)
         self._away, self.has_parent = False, True
         if was_away:
             self._last_progress = time.monotonic()
@@ -141,7 +166,7 @@ class Tracker:
             self._changed = set(self._told)  # costs no request where MLflow has all
         return run
 
-    def _write(self, run: MlflowRun) -> None:
+    def _write(self, run: WrittenRun) -> None:
         """Write all changes so far, each trial once."""
         with self._wake:
             changed = sorted(self._changed, key=lambda each: (self._failures[each], each))

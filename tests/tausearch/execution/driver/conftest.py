@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,7 +23,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(driver_module, "joined", lambda: "joined 3 nodes")
     monkeypatch.setattr(driver_module, "capacity_here", lambda: (2.0, 0.0))
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
-    monkeypatch.setattr("tausearch.tracking.mlflow_callback.import_module", lambda name: None)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: SimpleNamespace(open=None))
     monkeypatch.setattr(Tracker, "closed", [])
     return made
 

@@ -1,0 +1,140 @@
+"""A process that writes to MLflow for a driver: in the driver's own interpreter MLflow would delay the trials."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing.connection import Connection
+from typing import Any
+
+from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary
+from tausearch.tracking.mlflow_run import DrawTrial, MlflowRun
+from tausearch.tracking.mlflow_store import reason
+from tausearch.tracking.secrets import remember, with_secrets
+
+_SERVE = f"from {__name__} import serve; serve()"
+
+
+class MlflowProcess:
+    """Starts the process, which imports MLflow at once. It ends with this object, or with the process that made it."""
+
+    def __init__(self) -> None:
+        self._opening = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        with suppress(OSError):  # the first run that is opened says why
+            self._start()
+
+    def open(self, spec: RunSpec, storage: Storage, uri: str, draw: DrawTrial | None = None) -> RemoteRun:
+        """Open a run as `MlflowRun` does.
+
+        Returns:
+            The run, for one thread.
+
+        Raises:
+            OSError: If there is no process, or it was killed; the next call starts another one.
+            RuntimeError: If MLflow refuses.
+        """
+        whole = with_secrets(uri)  # may set variables
+        run = RemoteRun(self._connection())
+        run.ask("open", dict(os.environ), whole, spec, storage, uri, draw)
+        return run
+
+    def _start(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            # In a session of its own, as the driver may write after a signal of the terminal.
+            command = [sys.executable, "-P", "-c", _SERVE]
+            self._process = subprocess.Popen(command, stdin=theirs, start_new_session=True)
+        weakref.finalize(self, _end, self._process)
+
+    def _connection(self) -> Connection:
+        """Send the process one end of a new connection; returns the other."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._opening:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            socket.send_fds(self._socket, [b"."], [theirs.fileno()])
+        return Connection(ours.detach())
+
+
+class RemoteRun:
+    """An `MlflowRun` in the other process.
+
+    Attributes:
+        changes: Number of changes to nested runs that MLflow has taken from it.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.changes = 0
+
+    def write(self, trial: TrialSummary) -> None:
+        """Write what MLflow lacks of a trial."""
+        self.ask("write", trial)
+
+    def conclude(self, status: str, conclusion: Conclusion) -> None:
+        """End the parent run, as `MlflowRun` does."""
+        self.ask("conclude", status, conclusion)
+
+    def ask(self, name: str, *arguments: object) -> None:
+        """Call a method on the other side.
+
+        Raises:
+            ConnectionError: If the process was killed.
+            RuntimeError: If MLflow refuses.
+        """
+        try:
+            self._connection.send((name, arguments))
+            self.changes, error = self._connection.recv()
+        except (EOFError, ConnectionError):
+            raise ConnectionError("the process that writes to MLflow was killed") from None
+        if error is not None:
+            raise RuntimeError(error)
+
+
+def serve() -> None:
+    """Open and write runs for the process that started this one, until it ends."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler sends it to all processes of a job
+    threading.Thread(target=import_module, args=("mlflow",), daemon=True).start()
+    driver = socket.socket(fileno=sys.stdin.fileno())
+    while received := socket.recv_fds(driver, 1, 1)[1]:
+        threading.Thread(target=_serve_run, args=(Connection(received[0]),), daemon=True).start()
+    os._exit(0)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def _serve_run(connection: Connection) -> None:
+    served = _ServedRun()
+    with suppress(EOFError, ConnectionError):  # the driver needs the run no longer
+        while True:
+            connection.send(served.answer(*connection.recv()))
+
+
+class _ServedRun:
+    def __init__(self) -> None:
+        self._run: MlflowRun | None = None
+
+    def answer(self, name: str, arguments: tuple[Any, ...]) -> tuple[int, str | None]:
+        """Call a method; returns the number of changes so far, and why MLflow refused, None if it did not."""
+        error = None
+        try:
+            getattr(self._run or self, name)(*arguments)
+        except Exception as raised:
+            error = reason(raised)
+        return (0 if self._run is None else self._run.changes), error
+
+    def open(self, variables: dict[str, str], whole: str, spec: RunSpec, storage: Storage, uri: str, draw: Any) -> None:
+        os.environ.update(variables)  # those of the driver may have changed
+        remember(whole, uri)
+        self._run = MlflowRun(spec, storage, uri, draw)
