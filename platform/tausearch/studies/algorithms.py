@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 
 import optuna
-from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, GPSampler, RandomSampler
 
 from search_spaces import Scalar
 from tausearch.runs import ALGORITHMS, RunSpec, SearchSpec
 from tausearch.studies.named_classes import OPTUNA, made, named_class
+from tausearch.studies.steady_tpe import SteadyTPE
 
 STARTUP_TRIALS = 6  # random trials before the model; Optuna's 10 would be most of a short search
 # Of Optuna's samplers: those whose points do not depend on results, and those that leave stopped trials out.
@@ -40,7 +41,7 @@ class SearchAlgorithm:
 
 SEARCH_ALGORITHMS: Mapping[str, SearchAlgorithm] = {
     "tpe": SearchAlgorithm(
-        sampler=partial(TPESampler, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS), learns=True
+        sampler=partial(SteadyTPE, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS), learns=True
     ),
     "gp": SearchAlgorithm(
         sampler=partial(GPSampler, n_startup_trials=STARTUP_TRIALS), learns=True, needs_whole_trials=True

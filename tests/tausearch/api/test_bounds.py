@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from tausearch.api import SearchRequest, SearchRun, TrainRequest, plan_search, plan_training
 from tausearch.api.bounds import bound_search, bound_training, bounds_after
@@ -17,6 +19,7 @@ from tausearch.studies import start_of
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
+WIDTH = 64  # of glyph_vit
 OPTIONS: dict[str, Any] = {"trials": 3, "name": "s", "seed": 4, "epochs": 2, "cpus_per_trial": 2, "cache_size": 3.0}
 
 
@@ -30,7 +33,10 @@ def made(root: Path, *, value: float | None = 58.0, **changes: Any) -> tuple[Sea
 
 
 def test_the_bounds_of_a_search_have_its_protocol_and_one_trial_at_the_start_of_their_space(tmp_path: Path) -> None:
-    spec, _ = made(tmp_path, with_bounds=True, algorithm="random", reevaluate=2)
+    save_file({name: torch.ones(WIDTH) for name in "0123456789"}, tmp_path / "head.safetensors")
+    own = {"initial_head": tmp_path / "head.safetensors", "precision": "bf16"}
+    spec, _ = made(tmp_path, with_bounds=True, algorithm="random", reevaluate=2, **own)
+    assert spec.protocol.initial_head_digest is not None
     for method in ("probe", "joint"):
         request = bound_search(spec, method, Storage(tmp_path), None)
         planned = plan_search(request).spec

@@ -166,9 +166,9 @@ def test_a_run_of_it_goes_on_by_its_command(
 def test_a_cell_with_other_options_of_the_benchmark_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = "cells: [{{method: finetune, search: {{epochs: 7}}}}, "
+    own = "cells: [{{method: ita-lora, search: {{epochs: 7}}}}, "  # the first of the three cells
     plan = started(tmp_path, TABLE.replace("cells: [", own))
-    said = "digits/finetune is on digits?epochs=7: in the comparison, another column than digits\n"
+    said = "digits/ita-lora is on digits?epochs=7: in the comparison, another column than digits\n"
     for words in (["plan", str(tmp_path / "t.yaml")], ["status", "t"]):
         out = shown(plan.storage, capsys, monkeypatch, *words)[1]
         assert said in out and out.count("another column") == 1

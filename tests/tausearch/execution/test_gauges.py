@@ -10,7 +10,7 @@ import pytest
 from tausearch.execution import gauges
 from tausearch.execution.gauges import Gauges
 from tausearch.presentation import ProgressDisplay
-from tausearch.runs import TrialTable
+from tausearch.runs import StopRule, TrialTable
 from tests.support.runs.trials import make_trial, search_spec, tell
 from trainables.metrics import CACHE_HIT
 
@@ -50,6 +50,15 @@ def test_they_say_what_the_table_says(made: dict[str, Kept]) -> None:
     assert states == {"complete": 2, "running": 1, "pending": 1}
     assert made["tasks_done"].values == {(): 7}
     assert made["best_accuracy"].values == {(): 80.0}
+
+
+def test_a_search_that_has_ended_early_has_no_pending_trials(made: dict[str, Kept]) -> None:
+    told = Gauges(search_spec().model_copy(update={"trials": 9, "stop": StopRule(patience=2)}), TrialTable())
+    for number, value in enumerate((80.0, 70.0)):
+        tell(told, make_trial(number, value=value))
+    assert made["trials"].values[("pending",)] == 7
+    tell(told, make_trial(2, value=75.0))  # the second in a row without a gain
+    assert made["trials"].values[("pending",)] == 0 and made["trials"].values[("complete",)] == 3
 
 
 def test_a_task_and_the_end_of_a_trial_cost_the_same_whatever_the_number_of_trials(

@@ -272,7 +272,7 @@ def test_optuna_is_told_the_space_as_it_is(spec: SearchSpec, integer: bool, log:
 
 def test_samplers_model_from_the_seventh_trial_on() -> None:
     made: list[Any] = [SEARCH_ALGORITHMS[name].sampler(seed=3) for name in ALGORITHMS]
-    assert [type(each).__name__ for each in made] == ["TPESampler", "GPSampler", "RandomSampler", "RandomSampler"]
+    assert [type(each).__name__ for each in made] == ["SteadyTPE", "GPSampler", "RandomSampler", "RandomSampler"]
     assert made[0]._n_startup_trials == made[1]._n_startup_trials == 6
     assert (made[0]._multivariate, made[0]._constant_liar) == (True, True)
 
