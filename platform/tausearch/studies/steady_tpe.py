@@ -1,37 +1,80 @@
-"""Optuna's TPE for thousands of trials: a proposal costs little more than among a thousand."""
+"""Optuna's TPE for thousands of trials: a proposal costs as much as among a thousand."""
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from optuna import Study
 from optuna.distributions import BaseDistribution
 from optuna.samplers import TPESampler
+from optuna.samplers._tpe.sampler import _split_trials
 from optuna.search_space import IntersectionSearchSpace
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
-SHOWN = 1_000  # trials that are not among the best
+LATEST = 1_000
+BEST = 25  # the most that Optuna takes for the good ones
 
-_spaces: WeakKeyDictionary[Study, IntersectionSearchSpace] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Study, _Known] = WeakKeyDictionary()
 
 
 class SteadyTPE(TPESampler):
-    """`TPESampler` that compares the best trials with the latest `SHOWN` others and not with all of them.
+    """`TPESampler` that sees the latest `LATEST` trials of a study, and the `BEST` ones before them.
 
-    Optuna's own weights make older ones of these count less. The best are 25 at most, however old. What all trials have
-    searched is kept with the study, as a sampler may propose one point alone.
+    With one objective it takes the same trials for the good ones as Optuna's does. It compares them with the latest
+    others; Optuna's own weights make older ones of these count less.
     """
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return what all trials of a study have searched; see `BaseSampler`."""
         if self._group or not self._multivariate:
             return super().infer_relative_search_space(study, trial)
-        space = _spaces.setdefault(study, IntersectionSearchSpace(include_pruned=True)).calculate(study)
+        space = _known.setdefault(study, _Known()).space.calculate(study)
         return {name: each for name, each in space.items() if not each.single()}
 
-    def _build_parzen_estimator(
-        self, study: Study, search_space: dict[str, BaseDistribution], trials: list[FrozenTrial], handle_below: bool
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the values of a trial; see `BaseSampler`."""
+        return super().sample_relative(_Shown(study), trial, search_space)
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        shown = trials if handle_below else trials[-SHOWN:]
-        return super()._build_parzen_estimator(study, search_space, shown, handle_below)
+        """Return a value of a trial; see `BaseSampler`."""
+        return super().sample_independent(_Shown(study), trial, param_name, param_distribution)
+
+
+@dataclass
+class _Known:
+    """What need not be looked for again among all trials of a study, whose samplers propose one point each."""
+
+    space: IntersectionSearchSpace = field(default_factory=lambda: IntersectionSearchSpace(include_pruned=True))
+    older: int = 0  # number of trials before the latest
+    best: list[FrozenTrial] = field(default_factory=list)  # of those
+
+    def shown(self, study: Study) -> list[FrozenTrial]:
+        """Return the trials that a sampler sees, in order."""
+        trials = study._get_trials(deepcopy=False)
+        older = trials[self.older : max(self.older, len(trials) - LATEST)]
+        running = (place for place, trial in enumerate(older) if not trial.state.is_finished())
+        older = older[: next(running, len(older))]  # later it may be one of the best
+        self.older += len(older)
+        ended = [trial for trial in older if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
+        self.best = _split_trials(study, self.best + ended, BEST)[0]
+        return self.best + trials[self.older :]
+
+
+class _Shown(Study):
+    """A study as the sampler sees it."""
+
+    def __init__(self, study: Study) -> None:
+        self.__dict__.update(study.__dict__)
+        self._shown = _known.setdefault(study, _Known()).shown(study)
+
+    def _get_trials(
+        self, deepcopy: bool = True, states: Container[TrialState] | None = None, use_cache: bool = False
+    ) -> list[FrozenTrial]:
+        return [trial for trial in self._shown if states is None or trial.state in states]

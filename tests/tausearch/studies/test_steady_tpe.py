@@ -16,21 +16,26 @@ from tausearch.studies import steady_tpe
 from tausearch.studies.steady_tpe import SteadyTPE
 
 SPACE: dict[str, BaseDistribution] = {"a": FloatDistribution(0.01, 1, log=True), "b": FloatDistribution(0, 1)}
-SHOWN = 40
+LATEST = 300
 
 
 @pytest.fixture(autouse=True)
 def few_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steady_tpe, "SHOWN", SHOWN)
+    monkeypatch.setattr(steady_tpe, "LATEST", LATEST)
 
 
 def study_of(trials: int) -> optuna.Study:
     """Return a study with random trials, the first of which are the best."""
-    study, rng = optuna.create_study(direction="maximize"), numpy.random.default_rng(0)
-    for number in range(trials):
+    study = optuna.create_study(direction="maximize")
+    add(study, trials)
+    return study
+
+
+def add(study: optuna.Study, trials: int) -> None:
+    for number in range(len(study.trials), len(study.trials) + trials):
+        rng = numpy.random.default_rng(number)
         params = {"a": float(rng.uniform(0.01, 1)), "b": float(rng.uniform())}
         study.add_trial(create_trial(params=params, distributions=SPACE, value=-float(number)))
-    return study
 
 
 def proposal(study: optuna.Study, make: Callable[..., TPESampler], seed: int, **options: bool) -> dict[str, float]:
@@ -44,7 +49,7 @@ def proposal(study: optuna.Study, make: Callable[..., TPESampler], seed: int, **
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 @pytest.mark.parametrize("options", [{}, {"group": True}, {"multivariate": False}])
 def test_among_few_trials_it_proposes_what_optuna_proposes(options: dict[str, bool]) -> None:
-    study = study_of(SHOWN)
+    study = study_of(LATEST)
     for seed in range(5):
         assert proposal(study, SteadyTPE, seed, **options) == proposal(study, TPESampler, seed, **options)
 
@@ -58,8 +63,22 @@ def test_the_best_are_compared_with_the_latest_others(monkeypatch: pytest.Monkey
         return built(self, study, space, trials, handle_below)
 
     monkeypatch.setattr(TPESampler, "_build_parzen_estimator", build)
-    proposal(study_of(100), SteadyTPE, 0)
-    assert seen == [list(range(10)), list(range(60, 100))]  # a tenth of the trials is the best
+    proposal(study_of(400), SteadyTPE, 0)
+    assert seen == [list(range(25)), list(range(101, 400))]  # the new trial is one of the latest
+
+
+def test_what_was_kept_of_older_trials_is_what_a_new_driver_finds() -> None:
+    study = study_of(310)
+    kept = study.ask(SPACE)  # the 311th; runs while 400 others end
+    for _ in range(4):
+        add(study, 100)
+        proposal(study, SteadyTPE, 0)
+    study.tell(kept, 1.0)  # the best of all
+    again = optuna.create_study(direction="maximize")
+    again.add_trials(study.trials)
+    for seed in range(3):
+        assert proposal(study, SteadyTPE, seed) == proposal(again, SteadyTPE, seed)
+    assert 310 in [trial.number for trial in steady_tpe._known[study].best]
 
 
 def test_a_proposal_looks_at_the_new_trials_alone_for_their_space() -> None:
