@@ -54,6 +54,7 @@ from trainables.metrics import VALIDATION
 from trainables.user_code import file_name
 
 DEFAULT_TRIALS = 12
+MOST_GP_TRIALS = 1_000
 _FEW = 100  # validation images, one of which is a point or more
 
 
@@ -474,7 +475,10 @@ def _trial_count(trials: int | None, algorithm: str, points: int, anything_to_se
 
 
 def require_enough(trials: int | None, algorithm: str, points: int, anything_to_search: bool) -> None:
-    """Refuse more trials than there are configurations; `points` is the size of the grid."""
+    """Refuse more trials than there are configurations, or than `gp` takes; `points` is the size of the grid."""
+    if trials is not None and algorithm == "gp" and trials > MOST_GP_TRIALS:
+        slow = "a proposal takes seconds then, and its time grows faster than the number of trials"
+        raise InputError(f"--trials {trials}: gp takes {MOST_GP_TRIALS} at most, as {slow}; tpe takes more")
     if trials is not None and algorithm == "grid" and trials > points:
         raise InputError(f"--trials {trials}: the grid has {counted(points, 'point')}")
     if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:
