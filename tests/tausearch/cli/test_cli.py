@@ -33,7 +33,10 @@ REFUSED = [
     ("search digits ita", "unknown method 'ita'; did you mean .* allowed: ita-fft"),
     ("search digits joint --scheduler asha", "stops no trial before task 3, and a trial has 1"),
     ("search digits joint --algorithm grid --trials 9", "--trials 9: the grid has 4 points"),
-    ("search digits ita-lora --algorithm gp --trials 1001", "--trials 1001: gp takes 1000 at most, as a proposal takes "),
+    (
+        "search digits ita-lora --algorithm gp --trials 1001",
+        "--trials 1001: gp takes 1000 at most, as a ",
+    ),
     ("search digits joint --set lr=0.1 --trials 2", "every hyperparameter is fixed"),
     ("search digits joint --warm-start paper", "the paper lists no hyperparameters for joint"),
     ("search digits joint --trials 4 --reevaluate-runs 2", "--reevaluate-runs 2: goes with --reevaluate"),

@@ -14,7 +14,7 @@ from tausearch.api.requests import TrainRequest
 from tausearch.cli.output import show_search, show_status, status_as_dict
 from tausearch.reports import cells_of
 from tausearch.reports.html.views import ReportCell, read_cell
-from tausearch.runs import MultiSearchSpec, Record, Reevaluate, read_spec, read_status
+from tausearch.runs import KnownPoint, MultiSearchSpec, Record, Reevaluate, read_spec, read_status
 from tausearch.studies import best_of_all, load_best, write_best
 from tausearch.studies.parts.merging import merged
 from tests.support.runs.final_runs import make_final_run
@@ -125,8 +125,11 @@ def test_the_start_on_another_benchmark_is_tried_once() -> None:
     starts = {"digits": 1.0, "glyphs": 2.0, "letters": 2.0, "characters": 1.0}
     points = [{**search_spec().start, "alpha": alpha} for alpha in starts.values()]
     each = [search_spec().model_copy(update={"benchmark": n, "start": p}) for n, p in zip(starts, points, strict=True)]
+    own = KnownPoint(origin="mine", point={**points[0], "alpha": 3.0})  # a short search may not come to it
+    each[0] = each[0].model_copy(update={"warm_start": (own,)})
     assert [(known.origin, known.point) for known in merged(each, None).warm_start] == [
-        ("the start on glyphs", points[1])
+        ("the start on glyphs", points[1]),
+        ("mine", own.point),
     ]
 
 

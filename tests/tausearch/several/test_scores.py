@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tausearch.runs import Across, MultiTrial, Scale, left_out, whole_trials
 from tests.tausearch.several.made import part, parts, several_spec
-from trainables.metrics import WAITING
+from trainables.metrics import PEAK_GPU_BYTES, WAITING
 
 KNOWN = (80.0, 84.0, 82.0, 82.0)
 
@@ -88,6 +90,14 @@ def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     assert (digits.start, digits.trial, digits.accuracy, digits.best_trial, digits.best) == (90.0, 2, 91.0, 1, 94.0)
     assert (glyphs.title, glyphs.trial, glyphs.accuracy, glyphs.lost) == ("glyphs", 1, 51.0, 9.0)
     assert left_out(spec, found[:1]) == []
+
+
+def test_the_memory_of_a_trial_is_the_peak_of_its_part() -> None:
+    spec = several_spec()
+    found = part(spec, 0, 0, 90.0)
+    rows = [{**found.rows[0], PEAK_GPU_BYTES: peak} for peak in (9.0, 7.0)]
+    (trial,) = whole_trials(parts(spec), [replace(found, rows=rows)])
+    assert trial.rows[0][PEAK_GPU_BYTES] == 9.0
 
 
 def test_a_row_has_the_seconds_of_its_part_and_the_waiting_in_them() -> None:

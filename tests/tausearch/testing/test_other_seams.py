@@ -127,6 +127,14 @@ def _drawn(part: str) -> tuple[torch.Tensor, torch.Tensor]:
     return few_digits(part)
 
 
+def _two_of_a_class(part: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two training images of a class, one of which a search would take for validation."""
+    images, labels = few_digits(part)
+    kept = labels != 5 if part == "train" else torch.ones(len(labels), dtype=torch.bool)
+    kept[(labels == 5).nonzero()[:2]] = True
+    return images[kept], labels[kept]
+
+
 _ORDERS = count()
 
 
@@ -141,6 +149,7 @@ def _turned(part: str) -> tuple[torch.Tensor, torch.Tensor]:
         ({"load": _other_each_time}, r"load\('train'\) gives other images each time"),
         ({"load": _turned}, r"load\('train'\) gives other labels each time"),
         ({"load": _without_a_class}, r"load\('test'\) has no image of '5'"),
+        ({"load": _two_of_a_class}, "class '5' has 1 training images beside those that validate, needs 2"),
         ({"load": _drawn}, "draws from torch's global generator"),
         ({"load": lambda part: few_digits("train")}, "load returns the same images for both parts"),
         ({"load": lambda part: None}, r"load\('train'\) must return images and labels, got NoneType"),
