@@ -51,7 +51,7 @@ class MlflowProcess:
         with theirs:
             # In a session of its own, as the driver may write after a signal of the terminal.
             command = [sys.executable, "-P", "-c", _SERVE]
-            self._process = subprocess.Popen(command, stdin=theirs, start_new_session=True)
+            self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=True)
         weakref.finalize(self, _end, self._process)
 
     def _connection(self) -> Connection:
