@@ -29,7 +29,7 @@ class SteadyTPE(TPESampler):
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return what all trials of a study have searched; see `BaseSampler`."""
-        if self._group or not self._multivariate:
+        if self._group or not self._multivariate or _is_view(study):
             return super().infer_relative_search_space(study, trial)
         space = _known.setdefault(study, _Known()).space.calculate(study)
         return {name: each for name, each in space.items() if not each.single()}
@@ -38,13 +38,13 @@ class SteadyTPE(TPESampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """Return the values of a trial; see `BaseSampler`."""
-        return super().sample_relative(_Shown(study), trial, search_space)
+        return super().sample_relative(_shown(study), trial, search_space)
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """Return a value of a trial; see `BaseSampler`."""
-        return super().sample_independent(_Shown(study), trial, param_name, param_distribution)
+        return super().sample_independent(_shown(study), trial, param_name, param_distribution)
 
 
 @dataclass
@@ -65,6 +65,15 @@ class _Known:
         ended = [trial for trial in older if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
         self.best = _split_trials(study, self.best + ended, BEST)[0]
         return self.best + trials[self.older :]
+
+
+def _is_view(study: Study) -> bool:
+    """Whether it is the part of a study that a pruner shows, anew for each trial: `HyperbandPruner` does."""
+    return type(study) is not Study
+
+
+def _shown(study: Study) -> Study:
+    return study if _is_view(study) else _Shown(study)
 
 
 class _Shown(Study):

@@ -76,7 +76,7 @@ class Tracker:
         open_run: OpenRun | None = None,
     ) -> None:
         self._draw = draw
-        self._open_run: OpenRun = open_run or MlflowRun
+        self._open_run = open_run
         self.spec = spec
         self.trials = TrialTable()
         self.storage = storage
@@ -158,7 +158,7 @@ class Tracker:
         was_away, self._away = self._away, True
         if self.after is not None and not self.after.has_parent:
             raise ConnectionError(self.after.error or "the run that this is part of is not there yet")
-        run = self._open_run(self.spec, self.storage, self.uri, self._draw)
+        run = (self._open_run or MlflowRun)(self.spec, self.storage, self.uri, self._draw)
         self._away, self.has_parent = False, True
         if was_away:
             self._last_progress = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
     class Tracker:
         """Keeps the trials that it is to write, and how the run ended."""
 
-        def __init__(self, spec: RunSpec, storage: Storage, uri: str, after: Tracker | None, draw: None) -> None:
+        def __init__(self, spec: RunSpec, storage: Storage, uri: str, after: Tracker | None, *_: object) -> None:
             self.name, self.after, self.noted, self.status = spec.name, after, list[int](), ""
             made.append(self)
 
@@ -93,7 +94,7 @@ def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
         def end(self, status: str, conclusion: Conclusion) -> None:
             self.status = status
 
-    monkeypatch.setattr("tausearch.tracking.mlflow_callback.import_module", lambda name: None)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: SimpleNamespace(open=None))
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
     check_callback(MlflowCallback, tmp_path)
     killed, search, again, final = made
