@@ -55,13 +55,13 @@ class Watch:
             title, used = child.cmdline()[0], sum(child.cpu_times()[:2])
             if not title.startswith("ray::"):
                 return
-            self.peak = max(self.peak, _most_held(child.pid))
+            self.peak = max(self.peak, most_held(child.pid))
             if ".train" in title:
                 self.seconds += used - before.get(child.pid, used)
             before[child.pid] = used
 
 
-def _most_held(pid: int) -> int:
+def most_held(pid: int) -> int:
     """Return the largest resident size that a process has had, bytes: VmHWM. Source: man 5 proc_pid_status."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
