@@ -75,7 +75,9 @@ def compose(
     ] = None,
     search_seed: Annotated[int | None, typer.Option(help="Seed of --search [default: 0].")] = None,
     seeds: Seeds = None,
-    export: Annotated[Path | None, typer.Option(help="Empty folder for what was composed.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(envvar="TAUSEARCH_EXPORT", help="Empty folder for what was composed.")
+    ] = None,
     forms: Annotated[
         str | None,
         typer.Option(help="adapter, timm, models or vectors [default: all].", metavar="timm,vectors,..."),
@@ -144,7 +146,10 @@ def evaluate(
 @app.command()
 def figures(
     runs: Annotated[list[str], typer.Argument(help="Runs; those with task vectors are in all figures.")],
-    output: Annotated[Path | None, typer.Option(help="Folder to draw to [default: figures of the first run].")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(envvar="TAUSEARCH_FIGURES", help="Folder to draw to [default: figures of the first run]."),
+    ] = None,
     seeds: Seeds = None,
     backbone_weights: BackboneWeights = None,
     device: Device = None,

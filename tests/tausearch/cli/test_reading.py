@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -119,15 +120,16 @@ def test_numbers_have_commas_between_them(text: str, whole: list[int] | None, re
             assert read_text("--seeds", text) == expected
 
 
-def test_every_option_of_a_standing_folder_or_server_has_an_environment_variable() -> None:
+def test_every_option_of_a_folder_or_server_has_an_environment_variable() -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     below = [each for group in commands.values() for each in getattr(group, "commands", {"": group}).values()]
-    found = {(each.name, each.envvar) for command in below for each in command.params}
+    found = {(each.name, each.envvar) for command in below for each in command.params if each.envvar is not None}
     named = {"storage": "TAUSEARCH_STORAGE", "data_root": "TAUSEARCH_DATA", "address": "RAY_ADDRESS"}
-    named["tracking_uri"] = "MLFLOW_TRACKING_URI"
-    as_before = {("data_root", None), ("tracking_uri", None)}  # where a run is continued, or what it has left is used
-    assert {pair for pair in found if pair[0] in named} == set(named.items()) | as_before
-    assert all(variable is None for name, variable in found if name not in named)
+    named |= {"tracking_uri": "MLFLOW_TRACKING_URI", "export": "TAUSEARCH_EXPORT", "output": "TAUSEARCH_FIGURES"}
+    assert found == set(named.items())
+    options = [each for command in below for each in command.params if each.param_type_name == "option"]
+    lacks = {each.name for each in options if re.search("^(Empty f|F)older", each.help or "") and each.envvar is None}
+    assert lacks == {"data_root"}  # where a run is continued, that of its start is used
 
 
 def test_the_storage_folder_of_the_environment_is_used_on_the_command_line_and_in_python(
