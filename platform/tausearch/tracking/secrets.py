@@ -1,4 +1,4 @@
-"""Passwords in tracking URIs: kept in this process, in no file, message or tag.
+"""Passwords in tracking URIs: kept in memory, of the driver and its MLflow process, in no file, message or tag.
 
 A tracking server takes user and password from `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`, which MLflow
 itself reads. A database has them in its URI; a continued run, whose `run.yaml` has none, finds them in
