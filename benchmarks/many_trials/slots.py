@@ -26,6 +26,15 @@ NODES = (16, 16, 16)  # CPUs of each node that Ray believes to have
 SLOTS = sum(NODES)
 PER_SLOT = 10  # trials that each of those slots runs on average
 OURS, TUNE = "tausearch", "Ray Tune"
+SHORT_LINES = (
+    Line(
+        what=f"{SHORT:,} trials of one task of a second, {CONCURRENT} at a time: their time over the least possible",
+        values=column("times", program=OURS),
+        at_most=1.3,
+        floor="Ray Tune with its callback for MLflow",
+        floors=column("times", program=TUNE),
+    ),
+)
 LINES = (
     Line(
         what=f"{SLOTS} slots on {len(NODES)} nodes, tasks of half a second: share of the slots that is busy",

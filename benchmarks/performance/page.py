@@ -33,6 +33,7 @@ LINES: Mapping[str, tuple[Line, ...]] = {
     "overhead": overhead.LINES,
     "scale": scale.LINES,
     "slots": slots.LINES,
+    "short-trials": slots.SHORT_LINES,
     "commands": commands.LINES,
     "thousands": thousands.LINES,
     "writers": writers.LINES,
