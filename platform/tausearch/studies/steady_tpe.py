@@ -31,7 +31,7 @@ class SteadyTPE(TPESampler):
         """Return what all trials of a study have searched; see `BaseSampler`."""
         if self._group or not self._multivariate or _is_view(study):
             return super().infer_relative_search_space(study, trial)
-        space = _known.setdefault(study, _Known()).space.calculate(study)
+        space = _known_of(study).space.calculate(study)
         return {name: each for name, each in space.items() if not each.single()}
 
     def sample_relative(
@@ -67,6 +67,10 @@ class _Known:
         return self.best + trials[self.older :]
 
 
+def _known_of(study: Study) -> _Known:
+    return _known.setdefault(study, _Known())
+
+
 def _is_view(study: Study) -> bool:
     """Whether it is the part of a study that a pruner shows, anew for each trial: `HyperbandPruner` does."""
     return type(study) is not Study
@@ -81,7 +85,7 @@ class _Shown(Study):
 
     def __init__(self, study: Study) -> None:
         self.__dict__.update(study.__dict__)
-        self._shown = _known.setdefault(study, _Known()).shown(study)
+        self._shown = _known_of(study).shown(study)
 
     def _get_trials(
         self, deepcopy: bool = True, states: Container[TrialState] | None = None, use_cache: bool = False

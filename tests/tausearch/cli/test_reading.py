@@ -123,10 +123,13 @@ def test_numbers_have_commas_between_them(text: str, whole: list[int] | None, re
 def test_every_option_of_a_folder_or_server_has_an_environment_variable() -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     below = [each for group in commands.values() for each in getattr(group, "commands", {"": group}).values()]
-    found = {(each.name, each.envvar) for command in below for each in command.params if each.envvar is not None}
+    found = {(each.name, each.envvar) for command in below for each in command.params}
     named = {"storage": "TAUSEARCH_STORAGE", "data_root": "TAUSEARCH_DATA", "address": "RAY_ADDRESS"}
     named |= {"tracking_uri": "MLFLOW_TRACKING_URI", "export": "TAUSEARCH_EXPORT", "output": "TAUSEARCH_FIGURES"}
-    assert found == set(named.items())
+    assert {pair for pair in found if pair[1] is not None} == set(named.items())
+    files = {("output", None)}  # best files and pages
+    as_before = {("data_root", None), ("tracking_uri", None)}  # where a run is continued, or what it has left is used
+    assert {pair for pair in found if pair[0] in named} == set(named.items()) | as_before | files
     options = [each for command in below for each in command.params if each.param_type_name == "option"]
     lacks = {each.name for each in options if re.search("^(Empty f|F)older", each.help or "") and each.envvar is None}
     assert lacks == {"data_root"}  # where a run is continued, that of its start is used

@@ -25,7 +25,7 @@ def few_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def study_of(trials: int) -> optuna.Study:
-    """Return a study with random trials, the first of which are the best."""
+    """Return a study of random trials. The value falls with the number, so the first trials are the best."""
     study = optuna.create_study(direction="maximize")
     add(study, trials)
     return study

@@ -128,7 +128,7 @@ def _drawn(part: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _two_of_a_class(part: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return two training images of a class, one of which a search would take for validation."""
+    """Return the digits with two training images of the class 5. A search takes one of these for validation."""
     images, labels = few_digits(part)
     kept = labels != 5 if part == "train" else torch.ones(len(labels), dtype=torch.bool)
     kept[(labels == 5).nonzero()[:2]] = True
