@@ -13,7 +13,7 @@ from tausearch.api.outcome import FinalOutcome
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
-from tausearch.execution import Preview, Run, drive, preview_of
+from tausearch.execution import Preview, Run, drive, interruptible, preview_of
 from tausearch.presentation import Stream, notebook_cell, scores_table, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
@@ -80,7 +80,7 @@ def train_with(request: TrainRequest) -> FinalResult:
     callbacks = callbacks_of(request.callbacks)
     plan = plan_training(request)
     plan = measured(plan, request.address, stream_of(request.progress_to))
-    with plan.entered() as (spec, directory):
+    with interruptible(), plan.entered() as (spec, directory):
         run = FinalRun(spec, plan.storage, directory)
         how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
         return run_training(run, *how)

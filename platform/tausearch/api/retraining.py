@@ -15,7 +15,7 @@ from uuid import uuid4
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.api.final_runs import FinalRun, run_training
 from tausearch.cluster import continued_resources
-from tausearch.execution import given_checkpoint, preview_of, record_of
+from tausearch.execution import given_checkpoint, interruptible, preview_of, record_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import clock, command_on, counted, say_unreadable
 from tausearch.runs import (
@@ -94,7 +94,7 @@ class RetrainingPlan:
             say_unreadable(*self.lines())
             return self.spec.name
         say_unreadable(*self.lines())
-        with self.plan.entered() as (spec, directory):
+        with interruptible(), self.plan.entered() as (spec, directory):
             self._take_over(spec, directory)
             run = FinalRun(spec, self.plan.storage, directory)
             run.time_said = True

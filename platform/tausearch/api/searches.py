@@ -15,7 +15,7 @@ from tausearch.api.outcome import SearchOutcome
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
-from tausearch.execution import Listener, Preview, Run, drive, preview_of
+from tausearch.execution import Listener, Preview, Run, drive, interruptible, preview_of
 from tausearch.presentation import Stream, notebook_cell, reevaluation_table, say_unreadable, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
@@ -137,7 +137,7 @@ def search_with(request: SearchRequest) -> SearchResult:
     plan = measured(plan, request.address, out)
     for line in warm_start_lines(plan.spec):
         print(line, file=out, flush=True)
-    with plan.entered() as (spec, directory):
+    with interruptible(), plan.entered() as (spec, directory):
         run = SearchRun(spec, plan.storage, directory)
         how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
         return run_search(run, *how)

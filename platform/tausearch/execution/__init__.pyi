@@ -3,7 +3,7 @@ from .concurrency import concurrent_trials
 from .dispatcher import Dispatcher
 from .driver import Driver, drive, read_by_trials
 from .durations import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
-from .interrupt import Interrupt
+from .interrupt import Interrupt, interruptible
 from .previews import Preview, preview, preview_of
 from .queue import After, RunQueue, RunSource, SingleRun
 from .recorder import record_of
@@ -29,6 +29,7 @@ __all__ = [
     "cold_trials",
     "drive",
     "given_checkpoint",
+    "interruptible",
     "pace_of",
     "pace_of_trials",
     "preview",

@@ -142,10 +142,18 @@ class Interrupt:
 
 @contextmanager
 def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
-    """Handle Ctrl-C and SIGTERM while the block runs. Outside the main thread no signal arrives."""
+    """Handle Ctrl-C and SIGTERM while the block runs. Outside the main thread no signal arrives.
+
+    A block within another one has the same `Interrupt`, so that no signal is lost between making a run and driving it.
+    """
     interrupt = Interrupt(time_budget)
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
+        return
+    enclosing = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    if isinstance(enclosing, Interrupt):
+        enclosing.deadline = interrupt.deadline or enclosing.deadline
+        yield enclosing
         return
     originals = {each: signal.getsignal(each) for each in _SIGNALS}
     interrupt.listen()

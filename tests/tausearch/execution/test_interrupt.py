@@ -42,6 +42,15 @@ def test_the_second_raises_at_once() -> None:
         assert interrupt.signal == signal.SIGINT
 
 
+def test_a_driver_knows_the_signal_that_came_while_its_run_was_made() -> None:
+    with interruptible() as making:
+        press()
+        with interruptible(time_budget=0.0) as driving:
+            assert driving is making and driving.signal == signal.SIGINT and driving.out_of_time
+        with pytest.raises(KeyboardInterrupt):  # the inner block has left the handler
+            press()
+
+
 @pytest.fixture
 def heard() -> Iterator[list[int]]:
     """The signals that Tune receives."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ import pytest
 
 from tausearch.execution import Run
 from tausearch.execution import driver as driver_module
-from tausearch.execution.interrupt import Interrupt
+from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.runs import SearchSpec
 from tests.tausearch.execution.driver.world import Tracker, World, opened
 
@@ -29,11 +29,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.fixture
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> Interrupt:
-    """The interrupt of the next driver; no signal is handled."""
-    made = Interrupt()
-    monkeypatch.setattr(driver_module, "interruptible", lambda time_budget: nullcontext(made))
-    return made
+def interrupt() -> Iterator[Interrupt]:
+    """The interrupt of the next driver."""
+    with interruptible() as made:
+        yield made
 
 
 @pytest.fixture
