@@ -157,6 +157,8 @@ def test_rules_that_read_curvature_find_it_in_the_run_and_in_its_export(
     found = [accuracies(model.module, small_benchmark().evaluation, "cpu")]
     assert found == done["accuracies"][:1]
     assert json.loads(command("compose", "kronecker", "--rule", "regmean", *root)[0])["rule"] == "regmean"
+    without = ("diagonal:1", "plain:2,3", "--weights", "1,0,0")  # what has no share needs no curvature
+    assert json.loads(command("compose", *without, "--rule", "fisher", *root)[0])["weights"] == [1, 0, 0]
 
 
 @pytest.mark.parametrize(

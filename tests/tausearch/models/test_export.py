@@ -35,7 +35,7 @@ def exported(made: Storage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("out") / "composition"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tausearch.models.try_to_record", lambda *_: None)
-        done = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, seeds=[1], export=folder, storage=made.root)
+        done = compose(["ita:1", "iel:2", "ita:3"], weights=WEIGHTS, seeds=[1], export=folder, storage=made.root)
     assert done.exported == {form: str(folder / form) for form in FORMS}
     return folder
 
@@ -145,7 +145,7 @@ def test_exported_vectors_are_composed_where_the_run_was_never_seen(
     here = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, seeds=[1], storage=made.root)
     assert there.result.accuracies == here.result.accuracies and there.file is None
     about = read_about(moved)
-    assert about.runs == ("ita:1,3", "iel:2") and about.methods == ("ita-lora", "iel-lora")
+    assert about.runs == ("ita:1", "iel:2", "ita:3") and about.methods == ("ita-lora", "iel-lora")
     assert about.weights == tuple(WEIGHTS)
     assert about.class_names == tuple("012345") and about.protocol.weights_digest == Backbone().digest
     assert read_vector(moved / "seed_1" / "task_2").origin == read_vector(pool_of(made, "iel", 1).folders[1]).origin

@@ -48,7 +48,7 @@ def save(path: Path, colour: tuple[int, int, int] = (9, 0, 0), size: int = 4) ->
 
 def test_hidden_images_are_left_out_of_a_folder_even_below_a_hidden_one(tmp_path: Path) -> None:
     inside = tmp_path / ".cache"
-    wanted = [save(inside / "a.png"), save(inside / "b.png")]
+    wanted = [save(inside / "a.png"), save(inside / "b.png"), save(inside / "c" / "0.png")]
     save(inside / ".c.png")
     save(inside / ".d" / "e.png")
     assert image_paths([inside]) == wanted

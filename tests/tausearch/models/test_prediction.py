@@ -318,6 +318,7 @@ class TestCommandLine:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "empty").mkdir()
         (tmp_path / "run").mkdir()
+        (tmp_path / "letters").mkdir()  # the run of this name goes before it
         (tmp_path / "folder.png").mkdir()
         (tmp_path / "run" / "run.yaml").touch()
         shutil.copy(letters / "test" / "A" / "012.png", tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult, RuleSearch, RuleTrial, mlflow_records
 from tausearch.models.evaluation import merging_rule
 from tausearch.models.exports import _unnamed
-from tausearch.models.merge_configs import uniform
+from tausearch.models.merge_configs import rule_words, uniform
 from tausearch.runs import Storage
 from tests.support.runs.trials import final_spec, search_spec
 
@@ -72,6 +72,9 @@ def test_a_rule_draws_by_the_seed_and_the_weighted_sum_has_none() -> None:
     rule = merging_rule(uniform(2).merged_by("dare", {"density": 0.25}), 7)
     assert rule is not None and (rule.name, rule.parameters, rule.seed) == ("dare", {"density": 0.25}, 7)
     assert merging_rule(uniform(2), 7) is None
+    several = {"b": 2.0, "a": 0.25}  # in the order of the rule
+    assert uniform(2).merged_by("m:Mine", several).label == "uniform-m.Mine-2-0.25"
+    assert rule_words("m:Mine", several) == "m:Mine, b 2, a 0.25"
 
 
 @pytest.mark.parametrize(
