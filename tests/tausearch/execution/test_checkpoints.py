@@ -108,11 +108,13 @@ def test_folders_that_tune_has_renamed_are_looked_at_too(directory: RunDirectory
 
 def test_the_checkpoints_of_the_campaigns_that_drove_a_run_are_its_own_too(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
-    run, campaign = storage.run("t-digits-ewc"), storage.campaign("t")
-    campaign.path.mkdir(parents=True)
-    campaign.spec_file.touch()
-    checkpoint(run, "attempt-1/trial-00002/checkpoint_000001", 100)
+    run, older, campaign = storage.run("t-digits-ewc"), storage.campaign("s"), storage.campaign("t")
+    for each in (older, campaign):
+        each.path.mkdir(parents=True)
+        each.spec_file.touch()
     name = campaign.trial_folder(run.name, 2)
+    checkpoint(RunDirectory(older.path), f"attempt-1/{name}/checkpoint_000001", 200)
+    checkpoint(run, "attempt-1/trial-00002/checkpoint_000001", 100)
     state, newest = State({"weight": torch.ones(1)}), campaign.ray / "attempt-1" / name / "checkpoint_000001"
     newest.mkdir(parents=True)
     write_state(newest, state)

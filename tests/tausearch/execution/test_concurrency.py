@@ -46,6 +46,7 @@ def test_concurrent_trials_are_limited_by_machine_request_and_trials(
     assert known_concurrent_trials(shared, on_cluster=False) == 2
     gpus(0)
     assert known_concurrent_trials(with_trials(spec, 40, "random"), on_cluster=False) == 4
+    assert known_concurrent_trials(several_spec(trials=3, algorithm="random"), on_cluster=False) == 3 * 2
     assert known_concurrent_trials(with_trials(spec, 40, "random"), on_cluster=True) is None
     assert known_concurrent_trials(with_trials(spec, 40, "random", 9), on_cluster=True) == 9
     assert known_concurrent_trials(with_trials(spec, 3, "random", 9), on_cluster=True) == 3

@@ -10,7 +10,7 @@ import pytest
 from tausearch.execution import gauges
 from tausearch.execution.gauges import Gauges
 from tausearch.presentation import ProgressDisplay
-from tausearch.runs import StopRule, TrialTable
+from tausearch.runs import Constraint, StopRule, TrialTable
 from tests.support.runs.trials import make_trial, search_spec, tell
 from trainables.metrics import CACHE_HIT
 
@@ -41,14 +41,16 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, Kept]:
 
 
 def test_they_say_what_the_table_says(made: dict[str, Kept]) -> None:
-    told = Gauges(search_spec(), TrialTable())
+    kept = Constraint(metric="val/final_accuracy", relation="<=", bound=85)  # trial 3 breaks it
+    told = Gauges(search_spec().model_copy(update={"trials": 5, "constraints": (kept,)}), TrialTable())
     assert told.tags == {"run": "digits-ita-lora-1", "benchmark": "digits", "method": "ita-lora"}
     tell(told, make_trial(0, value=70.0))
     tell(told, make_trial(1, value=80.0))
     tell(told, make_trial(2, tasks=1))
+    tell(told, make_trial(3, value=90.0))
     states = {state: value for (state,), value in made["trials"].values.items() if value}
-    assert states == {"complete": 2, "running": 1, "pending": 1}
-    assert made["tasks_done"].values == {(): 7}
+    assert states == {"complete": 3, "running": 1, "pending": 1}
+    assert made["tasks_done"].values == {(): 10}
     assert made["best_accuracy"].values == {(): 80.0}
 
 

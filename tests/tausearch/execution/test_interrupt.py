@@ -43,7 +43,7 @@ def test_the_second_raises_at_once() -> None:
 
 
 def test_a_driver_knows_the_signal_that_came_while_its_run_was_made() -> None:
-    with interruptible() as making:
+    with interruptible(time_budget=3600) as making:
         press()
         with interruptible(time_budget=0.0) as driving:
             assert driving is making and driving.signal == signal.SIGINT and driving.out_of_time

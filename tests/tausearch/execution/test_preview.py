@@ -59,6 +59,9 @@ def test_it_says_where_trials_come_from(spec: SearchSpec, tmp_path: Path, change
 def test_what_is_fixed_and_what_a_final_run_trains_with_is_said(spec: SearchSpec, tmp_path: Path) -> None:
     fixed = {"fixed": {"lr_pre": 0.12, "epochs_pre": 38}}
     assert "\nfixed: lr_pre=0.12 epochs_pre=38\n" in str(previewed(spec, tmp_path, **fixed))
+    for method, after in (("ita-lora", "probe and joint"), ("joint", "probe")):  # no bound of its own
+        said = str(previewed(spec, tmp_path, method=method, fixed={}, with_bounds=True))
+        assert f"\nbounds: then {after}, one trial of each at the start of its space" in said
     final = preview(final_spec(spec, **fixed), Storage(tmp_path), None)
     assert str(final).startswith("hyperparameters: lr_pre=0.12 epochs_pre=38\nestimate: ")
 
@@ -101,7 +104,7 @@ def remembered(
     record = Record(directory.record, {}, tasks=3, names=spec.metrics)
     for number in range(spec.trials):
         trial = make_trial(number, tasks=spec.steps, value=50.0)
-        more = {"seconds/training": seconds / 3, "memory/peak_gpu_bytes": 2e9}
+        more = {"seconds/training": seconds / 3, "memory/peak_gpu_bytes": 2e9 - 2e8 * number}
         if prepared is not None:
             more |= {"seconds/preconsolidation": prepared[number > 0] / 3, "cache/hit": float(number > 0)}
         rows = [{**row, **more} for row in trial.rows]
@@ -112,6 +115,8 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     remembered(spec, tmp_path, 60.0, name="before")
     remembered(spec, tmp_path, 999.0, name="other-method", method="ita-fft")
     remembered(spec, tmp_path, 999.0, name="other-tasks", benchmark="digits?tasks=2")
+    on_other = {"protocol": spec.protocol.model_copy(update={"backbone": "vit_x"})}
+    remembered(spec, tmp_path, 999.0, name="other-backbone", **on_other)
     remembered(final_spec(spec), tmp_path, 999.0, name="final")  # known, but a search says more of a search
     begun = create(spec.model_copy(update={"name": "begun"}), Storage(tmp_path))[1]
     Record(begun.record, {}, tasks=3).write(make_trial(0, tasks=2))  # of no use without a finished trial
@@ -154,6 +159,8 @@ def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path:
     assert found.seconds_inside == pytest.approx(12 * pace.own + 9)
     assert found.seconds == pytest.approx(6 * pace.own + 9)
     assert previewed(spec, tmp_path, name="now", trials=12, cache_size=0).seconds == pytest.approx(6 * (pace.own + 9))
+    begun = preview(spec.model_copy(update={"name": "now"}), Storage(tmp_path), None, [make_trial(0, value=50.0)])
+    assert begun.seconds_inside == pytest.approx(3 * pace.own)  # its first trial has computed it
     final = preview(final_spec(spec, trials=2, seeds=(0, 1)), Storage(tmp_path), None)
     assert final.seconds_inside == pytest.approx(2 * (pace.own + 9))
     again = {"reevaluate": Reevaluate(best=3, runs=2)}
@@ -161,11 +168,12 @@ def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path:
 
 
 def test_how_large_a_run_became_is_known_from_those_that_finished(spec: SearchSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="smaller", trials=1)
     remembered(spec, tmp_path, 60.0, name="before", trials=2)
     files = [path for path in Storage(tmp_path).run("before").path.rglob("*") if path.is_file()]
     found = previewed(spec, tmp_path, name="now")
     assert found.taken.disk == sum(path.stat().st_size for path in files) > 1000
-    assert f"(from before; the largest is {decimal(found.taken.disk)})" in str(found)
+    assert f"(from smaller, before; the largest is {decimal(found.taken.disk)})" in str(found)
 
 
 def test_how_large_a_run_became_says_nothing_of_runs_of_the_other_kind(spec: SearchSpec, tmp_path: Path) -> None:

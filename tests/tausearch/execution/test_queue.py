@@ -231,7 +231,8 @@ def test_the_error_of_a_single_run_stops_the_driver(queue_of: Callable[..., RunQ
     assert queue.open_next() is run and queue.open_next() is None
     cell.check()  # nothing was wrong
     assert queue.ended(run) is None
-    with pytest.raises(InputError, match="no"):
+    cell.failed(InputError("later"))
+    with pytest.raises(InputError, match="^no$"):
         cell.check()
 
 

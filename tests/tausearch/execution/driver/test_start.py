@@ -15,6 +15,7 @@ from tausearch.runs import AnySpec, Resources, SearchSpec, Storage, TrialTable
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import final_spec, make_trial, run_of
 from tests.tausearch.execution.driver.world import Tracker, World, opened
+from tests.tausearch.several.made import several_spec
 from trainables.data import BenchmarkRef
 from trainables.trial import Trial
 
@@ -145,6 +146,9 @@ def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) 
     benchmark = f"folder:{tmp_path}?tasks=3"
     changed = spec.model_copy(update={"protocol": protocol, "data_root": "/d", "benchmark": benchmark})
     assert read_by_trials(changed) == ["/w", "/d", BenchmarkRef.parse(benchmark).path]
+    both = several_spec()
+    parts = {name: part.model_copy(update={"data_root": f"/{name}"}) for name, part in both.parts.items()}
+    assert read_by_trials(both.model_copy(update={"parts": parts})) == ["/digits", "/glyphs"]
 
 
 @pytest.mark.parametrize(
