@@ -95,10 +95,10 @@ def test_a_cluster_that_refuses_is_asked_once() -> None:
         raise InputError("no Ray cluster answers there")
 
     gpus_at = asked_once(refuse)
-    for _ in range(2):
+    for address in ("auto", "auto", "192.0.2.1:6379"):
         with pytest.raises(InputError, match="answers there"):
-            gpus_at("auto")
-    assert asked == ["auto"]
+            gpus_at(address)
+    assert asked == ["auto", "192.0.2.1:6379"]
 
 
 @pytest.mark.parametrize(

@@ -94,9 +94,9 @@ def test_the_share_is_what_the_pilots_peak_allows(spec: SearchSpec, monkeypatch:
 
 
 def test_of_several_benchmarks_the_largest_trial_counts(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, line = measured(spec, monkeypatch, (5 * GIB, 80 * GIB), (30 * GIB, 80 * GIB), (GIB, 80 * GIB))
+    found, line = measured(spec, monkeypatch, (5 * GIB, 80 * GIB), (30 * GIB, 80 * GIB), (GIB, 79 * GIB))
     assert found.resources.gpus_per_trial == 1 / 2
-    assert line == "pilot: 30.00 of 80.0 GiB at most, so 2 trials per GPU"
+    assert line == "pilot: 30.00 of 79.0 GiB at most, so 2 trials per GPU"
 
 
 def test_of_two_nodes_the_one_with_fewer_cpus_for_each_gpu_counts(
