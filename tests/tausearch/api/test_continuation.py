@@ -196,7 +196,7 @@ class TestSearch:
         assert (spec.resources.cpus_per_trial, spec.resources.max_concurrent_trials, spec.tracking_uri) == (2, 2, URI)
 
     def test_what_is_asked_for_is_what_it_is_from_now_on(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
-        spec = self.begin(tmp_path, max_concurrent_trials=2)
+        spec = self.begin(tmp_path, max_concurrent_trials=2, tracking_uri="http://before:5000")
         resume("s", storage=tmp_path, max_concurrent_trials=3, tracking_uri=URI)
         resources = spec.resources.model_copy(update={"max_concurrent_trials": 3})
         assert ran == [spec.model_copy(update={"resources": resources, "tracking_uri": URI})]
