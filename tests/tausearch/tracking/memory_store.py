@@ -30,6 +30,7 @@ class Store:
         self.logged: list[tuple[str, float]] = []
         self.files: list[tuple[str, str]] = []
         self.points: list[Any] = []
+        self._run_of: dict[int, str] = {}  # the identity of a point to its run
         self.experiment_tags: dict[str, str] = {}
         self.opened: set[str] = set()
 
@@ -62,6 +63,7 @@ class Store:
         for given, to in ((metrics, kept.metrics), (params, kept.params), (tags, kept.tags)):
             to.update({each.key: each.value for each in given})
         self.points += metrics
+        self._run_of |= {id(point): run for point in metrics}
         names = [[each.key for each in given] for given in (metrics, params, tags)]
         self.batches.append((run, names[0], names[1], names[2]))
 
@@ -70,7 +72,7 @@ class Store:
         self.logged.append((run, value))
 
     def get_metric_history(self, run: str, name: str) -> list[Any]:
-        return [point for point in self.points if point.key == name]
+        return [point for point in self.points if point.key == name and self._run_of[id(point)] == run]
 
     def log_figure(self, run: str, figure: object, name: str) -> None:
         self.files.append((run, name))

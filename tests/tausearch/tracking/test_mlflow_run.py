@@ -31,6 +31,7 @@ from tausearch.tracking import tracker as tracker_module
 from tausearch.tracking.mlflow_run import ID_TAG, MATRIX_FILE, PARENT_TAG, RUN_TAG
 from tests.support.modes import umask
 from tests.support.runs.trials import final_spec, make_trial
+from tests.tausearch.several.made import several_spec
 from tests.tausearch.tracking.memory_store import Page, Store
 from trainables.task_names import NamedTask
 
@@ -85,13 +86,18 @@ class TestTrials:
     def test_a_task_that_runs_again_after_a_kill_before_its_tag_is_not_written_again(
         self, spec: SearchSpec, store: Store, tmp_path: Path
     ) -> None:
-        trial = make_trial(0, tasks=2)
-        opened(spec, tmp_path).write(trial)
+        trial, longer = make_trial(0, tasks=2), make_trial(1, tasks=1)
+        trial.rows[1]["seconds/training"], longer.rows[0]["seconds/training"] = 9.0, 99.0  # so the longer began first
+        for each in (longer, trial):
+            opened(spec, tmp_path).write(each)
         nested(store).data.tags["tasks"] = "1"
-        again = replace(trial, rows=[trial.rows[0], trial.rows[1] | {"seconds/training": 9.0}])
+        again = replace(trial, rows=[trial.rows[0], trial.rows[1] | {"seconds/training": 1.5}])
         opened(spec, tmp_path).write(again)
-        assert [point.step for point in store.points] == [1] * 3 + [2] * 3
+        assert [point.step for point in store.points] == [1] * 3 + [1] * 3 + [2] * 3
         assert nested(store).data.tags["tasks"] == "2"
+        opened(spec, tmp_path).write(make_trial(0, tasks=3))
+        _, second, third = store.get_metric_history(nested(store).info.run_id, "val/average_accuracy")
+        assert third.timestamp == second.timestamp + 1  # by its seconds it would come before
 
     def test_a_trial_whose_end_was_half_written_ends(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
         trial = make_trial(0, value=70.0)
@@ -230,11 +236,23 @@ class TestEnd:
     ) -> None:
         for metrics in ({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 2.0}):
             run = opened(spec, tmp_path)
-            run.write(make_trial(0, tasks=1))
+            for trial in (make_trial(0, tasks=1), make_trial(1, value=70.0)):
+                run.write(trial)
             run.conclude("KILLED", Conclusion(metrics=metrics))
         parent = next(run for run in store.runs.values() if RUN_TAG in run.data.tags)
         assert [point.key for point in store.points if point.key in "ab"] == ["a", "b", "b"]
         assert (nested(store).info.status, parent.info.status) == ("KILLED", "KILLED")
+        assert nested(store, 1).info.status == "FINISHED"  # it had ended
+
+    def test_a_search_on_several_benchmarks_names_its_score_and_the_size_of_none(
+        self, store: Store, tmp_path: Path
+    ) -> None:
+        run, chosen = opened(several_spec(), tmp_path), make_trial(0, value=70.0)
+        run.write(chosen)
+        run.conclude("FINISHED", Conclusion(chosen))
+        parent = next(run for run in store.runs.values() if RUN_TAG in run.data.tags)
+        assert [name for name in parent.data.metrics if name.startswith("best/")] == ["best/val/normalised"]
+        assert "protocol/epochs" not in parent.data.params and "protocol/precision" in parent.data.params
 
 
 def test_all_pages_of_an_answer_are_read() -> None:

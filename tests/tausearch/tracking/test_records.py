@@ -125,6 +125,9 @@ def test_a_composition_that_changed_is_written_and_what_is_equal_is_not(
     assert run.info.status == "FINISHED" and run.info.run_name == f"{final.name}/keep-1"
     track_composition(final, Storage(tmp_path), "keep-2", {}, {})
     assert len(store.runs) == 2 and store.opened == {"http://team:1"}
+    for namesake in (final_spec(spec, id="g"), final_spec(spec, id="f", name="other")):
+        track_composition(namesake, Storage(tmp_path), "keep-2", {}, {})
+    assert len(store.runs) == 4  # of another storage, and of another name
     track_composition(final_spec(spec, id="f"), Storage(tmp_path), "keep-2", {}, {})
     assert store.opened == {"http://team:1", Storage(tmp_path).mlflow_uri}
 
