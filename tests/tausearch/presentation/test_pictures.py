@@ -70,11 +70,24 @@ class TestComposition:
     def test_the_composed_vectors_are_a_dashed_line_beside_the_points_of_tasks(self) -> None:
         cosines = {(0, 2): 0.5, (0, 1): 0.25, (0, 0): 0.75, (1, 2): 0.7, (1, 1): 0.35, (1, 0): 0.85}
         rows = [{"run": "a", "other": "b", "seed": s, "task": t, "cosine": c} for (s, t), c in cosines.items()]
+        rows += [{**row, "other": "c", "cosine": -row["cosine"]} for row in rows]
         (axes,) = composition.alignment_figure(rows).axes
-        points, composed = axes.lines[0], axes.lines[-1]
+        points, composed, others, opposed = axes.lines
+        assert list(others.get_ydata()) == pytest.approx([-0.3, -0.6]) and opposed.get_ydata()[0] == -0.8  # type: ignore[index]
         assert list(zip(*points.get_data(), strict=True)) == [(1, pytest.approx(0.3)), (2, pytest.approx(0.6))]
         assert composed.get_linestyle() == "--" and list(composed.get_ydata()) == pytest.approx([0.8, 0.8])
-        assert texts(axes.get_legend().get_texts()) == ["a and b"]  # type: ignore[union-attr]
+        assert texts(axes.get_legend().get_texts()) == ["a and b", "a and c"]  # type: ignore[union-attr]
+
+    def test_a_dotted_line_marks_the_size_of_the_vectors_as_each_run_learned_them(self) -> None:
+        rows = [
+            {"run": run, "scale": scale, "size": scale * size, "composed": 1.0, "second_order": 0.8, "gap": 0.2}
+            for run, size in (("b", 2.0), ("a", 3.0))
+            for scale in (0.5, 1, 2)
+        ]
+        risks, gaps = composition.theorem_figure(rows).axes
+        assert [list(line.get_xdata()) for line in risks.lines[::2]] == [[1.0, 2.0, 4.0], [1.5, 3.0, 6.0]]
+        assert [line.get_xdata()[0] for line in gaps.lines if line.get_linestyle() == ":"] == [2.0, 3.0]  # type: ignore[index]
+        assert texts(risks.get_legend().get_texts()) == ["b", "a"]  # type: ignore[union-attr]
 
     def test_cosines_are_averaged_over_seeds_and_named_by_tasks(self) -> None:
         pairs = [(s, t) for s in (1, 2) for t in (1, 2)]

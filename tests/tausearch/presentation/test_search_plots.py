@@ -80,6 +80,13 @@ def test_the_history_rings_the_chosen_trial_and_names_it_where_another_is_the_be
     assert "chosen" not in series(replace(plots, chosen=9).history())  # it has no accuracy
 
 
+def test_the_history_of_a_search_for_a_knee_names_the_most_accurate_trial(plots: SearchPlots) -> None:
+    aims = (("val/forgetting", "minimize"), ("val/final_accuracy", "maximize"))
+    objectives = tuple(Objective.model_validate({"metric": name, "direction": way}) for name, way in aims)
+    history = replace(plots, spec=plots.spec.model_copy(update={"objectives": objectives})).history()
+    assert history is not None and "; trial 5 is the most accurate." in history.caption
+
+
 @pytest.mark.parametrize(("direction", "best"), [("minimize", [3.0, 1.0, 1.0]), ("maximize", [3.0, 3.0, 4.0])])
 def test_the_best_so_far_is_the_better_by_the_objective(
     spec: SearchSpec, direction: Literal["minimize", "maximize"], best: list[float]

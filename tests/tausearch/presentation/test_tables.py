@@ -24,7 +24,7 @@ from tausearch.presentation import (
 )
 from tausearch.presentation.run_tables import accuracy_cells
 from tausearch.presentation.tables import gain, note_mark, score
-from tausearch.runs import Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
+from tausearch.runs import Objective, Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.metrics import TEST
 
@@ -134,13 +134,22 @@ def test_seeds_over_several_class_orders_say_the_order(spec: SearchSpec) -> None
     assert [row[:2] for row in table.rows] == [(final.class_order(n), 3 + n % 2) for n in range(4)]
     assert len({row[:2] for row in table.rows}) == 4 and table.emphasis == {2: "faint"}
     assert trials_table(spec, trials, 3).header[:2] == ["trial", "status"]
+    assert trials_table(spec, trials[1:], 1).emphasis == {0: "marked", 1: "faint"}  # by its number, not its place
 
 
 def test_a_front_has_the_forgetting_and_the_time_of_each_trial(spec: SearchSpec) -> None:
     trials = [make_trial(3, value=80.0), make_trial(1, value=70.0)]
-    table = front_table(spec, trials, 1)
-    assert [row[:2] for row in table.texts] == [["3", "80.00"], ["1", "70.00"]] and table.emphasis == {1: "marked"}
+    table = front_table(spec, trials, 3)
+    assert [row[:2] for row in table.texts] == [["3", "80.00"], ["1", "70.00"]] and table.emphasis == {0: "marked"}
     assert table.texts[0][2:] == ["1.00", "4.5", "4", "0.01"]
+
+
+def test_an_objective_has_a_column_of_its_own_where_no_usual_one_has_it(spec: SearchSpec) -> None:
+    aims = tuple(Objective(metric=name, direction="minimize") for name in ("val/forgetting", "seconds"))
+    aimed, trials = spec.model_copy(update={"objectives": aims}), [make_trial(0, value=50.0)]
+    usual = ["trial", "status", "val accuracy", "incremental", "pooled", "forgetting"]
+    assert trials_table(aimed, trials, None).header == [*usual, "seconds", "tasks", "time", "alpha", "lr", "error"]
+    assert front_table(aimed, trials, None).header == ["trial", "val accuracy", "forgetting", "seconds", "alpha", "lr"]
 
 
 def test_rounds_that_have_not_run_are_empty(spec: SearchSpec) -> None:
