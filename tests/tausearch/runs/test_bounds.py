@@ -25,6 +25,7 @@ from tausearch.runs import (
     read_status,
 )
 from tausearch.runs.creation import create
+from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
 from trainables.bounds import BOUNDS
@@ -71,7 +72,8 @@ def test_alone_it_stands_beside_chance_and_the_line_says_how_to_measure_bounds(s
 
 
 def test_bounds_of_the_same_protocol_are_named_with_their_runs(spec: RunSpec, storage: Storage) -> None:
-    for method, value in (("probe", 50.0), ("joint", 98.0)):
+    bound(storage, spec, "joint", 96.0, "before")
+    for method, value in (("joint", 98.0), ("probe", 50.0)):
         bound(storage, spec, method, value)
     bound(storage, spec, "joint", 97.0, "worse")
     bound(storage, spec, "joint", None, "unfinished")
@@ -105,6 +107,8 @@ def test_a_choice_of_fresh_runs_stands_beside_bounds_with_its_accuracy_on_their_
         {"protocol": {"backbone": "vit_tiny"}},
         {"protocol": {"weights_digest": "1" * 64}},
         {"protocol": {"epochs": 9}},
+        {"protocol": {"batch_size": 9}},
+        {"protocol": {"initial_head_digest": "1" * 64}},
         {"protocol": {"precision": "bf16"}},
         {"data": DataFacts(digest="2", train=9, evaluation=3)},
     ],
@@ -119,15 +123,21 @@ def test_a_run_of_another_protocol_is_no_bound(changes: dict[str, Any], spec: Ru
 
 
 def test_where_the_weights_lie_makes_no_difference(spec: RunSpec, storage: Storage) -> None:
-    bound(storage, spec, "joint", 98.0, protocol=spec.protocol.model_copy(update={"backbone_weights": "/a/file"}))
+    elsewhere = {"backbone_weights": "/a/file", "initial_head": "/a/head"}
+    bound(storage, spec, "joint", 98.0, protocol=spec.protocol.model_copy(update=elsewhere))
     found = beside(searched(storage, spec, 58.0, name="s"))
     assert found is not None and found.missing == ("probe",)
 
 
-def test_a_final_run_has_bounds_of_the_same_seeds_on_any_split_of_a_search(storage: Storage) -> None:
-    make_final_run(storage, "f", [80.0, 82.0])
+def test_a_final_run_has_bounds_of_the_same_seeds_on_any_split_of_a_search(spec: RunSpec, storage: Storage) -> None:
+    final = make_final_run(storage, "f", [80.0, 82.0])
+    bound(storage, spec, "joint", 99.0, "searched", benchmark=final.benchmark, protocol=final.protocol)
     make_final_run(storage, "three", [95.0, 95.0, 95.0], method="joint")
-    make_final_run(storage, "j", [90.0, 92.0], method="joint", protocol={"split_seed": 5})
+    joint = make_final_run(storage, "j", [90.0, 92.0], method="joint", protocol={"split_seed": 5})
+    others = [replace(trial, seed=5 + trial.seed) for trial in Record(storage.run("j").record).trials()]
+    for trial in others:
+        trial.rows[-1]["test/final_accuracy"] = 99.0
+    make_run(storage, joint.model_copy(update={"name": "others", "seeds": (5, 6)}), others)
     found = beside(storage.run("f"))
     assert found is not None and (found.accuracy, found.chance, found.missing) == (81.0, None, ("probe",))
     assert [(each.run, each.accuracy) for each in found.found] == [("j", 91.0)]
@@ -146,10 +156,11 @@ def test_tasks_of_which_little_is_left_are_named_with_what_was_there(spec: RunSp
     assert chance(spec) == 25.0
 
     def left(first: float, learned: float, second: float, said: Any = little_left) -> str | None:
-        trial = make_trial(0, tasks=2, value=50.0)
-        trial.rows[0]["val/accuracy/task_1"] = learned
-        trial.rows[1] |= {"val/accuracy/task_1": first, "val/accuracy/task_2": second}
-        found: str | None = said(spec, [trial, make_trial(1)])
+        trials = [make_trial(number, tasks=2, value=50.0) for number in (0, 1)]
+        for trial, apart in zip(trials, (-6.0, 6.0), strict=True):  # those are the means of the two
+            trial.rows[0]["val/accuracy/task_1"] = learned + apart
+            trial.rows[1] |= {"val/accuracy/task_1": first - apart, "val/accuracy/task_2": second + apart}
+        found: str | None = said(spec, [*trials, make_trial(2)])
         return found
 
     assert left(60, 100, 60) is None and left(50, 100, 50) is None

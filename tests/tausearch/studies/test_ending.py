@@ -76,6 +76,8 @@ def test_a_target_is_reached_by_the_first_trial_that_keeps_the_bounds(spec: Sear
     kept = ending(spec, target=90).model_copy(update={"constraints": (bound,)})
     found = cut_short(kept, trials)
     assert found is not None and "trial 2" in found.why and cut_short(kept, trials[:2]) is None
+    found = cut_short(ending(spec, target=90, patience=1), trials_of([95.0, 70.0]))  # patience is lost, too
+    assert found is not None and found.reason == "target"
 
 
 def test_trials_that_run_at_the_end_are_waited_for(spec: SearchSpec) -> None:
@@ -141,6 +143,7 @@ def test_more_trials_begin_the_count_anew(spec: SearchSpec, tmp_path: Path) -> N
     directory = recorded(spec, tmp_path, trials_of([70.0, 71.0, 69.0]))
     known = Record(directory.record).trials()
     assert planned_trials(spec, known) == 3  # fewer than the 12 that it could have had
+    assert extended_rule(spec, directory, known[::2]).since == 3  # by their numbers: the record has lost one
     longer = spec.model_copy(update={"stop": extended_rule(spec, directory, known)})
     assert cut_short(spec, trials_of([70.0, 71.0, 69.0])) is not None
     assert cut_short(longer, trials_of([70.0, 71.0, 69.0, 69.0])) is None
@@ -150,17 +153,21 @@ def test_more_trials_begin_the_count_anew(spec: SearchSpec, tmp_path: Path) -> N
     assert found is not None and found.reason == "patience"  # the best so far still counts
 
 
-def test_after_a_re_evaluation_a_gain_exceeds_its_error(spec: SearchSpec, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fresh", "noise"), [((66.0, 70.0), 2.0), ((68.0, 68.2), 0.5)])  # one image at least
+def test_after_a_re_evaluation_a_gain_exceeds_its_error(
+    spec: SearchSpec, tmp_path: Path, fresh: tuple[float, float], noise: float
+) -> None:
     spec = ending(spec, patience=1).model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})
     directory = recorded(spec, tmp_path, trials_of([70.0, 69.0]))
-    for round_, value in enumerate((66.0, 70.0)):
+    for round_, value in enumerate(fresh):
         again = make_trial(round_, value=value, hyperparameters=make_trial(0).hyperparameters)
         again.seed = round_ + 1
         Record(directory.reevaluation.record).write(again)
     known = Record(directory.record).trials()
     longer = spec.model_copy(update={"stop": extended_rule(spec, directory, known)})
-    assert longer.noise == pytest.approx(2.0) and cut_short(longer, trials_of([70.0, 69.0, 71.9])) is not None
-    assert cut_short(longer, trials_of([70.0, 69.0, 72.1])) is None
+    assert longer.noise == pytest.approx(noise)
+    assert cut_short(longer, trials_of([70.0, 69.0, 69.9 + noise])) is not None
+    assert cut_short(longer, trials_of([70.0, 69.0, 70.1 + noise])) is None
 
 
 def test_an_extended_search_is_the_one_that_was_asked_for(spec: SearchSpec, tmp_path: Path) -> None:
