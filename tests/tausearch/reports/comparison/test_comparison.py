@@ -109,14 +109,19 @@ def test_one_run_stands_for_all_of_the_very_same_thing(storage: Storage) -> None
     make_final_run(storage, "second", [83.0, 84.0, 85.0])
     make_final_run(storage, "third", [99.0, None, None])  # later, with fewer seeds
     make_final_run(storage, "by-hand", [88.0], overrides={"lr": 0.5})
+    make_final_run(storage, "both", [88.0], overrides={"lr": 0.5, "alpha": 2.0})
+    make_final_run(storage, "both-again", [88.0], overrides={"alpha": 2.0, "lr": 0.5})
     make_final_run(storage, "bf16", [87.0], protocol={"precision": "bf16"})
+    make_final_run(storage, "head", [86.0], protocol={"initial_head_digest": "1" * 64})
     found, _ = rows(storage)
     assert {(row.ours.spec.name, row.others) for row in found if row.ours} == {
         ("second", 2),
         ("by-hand", 0),
+        ("both-again", 1),
         ("bf16", 0),
+        ("head", 0),
     }
-    assert [row.settings for row in found if row.settings] == [{"lr": 0.5}]
+    assert [row.settings for row in found if row.settings] == [{"lr": 0.5}, {"lr": 0.5, "alpha": 2.0}]
 
 
 def test_kronecker_factors_are_beyond_the_paper_where_they_act(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_one_seed_has_no_error(storage: Storage) -> None:
     make_final_run(storage, "shared", [None, 91.0])
     make_final_run(storage, "apart", [None, None, 91.0])
     _, shared, apart = of(storage, "base", "shared", "apart")
+    assert of(storage, "shared", "base")[1].basis == "paired, 1 shared seed: no error"  # all that the baseline has
     assert (shared.text, shared.error, shared.basis) == ("+1.00", None, "paired, 1 shared seed: no error")
     assert (apart.text, apart.error, apart.basis) == ("+6.00", None, "unpaired, 0 shared seeds: no error")
 
@@ -93,7 +94,7 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
     with_images("same", "a" * 64)
     with_images("changed", "b" * 64)
     make_final_run(storage, "long", [80.0, 81.0], protocol={"epochs": 99, "weights_digest": "1" * 64})
-    make_final_run(storage, "split", [80.0, 81.0], protocol={"split_seed": 7})  # has no influence on a final run
+    make_final_run(storage, "split", [80.0, 81.0], protocol={"split_seed": 7, "initial_head": "/a/head"})
     make_final_run(storage, "there", [80.0, 81.0], benchmark="mit67")
     found = {each.run.spec.name: each for each in of(storage, "base", "same", "changed", "long", "split", "there")}
     assert found["changed"].departures == ("other images",)

@@ -77,10 +77,11 @@ def test_the_method_as_it_is_comes_before_its_other_settings(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluated(storage, "two", overrides={"regularise": "none", "lr": 0.5})
+    evaluated(storage, "first", method="iel-lora", overrides={"regularise": "none", "lr": 0.5})
     evaluated(storage, "one", overrides={"regularise": "none"})
     evaluated(storage, "plain")
     rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--format", "json"))["rows"]
-    assert [row["ours"]["run"] for row in rows if row["ours"]] == ["plain", "one", "two"]
+    assert [row["ours"]["run"] for row in rows if row["ours"]] == ["first", "plain", "one", "two"]
 
 
 def test_every_form_of_the_evaluations(

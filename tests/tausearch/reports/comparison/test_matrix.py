@@ -12,7 +12,7 @@ import pytest
 
 from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
-from tausearch.reports import Matrix, MatrixOrder, matrix_sheet, paper_results, read_final_runs, result_matrix
+from tausearch.reports import Matrix, MatrixOrder, compare, matrix_sheet, paper_results, read_final_runs, result_matrix
 from tausearch.reports.comparison.matrix_sheets import page_matrix
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
@@ -42,7 +42,9 @@ def test_equal_as_printed_is_equally_good(storage: Storage) -> None:
     make_final_run(storage, "b", [90.004, 90.004], method="ita-ia3")
     make_final_run(storage, "c", [89.99, 89.99], method="ita-fft")
     make_final_run(storage, "d", [80.0, 80.0], method="finetune")
+    make_final_run(storage, "elsewhere", [70.0], benchmark="mit67", tuned_on="cifar100")  # else the same as "a"
     assert ranks(matrix(storage)) == {"a": "best", "b": "best", "c": "second", "d": None}
+    assert ranks(matrix(storage), "mit67") == {"elsewhere": None}
 
 
 def test_joint_training_and_other_protocols_win_nothing(storage: Storage) -> None:
@@ -188,7 +190,11 @@ def test_the_order_is_the_papers_or_the_given_one(storage: Storage) -> None:
     found = matrix(storage)
     assert [row.method for row in found.rows] == ["joint", "finetune", "ita-lora"]
     assert found.benchmarks == ("cifar100", "digits")
-    found = matrix(storage, MatrixOrder(["ita-lora", "finetune", "joint"], ["digits", "cifar100", "glyphs"]))
+    order = MatrixOrder(["ita-lora", "finetune", "joint"], ["digits", "cifar100", "glyphs"])
+    compared = compare(read_final_runs(storage)[0], paper_results(), order=order)
+    assert [each.benchmark for each in compared] == ["digits", "cifar100"]
+    assert [row.method for row in compared[1].rows if row.ours] == ["ita-lora", "finetune", "joint"]
+    found = matrix(storage, order)
     assert [row.method for row in found.rows] == ["ita-lora", "finetune", "joint"]
     assert found.benchmarks == ("digits", "cifar100")
 
