@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tausearch.runs import Across, MultiTrial, Scale, left_out, whole_trials
+from tausearch.runs import Across, Constraint, MultiTrial, Scale, left_out, whole_trials
 from tests.tausearch.several.made import part, parts, several_spec
 from trainables.metrics import PEAK_GPU_BYTES, WAITING
 
@@ -82,7 +82,7 @@ def test_a_part_that_was_stopped_because_another_failed_hides_no_error(place: in
 
 def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     spec = several_spec()
-    accuracies = [(90.0, 50.0), (94.0, 51.0), (91.0, 60.0)]
+    accuracies = [(90.0, 50.0), (94.0, 51.0), (91.0, 60.0), (94.0, 51.0)]  # of the equal ones the first is chosen
     found: list[MultiTrial] = whole_trials(
         parts(spec), [part(spec, t, b, value) for t, row in enumerate(accuracies) for b, value in enumerate(row)]
     )
@@ -90,6 +90,8 @@ def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     assert (digits.start, digits.trial, digits.accuracy, digits.best_trial, digits.best) == (90.0, 2, 91.0, 1, 94.0)
     assert (glyphs.title, glyphs.trial, glyphs.accuracy, glyphs.lost) == ("glyphs", 1, 51.0, 9.0)
     assert left_out(spec, found[:1]) == []
+    bound = Constraint(metric="val/final_accuracy", relation="<=", bound=93.0)  # trials 1 and 3 break it
+    assert left_out(several_spec(constraints=(bound,)), found)[0].best_trial == 2
 
 
 def test_the_memory_of_a_trial_is_the_peak_of_its_part() -> None:

@@ -177,12 +177,12 @@ class TestChosen:
         assert [trial.number for trial in aim.front(trials)] == [0, 1]
 
     def test_the_memory_of_a_gpu_is_the_most_of_all_tasks(self, spec: SearchSpec) -> None:
-        objectives = objectives_of(["final_accuracy", "bytes"], [*METRICS, PEAK_GPU_BYTES])
+        objectives = objectives_of(["bytes", "final_accuracy"], [*METRICS, PEAK_GPU_BYTES])
         (trial,) = trials_at(POINTS[:1])
         for row, found in zip(trial.rows, (1e9, 1.5e9, 1.2e9), strict=True):
             row[PEAK_GPU_BYTES] = found
         aiming = spec.model_copy(update={"objectives": objectives})
-        assert aiming.aim.words(trial) == "final_accuracy 90.00 %, memory/peak_gpu_bytes 1.5e+09 bytes"
+        assert aiming.aim.words(trial) == "memory/peak_gpu_bytes 1.5e+09 bytes, final_accuracy 90.00 %"
         table = front_table(aiming, [trial], best=None)
         assert table.texts[0][:3] == ["0", "90.00", "1.5e+09"]
 
