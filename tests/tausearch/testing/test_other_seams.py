@@ -252,7 +252,13 @@ def _changing(merging: Merging) -> dict[str, Any]:
             lambda merging: {n: value / (merging.parameters["factor"] - 2) for n, value in _sum(merging).items()},
             "merge returned numbers for 'blocks.0.attn.qkv.weight' that are not finite",
         ),
+        (
+            lambda merging: {n: value / merging.parameters["factor"] for n, value in _sum(merging).items()},
+            "merge returned numbers for 'blocks.0.attn.qkv.weight' that are not finite",
+        ),
         (lambda merging: None, "merge must return a mapping of tensors, got NoneType"),
+        (lambda merging: _sum(merging) if len(merging.taus) > 1 else None, "a mapping of tensors, got NoneType"),
+        (lambda merging: _sum(merging) if min(merging.weights) > 0 else None, "a mapping of tensors, got NoneType"),
         (lambda merging: {n: value.numpy() for n, value in _sum(merging).items()}, "'blocks.0.attn.qkv.weight', got n"),
         (lambda merging: 1 / 0, "failed (ZeroDivisionError"),
         (lambda merging: {n: torch.rand_like(value) for n, value in _sum(merging).items()}, "global generator"),
@@ -334,9 +340,19 @@ class Normed(nn.Module):
         return found - found.mean(0)
 
 
+class Drawing(Normed):
+    """It draws a number for nothing."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        torch.rand(1)
+        found: torch.Tensor = self.first(images[:, 0]).mean(1)
+        return found
+
+
 @pytest.mark.parametrize(
     ("build", "words"),
     [
+        (lambda: Drawing(1.0), "draws from torch's global generator while it computes"),
         (lambda: Normed(1.0), "the features of an image depend on others"),
         (lambda: Normed(random.random()), "build gives other weights each time, as in 'first.weight'"),
     ],
