@@ -131,6 +131,9 @@ def test_the_start_on_another_benchmark_is_tried_once() -> None:
         ("the start on glyphs", points[1]),
         ("mine", own.point),
     ]
+    roots = [None, "/b", None, "/d"]  # the first that is known
+    rooted = [spec.model_copy(update={"data_root": root}) for spec, root in zip(each, roots, strict=True)]
+    assert merged(rooted, None).data_root == "/b"
 
 
 def test_files_of_a_search_on_one_benchmark_have_no_new_key(tmp_path: Path) -> None:

@@ -108,6 +108,8 @@ class TestAsked:
             require_alone(both, "none", 3, None)
         with pytest.raises(InputError, match="--target: goes with one objective"):
             require_alone(both, "none", None, 90.0)
+        with pytest.raises(InputError, match="--patience: goes with one objective"):
+            require_alone(both, "none", 3, 90.0)
         require_alone(both[1:], "none", 3, 1.0)
         require_alone((), "asha", 3, None)
 
