@@ -129,6 +129,17 @@ def test_a_hyperparameter_that_was_never_varied_has_no_contour(spec: SearchSpec)
     assert CONTOUR not in page_plots(described(spec, trials))
 
 
+def test_the_contour_is_of_the_two_that_matter_most_of_three(spec: SearchSpec) -> None:
+    space, trials = {"idle": Range(low=0, high=1, grid=(1,)), **spec.space}, make_trials()
+    for trial in trials:
+        trial.hyperparameters["idle"] = trial.number * 5 % 8 / 8
+    plots = page_plots(described(spec.model_copy(update={"space": space}), trials))
+    shares = plots["Importances"].text.partition("Shares: ")[2].split("; ")
+    first, second, _ = (share.split()[0] for share in shares)
+    layout = figure(plots[CONTOUR])["layout"]
+    assert {layout[side]["title"]["text"] for side in ("xaxis", "yaxis")} == {first, second}
+
+
 def test_many_trials_make_no_large_page(spec: SearchSpec) -> None:
     trials = [finished(number) for number in range(300)]
     for trial in trials:
