@@ -9,7 +9,7 @@ from tausearch import runs
 from tausearch.api.composition import register_again
 from tausearch.api.outcome import outcome_of
 from tausearch.models import record_compositions
-from tausearch.presentation import draw_trial, output_to
+from tausearch.presentation import output_to
 from tausearch.runs import (
     AnySpec,
     Conclusion,
@@ -92,7 +92,7 @@ def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: lis
     outcome = outcome_of(spec, directory)
     reevaluation = outcome.reevaluation(trials)
     uri, written = tracking_uri_of(spec, storage), 0
-    run = None if uri is None else MlflowRun(spec, storage, uri, draw_trial)
+    run = None if uri is None else MlflowRun(spec, storage, uri)
     if run is not None and uri is not None:
         for trial in trials:
             run.write(trial)
@@ -113,7 +113,7 @@ def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: lis
 def _write_reevaluations(reevaluation: Reevaluation | None, storage: Storage, uri: str) -> int:
     if reevaluation is None or not reevaluation.runs:
         return 0
-    nested = MlflowRun(reevaluation.spec, storage, uri, draw_trial)
+    nested = MlflowRun(reevaluation.spec, storage, uri)
     for run in reevaluation.runs:
         nested.write(run)
     nested.conclude("FINISHED", Conclusion())

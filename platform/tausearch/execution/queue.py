@@ -16,14 +16,13 @@ from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS, Recorder
 from tausearch.execution.run import Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
-from tausearch.presentation import draw_trial
 from tausearch.runs import RunResult, TrackerName, note_code
 from tausearch.tracking import Callback, Deliveries, MlflowCallback, TensorBoardCallback
 
 _log = logging.getLogger(__name__)
 
 _TRACKERS: dict[TrackerName, Callable[[], Callback]] = {
-    "mlflow": lambda: MlflowCallback(draw_trial),
+    "mlflow": MlflowCallback,
     "tensorboard": TensorBoardCallback,
 }
 

@@ -7,7 +7,6 @@ from .figures.panels import Line, Panel, draw_panels
 from .figures.predictions import draw_predictions
 from .figures.search import draw_plot, draw_search
 from .figures.style import caption, entitle, save
-from .figures.trial import draw_trial
 from .method_plots import accuracy_plot
 from .notebooks import notebook_cell
 from .plots import ACCENT, BEST, FAINT, LINES, SCALE, TICKS, AccuracyAxis, Axis, Facet, Plot, Series
@@ -102,7 +101,6 @@ __all__ = [
     "drawn_names",
     "confusion_figure",
     "draw_search",
-    "draw_trial",
     "emphasise",
     "entitle",
     "front_table",

@@ -7,7 +7,6 @@ import math
 from tausearch.runs import Conclusion, RunSpec, Storage
 from tausearch.tracking.events import Event, RunBegan, RunEnded, TaskDone, TrialBegan, TrialEnded
 from tausearch.tracking.mlflow_process import MlflowProcess
-from tausearch.tracking.mlflow_run import DrawTrial
 from tausearch.tracking.tracker import Tracker
 
 
@@ -15,13 +14,9 @@ class MlflowCallback:
     """Writes runs to MLflow, in a process of its own. It never waits for it: every `Tracker` has a thread for that.
 
     A trial that an earlier driver has told is compared with MLflow at the end of the run.
-
-    Args:
-        draw: Draws the picture of a trial that has ended; None for no picture.
     """
 
-    def __init__(self, draw: DrawTrial | None = None) -> None:
-        self._draw = draw
+    def __init__(self) -> None:
         self._trackers: dict[str, Tracker] = {}
         self._process = MlflowProcess()
 
@@ -55,7 +50,7 @@ class MlflowCallback:
     def _tracker(self, spec: RunSpec, storage: Storage) -> Tracker:
         uri = tracking_uri_of(spec, storage)
         search = None if spec.name == spec.run_name else self._trackers.get(spec.run_name)
-        return Tracker(spec, storage, uri, search, self._draw, self._process.open)
+        return Tracker(spec, storage, uri, search, self._process.open)
 
 
 def tracking_uri_of(spec: RunSpec, storage: Storage) -> str | None:

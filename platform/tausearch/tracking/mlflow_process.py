@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary
-from tausearch.tracking.mlflow_run import DrawTrial, MlflowRun
+from tausearch.tracking.mlflow_run import MlflowRun
 from tausearch.tracking.mlflow_store import reason
 from tausearch.tracking.secrets import remember, with_secrets
 
@@ -31,7 +31,7 @@ class MlflowProcess:
         with suppress(OSError):  # the first run that is opened says why
             self._start()
 
-    def open(self, spec: RunSpec, storage: Storage, uri: str, draw: DrawTrial | None = None) -> RemoteRun:
+    def open(self, spec: RunSpec, storage: Storage, uri: str) -> RemoteRun:
         """Open a run as `MlflowRun` does.
 
         Returns:
@@ -43,7 +43,7 @@ class MlflowProcess:
         """
         whole = with_secrets(uri)  # may set variables
         run = RemoteRun(self._connection())
-        run.ask("open", dict(os.environ), whole, spec, storage, uri, draw)
+        run.ask("open", dict(os.environ), whole, spec, storage, uri)
         return run
 
     def _start(self) -> None:
@@ -134,7 +134,7 @@ class _ServedRun:
             error = reason(raised)
         return (0 if self._run is None else self._run.changes), error
 
-    def open(self, variables: dict[str, str], whole: str, spec: RunSpec, storage: Storage, uri: str, draw: Any) -> None:
+    def open(self, variables: dict[str, str], whole: str, spec: RunSpec, storage: Storage, uri: str) -> None:
         os.environ.update(variables)  # those of the driver may have changed
         remember(whole, uri)
-        self._run = MlflowRun(spec, storage, uri, draw)
+        self._run = MlflowRun(spec, storage, uri)

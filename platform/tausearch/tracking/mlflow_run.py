@@ -7,8 +7,9 @@ server was away, after the driver was killed, or to build the whole view anew.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tausearch.runs import Conclusion, FinalSpec, MultiSearchSpec, RunSpec, SearchSpec, Status, Storage, TrialSummary
@@ -30,7 +31,6 @@ ID_TAG = "tausearch.id"
 DEVICE_TAG = "device"  # of a trial, in words
 _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stored a batch's metrics
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
-DrawTrial = Callable[[RunSpec, TrialSummary], Any]  # a matplotlib figure
 MATRIX_FILE = "accuracy_matrix.png"
 _LONGEST_TAG = 5000  # characters; older servers take no more
 _BATCH = 900  # metrics in one call; MLflow takes 1,000
@@ -62,15 +62,13 @@ class MlflowRun:
         spec: The specification of the run.
         storage: The storage root that holds the default tracking store.
         uri: MLflow tracking URI of the store to write to.
-        draw: Draws the picture of the chosen trial; None for no picture.
 
     Attributes:
         written: Number of tasks that this object has written.
         changes: Number of changes to nested runs that MLflow has taken from this object.
     """
 
-    def __init__(self, spec: RunSpec, storage: Storage, uri: str, draw: DrawTrial | None = None) -> None:
-        self._draw = draw
+    def __init__(self, spec: RunSpec, storage: Storage, uri: str) -> None:
         self.spec = spec
         self.written = 0
         self.changes = 0
@@ -109,7 +107,7 @@ class MlflowRun:
     def conclude(self, status: str, conclusion: Conclusion) -> None:
         """Tag the chosen trial, write metrics and files, and end the parent run: "FINISHED", "FAILED" or "KILLED"."""
         metrics, chosen = dict(conclusion.metrics), conclusion.chosen
-        self._mark_chosen(chosen)
+        self._mark_chosen(chosen, conclusion.files)
         if chosen is not None:
             metrics[f"best/{self.spec.value_metric}"] = chosen.value or 0.0
             # Tags, because parameters can never be changed and a continued search may choose another trial.
@@ -239,8 +237,8 @@ class MlflowRun:
         run.status = status
         self.changes += 1
 
-    def _mark_chosen(self, chosen: TrialSummary | None) -> None:
-        """Tag the chosen trial, and draw it if it is new: a picture of each trial would cost more than its metrics."""
+    def _mark_chosen(self, chosen: TrialSummary | None, files: Sequence[Path]) -> None:
+        """Tag the chosen trial, and give it its picture if it is new."""
         for other, run in self._nested.items():
             if "chosen" in run.tags and (chosen is None or other != chosen.number):
                 self._client.delete_tag(run.id, "chosen")
@@ -248,8 +246,10 @@ class MlflowRun:
         if chosen is None:
             return
         run = self._nested[chosen.number]
-        if "chosen" not in run.tags and self._draw is not None:
-            self._client.log_figure(run.id, self._draw(self.spec, chosen), MATRIX_FILE)
+        if "chosen" not in run.tags:
+            for file in files:
+                if file.name == MATRIX_FILE and file.is_file():
+                    self._client.log_artifact(run.id, str(file))
         self._tag(run, {"chosen": "true", "benchmark": self.spec.benchmark})
 
     def _tag(

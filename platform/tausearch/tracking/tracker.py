@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary, TrialTable
-from tausearch.tracking.mlflow_run import DrawTrial, MlflowRun
+from tausearch.tracking.mlflow_run import MlflowRun
 from tausearch.tracking.mlflow_store import reason
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class WrittenRun(Protocol):
         ...
 
 
-OpenRun = Callable[[RunSpec, Storage, str, DrawTrial | None], WrittenRun]
+OpenRun = Callable[[RunSpec, Storage, str], WrittenRun]
 
 
 class Tracker:
@@ -58,7 +58,6 @@ class Tracker:
         storage: The storage root that holds the default tracking store.
         uri: Tracking URI; None for the default store, a SQLite file in the storage root.
         after: The tracker that makes the same parent run; this one waits for it.
-        draw: Draws the picture of a trial that has ended; None for no picture.
         open_run: Opens the run in MLflow; None for an `MlflowRun` of this process.
 
     Attributes:
@@ -72,10 +71,8 @@ class Tracker:
         storage: Storage,
         uri: str | None = None,
         after: Tracker | None = None,
-        draw: DrawTrial | None = None,
         open_run: OpenRun | None = None,
     ) -> None:
-        self._draw = draw
         self._open_run = open_run
         self.spec = spec
         self.trials = TrialTable()
@@ -158,7 +155,7 @@ class Tracker:
         was_away, self._away = self._away, True
         if self.after is not None and not self.after.has_parent:
             raise ConnectionError(self.after.error or "the run that this is part of is not there yet")
-        run = (self._open_run or MlflowRun)(self.spec, self.storage, self.uri, self._draw)
+        run = (self._open_run or MlflowRun)(self.spec, self.storage, self.uri)
         self._away, self.has_parent = False, True
         if was_away:
             self._last_progress = time.monotonic()

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import optuna
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from tausearch.presentation import draw_search
@@ -139,6 +140,18 @@ def test_figures_are_drawn_for_what_there_is(spec: SearchSpec, tmp_path: Path) -
             assert image.width > 500 and len(image.convert("L").getcolors() or []) > 5
     assert [file.name for file in draw_search(spec, trials[:1], {}, {}, tmp_path)] == ["history.png", "slices.png"]
     assert draw_search(spec, [], {}, {}, tmp_path) == []
+
+
+def test_the_chosen_trial_has_its_accuracy_matrix(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: dict[str, Figure] = {}
+    monkeypatch.setattr(
+        "tausearch.presentation.figures.search.save", lambda figure, path: drawn.update({path.name: figure})
+    )
+    draw_search(spec, search_of([90, 80, 70], [10, 20, 30]), {}, {}, tmp_path, chosen=1)
+    (title,) = drawn["accuracy_matrix.png"].texts
+    assert title.get_text().replace("\n", " ").endswith("(val split): trial 1")
 
 
 def test_a_less_accurate_trial_that_forgets_as_much_is_not_on_the_front() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,8 +75,8 @@ class Store:
     def get_metric_history(self, run: str, name: str) -> list[Any]:
         return [point for point in self.points if point.key == name and self._run_of[id(point)] == run]
 
-    def log_figure(self, run: str, figure: object, name: str) -> None:
-        self.files.append((run, name))
+    def log_artifact(self, run: str, file: str) -> None:
+        self.files.append((run, Path(file).name))
 
     def log_inputs(self, run: str, inputs: list[Any]) -> None:
         self.runs[run].inputs.dataset_inputs += inputs

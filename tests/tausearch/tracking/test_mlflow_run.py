@@ -38,8 +38,8 @@ from trainables.task_names import NamedTask
 URI = "http://a:1"
 
 
-def opened(spec: Any, root: Path, **more: Any) -> MlflowRun:
-    return MlflowRun(spec, Storage(root), URI, **more)
+def opened(spec: Any, root: Path) -> MlflowRun:
+    return MlflowRun(spec, Storage(root), URI)
 
 
 def nested(store: Store, number: int = 0) -> Any:
@@ -123,12 +123,16 @@ class TestTrials:
         self, spec: SearchSpec, store: Store, tmp_path: Path
     ) -> None:
         trials = [make_trial(number, value=70.0 + number) for number in (0, 1)]
+        other, picture = tmp_path / "history.png", tmp_path / MATRIX_FILE
+        for file in (other, picture):
+            file.touch()
         for chosen in (0, 0, 1):  # a continued search chooses another one
-            run = opened(spec, tmp_path, draw=lambda *_: "figure")
+            run = opened(spec, tmp_path)
             for trial in trials:
                 run.write(trial)
-            run.conclude("FINISHED", Conclusion(trials[chosen]))
-        assert store.files == [(nested(store, number).info.run_id, MATRIX_FILE) for number in (0, 1)]
+            run.conclude("FINISHED", Conclusion(trials[chosen], files=(other, picture)))
+        ids = [nested(store, number).info.run_id for number in (0, 1)]
+        assert [file for file in store.files if file[0] in ids] == [(each, MATRIX_FILE) for each in ids]
 
     def test_a_trial_that_is_written_late_has_its_true_length(
         self, spec: SearchSpec, store: Store, tmp_path: Path

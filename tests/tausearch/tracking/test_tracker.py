@@ -6,14 +6,15 @@ import getpass
 import json
 import subprocess
 import threading
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.tracking._tracking_service import utils
 
-from tausearch.presentation import draw_trial
 from tausearch.runs import (
     Conclusion,
     Constraint,
@@ -26,12 +27,20 @@ from tausearch.runs import (
 )
 from tausearch.tracking import MlflowRun, Tracker, provenance
 from tausearch.tracking import tracker as tracker_module
-from tausearch.tracking.mlflow_run import PARENT_TAG, RUN_TAG
+from tausearch.tracking.mlflow_run import MATRIX_FILE, PARENT_TAG, RUN_TAG
 from tests.support.drivers.services import wait_until
 from tests.support.imports import ROOT
 from tests.support.runs.trials import final_spec, make_trial
 
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
+
+
+@pytest.fixture
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The picture of the chosen trial, as the end of a search draws it."""
+    file = tmp_path_factory.mktemp("figures") / MATRIX_FILE
+    file.touch()
+    return file
 
 
 @pytest.fixture
@@ -132,17 +141,20 @@ def test_two_searches_share_the_store(spec: SearchSpec, storage: Storage, second
     assert {e.name for e in experiments} >= {"digits", second}
 
 
-def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(spec: SearchSpec, tmp_path: Path) -> None:
+def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(
+    spec: SearchSpec, tmp_path: Path, picture: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before, trials = open_storage(tmp_path / "a_b", write=True), [make_trial(n, value=70.0 + n) for n in (0, 1)]
     before.root.mkdir()
-    first = MlflowRun(spec, before, before.mlflow_uri, draw_trial)
+    first = MlflowRun(spec, before, before.mlflow_uri)
     first.write(trials[0])
-    first.conclude("FINISHED", Conclusion(trials[0]))
+    first.conclude("FINISHED", Conclusion(trials[0], files=(picture,)))
     moved = open_storage(tmp_path / "b c", write=True)
     before.root.rename(moved.root)
-    run = MlflowRun(spec, moved, moved.mlflow_uri, draw_trial)
+    monkeypatch.setattr(utils, "_artifact_repos_cache", OrderedDict())  # as in a new process
+    run = MlflowRun(spec, moved, moved.mlflow_uri)
     run.write(trials[1])
-    run.conclude("FINISHED", Conclusion(trials[1]))
+    run.conclude("FINISHED", Conclusion(trials[1], files=(picture,)))
     client = MlflowClient(tracking_uri=moved.mlflow_uri)
     for number in (0, 1):
         found = client.get_run(run.run_ids[number])
@@ -258,15 +270,15 @@ def test_a_task_that_was_run_again_in_less_time_turns_no_clock_back(spec: Search
 
 
 def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
-    spec: SearchSpec, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, storage: Storage, picture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 3.0)
     storage.mlflow_artifacts.touch()  # a file where artifacts should lie: no picture can be written
-    tracker = Tracker(spec, storage, draw=draw_trial)
+    tracker = Tracker(spec, storage)
     tracker.note(make_trial(0, value=1.0))
     tracker.note(make_trial(1, tasks=2))
-    end(tracker, Conclusion(make_trial(0, value=1.0)))  # comes back though one write fails for good
+    end(tracker, Conclusion(make_trial(0, value=1.0), files=(picture,)))  # comes back though one write fails for good
     assert tracker.error is not None
     tasks = {run.info.run_name: run.data.tags.get("tasks") for run in runs_of(storage.mlflow_uri)}
     assert tasks[f"{spec.name}/trial-0"] == "3" and tasks[f"{spec.name}/trial-1"] == "2"

@@ -15,6 +15,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from tausearch.presentation.figures.matrix import accuracy_matrix_figure
 from tausearch.presentation.figures.style import (
     TITLE_LETTERS,
     WIDE,
@@ -46,7 +47,9 @@ def draw_search(
     folder: Path,
     chosen: int | None = None,
 ) -> list[Path]:
-    """Draw all figures of a search that its trials suffice for; arguments are those of `SearchPlots`.
+    """Draw all figures of a search that its trials suffice for, and the accuracy matrix of the chosen trial.
+
+    Arguments are those of `SearchPlots`.
 
     Returns:
         The paths of the PNG files that were written, in a folder made for them; beside each lies a PDF.
@@ -59,8 +62,16 @@ def draw_search(
         "importances": plots.bars(),
         "early_accuracy": plots.early_accuracy(),
     }
+    figures = {name: draw_plot(plot, caption(spec)) for name, plot in named.items() if plot}
+    for trial in (each for each in trials if each.number == chosen):
+        figures["accuracy_matrix"] = _matrix(spec, trial)
     folder.mkdir(parents=True, exist_ok=True)
-    return [save(draw_plot(plot, caption(spec)), folder / f"{name}.png") for name, plot in named.items() if plot]
+    return [save(figure, folder / f"{name}.png") for name, figure in figures.items()]
+
+
+def _matrix(spec: SearchSpec, trial: TrialSummary) -> Figure:
+    labels = [task.label for task in spec.tasks]
+    return accuracy_matrix_figure(trial.rows, spec.metrics, f"{caption(spec)}: trial {trial.number}", labels)
 
 
 def draw_plot(plot: Plot, of: str) -> Figure:
