@@ -9,6 +9,7 @@ from typing import Any
 from typer import TyperException
 from typer.core import TyperCommand, TyperGroup
 
+from checked_input.text_files import shown
 from tausearch.cli.ending import end_interrupted
 from trainables.errors import InputError
 
@@ -100,4 +101,10 @@ def _in_one_line() -> Iterator[None]:
         if "\n" in said:  # the whole help, of a group without a command
             raise
         command = "tausearch" if context is None else context.command_path
-        raise InputError(f"{said.rstrip('.')} (see `{command} --help`)") from None
+        raise InputError(f"{said.rstrip('.')}{_given(error.__cause__)} (see `{command} --help`)") from None
+
+
+def _given(cause: BaseException | None) -> str:
+    """Name the value that pydantic, which Typer reads values with, has refused; Typer leaves it out."""
+    errors = getattr(cause, "errors", None)
+    return "" if errors is None else f", got {shown(errors()[0]['input'])}"
