@@ -72,18 +72,31 @@ def image_paths(paths: Iterable[str | Path]) -> list[Path]:
 def read_images(
     images: Sequence[UserImage], skip_broken: bool, left_out: list[str]
 ) -> Iterator[tuple[UserImage, Tensor]]:
-    """Yield images with their pixels; with `skip_broken`, `left_out` gets a line for each unreadable image instead."""
-    for each in images:
-        try:
-            pixels = each.read()
-        except InputError as error:
-            if not skip_broken:
-                raise InputError(f"{error}; --skip-broken leaves out what cannot be read") from error
-            left_out.append(str(error))
-            continue
-        yield each, pixels
+    """Yield images with their pixels; with `skip_broken`, `left_out` gets a line for each unreadable image instead.
+
+    Raises:
+        InputError: Without `skip_broken`, if images cannot be read; it names the first ones.
+    """
+    looks = ((each, _pixels_or_fault(each)) for each in images)
+    for each, look in looks:
+        if isinstance(look, Tensor):
+            yield each, look
+        elif skip_broken:
+            left_out.append(look)
+        else:
+            faults = [look, *(later for _, later in looks if isinstance(later, str))]
+            more = [f"{len(faults) - _NAMED} more cannot be read"] if len(faults) > _NAMED else []
+            raise InputError("; ".join([*faults[:_NAMED], *more, "--skip-broken leaves out what cannot be read"]))
 
 
+def _pixels_or_fault(image: UserImage) -> Tensor | str:
+    try:
+        return image.read()
+    except InputError as error:
+        return str(error)
+
+
+_NAMED = 5  # unreadable images in one error
 _ONE = (str, Path, Image.Image, np.ndarray, Tensor)
 
 

@@ -271,6 +271,13 @@ class TestCommandLine:
         line = f"image {tmp_path / 'a.png'}: cannot be read (not an image)"
         advice = "; --skip-broken leaves out what cannot be read"
         assert shown("predict", "letters", tmp_path, code=2) == ("", f"tausearch: {line}{advice}\n")
+        for number in range(5):
+            (tmp_path / f"c{number}.png").touch()
+        error = shown("predict", "letters", tmp_path, code=2)[1]
+        named = [name for name in ("a", "b", "c0", "c1", "c2", "c3", "c4") if f"{name}.png: cannot be read" in error]
+        assert named == ["a", "c0", "c1", "c2", "c3"] and error.endswith(f"; 1 more cannot be read{advice}\n")
+        for number in range(5):
+            (tmp_path / f"c{number}.png").unlink()
         out, err = shown("predict", "letters", tmp_path, "--skip-broken", "--format", "json")
         content = json.loads(out)
         assert [each["image"] for each in content["predictions"]] == [str(tmp_path / "b.png")]
