@@ -54,7 +54,7 @@ def show_check(found: CheckResult) -> None:
         (name, each.train, each.test, each.unreadable or None, _sizes(each.smallest, each.largest))
         for name, each in found.classes.items()
     ]
-    columns = words("class", "train", "test", "unreadable", "size (width x height)")
+    columns = words("class", "train", "test", "unreadable", "fewest to most pixels (width x height)")
     out.print(terminal_table(Table("", columns, rows)))
     for fault in found.faults:
         out.print(fault, soft_wrap=True)
