@@ -78,7 +78,9 @@ def transfer(runs: Sequence[FinalRun], benchmarks: Collection[str] = ()) -> list
     for run in tuned:
         groups.setdefault(repr(_group(run)), []).append(run)
     matrices = [_matrix(group, benchmarks) for group in groups.values()]
-    return sorted((m for m in matrices if m.cells), key=lambda m: (m.method, repr(m.settings), m.backbone))
+    return sorted(
+        (m for m in matrices if m.cells), key=lambda m: (m.method, len(m.settings), repr(m.settings), m.backbone)
+    )
 
 
 def _group(run: FinalRun) -> tuple[object, ...]:
