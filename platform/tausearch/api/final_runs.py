@@ -156,6 +156,10 @@ class FinalRun(Run):
         spec, directory = locks.enter_context(plan.entered())
         return cls(spec, plan.storage, directory)
 
+    def import_ahead(self) -> None:
+        """Import what `conclude` needs."""
+        FinalOutcome(self.spec, self.directory).import_ahead()
+
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write results and figures."""
         conclusion = FinalOutcome(self.spec, self.directory).conclude(trials)

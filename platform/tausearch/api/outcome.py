@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from tausearch import runs
@@ -35,6 +36,11 @@ class SearchOutcome:
 
     spec: SearchSpec
     directory: RunDirectory
+
+    def import_ahead(self) -> None:
+        """Import what `conclude` needs: Optuna's importances with scikit-learn, and matplotlib; takes seconds."""
+        _import_figures()
+        import_module("optuna.importance")
 
     def reevaluation(self, trials: list[TrialSummary]) -> Reevaluation | None:
         """Return how far the re-evaluation of the best trials is; None without one."""
@@ -79,6 +85,10 @@ class FinalOutcome:
     spec: FinalSpec
     directory: RunDirectory
 
+    def import_ahead(self) -> None:
+        """Import what `conclude` needs: matplotlib; takes a second."""
+        _import_figures()
+
     def reevaluation(self, trials: list[TrialSummary]) -> None:
         """Return None: a final run chooses nothing."""
 
@@ -98,6 +108,13 @@ class FinalOutcome:
         metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
         files = (directory.spec_file, directory.results_file, *figures)
         return Conclusion(metrics=metrics, files=files, summary=summary)
+
+
+def _import_figures() -> None:
+    from tausearch.presentation import draw_final, draw_search  # noqa: F401
+
+    for kind in ("agg", "pdf"):  # matplotlib imports these as it saves the first figure
+        import_module(f"matplotlib.backends.backend_{kind}")
 
 
 def _reevaluated(selection: Selection) -> dict[str, float]:

@@ -240,6 +240,10 @@ class SearchRun(Run):
         """Return the re-evaluation of the best trials, if the search asks for one."""
         return None if self.spec.reevaluate is None else ReevaluationRun(self)
 
+    def import_ahead(self) -> None:
+        """Import what `conclude` needs."""
+        self.outcome.import_ahead()
+
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write study file, figures and best file."""
         self._mirror.conclude()

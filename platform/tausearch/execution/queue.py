@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS, Recorder
 from tausearch.execution.run import Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
-from tausearch.runs import RunResult, TrackerName, note_code
+from tausearch.runs import RunResult, TrackerName, TrialSummary, note_code
 from tausearch.tracking import Callback, Deliveries, MlflowCallback, TensorBoardCallback
 
 _log = logging.getLogger(__name__)
@@ -95,6 +96,21 @@ class _Entry:
     parent: _Entry | None = None
 
 
+@dataclass
+class _FirstTask:
+    """A listener that hands out some work once, when a trial has finished a task: the driver has little to do then."""
+
+    queue: SimpleQueue[Callable[[], None] | None]
+    work: Callable[[], None]
+    done: bool = False
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Hand out the work if this is the first finished task."""
+        if trial.rows and not self.done:
+            self.done = True
+            self.queue.put(self.work)
+
+
 class RunQueue:
     """Opens the runs of cells as they are needed, early cells first. A thread concludes each run as it ends.
 
@@ -130,8 +146,8 @@ class RunQueue:
         self._cells = list(cells)
         self._ahead: Run | None = None
         self._open: dict[str, _Entry] = {}  # by names of runs
-        self._ended: SimpleQueue[_Entry | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._conclude_all, name="conclusions", daemon=True)
+        self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work_off, name="conclusions", daemon=True)
         self._thread.start()
 
     def open_ahead(self) -> None:
@@ -158,7 +174,7 @@ class RunQueue:
         if (follow_up := self._follow_up(entry)) is not None:
             return follow_up
         for each in filter(None, (entry, entry.parent)):
-            self._ended.put(self._open.pop(each.run.spec.name))
+            self._work.put(partial(self._conclude, self._open.pop(each.run.spec.name)))
         return None if self.watch.problem is not None else self._next_of(entry.cell)
 
     def pass_over(self) -> bool:
@@ -181,9 +197,9 @@ class RunQueue:
     def close(self) -> None:
         """Conclude all runs that are not concluded yet, and wait until they are and all callbacks are told."""
         for entry in reversed(self._open.values()):
-            self._ended.put(entry)
+            self._work.put(partial(self._conclude, entry))
         self._open = {}
-        self._ended.put(None)
+        self._work.put(None)
         self._thread.join()
         before = self.interrupt.handled
         self.deliveries.close(self._longest, lambda: self.interrupt.handled > before)
@@ -216,7 +232,7 @@ class RunQueue:
             for line in (*changed, *ready(run.directory, run.units.trials)):
                 self.say(line)
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
-            record, *others = [*recorder.listeners, *self.follow(cell, run)]
+            record, *others = [*recorder.listeners, *self.follow(cell, run), _FirstTask(self._work, run.import_ahead)]
             run.listeners = run.units.listeners(record, others)
         except (ValueError, OSError) as error:  # InputError and SpaceError are ValueErrors
             if not self.watch.failed(error):
@@ -225,16 +241,22 @@ class RunQueue:
         self._open[run.spec.name] = _Entry(cell, run, recorder, locks.pop_all(), parent)
         return run
 
-    def _conclude_all(self) -> None:
-        while (entry := self._ended.get()) is not None:
-            with entry.locks:
-                try:
-                    self._conclude(entry)
-                except Exception as error:  # the other cells continue
-                    _log.exception("%s cannot be concluded", entry.run.spec.name)
-                    entry.cell.failed(error)
+    def _work_off(self) -> None:
+        while (work := self._work.get()) is not None:
+            try:
+                work()
+            except Exception:
+                _log.exception("the end of a run cannot be prepared")
 
     def _conclude(self, entry: _Entry) -> None:
+        with entry.locks:
+            try:
+                self._write_end(entry)
+            except Exception as error:  # the other cells continue
+                _log.exception("%s cannot be concluded", entry.run.spec.name)
+                entry.cell.failed(error)
+
+    def _write_end(self, entry: _Entry) -> None:
         if self.watch.problem is not None:
             entry.recorder.abandon()
             return

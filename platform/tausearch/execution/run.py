@@ -83,6 +83,9 @@ class Run:
         """Return the run that belongs to this one and follows it; called when all trials have ended."""
         return None
 
+    def import_ahead(self) -> None:
+        """Import what `conclude` needs, in the thread that will call it."""
+
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write the results, also after Ctrl-C; returns them with metrics for callbacks and trackers."""
         return Conclusion()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +46,26 @@ def chosen(monkeypatch: pytest.MonkeyPatch, selection: object) -> None:
     monkeypatch.setattr(outcome, "write_best", lambda *_: best)
 
 
+def test_the_end_imports_nothing_large_that_was_not_imported_ahead(tmp_path: Path) -> None:
+    seen = subprocess.run([sys.executable, "-c", _END, tmp_path], capture_output=True, text=True, check=True).stdout
+    assert json.loads(seen) == [["importance/lr"], True, []]
+
+
+_END = """
+import json, sys
+from pathlib import Path
+from tausearch.api.outcome import outcome_of
+from tausearch.runs import RunDirectory
+from tests.support.runs.trials import make_trial, search_spec
+
+end = outcome_of(search_spec(), RunDirectory(Path(sys.argv[1])))
+end.import_ahead()
+before = set(sys.modules)
+found = end.conclude([make_trial(number, value=50.0 + number) for number in range(5)])
+large = ("matplotlib", "fontTools", "sklearn", "scipy", "optuna", "pandas")
+more = sorted(name for name in set(sys.modules) - before if name.split(".")[0] in large)
+print(json.dumps([[name for name in found.metrics if name == "importance/lr"], len(found.files) > 4, more]))
+"""
 INSIGHT = {"importance/lr": 0.7, "rank_correlation/task_1": 0.5}
 
 

@@ -19,7 +19,7 @@ from tausearch.runs import RunDirectory, RunResult
 from tausearch.studies import FixedSearcher
 from tausearch.tracking import Deliveries
 from tests.support.drivers.services import wait_until
-from tests.support.runs.trials import run_of, search_spec
+from tests.support.runs.trials import make_trial, run_of, search_spec
 from trainables.errors import InputError
 
 
@@ -115,7 +115,8 @@ def test_cells_are_opened_in_order_and_those_without_a_run_are_passed_over(queue
     queue = queue_of(Line(first), Line(), Line(second))
     queue.open_ahead()
     assert [queue.open_next(), queue.open_next(), queue.open_next()] == [first, second, None]
-    assert list(first.listeners) == ["record of first", "display of first"]  # the record is told first
+    *told, _ = first.listeners
+    assert told == ["record of first", "display of first"]  # the record is told first
 
 
 def test_the_lines_about_damaged_checkpoints_are_said(
@@ -146,7 +147,7 @@ def test_what_belongs_to_a_run_comes_first_and_is_concluded_before_it(
     cell = Line(search, final)
     queue = queue_of(cell)
     assert queue.open_next() is search
-    assert queue.ended(search) is child and len(child.listeners) == 2
+    assert queue.ended(search) is child and len(child.listeners) == 3
     assert queue.ended(child) is final and queue.ended(final) is None
     queue.close()
     assert happened == [
@@ -260,3 +261,27 @@ def test_runs_that_are_let_go_are_unlocked_and_not_concluded(
     queue.open_next()
     queue.release()
     assert happened == ["unlock second", "unlock first"] and queue.results == []
+
+
+@pytest.mark.parametrize("error", [None, ImportError("no matplotlib")])
+def test_what_the_end_needs_is_imported_once_and_when_a_task_is_finished(
+    error: Exception | None, queue_of: Callable[..., RunQueue], happened: list[str]
+) -> None:
+    def import_ahead() -> None:
+        happened.append("import")
+        if error is not None:
+            raise error
+
+    run = a_run("a")
+    run.import_ahead = import_ahead  # type: ignore[method-assign]
+    queue = queue_of(Line(run))
+    queue.open_next()
+    first_task = run.listeners[-1]
+    first_task.trial_changed(make_trial(0, tasks=0))
+    assert happened == []
+    for number in (0, 1):
+        first_task.trial_changed(make_trial(number, tasks=1))
+    wait_until(lambda: happened == ["import"], 60, "the import")
+    queue.ended(run)
+    queue.close()
+    assert happened == ["import", "conclude a", "unlock a"]

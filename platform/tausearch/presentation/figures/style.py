@@ -77,5 +77,6 @@ def save(figure: Figure, path: Path) -> Path:
     choose_fonts(figure)
     figure.savefig(path)
     if path.suffix == ".png":
+        figure.set_layout_engine("none")  # the places stay; working them out again takes as long as drawing
         figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})  # the same figure, the same file
     return path
