@@ -27,7 +27,8 @@ def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
         seen.add(id(item))
         yield item
         if isinstance(item, types.FunctionType):
-            queue += [cell.cell_contents for cell in item.__closure__ or ()] + list(item.__defaults__ or ())
+            queue += [cell.cell_contents for cell in item.__closure__ or ()]
+            queue += [item.__defaults__, item.__kwdefaults__, vars(item)]
             continue
         queue += gc.get_referents(item)
         if isinstance(item, torch.Tensor) and item._base is not None:

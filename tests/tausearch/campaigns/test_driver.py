@@ -170,6 +170,35 @@ def test_cells_in_two_precisions_have_a_pilot_each(
     assert {title: each.gpus_per_trial for title, each in found.items()} == {"digits/ewc": 1 / 4, "letters/ewc": 1 / 2}
 
 
+@pytest.mark.parametrize("differing", [{"batch_size": 7}, {"backbone": "vit_tiny_patch16_224"}])
+def test_cells_whose_trials_need_other_memory_have_a_pilot_each(
+    differing: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: Callable[[int], None]
+) -> None:
+    gpus(1)
+    plan = planned(tmp_path, TABLE.replace("[digits]", "[digits, letters]"))
+    first, second = (next(cell for cell in plan.cells if cell.runs.title == f"{b}/ewc") for b in ("digits", "letters"))
+    spec = second.search.spec
+    spec = spec.model_copy(update={"protocol": spec.protocol.model_copy(update=differing)})
+    measured_on: list[str] = []
+
+    def measured(of: Plan[Any], address: str | None, out: object) -> Plan[Any]:
+        measured_on.append(of.spec.benchmark)
+        return replace(of, pilot=False)
+
+    monkeypatch.setattr(driver_module, "measured", measured)
+    for other, wanted in (
+        (second, ["digits"]),
+        (replace(second, search=replace(second.search, spec=spec)), ["digits", "letters"]),
+    ):
+        measured_on.clear()
+        driver_module._measured(
+            replace(
+                plan, rows=tuple(replace(cell, training=replace(cell.training, pilot=False)) for cell in (first, other))
+            )
+        )
+        assert measured_on == wanted
+
+
 def test_a_final_run_that_is_planned_after_its_search_has_the_share_of_the_cell(
     tmp_path: Path, gpus: Callable[[int], None]
 ) -> None:

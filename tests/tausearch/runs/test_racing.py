@@ -146,6 +146,12 @@ def test_the_verdict_is_the_best_mean_with_the_errors_of_textbooks() -> None:
     )
 
 
+def test_an_eliminated_candidate_does_not_win_by_the_rounds_that_it_was_spared() -> None:
+    standing, _ = run(np.array([[90.0, 92.0, 10.0, 10.0], [90.5, 91.5, 10.5, 10.5], [60.0, 62.5, 0.0, 0.0]]))
+    found = verdict(standing)
+    assert standing.mean(2) > standing.mean(1) > standing.mean(0) and found is not None and found.chosen == 1
+
+
 def test_ties_go_to_the_earlier_candidate() -> None:
     known = {(7, 0): 90.0, (2, 0): 90.0}
     assert verdict(race([7, 2], 1, known)) == Verdict(7, 90.0, None, 2, 0.0, None)

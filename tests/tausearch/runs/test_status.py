@@ -132,13 +132,17 @@ def test_searches_that_aim_at_the_same_compare_by_it_and_others_not_at_all(stora
     forgetting = Objective(metric="val/forgetting", direction="minimize")
     accuracy = Objective(metric="val/final_accuracy", direction="maximize")
     aims: dict[str, tuple[float, tuple[Objective, ...]]] = {"more": (9.0, (forgetting,)), "less": (2.0, (forgetting,))}
+    aims["same"] = aims["less"]  # the older of equals is taken
     for name, (points, objectives) in aims.items():
         trial = make_trial(0, value=80.0 + points)
         trial.rows[-1]["val/forgetting"] = points
         write_run(storage, spec.model_copy(update={"name": name, "objectives": objectives}), [trial])
     assert best_of_all(storage, "digits", "ita-lora").selection.search == "less"
     write_run(storage, spec.model_copy(update={"name": "usual"}), [make_trial(0, value=99.0)])
-    with pytest.raises(InputError, match="more by forgetting, less by forgetting, usual by final_accuracy; name one"):
+    with pytest.raises(
+        InputError,
+        match="more by forgetting, less by forgetting, same by forgetting, usual by final_accuracy; name one",
+    ):
         best_of_all(storage, "digits", "ita-lora")
     for name in ("knee", "knees"):
         changes = {"name": name, "benchmark": "glyphs", "objectives": (accuracy, forgetting)}
