@@ -31,7 +31,7 @@ ID_TAG = "tausearch.id"
 DEVICE_TAG = "device"  # of a trial, in words
 _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stored a batch's metrics
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
-MATRIX_FILE = "accuracy_matrix.png"
+MATRIX_FILE = "accuracy_matrix.png"  # among the figures that the end of a search draws
 _LONGEST_TAG = 5000  # characters; older servers take no more
 _BATCH = 900  # metrics in one call; MLflow takes 1,000
 

@@ -186,16 +186,11 @@ def test_cells_whose_trials_need_other_memory_have_a_pilot_each(
         return replace(of, pilot=False)
 
     monkeypatch.setattr(driver_module, "measured", measured)
-    for other, wanted in (
-        (second, ["digits"]),
-        (replace(second, search=replace(second.search, spec=spec)), ["digits", "letters"]),
-    ):
+    other = replace(second, search=replace(second.search, spec=spec))
+    for cells, wanted in (((first, second), ["digits"]), ((first, other), ["digits", "letters"])):
         measured_on.clear()
-        driver_module._measured(
-            replace(
-                plan, rows=tuple(replace(cell, training=replace(cell.training, pilot=False)) for cell in (first, other))
-            )
-        )
+        rows = [replace(cell, training=replace(cell.training, pilot=False)) for cell in cells]
+        driver_module._measured(replace(plan, rows=tuple(rows)))
         assert measured_on == wanted
 
 
