@@ -33,7 +33,7 @@ def test_a_class_is_taken_out_and_gone(call: Callable[..., str], tmp_path: Path)
 def _look_at_dropped(folder: Path) -> None:
     far = folder / "tausearch-runs/shapes-far/compositions"
     whole, dropped = (_accuracies(far / f"{label}.json") for label in ("uniform", "drop-2"))
-    assert dropped[0] >= 75 and dropped[1] <= 40 and dropped[1] < whole[1] - 20  # task 2 is unlearned, task 1 kept
+    assert dropped[0] >= 75 and dropped[1] <= 25 and dropped[1] <= whole[1] - 50  # task 2 is unlearned, task 1 kept
 
 
 def _accuracies(file: Path) -> list[float]:
