@@ -31,7 +31,8 @@ methods: [ita-lora, iel-ia3, finetune, joint]
 search: {trials: 12, reevaluate: 0, cache_size: 1}
 train: {seeds: [0, 1, 2], cache_size: 1}
 """
-USED, STARTING, RAY = "sequences", "starting Ray", "of these, Ray alone would take"
+USED, STARTING, ENDING = "sequences", "starting Ray", "after the last task"
+RAY = "of these, Ray alone would take"
 SHORT, LONG = SIZES
 TABLE = "60, a campaign"
 
@@ -42,10 +43,14 @@ def _added(trials: int | str) -> Values:
     return lambda rows: {name: 100 - value for name, value in used(rows).items()}
 
 
-def _first_trial(rows: Rows) -> dict[str, float]:
-    """Return the seconds until the first trial of each search starts."""
-    known = [row for row in rows if row["part"] == STARTING and "seconds" in row]
-    return {f"{row['trials']} trials": row["seconds"] / row["slots"] for row in known}
+def _wall(part: str) -> Values:
+    """Return a picker of the seconds of a part in which no trial runs, of each search."""
+
+    def values(rows: Rows) -> dict[str, float]:
+        known = [row for row in rows if row["part"] == part and "seconds" in row]
+        return {f"{row['trials']} trials": row["seconds"] / row["slots"] for row in known}
+
+    return values
 
 
 def _share(what: str, trials: int | str, at_most: float, floor: str = "") -> Line:
@@ -63,10 +68,17 @@ LINES = (
     _share("the same of a campaign: 4 cells of 12 trials and 3 seeds", TABLE, 10),
     Line(
         what="from the call of a search to the start of its first trial, Ray's start with it",
-        values=_first_trial,
+        values=_wall(STARTING),
         unit=" s",
         shown=".1f",
         at_most=7,
+    ),
+    Line(
+        what="from the end of its last trial to its result, with figures and MLflow",
+        values=_wall(ENDING),
+        unit=" s",
+        shown=".1f",
+        at_most=2,
     ),
 )
 
@@ -85,7 +97,7 @@ class Clock:
 def _shares(events: list[tuple[float, TrialSummary]], start: float, end: float, slots: int) -> dict[str, float]:
     """Split slots x wall into what sequences used and where the rest went, in seconds."""
     used: defaultdict[str, float] = defaultdict(float)
-    used[STARTING] = slots * (events[0][0] - start)
+    used[STARTING], used[ENDING] = slots * (events[0][0] - start), slots * (end - events[-1][0])
     by_trial = sorted(events, key=lambda event: (event[1].number, event[0]))
     for _, group in itertools.groupby(by_trial, key=lambda event: event[1].number):
         previous, tasks = None, 0
@@ -95,7 +107,7 @@ def _shares(events: list[tuple[float, TrialSummary]], start: float, end: float, 
                 used[USED] += inside
                 used["starting a trial" if tasks == 0 else "between tasks"] += now - previous - inside
             previous, tasks = now, trial.tasks_done
-    used["idle slots, concluding"] = slots * (end - start) - sum(used.values())
+    used["idle slots"] = slots * (end - start) - sum(used.values())
     return dict(used)
 
 
