@@ -75,8 +75,11 @@ def save(figure: Figure, path: Path) -> Path:
         ValueError: If matplotlib knows no kind of picture with that file ending.
     """
     choose_fonts(figure)
+    engine = figure.get_layout_engine()
+    if engine is not None:  # matplotlib would work out the places up to four times, which takes as long as drawing
+        engine.execute(figure)
+        figure.set_layout_engine(None)
     figure.savefig(path)
     if path.suffix == ".png":
-        figure.set_layout_engine("none")  # the places stay; working them out again takes as long as drawing
         figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})  # the same figure, the same file
     return path
