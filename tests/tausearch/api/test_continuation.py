@@ -27,6 +27,7 @@ from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, choose
 from tests.support.layouts import mit67
 from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.trials import make_trial
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
 from trainables.errors import InputError
 
@@ -220,6 +221,20 @@ class TestSearch:
         with pytest.raises(InputError, match="--trials 19: the grid has 18 points"):
             resume("s", storage=tmp_path, trials=19)
         assert [spec.trials for spec in ran] == [4, 18]
+
+    def test_a_search_that_ended_early_gets_more_trials_than_it_had(
+        self, tmp_path: Path, ran: list[SearchSpec]
+    ) -> None:
+        request = SearchRequest("digits", "ewc", name="s", trials=12, target=90, storage=tmp_path)
+        create(plan_search(request).spec, storage := Storage(tmp_path))
+        spec, record = read_spec(storage.run("s")), Record(storage.run("s").record)
+        lowest = {name: searched.low for name, searched in spec.space.items()}
+        for number, value in enumerate((80.0, 91.0, 70.0)):
+            record.write(replace(make_trial(number, spec.steps, value, hyperparameters=lowest), seed=spec.seed))
+        with pytest.raises(InputError, match="--trials 2: the search has 3 trials already"):
+            resume("s", storage=tmp_path, trials=2)
+        resume("s", storage=tmp_path, trials=5)  # of the 12 that it asked for it ran three
+        assert [(spec.trials, spec.stop.since) for spec in ran] == [(5, 3)]
 
     def test_a_dataset_that_has_moved_is_found_where_it_is_said_to_be(
         self, tmp_path: Path, ran: list[SearchSpec]
