@@ -76,7 +76,7 @@ def save(figure: Figure, path: Path) -> Path:
     """
     choose_fonts(figure)
     engine = figure.get_layout_engine()
-    if engine is not None and figure.axes:  # matplotlib would work out the places up to four times, which takes as long as drawing
+    if engine is not None and figure.axes:  # else each drawing works out the places, which takes as long as drawing
         engine.execute(figure)
         figure.set_layout_engine(None)
     figure.savefig(path)
