@@ -43,14 +43,14 @@ def _added(trials: int | str) -> Values:
     return lambda rows: {name: 100 - value for name, value in used(rows).items()}
 
 
-def _wall(part: str) -> Values:
-    """Return a picker of the seconds of a part in which no trial runs, of each search."""
+def _wait(what: str, part: str, at_most: float) -> Line:
+    """Return a line of the seconds of a part in which no trial runs, of each search."""
 
     def values(rows: Rows) -> dict[str, float]:
         known = [row for row in rows if row["part"] == part and "seconds" in row]
         return {f"{row['trials']} trials": row["seconds"] / row["slots"] for row in known}
 
-    return values
+    return Line(what=what, values=values, unit=" s", shown=".1f", at_most=at_most)
 
 
 def _share(what: str, trials: int | str, at_most: float, floor: str = "") -> Line:
@@ -66,20 +66,8 @@ LINES = (
     ),
     _share(f"the same with {LONG} trials", LONG, 8, "Ray alone"),
     _share("the same of a campaign: 4 cells of 12 trials and 3 seeds", TABLE, 10),
-    Line(
-        what="from the call of a search to the start of its first trial, Ray's start with it",
-        values=_wall(STARTING),
-        unit=" s",
-        shown=".1f",
-        at_most=7,
-    ),
-    Line(
-        what="from the end of its last trial to its result, with figures and MLflow",
-        values=_wall(ENDING),
-        unit=" s",
-        shown=".1f",
-        at_most=2,
-    ),
+    _wait("from the call of a search to the start of its first trial, Ray's start with it", STARTING, 7),
+    _wait("from the end of its last trial to its result, with figures and MLflow", ENDING, 2),
 )
 
 

@@ -226,8 +226,8 @@ class TestSearch:
         self, tmp_path: Path, ran: list[SearchSpec]
     ) -> None:
         request = SearchRequest("digits", "ewc", name="s", trials=12, target=90, storage=tmp_path)
-        create(plan_search(request).spec, storage := Storage(tmp_path))
-        spec, record = read_spec(storage.run("s")), Record(storage.run("s").record)
+        spec, directory = create(plan_search(request).spec, Storage(tmp_path))
+        record = Record(directory.record)
         lowest = {name: searched.low for name, searched in spec.space.items()}
         for number, value in enumerate((80.0, 91.0, 70.0)):
             record.write(replace(make_trial(number, spec.steps, value, hyperparameters=lowest), seed=spec.seed))
