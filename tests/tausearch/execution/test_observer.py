@@ -17,8 +17,12 @@ from tausearch.runs import RunDirectory, TrialSummary
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import dispatcher_of, search_spec
 
+METADATA = SimpleNamespace(
+    metric_analysis={}, metric_n_steps={}, checkpoint_manager=SimpleNamespace(best_checkpoint_results=[])
+)
 TRIAL = SimpleNamespace(
     config={"run": "s", "trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
+    run_metadata=METADATA,
     error_file=None,
     pickled_error_file=None,
     local_path="nowhere",
@@ -140,7 +144,7 @@ def test_tunes_own_folder_of_an_ended_trial_goes_unless_something_is_in_it(
     staged.mkdir()
     for name in files:
         (staged / name).touch()
-    trial = SimpleNamespace(config=TRIAL.config, local_path=str(staged))
+    trial = SimpleNamespace(config=TRIAL.config, local_path=str(staged), run_metadata=METADATA)
     observer.on_trial_result(0, [], trial, LAST)
     observer.on_trial_complete(0, [], trial)
     assert staged.exists()
@@ -187,14 +191,12 @@ def test_a_trial_that_was_given_up_says_why_in_one_line(
     removed: list[tuple[str, int]],
     tmp_path: Path,
 ) -> None:
-    files = SimpleNamespace(
-        error_file=None, pickled_error_file=str(tmp_path / "error"), num_failures=3, local_path="nowhere"
-    )
+    files = SimpleNamespace(**{**vars(TRIAL), "pickled_error_file": str(tmp_path / "error"), "num_failures": 3})
     (tmp_path / "error").write_bytes(cloudpickle.dumps(error))
     if log is not None:
         files.error_file = str(tmp_path / "log")
         (tmp_path / "log").write_text(log)
-    observer.on_trial_error(0, [], SimpleNamespace(config=TRIAL.config, **vars(files)))
+    observer.on_trial_error(0, [], files)
     observer.on_step_begin(0, [])
     assert [(trial.status, trial.error) for trial in heard.trials] == [("failed", reason)] and removed == [("s", 0)]
 

@@ -8,10 +8,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 from ray.exceptions import RayTaskError
+from ray.train._internal.session import _TrainingResult
 from ray.train._internal.storage import StorageContext
+from ray.tune import Checkpoint
 from ray.tune.experiment import Trial
 
-from tausearch.execution.observer import latest_error
+from tausearch.execution import StorageWatch
+from tausearch.execution.observer import Observer, latest_error
 from tausearch.execution.tune_adapters import TuneScheduler, _next_attempt
 from tausearch.runs import RunDirectory
 from tausearch.studies import FixedSearcher
@@ -30,6 +33,25 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
     made.update_resources({"CPU": 1, "GPU": 0.25})
     Path(made.local_path).mkdir(parents=True)
     return made
+
+
+def test_tune_keeps_the_last_result_alone_of_a_trial_that_has_ended(trial: Trial, tmp_path: Path) -> None:
+    trial.set_config({"run": "s", "trial": 0, "seed": 0, "hyperparameters": {}})
+    (tmp_path / "run.yaml").touch()
+    units = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]))
+    observer = Observer(units, lambda: None, StorageWatch(RunDirectory(tmp_path)))
+    last = {"task": 2.0, "val/average_accuracy": 50.0, "val/final_accuracy": 50.0, "done": True}
+    for task in (1.0, 2.0):
+        trial.update_last_result(last | {"task": task})
+        trial.on_checkpoint(_TrainingResult(Checkpoint(str(tmp_path)), {"checkpoint_dir_name": "checkpoint_000000"}))
+    history = trial.run_metadata
+    checkpoints = history.checkpoint_manager.best_checkpoint_results
+    observer.on_trial_result(0, [], trial, last)
+    observer.on_trial_complete(0, [], trial)
+    assert history.metric_analysis and history.metric_n_steps and len(checkpoints) == 2  # Tune may still save it
+    observer.on_step_begin(1, [])
+    assert history.metric_analysis == history.metric_n_steps == {} and checkpoints == []
+    assert trial.last_result["task"] == 2.0 and trial.checkpoint is not None
 
 
 def fail(trial: Trial, cause: Exception, status: str = Trial.ERROR) -> list[bool]:
