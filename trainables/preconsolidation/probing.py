@@ -52,7 +52,7 @@ def alignment_gradient(logits: Tensor, labels: Tensor) -> Tensor:
     norms = lengths + NORM_FLOOR
     scaled = logits / norms
     gradient = (scaled / TEMPERATURE).softmax(1)
-    gradient[torch.arange(len(labels), device=labels.device), labels] -= 1
+    gradient.scatter_add_(1, labels[:, None], torch.full_like(norms, -1))
     along = (gradient * scaled).sum(1, keepdim=True)
     gradient.addcmul_(along, logits / lengths.clamp_min(NORM_FLOOR), value=-1)
     return gradient / (TEMPERATURE * len(labels) * norms)
@@ -72,7 +72,7 @@ def align(
         lr = ALIGNMENT_LR * 0.5 * (1 + math.cos(math.pi * epoch / epochs))
         features, labels = sample_features(mixtures, per_class, generator)
         order = torch.randperm(len(labels), generator=generator)
-        features, labels = features[order].to(device), labels[order].to(device)
+        features, labels = features.index_select(0, order).to(device), labels[order].to(device)
         for x, y in zip(features.split(ALIGNMENT_BATCH), labels.split(ALIGNMENT_BATCH), strict=True):
             gradient = alignment_gradient(F.linear(x, weight, bias), y)
             weight.addmm_(gradient.T, x, alpha=-lr)

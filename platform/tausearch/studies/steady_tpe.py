@@ -1,4 +1,4 @@
-"""Optuna's TPE for thousands of trials: a proposal costs as much as among a thousand."""
+"""Optuna's TPE for thousands of trials: a proposal costs as much as among five hundred."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optuna.samplers._tpe.sampler import _split_trials
 from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import FrozenTrial, TrialState
 
-LATEST = 1_000
+LATEST = 500
 BEST = 25  # the most that Optuna takes for the good ones
 
 _known: WeakKeyDictionary[Study, _Known] = WeakKeyDictionary()
