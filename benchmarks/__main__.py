@@ -34,7 +34,7 @@ from benchmarks import (
 )
 from benchmarks.authors import comparison
 from benchmarks.authors import page as authors
-from benchmarks.authors.parity import trials
+from benchmarks.authors.parity import parts, trials
 from benchmarks.choosing import measuring, patience
 from benchmarks.curvature import page as curvature
 from benchmarks.curvature import steps
@@ -82,6 +82,7 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     "vit-b16": vit_b16.run,
     **gpu.BENCHMARKS,
     "trials": trials.run,
+    "trial-parts": parts.run,
     "authors": comparison.run,
     **{name: program.compare for name, program in authors.PROGRAMS.items()},
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.authors import comparison
-from benchmarks.authors.parity import inflora, prompts, second_order, seed, sequential, tak, tmc, trials
+from benchmarks.authors.parity import inflora, parts, prompts, second_order, seed, sequential, tak, tmc, trials
 from benchmarks.performance.kept import Measured
 from benchmarks.results.page import as_table, filled, of_columns
 
@@ -34,6 +34,7 @@ CHECKOUTS: Mapping[str, set[str]] = {  # environment variables without which a b
     **{name: {program.checkout} for name, program in PROGRAMS.items()},
     "authors": {comparison.CHECKOUT},
     "trials": {program.checkout for program in trials.PROGRAMS},
+    "trial-parts": set(),
 }
 
 
@@ -59,6 +60,7 @@ def tables(folder: Path = MEASURED) -> dict[str, str]:
         ITA_IEL: _second_order(rows[ITA_IEL], rows[FIXED]),
         "authors": _in_each_way(rows["authors"]),
         "trials": of_columns(rows["trials"], ("method", "CPU seconds, ours", "theirs", "ours over theirs")),
+        "trial-parts": _in_parts(rows["trial-parts"], rows["trials"]),
     }
     return {name: f"{table}\n\n{read[name].when}" for name, table in made.items()}
 
@@ -89,6 +91,23 @@ def _in_each_way(rows: Iterable[Mapping[str, Any]]) -> str:
     ways = {"processes": "as it comes", "in process": "without processes", "our batches": "on our batches"}
     header = ("", "ours", *(f"theirs {way}" for way in ways.values()), "limit")
     return as_table(header, ((what, *_line(found, ways)) for what, found in by_what.items()))
+
+
+def _in_parts(profiles: Iterable[Mapping[str, Any]], timed: Iterable[Mapping[str, Any]]) -> str:
+    """Return a line for each method whose time is known beside theirs; the last cell is what no rest would leave."""
+    ratios = {row["method"]: row["ours over theirs"] for row in timed if row["ours over theirs"] != ""}
+    found = ((row, ratios[row["method"]]) for row in profiles if row["method"] in ratios)
+    cells = (
+        (
+            row["method"],
+            *(f"{row[part]:.0f}" for part in (*parts.PARTS, "rest")),
+            f"{(1 - row['rest'] / 100) * ratio:.2f}",
+        )
+        for row, ratio in found
+    )
+    return as_table(
+        ("method", *(f"{part}, %" for part in (*parts.PARTS, "rest")), "ours over theirs without rest"), cells
+    )
 
 
 def _line(found: Mapping[str, Mapping[str, Any]], ways: Iterable[str]) -> list[str]:

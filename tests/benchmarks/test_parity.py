@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from torch.nn.modules.module import _global_forward_hooks
+from torch.optim.optimizer import _global_optimizer_post_hooks
 
 from benchmarks.__main__ import BENCHMARKS, measured
 from benchmarks.authors import page
+from benchmarks.authors.parity import parts
 from benchmarks.authors.parity.ours import build
 from benchmarks.authors.parity.shared import Found, Program, Run, listed, summary
 from benchmarks.performance.kept import Measured
@@ -78,3 +81,32 @@ def test_without_a_checkout_kept_figures_stay(monkeypatch: pytest.MonkeyPatch) -
     assert not page.measurable()
     measured("authors-seed")
     assert {file: file.read_bytes() for file in page.MEASURED.iterdir()} == kept
+
+
+def test_a_part_that_begins_within_another_one_interrupts_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter((0.0, 1.0, 3.0, 6.0, 10.0, 15.0))
+    monkeypatch.setattr("time.process_time", lambda: next(times))
+    watch = parts.Stopwatch()
+    for part in ("a", "b"):
+        watch.begin(part)
+    watch.end()
+    watch.end()
+    watch.begin("b")
+    watch.end()
+    assert watch.seconds == {"a": 1.0 + 3.0, "b": 2.0 + 5.0}
+
+
+def test_the_parts_of_a_trial_are_those_of_training_and_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "build_benchmark", lambda source, purpose: small_digits())
+    row = parts.measure(Run(method="lwf-mc", hyperparameters={"lr": 0.01}))
+    percent = {name: value for name, value in row.items() if name != "method"}
+    assert sum(percent.values()) == pytest.approx(100) and all(value > 0 for value in percent.values())
+    assert row["backward"] > row["optimiser"]
+    assert not _global_forward_hooks and not _global_optimizer_post_hooks  # nothing is watched any more
+
+
+def test_without_the_rest_a_trial_is_as_much_shorter_beside_theirs() -> None:
+    profile = {"method": "a", **dict.fromkeys(parts.PARTS, 20.0), "rest": 20.0}
+    timed = [{"method": "a", "ours over theirs": 0.5}, {"method": "b", "ours over theirs": ""}]
+    rows = page._in_parts([profile, profile | {"method": "b"}], timed).splitlines()[2:]
+    assert rows == ["| a | 20 | 20 | 20 | 20 | 20 | 0.40 |"]

@@ -36,12 +36,17 @@ def _row(run: Run, program: Program | None, code: Path | None) -> dict[str, Any]
     return row
 
 
-def _beside(program: Program) -> list[dict[str, Any]]:
+def first_runs(program: Program) -> list[Run]:
+    """Return the first run of each method that a program has."""
     first: dict[str, Run] = {}
     for run in program.runs:
         first.setdefault(run.method, run)
+    return list(first.values())
+
+
+def _beside(program: Program) -> list[dict[str, Any]]:
     with program.code() as code:
-        return [_row(run, program, code) for run in first.values()]
+        return [_row(run, program, code) for run in first_runs(program)]
 
 
 def run() -> list[dict[str, Any]]:
