@@ -23,11 +23,25 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from benchmarks.authors.parity.ours import sequence
 from benchmarks.authors.parity.shared import Run
 from benchmarks.authors.parity.trials import PROGRAMS, first_runs
+from trainables.backbones.linearised.dual_block import DualBlock
+from trainables.backbones.token_vit import TokenViT
 from trainables.data import build_benchmark, get_source
 from trainables.process import settle
 
 FORWARD, BACKWARD, OPTIMISER, FROZEN = "forward", "backward", "optimiser", "passes without gradients"
 PARTS = (FORWARD, BACKWARD, OPTIMISER, FROZEN)
+BLOCKS = (Block, DualBlock)
+
+
+def _pass() -> str:
+    return FORWARD if torch.is_grad_enabled() else FROZEN
+
+
+WATCHED = (  # prompts open a block, and call its two halves
+    (torch.autograd, "_engine_run_backward", lambda: BACKWARD),
+    (TokenViT, "project", _pass),
+    (TokenViT, "complete", _pass),
+)
 
 
 class Stopwatch:
@@ -58,21 +72,23 @@ class Stopwatch:
 @contextmanager
 def watched(watch: Stopwatch) -> Iterator[None]:
     """Have a stopwatch see the blocks of networks, all backward passes, and the steps of optimisers."""
-    engine = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 
-    def backward(*arguments: Any, **options: Any) -> Any:
-        watch.begin(BACKWARD)
-        try:
-            return engine(*arguments, **options)
-        finally:
-            watch.end()
+    def counted(function: Callable[..., Any], part: Callable[[], str]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            watch.begin(part())
+            try:
+                return function(*arguments, **options)
+            finally:
+                watch.end()
+
+        return wrapped
 
     def enter(module: nn.Module, _: Any) -> None:
-        if isinstance(module, Block):
-            watch.begin(FORWARD if torch.is_grad_enabled() else FROZEN)
+        if isinstance(module, BLOCKS):
+            watch.begin(_pass())
 
     def leave(module: nn.Module, *_: Any) -> None:
-        if isinstance(module, Block):
+        if isinstance(module, BLOCKS):
             watch.end()
 
     hooks: list[tuple[Callable[[Any], Any], Any]] = [
@@ -82,7 +98,8 @@ def watched(watch: Stopwatch) -> Iterator[None]:
         (register_optimizer_step_post_hook, lambda *_: watch.end()),
     ]
     with ExitStack() as stack:
-        stack.enter_context(patch("torch.autograd._engine_run_backward", backward))
+        for owner, name, part in WATCHED:
+            stack.enter_context(patch.object(owner, name, counted(getattr(owner, name), part)))
         for register, hook in hooks:
             stack.callback(register(hook).remove)
         yield
