@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
-from unittest.mock import patch
 
+from benchmarks.stopwatch import Stopwatch
 from trainables import sequence
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
@@ -31,28 +28,15 @@ HYPERPARAMETERS = {"alpha": 50, "alpha_cls": 1, "alpha_cls_prior": 0.03, "lr": 0
 
 def measure(benchmark: str) -> list[dict[str, Any]]:
     """Run one trial with a stopwatch around each stage."""
-    seconds: defaultdict[str, float] = defaultdict(float)
-
-    def timed(stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(*arguments: Any, **options: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return function(*arguments, **options)
-            finally:
-                seconds[stage] += time.perf_counter() - start
-
-        return wrapped
-
+    watch = Stopwatch(time.perf_counter)
     built = build_benchmark(get_source(benchmark), "search")
     trial = IncrementalSequence(built, "ita-lora", HYPERPARAMETERS, backbone=Backbone())
-    with ExitStack() as stack:
-        for stage, (owner, name) in STAGES.items():
-            stack.enter_context(patch.object(owner, name, timed(stage, getattr(owner, name))))
+    with watch.watching((*function, stage) for stage, function in STAGES.items()):
         start = time.perf_counter()
         while not trial.finished:
             trial.run_next_task()
         total = time.perf_counter() - start
-    seconds["rest"] = total - sum(seconds.values())
+    seconds = {**watch.seconds, "rest": total - sum(watch.seconds.values())}
     return [
         {"benchmark": benchmark, "stage": stage, "seconds": seconds[stage], "percent": 100 * seconds[stage] / total}
         for stage in (*STAGES, "rest")

@@ -96,18 +96,10 @@ def _in_each_way(rows: Iterable[Mapping[str, Any]]) -> str:
 def _in_parts(profiles: Iterable[Mapping[str, Any]], timed: Iterable[Mapping[str, Any]]) -> str:
     """Return a line for each method whose time is known beside theirs; the last cell is what no rest would leave."""
     ratios = {row["method"]: row["ours over theirs"] for row in timed if row["ours over theirs"] != ""}
-    found = ((row, ratios[row["method"]]) for row in profiles if row["method"] in ratios)
-    cells = (
-        (
-            row["method"],
-            *(f"{row[part]:.0f}" for part in (*parts.PARTS, "rest")),
-            f"{(1 - row['rest'] / 100) * ratio:.2f}",
-        )
-        for row, ratio in found
-    )
-    return as_table(
-        ("method", *(f"{part}, %" for part in (*parts.PARTS, "rest")), "ours over theirs without rest"), cells
-    )
+    shown = (*parts.PARTS, "rest")
+    found = ((row, (1 - row["rest"] / 100) * ratios[row["method"]]) for row in profiles if row["method"] in ratios)
+    cells = ((row["method"], *(f"{row[part]:.0f}" for part in shown), f"{least:.2f}") for row, least in found)
+    return as_table(("method", *(f"{part}, %" for part in shown), "ours over theirs without rest"), cells)
 
 
 def _line(found: Mapping[str, Mapping[str, Any]], ways: Iterable[str]) -> list[str]:

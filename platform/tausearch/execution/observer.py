@@ -94,7 +94,7 @@ class Observer(tune.Callback):
         """Remove the checkpoints of ended trials and what Tune keeps about them, now that it needs them no more."""
         while self._ended:
             run, trial = self._ended.pop()
-            forget_history(trial)
+            _forget_history(trial)
             with suppress(OSError):  # something lies in it
                 Path(trial.local_path).rmdir()  # else Tune would copy it, empty, to where the checkpoints were
             remove_checkpoints(run.directory, trial.config["trial"])
@@ -138,7 +138,7 @@ def _reason(trial: Any) -> str:
     return lines[-1] if lines else "unknown error"
 
 
-def forget_history(trial: Any) -> None:
+def _forget_history(trial: Any) -> None:
     """Empty the statistics of metrics and the list of checkpoints that Tune keeps of a trial, which nobody reads.
 
     With those of thousands of trials in memory, every allocation takes longer.

@@ -17,12 +17,11 @@ from tausearch.runs import RunDirectory, TrialSummary
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import dispatcher_of, search_spec
 
-METADATA = SimpleNamespace(
-    metric_analysis={}, metric_n_steps={}, checkpoint_manager=SimpleNamespace(best_checkpoint_results=[])
-)
 TRIAL = SimpleNamespace(
     config={"run": "s", "trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
-    run_metadata=METADATA,
+    run_metadata=SimpleNamespace(
+        metric_analysis={}, metric_n_steps={}, checkpoint_manager=SimpleNamespace(best_checkpoint_results=[])
+    ),
     error_file=None,
     pickled_error_file=None,
     local_path="nowhere",
@@ -144,7 +143,7 @@ def test_tunes_own_folder_of_an_ended_trial_goes_unless_something_is_in_it(
     staged.mkdir()
     for name in files:
         (staged / name).touch()
-    trial = SimpleNamespace(config=TRIAL.config, local_path=str(staged), run_metadata=METADATA)
+    trial = SimpleNamespace(**{**vars(TRIAL), "local_path": str(staged)})
     observer.on_trial_result(0, [], trial, LAST)
     observer.on_trial_complete(0, [], trial)
     assert staged.exists()
