@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 from benchmarks.many_trials.analytic import AnalyticTrial
 from tausearch.api import SearchRun, run_search
 from tausearch.execution import Listener
-from tausearch.runs import ExperimentProtocol, Resources, SearchSpec, created, open_storage
+from tausearch.runs import ExperimentProtocol, Reevaluate, Resources, SearchSpec, created, open_storage
 
 CONCURRENT = 16  # trials at a time
 RANGES = {"alpha": (0.01, 100), "lr": (0.0001, 0.1)}  # searched on a logarithmic scale
@@ -26,6 +26,7 @@ def analytic_search(
     trainable: type[AnalyticTrial],
     listener: Listener | None = None,
     algorithm: str = "random",
+    reevaluate: Reevaluate | None = None,
 ) -> float:
     """Run a search.
 
@@ -35,11 +36,12 @@ def analytic_search(
         trainable: What a trial does.
         listener: Is told of each change of a trial.
         algorithm: What proposes the points.
+        reevaluate: How the best trials run again; None for not at all.
 
     Returns:
         Seconds from the call of the search to its end. Ray runs before.
     """
-    spec = _spec(trials, sum(nodes), trainable.tasks, algorithm)
+    spec = _spec(trials, sum(nodes), trainable.tasks, algorithm).model_copy(update={"reevaluate": reevaluate})
     with on_nodes(nodes) as address, tempfile.TemporaryDirectory() as folder:
         root = open_storage(Path(folder), write=True)
         start = time.monotonic()

@@ -6,8 +6,9 @@ reported NaN running for ever. Tune's own schedulers are not used because their 
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ray import tune
@@ -23,6 +24,7 @@ from ray.tune import (
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
+from ray.tune.utils.object_cache import _ObjectCache
 
 from tausearch.cluster import placement_of
 from tausearch.execution.dispatcher import Dispatcher
@@ -34,6 +36,7 @@ from tausearch.runs import DrivenDirectory
 # Ray's telemetry is off; its count of callbacks would import MLflow, Weights & Biases, Comet and Aim in every driver.
 usage.tag_callbacks = lambda callbacks: False
 MAX_FAILURES = 2  # of a trial's process; the third time the trial is `failed`
+KEPT_SECONDS = 10.0  # that a free process waits for a trial: to start another one takes about as long
 
 
 def run_on_tune(
@@ -124,6 +127,43 @@ class TuneSearcher(Searcher):
         """Restore nothing."""
 
 
+class FreeProcesses(_ObjectCache):
+    """Tune's processes without a trial, by their resources. Each waits for `KEPT_SECONDS`, and one for ever.
+
+    Tune itself keeps one, and as many as trials wait. But when the last trial of a search ends, its re-evaluation or
+    its final run has not given a trial yet, and each process that is gone has to start again and to import torch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._since: dict[Any, float] = {}
+
+    def cache_object(self, key: Any, obj: Any) -> bool:
+        """Keep a process, unless trials with other resources wait; returns whether it is kept."""
+        if self._is_other_wanted(key) and len(self._cached_objects[key]) >= self._max_num_objects[key]:
+            return False
+        self._cached_objects[key].append(obj)
+        self._num_cached_objects += 1
+        self._since[obj] = time.monotonic()
+        return True
+
+    def flush_cached_objects(self, force_all: bool = False) -> Iterator[Any]:
+        """Give up the processes that have waited too long, or that take the room of a trial with other resources."""
+        for key, processes in self._cached_objects.items():
+            wanted = 0 if force_all else self._max_num_objects[key]
+            at_once = force_all or self._is_other_wanted(key)
+            while len(processes) > wanted and (at_once or self._is_spare(processes[0])):
+                self._num_cached_objects -= 1
+                yield processes.pop(0)
+
+    def _is_spare(self, process: Any) -> bool:
+        return self._num_cached_objects > 1 and time.monotonic() - self._since[process] > KEPT_SECONDS
+
+    def _is_other_wanted(self, key: Any) -> bool:
+        """Whether a trial with other resources waits for a process."""
+        return any(number for other, number in self._max_num_objects.items() if other != key)
+
+
 class TuneScheduler(FIFOScheduler):
     """Runs trials in the order in which they come and stops those that their run's searcher wants stopped."""
 
@@ -131,9 +171,11 @@ class TuneScheduler(FIFOScheduler):
         super().__init__()
         self.dispatcher = dispatcher
         self._added = list[Trial]()  # since a trial was last chosen
+        self._free = FreeProcesses()
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-        """Note a trial for which no process has been asked."""
+        """Note a trial for which no process has been asked. With the first trial Tune gets our free processes."""
+        tune_controller._tune_controller._actor_cache = self._free
         self._added.append(trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -47,6 +48,20 @@ class LateTrial(FiveTasks):
         if row["done"]:
             (self.folder / f"ended-{self.config['trial']}").touch()
         return row
+
+
+class PairedTrial(FiveTasks):
+    """The first trial of a process waits until another process has one, too."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Wait, the first time in a process."""
+        if not hasattr(self, "folder"):
+            self.folder = Path(config["blobs"]).parents[2] / ".paired"
+            self.folder.mkdir(exist_ok=True)
+            (self.folder / str(os.getpid())).touch()
+            while len(list(self.folder.iterdir())) < 2:
+                time.sleep(0.05)
+        super().setup(config)
 
 
 HOLD = "hold"  # a file beside the storage root

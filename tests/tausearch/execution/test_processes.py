@@ -8,13 +8,15 @@ import pytest
 from ray.air.execution._internal import RayActorManager
 
 from benchmarks.many_trials.searching import analytic_search
-from tests.support.drivers.trials import LateTrial
+from tausearch.runs import Reevaluate
+from tests.support.drivers.trials import LateTrial, PairedTrial
 
 pytestmark = pytest.mark.system
 
 
-def test_a_process_that_is_starting_is_not_replaced_when_another_gets_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tune would end it, and start one for nearly every trial."""
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The processes that Tune asks for."""
     asked, add_actor = [], RayActorManager.add_actor
 
     def counted(self: RayActorManager, *arguments: Any, **more: Any) -> Any:
@@ -22,5 +24,16 @@ def test_a_process_that_is_starting_is_not_replaced_when_another_gets_free(monke
         return add_actor(self, *arguments, **more)
 
     monkeypatch.setattr(RayActorManager, "add_actor", counted)
+    return asked
+
+
+def test_a_process_that_is_starting_is_not_replaced_when_another_gets_free(asked: list[Any]) -> None:
+    """Tune would end it, and start one for nearly every trial."""
     analytic_search(6, [2], LateTrial)  # six trials, two slots
+    assert len(asked) == 2
+
+
+def test_no_process_is_started_for_the_re_evaluation_of_a_search(asked: list[Any]) -> None:
+    """Tune would end one of the two when the last trial ends, before the re-evaluation gives it another."""
+    analytic_search(4, [2], PairedTrial, reevaluate=Reevaluate(best=2, runs=2))
     assert len(asked) == 2

@@ -13,9 +13,9 @@ from ray.train._internal.storage import StorageContext
 from ray.tune import Checkpoint
 from ray.tune.experiment import Trial
 
-from tausearch.execution import StorageWatch
+from tausearch.execution import StorageWatch, tune_adapters
 from tausearch.execution.observer import Observer, latest_error
-from tausearch.execution.tune_adapters import TuneScheduler, _next_attempt
+from tausearch.execution.tune_adapters import KEPT_SECONDS, FreeProcesses, TuneScheduler, _next_attempt
 from tausearch.runs import RunDirectory
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import dispatcher_of, search_spec
@@ -113,7 +113,49 @@ def test_a_trial_is_chosen_when_it_was_just_added_and_waits() -> None:
     running, first, second = (
         SimpleNamespace(status=status) for status in (Trial.RUNNING, Trial.PENDING, Trial.PENDING)
     )
+    wrapped = SimpleNamespace(_tune_controller=SimpleNamespace())
     for each in (running, first, second):
-        scheduler.on_trial_add(None, each)
+        scheduler.on_trial_add(wrapped, each)
     assert scheduler.choose_trial_to_run(None) is first
     assert scheduler.choose_trial_to_run(None) is None  # Tune itself asks for a process for the second
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that `FreeProcesses` sees, in its only element."""
+    now = [100.0]
+    monkeypatch.setattr(tune_adapters, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def test_free_processes_wait_for_trials_to_come_and_one_of_them_for_ever(clock: list[float]) -> None:
+    free = FreeProcesses()
+    assert free.cache_object("small", "first")
+    clock[0] += KEPT_SECONDS / 2
+    assert free.cache_object("small", "second") and free.cache_object("small", "third")
+    assert list(free.flush_cached_objects()) == []
+    clock[0] += KEPT_SECONDS / 2 + 1
+    assert list(free.flush_cached_objects()) == ["first"]
+    clock[0] += KEPT_SECONDS
+    assert list(free.flush_cached_objects()) == ["second"]
+    assert free.pop_cached_object("small") == "third" and free.num_cached_objects == 0
+
+
+def test_a_free_process_for_which_a_trial_waits_is_kept(clock: list[float]) -> None:
+    free = FreeProcesses()
+    for name in ("first", "second"):
+        free.cache_object("small", name)
+    free.increase_max("small", 2)
+    clock[0] += 2 * KEPT_SECONDS
+    assert list(free.flush_cached_objects()) == []
+    assert list(free.flush_cached_objects(force_all=True)) == ["first", "second"]  # the driver ends
+
+
+def test_free_processes_make_room_for_trials_with_other_resources(clock: list[float]) -> None:
+    free = FreeProcesses()
+    for name in ("first", "second"):
+        free.cache_object("small", name)
+    free.increase_max("large")
+    assert free.cache_object("large", "fitting") and not free.cache_object("small", "third")
+    assert list(free.flush_cached_objects()) == ["first", "second"]
+    assert free.pop_cached_object("large") == "fitting"
