@@ -30,11 +30,11 @@ from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.cluster import measured
 from tausearch.execution import Driver, Interrupt, RunQueue, read_by_trials
 from tausearch.presentation import campaign_command, counted, storage_words, stream_of
+from tausearch.reports import CellView, ReportCell
 from tausearch.runs import (
     CampaignDirectory,
     Plan,
     Resources,
-    RunResult,
     driver_lock,
     is_driven,
     nearest_folder,
@@ -42,7 +42,7 @@ from tausearch.runs import (
     remove_empty,
     require_space,
 )
-from tausearch.tracking import Callback, callbacks_of
+from tausearch.tracking import Callback, callbacks_of, table_writer
 from trainables.errors import InputError
 from trainables.trial import Trial
 
@@ -190,21 +190,21 @@ def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Cal
             driver.conclude(queue, session)
         else:
             driver.run(queue, session)
-        return _result(plan, cells, queue.results, session.interrupt, driver.resume_command)
+        return _result(plan, cells, queue, session.interrupt, driver.resume_command)
 
 
 def _result(
     plan: CampaignPlan,
     cells: Sequence[CampaignCell],
-    results: Sequence[RunResult],
+    queue: RunQueue,
     interrupt: Interrupt,
     resume_command: str,
 ) -> CampaignResult:
     standing = replace(read_standing(plan.storage, plan.directory), running=False)  # only this process holds the lock
-    files = write_outputs(plan.storage, standing)
-    tracking_errors = {each.name: each.tracking_error for each in results if each.tracking_error}
+    files = write_outputs(plan.storage, standing, _views(cells))
+    tracking_errors = {each.name: each.tracking_error for each in queue.results if each.tracking_error}
     try:
-        track_tables(plan.storage, standing)
+        track_tables(plan.storage, standing, write=table_writer(queue.deliveries))
     except InputError as error:
         tracking_errors[plan.name] = str(error)
     standing_failed = {each.cell.title: each.reason or "" for each in standing.failed}
@@ -216,8 +216,13 @@ def _result(
         signal=None if standing.finished else interrupt.signal,
         out_of_time=interrupt.out_of_time and not standing.finished,
         tracking_errors=tracking_errors,
-        results=len(results),
+        results=len(queue.results),
     )
+
+
+def _views(cells: Sequence[CampaignCell]) -> dict[ReportCell, CellView]:
+    """Return what was read of cells whose final runs this process has concluded, unless a part was missing."""
+    return {each.view.cell: each.view for each in cells if each.view is not None and not each.view.faults}
 
 
 def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from checked_input.text_files import read_json
 from tausearch.campaigns.status import CampaignStanding, CellStanding
@@ -14,13 +15,19 @@ from trainables.errors import InputError
 LOCAL = "http://127.0.0.1:5000"  # of `tausearch runs ui`
 
 
-def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str | None = None) -> dict[str, str]:
+def track_tables(
+    storage: Storage,
+    standing: CampaignStanding,
+    tracking_uri: str | None = None,
+    write: Callable[..., str] = write_table,
+) -> dict[str, str]:
     """Tag the runs of a campaign's table in MLflow, with the paper's accuracy.
 
     Args:
         storage: The storage root.
         standing: The campaign.
         tracking_uri: The store to write; by default the one that has the runs.
+        write: Writes a table as `write_table` does, perhaps in another process.
 
     Returns:
         Benchmark to the page that shows its final runs side by side, the best first.
@@ -37,7 +44,7 @@ def track_tables(storage: Storage, standing: CampaignStanding, tracking_uri: str
         own = tracking_uri or cells[0].final.spec.tracking_uri  # type: ignore[union-attr]  # they have a final run
         rows = [_row(each) for each in cells]
         try:
-            page = write_table(storage, own or storage.mlflow_uri, benchmark, standing.name, rows)
+            page = write(storage, own or storage.mlflow_uri, benchmark, standing.name, rows)
         except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
             raise InputError(f"campaign {standing.name!r}: MLflow cannot be written ({reason(error)})") from error
         pages[benchmark] = f"{own if own and own.startswith('http') else LOCAL}/{page}"

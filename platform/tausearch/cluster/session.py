@@ -7,8 +7,10 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from tempfile import gettempdir
+
+import psutil
 
 from tausearch.cluster.capacity import gpus_here, local_cpus
 from tausearch.cluster.waiting import ray_status, starts_nodes, wait_for_node
@@ -91,10 +93,22 @@ def _leave() -> None:
 
     gc.collect()
     gc.disable()
+    _kill_autoscaler()
     try:
         ray.shutdown()
     finally:
         gc.enable()
+
+
+def _kill_autoscaler() -> None:
+    """Kill the autoscaler of a Ray that this process has started: it has nothing to do, and Ray waits a second for it.
+
+    Asked to end, it does not within that second.
+    """
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if any(part.endswith("/autoscaler/_private/monitor.py") for part in child.cmdline()):
+                child.kill()
 
 
 def _refused(address: str | None, error: Exception) -> str:

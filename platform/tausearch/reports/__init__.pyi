@@ -12,9 +12,10 @@ from .comparison.runs import FinalRun, read_final_run, read_final_runs
 from .comparison.transfers import TransferMatrix, transfer
 from .html.page import cell_link, write_report
 from .html.pairs import cell_of, cells_of
-from .html.views import ReportCell
+from .html.views import CellView, ReportCell, read_cell
 
 __all__ = [
+    "CellView",
     "Comparison",
     "ComparisonRow",
     "FinalRun",
@@ -43,6 +44,7 @@ __all__ = [
     "names_runs",
     "page_matrix",
     "paper_results",
+    "read_cell",
     "read_final_run",
     "read_final_runs",
     "result_matrix",

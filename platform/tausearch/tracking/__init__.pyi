@@ -17,7 +17,7 @@ from .events import (
     changes,
     history,
 )
-from .mlflow_callback import MlflowCallback, tracking_uri_of
+from .mlflow_callback import MlflowCallback, table_writer, tracking_uri_of
 from .mlflow_run import MlflowRun
 from .mlflow_store import checked_uri, reason
 from .named import callbacks_of
@@ -61,6 +61,7 @@ __all__ = [
     "reason",
     "register_model",
     "require_installed",
+    "table_writer",
     "track_composition",
     "tracking_uri_of",
     "write_table",

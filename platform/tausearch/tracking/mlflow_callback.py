@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tausearch.runs import Conclusion, RunSpec, Storage
+from tausearch.tracking.delivery import Deliveries
 from tausearch.tracking.events import Event, RunBegan, RunEnded, TaskDone, TrialBegan, TrialEnded
 from tausearch.tracking.mlflow_process import MlflowProcess
+from tausearch.tracking.tables import write_table
 from tausearch.tracking.tracker import Tracker
 
 
@@ -51,6 +54,15 @@ class MlflowCallback:
         uri = tracking_uri_of(spec, storage)
         search = None if spec.name == spec.run_name else self._trackers.get(spec.run_name)
         return Tracker(spec, storage, uri, search, self._process.open)
+
+
+def table_writer(deliveries: Deliveries) -> Callable[..., str]:
+    """Return what writes a table as `write_table` does: the process of a driver, if it has told MLflow of a run."""
+    if not deliveries.has("mlflow"):
+        return write_table
+    callback = deliveries.tracker("mlflow").callback
+    assert isinstance(callback, MlflowCallback)
+    return callback._process.write_table
 
 
 def tracking_uri_of(spec: RunSpec, storage: Storage) -> str | None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -18,6 +19,7 @@ from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary
 from tausearch.tracking.mlflow_run import MlflowRun
 from tausearch.tracking.mlflow_store import reason
 from tausearch.tracking.secrets import remember, with_secrets
+from tausearch.tracking.tables import TableRow, write_table
 
 _SERVE = f"from {__name__} import serve; serve()"
 
@@ -45,6 +47,20 @@ class MlflowProcess:
         run = RemoteRun(self._connection())
         run.ask("open", dict(os.environ), whole, spec, storage, uri)
         return run
+
+    def write_table(self, storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]) -> str:
+        """Write the table of a benchmark, for which this process would have to import MLflow.
+
+        Returns:
+            What `tables.write_table` returns.
+
+        Raises:
+            OSError: As `open`.
+            RuntimeError: As `open`.
+        """
+        whole = with_secrets(uri)  # may set variables
+        arguments = (storage, uri, benchmark, table, rows)
+        return str(RemoteRun(self._connection()).ask("write_table", dict(os.environ), whole, *arguments))
 
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -83,8 +99,11 @@ class RemoteRun:
         """End the parent run, as `MlflowRun` does."""
         self.ask("conclude", status, conclusion)
 
-    def ask(self, name: str, *arguments: object) -> None:
+    def ask(self, name: str, *arguments: object) -> object:
         """Call a method on the other side.
+
+        Returns:
+            What it returns there.
 
         Raises:
             ConnectionError: If the process was killed.
@@ -92,11 +111,12 @@ class RemoteRun:
         """
         try:
             self._connection.send((name, arguments))
-            self.changes, error = self._connection.recv()
+            answer, self.changes, error = self._connection.recv()
         except (EOFError, ConnectionError):
             raise ConnectionError("the process that writes to MLflow was killed") from None
         if error is not None:
             raise RuntimeError(error)
+        return answer
 
 
 def serve() -> None:
@@ -125,16 +145,25 @@ class _ServedRun:
     def __init__(self) -> None:
         self._run: MlflowRun | None = None
 
-    def answer(self, name: str, arguments: tuple[Any, ...]) -> tuple[int, str | None]:
-        """Call a method; returns the number of changes so far, and why MLflow refused, None if it did not."""
-        error = None
+    def answer(self, name: str, arguments: tuple[Any, ...]) -> tuple[object, int, str | None]:
+        """Call a method; returns its answer, the number of changes so far, and why MLflow refused, None if not."""
+        answer, error = None, None
         try:
-            getattr(self._run or self, name)(*arguments)
+            answer = getattr(self._run or self, name)(*arguments)
         except Exception as raised:
             error = reason(raised)
-        return (0 if self._run is None else self._run.changes), error
+        return answer, (0 if self._run is None else self._run.changes), error
 
     def open(self, variables: dict[str, str], whole: str, spec: RunSpec, storage: Storage, uri: str) -> None:
-        os.environ.update(variables)  # those of the driver may have changed
-        remember(whole, uri)
+        _take_over(variables, whole, uri)
         self._run = MlflowRun(spec, storage, uri)
+
+    def write_table(self, variables: dict[str, str], whole: str, storage: Storage, uri: str, *table: Any) -> str:
+        _take_over(variables, whole, uri)
+        return write_table(storage, uri, *table)
+
+
+def _take_over(variables: dict[str, str], whole: str, uri: str) -> None:
+    """Take over the driver's variables, which may have changed, and the address with its password."""
+    os.environ.update(variables)
+    remember(whole, uri)

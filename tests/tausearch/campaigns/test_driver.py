@@ -18,8 +18,9 @@ from tausearch.campaigns.driver import _driver, _headlines, _result
 from tausearch.campaigns.plans import with_share_of
 from tausearch.campaigns.status import CellStanding, CellState
 from tausearch.cluster import resources
-from tausearch.execution import Interrupt
-from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunResult, RunSpec
+from tausearch.execution import Interrupt, RunQueue
+from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec
+from tausearch.tracking import Deliveries
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
 from trainables.trial import Trial
@@ -97,12 +98,13 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         interrupt = Interrupt(0.0)
         interrupt.note(15)
         runs = [SimpleNamespace(name=name, tracking_error=error) for name, error in (("a", None), ("b", "full"))]
-        return _result(plan, cells, cast(list[RunResult], runs), interrupt, "resume")
+        queue = SimpleNamespace(results=runs, deliveries=Deliveries())
+        return _result(plan, cells, cast(RunQueue, queue), interrupt, "resume")
 
     return result_of
 
 
-def no_server(*_: object) -> None:
+def no_server(*_: object, **__: object) -> None:
     raise InputError("no server")
 
 

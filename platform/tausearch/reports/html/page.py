@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +30,7 @@ def write_report(
     matrix: Table | None = None,
     plots: Sequence[Plot] = (),
     comparison: Sequence[Table] = (),
+    views: Mapping[ReportCell, CellView] | None = None,
 ) -> Path:
     """Write the report of some cells from their run directories, without any network.
 
@@ -40,6 +41,7 @@ def write_report(
         matrix: The table that opens the page; its cells lead to `cell_link`.
         plots: Plots to show below it.
         comparison: Tables to show after the cells, such as the results beside the paper's.
+        views: What the page shows of cells that were read before.
 
     Returns:
         The file.
@@ -47,16 +49,16 @@ def write_report(
     Raises:
         InputError: If the file cannot be written.
     """
-    views = [read_cell(cell) for cell in cells]
+    shown = [(views or {}).get(cell) or read_cell(cell) for cell in cells]
     page = (
         _environment()
         .get_template("report.html.j2")
         .render(
             title=title,
-            views=views,
+            views=shown,
             matrix=matrix,
             plots=[draw_plot(plot, 320 + 12 * len(plot.facets[0].series)) for plot in plots],
-            overview=_overview(views) if len(views) > 1 else None,
+            overview=_overview(shown) if len(shown) > 1 else None,
             comparison=comparison,
             made=datetime.now().astimezone().isoformat(" ", "minutes"),
             version=version("tausearch"),
