@@ -5,6 +5,7 @@ Source: https://huggingface.co/docs/peft/developer_guides/checkpoint.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from trainables.task_vectors.lora import lora_tau
 from trainables.tensor_files import read_weights, save_tensors, sealed
 
 ADAPTER_FILE = "adapter_model.safetensors"
+_CONFIG_FILE = "adapter_config.json"
 _PREFIX = "base_model.model."
 
 
@@ -42,19 +44,19 @@ def write_adapter(
     `parameters` has `A` `(r, in)` and `B` `(out, r)` of each tuned weight. `header` adds entries to the file's header,
     such as the names of the classes. The folder is made if missing.
     """
-    from peft import LoraConfig  # takes more than a second to import
-
     factors = {name.removesuffix(".weight"): parts for name, parts in parameters.items()}
     ranks = {name: len(parts["A"]) for name, parts in factors.items()}
-    config = LoraConfig(
-        r=min(ranks.values()),
-        lora_alpha=min(ranks.values()),
-        target_modules=list(ranks),
-        rank_pattern=ranks,
-        alpha_pattern=ranks,
-        inference_mode=True,
-    )
-    config.save_pretrained(str(folder))
+    config = {  # the other settings of `peft.LoraConfig` stay at their defaults
+        "peft_type": "LORA",
+        "r": min(ranks.values()),
+        "lora_alpha": min(ranks.values()),
+        "target_modules": list(ranks),
+        "rank_pattern": ranks,
+        "alpha_pattern": ranks,
+        "inference_mode": True,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     tensors = {
         f"{_PREFIX}{name}.lora_{letter}.weight": parts[letter].contiguous()
         for name, parts in factors.items()
