@@ -7,11 +7,11 @@ from contextlib import ExitStack, suppress
 
 from tausearch.api import FinalRun, SearchRun
 from tausearch.campaigns.cells import read_cells
-from tausearch.campaigns.outputs import read_done, write_best, write_comparison
+from tausearch.campaigns.outputs import write_best, write_comparison
 from tausearch.campaigns.plans import CampaignPlan, PlannedCell, plan_final
 from tausearch.campaigns.status import why_nothing_chosen
 from tausearch.execution import Run
-from tausearch.reports import CellView
+from tausearch.reports import RunPlots, draw_search_plots
 from tausearch.runs import (
     FinalSpec,
     Plan,
@@ -41,7 +41,7 @@ class CampaignCell:
         search: The trials of its search.
         reevaluation: The re-evaluations of its search.
         final: The seeds of its final run.
-        view: What the campaign's report shows of it, once its final run is concluded.
+        drawn: The plots of its search for the campaign's report, once the search is concluded.
     """
 
     def __init__(self, plan: CampaignPlan, planned: PlannedCell, say: Callable[[str], None]) -> None:
@@ -50,7 +50,7 @@ class CampaignCell:
         self.runs = planned.runs
         self.say = say
         self.error: str | None = None
-        self.view: CellView | None = None
+        self.drawn: RunPlots | None = None
         self._searched = self.runs.search is None or (self._is_concluded(self.runs.search) and not planned.added)
         self._trained = False
         self._may_choose_anew = not self._searched
@@ -99,7 +99,8 @@ class CampaignCell:
             write_best(self.plan.storage, self.plan.directory, self.runs)
             if result.name == self.runs.final:  # a search changes nothing in the comparison
                 write_comparison(self.plan.storage, self.plan.directory)
-                self.view = read_done(self.plan.storage, self.runs)  # now, while the trials of other cells compute
+            else:  # now, while trials compute
+                self.drawn = draw_search_plots(read_status(self.plan.storage.run(result.name)))
 
     def follow(self, run: Run) -> None:
         """Count the trials of a run that was opened."""

@@ -30,7 +30,7 @@ from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.cluster import measured
 from tausearch.execution import Driver, Interrupt, RunQueue, read_by_trials
 from tausearch.presentation import campaign_command, counted, storage_words, stream_of
-from tausearch.reports import CellView, ReportCell
+from tausearch.reports import RunPlots
 from tausearch.runs import (
     CampaignDirectory,
     Plan,
@@ -201,7 +201,7 @@ def _result(
     resume_command: str,
 ) -> CampaignResult:
     standing = replace(read_standing(plan.storage, plan.directory), running=False)  # only this process holds the lock
-    files = write_outputs(plan.storage, standing, _views(cells))
+    files = write_outputs(plan.storage, standing, _drawn(cells))
     tracking_errors = {each.name: each.tracking_error for each in queue.results if each.tracking_error}
     try:
         track_tables(plan.storage, standing, write=table_writer(queue.deliveries))
@@ -220,9 +220,9 @@ def _result(
     )
 
 
-def _views(cells: Sequence[CampaignCell]) -> dict[ReportCell, CellView]:
-    """Return what was read of cells whose final runs this process has concluded, unless a part was missing."""
-    return {each.view.cell: each.view for each in cells if each.view is not None and not each.view.faults}
+def _drawn(cells: Sequence[CampaignCell]) -> dict[str, RunPlots]:
+    """Return the plots of the searches that this process has concluded, by their names."""
+    return {each.runs.search: each.drawn for each in cells if each.runs.search and each.drawn is not None}
 
 
 def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:

@@ -12,18 +12,17 @@ from tausearch.campaigns.cells import CellRuns, read_cells
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.presentation import Plot, Table, accuracy_plot, draw_plot, save
 from tausearch.reports import (
-    CellView,
     FinalRun,
     Matrix,
     MatrixOrder,
     ReportCell,
+    RunPlots,
     Selection,
     as_sheets,
     as_texts,
     cell_link,
     page_matrix,
     paper_results,
-    read_cell,
     read_final_run,
     result_matrix,
     write_report,
@@ -38,14 +37,14 @@ _SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 
 
 def write_outputs(
-    storage: Storage, standing: CampaignStanding, views: Mapping[ReportCell, CellView] | None = None
+    storage: Storage, standing: CampaignStanding, drawn: Mapping[str, RunPlots] | None = None
 ) -> list[Path]:
     """Write the best file of every cell that has chosen, the comparison of final runs, and at the end the report.
 
     Args:
         storage: The storage root.
         standing: The campaign.
-        views: What the report shows of cells that were read before.
+        drawn: The report's plots of searches that were drawn before, by their names.
 
     Returns:
         The files that were written.
@@ -54,7 +53,7 @@ def write_outputs(
     tables = write_comparison(storage, standing.directory)
     report = []
     if standing.finished:
-        results = _Results(storage, standing, views or {})
+        results = _Results(storage, standing, drawn or {})
         report = [_write_report(results), *_draw_accuracies(results)]
     return [*(path for path in best if path is not None), *tables, *report]
 
@@ -74,12 +73,6 @@ def write_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -
     target.parent.mkdir(parents=True, exist_ok=True)
     best.save(target)
     return target
-
-
-def read_done(storage: Storage, cell: CellRuns) -> CellView:
-    """Read what the report shows of a cell whose search and final run are done."""
-    search = None if cell.search is None else storage.run(cell.search)
-    return read_cell(ReportCell(cell.benchmark, cell.method, search, storage.run(cell.final), "done"))
 
 
 def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Path | None = None) -> Path:
@@ -108,7 +101,7 @@ class _Results:
 
     storage: Storage
     standing: CampaignStanding
-    views: Mapping[ReportCell, CellView] = field(default_factory=dict)
+    drawn: Mapping[str, RunPlots] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> list[FinalRun]:
@@ -149,7 +142,7 @@ def _write_report(results: _Results, file: Path | None = None) -> Path:
         matrix=_page_matrix(results),
         plots=list(results.plots.values()),
         comparison=as_sheets(results.runs, matrix_order(standing.runs)),
-        views=results.views,
+        drawn=results.drawn,
     )
 
 

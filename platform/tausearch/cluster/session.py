@@ -93,7 +93,6 @@ def _leave() -> None:
 
     gc.collect()
     gc.disable()
-    _kill_autoscaler()
     try:
         ray.shutdown()
     finally:
@@ -101,9 +100,9 @@ def _leave() -> None:
 
 
 def _kill_autoscaler() -> None:
-    """Kill the autoscaler of a Ray that this process has started: it has nothing to do, and Ray waits a second for it.
+    """Kill the autoscaler of the Ray that this process has started, which has had nothing to do.
 
-    Asked to end, it does not within that second.
+    It does not end when Ray asks it, and Ray waits for it for a second.
     """
     for child in psutil.Process().children():
         with suppress(psutil.Error):
@@ -176,6 +175,8 @@ def ray_session(
             _require_room(resources, total, None if address is None else say)
         yield
     finally:
+        if address is None:
+            _kill_autoscaler()
         _leave()
 
 

@@ -12,10 +12,9 @@ from .comparison.runs import FinalRun, read_final_run, read_final_runs
 from .comparison.transfers import TransferMatrix, transfer
 from .html.page import cell_link, write_report
 from .html.pairs import cell_of, cells_of
-from .html.views import CellView, ReportCell, read_cell
+from .html.views import ReportCell, RunPlots, draw_search_plots
 
 __all__ = [
-    "CellView",
     "Comparison",
     "ComparisonRow",
     "FinalRun",
@@ -26,6 +25,7 @@ __all__ = [
     "PaperResults",
     "ReportCell",
     "RunDifference",
+    "RunPlots",
     "Selection",
     "TransferMatrix",
     "ablations",
@@ -39,12 +39,12 @@ __all__ = [
     "compare",
     "comparison_sheets",
     "differences",
+    "draw_search_plots",
     "load_results",
     "matrix_sheet",
     "names_runs",
     "page_matrix",
     "paper_results",
-    "read_cell",
     "read_final_run",
     "read_final_runs",
     "result_matrix",

@@ -14,7 +14,14 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from benchmarks.results.tables import provenance, tables
-from tausearch.campaigns import CampaignRequest, CampaignResult, plan_campaign, read_standing, run_campaign
+from tausearch.campaigns import (
+    CampaignRequest,
+    CampaignResult,
+    plan_campaign,
+    read_standing,
+    run_campaign,
+    write_campaign_report,
+)
 from tausearch.runs import Record, Storage, driver_lock, read_spec, read_status
 from tausearch.studies import load_best
 from tausearch.tracking import TABLE_TAG
@@ -132,6 +139,16 @@ def test_mlflow_says_which_runs_stand_in_the_table(
     Storage(root).mlflow_file.unlink()
     tausearch("runs", "sync", cwd=folder)  # a process of its own: this one still holds the database
     assert set(tagged(root, "final")) == set(finals) and "params.`lr`" in view(root)["selectedColumns"]
+
+
+def test_the_report_is_the_one_that_is_made_from_all_cells_anew(
+    result: CampaignResult, root: Path, tmp_path: Path
+) -> None:
+    """The cells were read one by one, as they ended."""
+    directory = Storage(root).campaign("table")
+    anew = write_campaign_report(Storage(root), result.standing, tmp_path / "report.html")
+    pages = [re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d[^<]*", "", path.read_text()) for path in (directory.report_file, anew)]
+    assert pages[0] == pages[1]
 
 
 def test_it_leaves_best_files_and_the_comparison(result: CampaignResult, root: Path) -> None:

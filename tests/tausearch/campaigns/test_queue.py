@@ -22,6 +22,7 @@ from tausearch.campaigns import (
     read_standing,
 )
 from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.driver import _drawn
 from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
@@ -162,6 +163,18 @@ def test_a_run_that_was_stopped_is_opened_again(
     cell = CampaignCell(plan, plan.cells[0], lambda line: None)
     cell.concluded(cast(RunResult, SimpleNamespace(name="t", signal=number, out_of_time=out_of_time)))
     assert plan.directory.is_concluded("t") == concluded
+
+
+def test_the_plots_of_the_report_are_drawn_when_the_search_is_concluded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.campaigns.campaign_cell.read_status", lambda directory: directory.name)
+    monkeypatch.setattr("tausearch.campaigns.campaign_cell.draw_search_plots", lambda status: f"plots of {status}")
+    plan = planned(tmp_path)
+    first, second = (CampaignCell(plan, each, lambda line: None) for each in plan.cells)
+    for cell, name in ((first, first.runs.search), (second, second.runs.final)):
+        cell.concluded(cast(RunResult, SimpleNamespace(name=name, signal=None, out_of_time=False)))
+    assert _drawn([first, second]) == {first.runs.search: f"plots of {first.runs.search}"}
 
 
 def test_only_the_first_error_of_a_cell_is_said(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -123,6 +124,26 @@ def test_the_gpus_of_a_cluster_are_asked_for_by_joining_it_unless_it_is_joined(
     assert gpus_at(ADDRESS) == 4 and len(asked) == 1
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0})
     assert gpus_at(ADDRESS) == 0
+
+
+def test_our_own_ray_ends_without_its_autoscaler_and_a_cluster_keeps_its_own(
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    """Ray's autoscaler, the child whose command it is, does not end when asked."""
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0})
+    script = tmp_path / "ray" / "autoscaler" / "_private" / "monitor.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("import time\ntime.sleep(600)")
+    script.with_name("other.py").write_text(script.read_text())
+    commands = [[sys.executable, str(path)] for path in (script, script.with_name("other.py"))]
+    with subprocess.Popen(commands[0]) as autoscaler, subprocess.Popen(commands[1]) as other:
+        with ray_session(Resources(), ADDRESS):
+            pass
+        assert autoscaler.poll() is None
+        with ray_session(Resources()):
+            assert autoscaler.poll() is None
+        assert autoscaler.wait(10) == -signal.SIGKILL and other.poll() is None
+        other.kill()
 
 
 def test_a_setting_of_the_user_stays(monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]) -> None:

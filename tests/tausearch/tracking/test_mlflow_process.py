@@ -13,7 +13,15 @@ import pytest
 from mlflow import MlflowClient
 
 from tausearch.runs import Conclusion, SearchSpec, Storage
-from tausearch.tracking import checked_uri
+from tausearch.tracking import (
+    TABLE_TAG,
+    Deliveries,
+    MlflowCallback,
+    TableRow,
+    checked_uri,
+    table_writer,
+    write_table,
+)
 from tausearch.tracking.mlflow_process import MlflowProcess
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import make_trial
@@ -64,6 +72,23 @@ def test_it_writes_what_an_mlflow_run_writes(process: MlflowProcess, spec: Searc
         f"{spec.name}/trial-0": "FINISHED",
     }
     assert found[spec.name].data.metrics["a"] == 1.0 and found[f"{spec.name}/trial-0"].data.tags["chosen"] == "true"
+
+
+def test_it_writes_tables_once_a_run_was_told(process: MlflowProcess, spec: SearchSpec, tmp_path: Path) -> None:
+    storage, deliveries = Storage(tmp_path), Deliveries(trackers={"mlflow": MlflowCallback})
+    assert table_writer(deliveries) is write_table  # in this process
+    deliveries.tracker("mlflow").callback._process = process  # type: ignore[attr-defined]  # has imported MLflow
+    spec = spec.model_copy(update={"id": "1" * 32})
+    process.open(spec, storage, storage.mlflow_uri).write(make_trial(0))
+    rows = [TableRow(spec.method, (spec,), paper=50.0)]
+    page = table_writer(deliveries)(storage, storage.mlflow_uri, "digits", "mine", rows)
+    client = MlflowClient(storage.mlflow_uri)
+    [experiment] = client.search_experiments(filter_string="name = 'digits'")
+    assert page == f"#/experiments/{experiment.experiment_id}/runs?viewStateShareKey=tausearch-mine"
+    tagged = client.search_runs([experiment.experiment_id], f"tags.`{TABLE_TAG}` = 'mine'")
+    assert [run.info.run_name for run in tagged] == [spec.name]
+    with pytest.raises(RuntimeError):
+        process.write_table(storage, "http://127.0.0.1:9", "digits", "mine", rows)
 
 
 def test_why_mlflow_refuses_has_no_password(process: MlflowProcess, spec: SearchSpec, tmp_path: Path) -> None:

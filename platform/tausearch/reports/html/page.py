@@ -15,7 +15,7 @@ from plotly.offline import get_plotlyjs
 
 from tausearch.presentation import Column, Plot, Table, numbers
 from tausearch.reports.html.plots import draw_plot
-from tausearch.reports.html.views import CellView, ReportCell, read_cell
+from tausearch.reports.html.views import CellView, ReportCell, RunPlots, read_cell
 from tausearch.runs import replace_text
 from trainables.errors import InputError
 
@@ -30,7 +30,7 @@ def write_report(
     matrix: Table | None = None,
     plots: Sequence[Plot] = (),
     comparison: Sequence[Table] = (),
-    views: Mapping[ReportCell, CellView] | None = None,
+    drawn: Mapping[str, RunPlots] | None = None,
 ) -> Path:
     """Write the report of some cells from their run directories, without any network.
 
@@ -41,7 +41,7 @@ def write_report(
         matrix: The table that opens the page; its cells lead to `cell_link`.
         plots: Plots to show below it.
         comparison: Tables to show after the cells, such as the results beside the paper's.
-        views: What the page shows of cells that were read before.
+        drawn: The plots of searches that were drawn before, by their names.
 
     Returns:
         The file.
@@ -49,16 +49,16 @@ def write_report(
     Raises:
         InputError: If the file cannot be written.
     """
-    shown = [(views or {}).get(cell) or read_cell(cell) for cell in cells]
+    views = [read_cell(cell, (drawn or {}).get(cell.search.name) if cell.search else None) for cell in cells]
     page = (
         _environment()
         .get_template("report.html.j2")
         .render(
             title=title,
-            views=shown,
+            views=views,
             matrix=matrix,
             plots=[draw_plot(plot, 320 + 12 * len(plot.facets[0].series)) for plot in plots],
-            overview=_overview(shown) if len(shown) > 1 else None,
+            overview=_overview(views) if len(views) > 1 else None,
             comparison=comparison,
             made=datetime.now().astimezone().isoformat(" ", "minutes"),
             version=version("tausearch"),

@@ -65,15 +65,42 @@ class ReportCell:
     others: tuple[FinalSpec, ...] = ()
 
 
+@contextmanager
+def _noting(faults: list[str], what: str) -> Iterator[None]:
+    """Turn any error while a part is read or drawn into a line; the rest of the page is made all the same."""
+    try:
+        yield
+    except InputError as error:
+        faults.append(str(error))
+    except Exception as error:  # a record damaged by hand: any error of Optuna or plotly
+        _log.warning("%s", what, exc_info=True)
+        faults.append(f"{what}: cannot be shown ({type(error).__name__}: {error})")
+
+
+@dataclass
+class RunPlots:
+    """The plots of one run.
+
+    Attributes:
+        plots: Large plots, in order.
+        slices_caption: The caption of the small plots.
+        slices: Small plots, side by side.
+        faults: Why plots are missing, a line each.
+    """
+
+    plots: list[PagePlot] = field(default_factory=list)
+    slices_caption: str = ""
+    slices: list[PagePlot] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
 @dataclass
 class RunView:
     """What the page shows of one run.
 
     Attributes:
         facts: The run's settings and progress: name to text.
-        plots: Large plots, in order.
-        slices_caption: The caption of the small plots.
-        slices: Small plots, side by side.
+        drawn: Its plots.
         hover: The text of each trial at the pointer, by number; JSON.
         best_file: The text of the best file.
         trials: The table of trials or seeds.
@@ -85,9 +112,7 @@ class RunView:
 
     name: str
     facts: dict[str, str] = field(default_factory=dict)
-    plots: list[PagePlot] = field(default_factory=list)
-    slices_caption: str = ""
-    slices: list[PagePlot] = field(default_factory=list)
+    drawn: RunPlots = field(default_factory=RunPlots)
     hover: str = "{}"
     tables: list[Table] = field(default_factory=list)
     best_file: str = ""
@@ -112,31 +137,34 @@ class CellView:
         """What the cell is called."""
         return f"{self.cell.method} on {shown_benchmark(self.cell.benchmark)}"
 
-    @contextmanager
-    def noting(self, what: str) -> Iterator[None]:
-        """Turn any error while a part is read or drawn into a line; the rest of the page is made all the same."""
-        try:
-            yield
-        except InputError as error:
-            self.faults.append(str(error))
-        except Exception as error:  # a record damaged by hand: any error of Optuna or plotly
-            _log.warning("%s", what, exc_info=True)
-            self.faults.append(f"{what}: cannot be shown ({type(error).__name__}: {error})")
 
-
-def read_cell(cell: ReportCell) -> CellView:
-    """Read all of a cell."""
+def read_cell(cell: ReportCell, drawn: RunPlots | None = None) -> CellView:
+    """Read all of a cell. The plots of its search may have been drawn before."""
     view = CellView(cell)
     if cell.search is not None:
-        with view.noting(f"search {cell.search.name}"):
-            _read_search(view, cell.search)
+        with _noting(view.faults, f"search {cell.search.name}"):
+            _read_search(view, cell.search, drawn)
     if cell.final is not None:
-        with view.noting(f"final run {cell.final.name}"):
+        with _noting(view.faults, f"final run {cell.final.name}"):
             _read_final(view, cell.final)
     return view
 
 
-def _read_search(view: CellView, directory: RunDirectory) -> None:
+def draw_search_plots(status: RunStatus) -> RunPlots:
+    """Draw the plots of a search."""
+    assert isinstance(status.spec, SearchSpec)
+    drawn, name = RunPlots(), status.spec.name
+    plots = SearchPlots(status.spec, status.trials, correlations=status.rank_correlations, chosen=_best(status))
+    with _noting(drawn.faults, f"plots of {name}"):
+        drawn.plots.extend(search_plots(plots))
+    with _noting(drawn.faults, f"slices of {name}"):
+        if (slices := plots.slices()) is not None:
+            drawn.slices_caption = slices.caption
+            drawn.slices.extend(slice_plots(slices))
+    return drawn
+
+
+def _read_search(view: CellView, directory: RunDirectory, drawn: RunPlots | None) -> None:
     status = read_status(directory)
     assert isinstance(status.spec, SearchSpec)
     shown = view.search = RunView(directory.name, _facts(status, directory), trials=_trials(status))
@@ -144,7 +172,7 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
     if status.best is not None:
         shown.score, shown.unit = percent(status.accuracy), status.spec.value_unit
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
-        with view.noting(str(directory.best_file)):
+        with _noting(view.faults, str(directory.best_file)):
             shown.best_file = _text(directory.best_file)
     if status.reevaluation is not None and status.reevaluation.runs:
         shown.tables.append(reevaluation_table(status.reevaluation))
@@ -153,30 +181,25 @@ def _read_search(view: CellView, directory: RunDirectory) -> None:
     if len(status.front) > 1:
         shown.tables.append(front_table(status.spec, status.front, _best(status)))
     shown.hover = script_json({trial.number: hover_text(status.spec, trial) for trial in status.trials})
-    plots = SearchPlots(status.spec, status.trials, correlations=status.rank_correlations, chosen=_best(status))
-    with view.noting(f"plots of {directory.name}"):
-        shown.plots.extend(search_plots(plots))
-    with view.noting(f"slices of {directory.name}"):
-        if (slices := plots.slices()) is not None:
-            shown.slices_caption = slices.caption
-            shown.slices.extend(slice_plots(slices))
+    shown.drawn = drawn or draw_search_plots(status)
+    view.faults.extend(shown.drawn.faults)
 
 
 def _read_final(view: CellView, directory: RunDirectory) -> None:
     status = read_status(directory)
     facts = _facts(status, directory) | _others(view.cell.others)
     shown = view.final = RunView(directory.name, facts, trials=_trials(status))
-    with view.noting(str(directory.results_file)):
+    with _noting(view.faults, str(directory.results_file)):
         _add_scores(shown, read_scores(directory))
     shown.tables.append(tables.trained_table(status.spec))
     finished = [trial for trial in status.trials if trial.status == "complete" and trial.rows]
-    with view.noting(f"accuracies of {directory.name}"):
+    with _noting(view.faults, f"accuracies of {directory.name}"):
         if finished:
             shown.tables.append(tables.matrix_table(status.spec, finished))
-            shown.plots.extend(filter(None, [time_plot(finished, status.spec)]))
-    with view.noting(f"compositions of {directory.name}"):
+            shown.drawn.plots.extend(filter(None, [time_plot(finished, status.spec)]))
+    with _noting(view.faults, f"compositions of {directory.name}"):
         shown.tables.extend(tables.composition_tables(read_compositions(directory)))
-    with view.noting(f"evaluation of {directory.name}"):
+    with _noting(view.faults, f"evaluation of {directory.name}"):
         if (found := read_evaluation(directory)) is not None:
             shown.tables.append(evaluation_table(found))
 

@@ -21,8 +21,9 @@ from tausearch.reports import (
     read_final_run,
     write_report,
 )
+from tausearch.reports.html.plots import PagePlot
 from tausearch.reports.html.tables import matrix_table
-from tausearch.reports.html.views import read_cell
+from tausearch.reports.html.views import RunPlots, read_cell
 from tausearch.runs import Record, Reevaluate, RunDirectory, Storage, TrialSummary, read_spec, read_status
 from tests.support.runs.trials import FIXED, final_spec, search_spec
 from tests.tausearch.reports.html.runs import add_compositions, finished, make_final, make_search, write
@@ -155,6 +156,15 @@ def test_many_cells_have_a_table_that_leads_to_them(done: ReportCell, tmp_path: 
     assert second == ["iel-fft on glyphs", "waiting", "", "", "", ""]
     assert page.count("a", href="#cell-1") == page.count("details", id="cell-1") == 1
     assert "open" not in dict(page.tags)["details"] and "Nothing has run yet" in page.text
+
+
+def test_plots_that_were_drawn_before_are_shown_in_place_of_others(done: ReportCell, tmp_path: Path) -> None:
+    assert done.search is not None
+    drawn = RunPlots([PagePlot("Drawn before", "a caption", "{}", 100)], faults=["one is missing"])
+    page = report([done], tmp_path, drawn={done.search.name: drawn})
+    assert "Drawn before" in page.text and "one is missing" in page.text and "History" not in page.text
+    other = report([done], tmp_path, drawn={"another": drawn})
+    assert "Drawn before" not in other.text and "History" in other.text
 
 
 def test_a_single_run_has_no_such_table_and_is_open(storage: Storage, tmp_path: Path) -> None:
