@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -89,6 +90,7 @@ class Driver:
     def session(self, display: Callable[[TextIO], Display]) -> Iterator[Session[Display]]:
         """Listen to signals, send the output of Ray, Optuna and MLflow to the log file, and show the display."""
         with ExitStack() as stack:
+            stack.enter_context(_living_objects_left_alone())
             interrupt = stack.enter_context(interruptible(self.time_budget))
             screen = stack.enter_context(output_to(self.home.log_file, self.progress_to))
             shown = display(screen)
@@ -250,6 +252,22 @@ def _result(run: Run, results: Sequence[RunResult], interrupt: Interrupt | None)
     elif interrupt is not None:
         result = replace(result, signal=interrupt.signal, out_of_time=interrupt.out_of_time)
     return replace(result, tracking_error=errors[0] if errors else None)
+
+
+@contextmanager
+def _living_objects_left_alone() -> Iterator[None]:
+    """Have the garbage collector leave the objects alone that live now, hundreds of thousands, while the block runs.
+
+    Afterwards it looks at them again. Python has one such set of objects; if the caller uses it, it stays as it is.
+    """
+    used = gc.get_freeze_count() > 0
+    if not used:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if not used:
+            gc.unfreeze()
 
 
 _STUCK = "stopped by SIGTERM; Ray did not answer"
