@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from ray.tune import PlacementGroupFactory
@@ -9,4 +10,9 @@ from ray.tune import PlacementGroupFactory
 
 def placement_of(config: dict[str, Any]) -> PlacementGroupFactory:
     """Return the CPUs and GPUs of a `TrialConfig`, given as a dictionary."""
-    return PlacementGroupFactory([{"CPU": config["cpus_per_trial"], "GPU": config["gpus_per_trial"]}])
+    return _placement(config["cpus_per_trial"], config["gpus_per_trial"])
+
+
+@cache  # one object for all trials, which Tune keeps
+def _placement(cpus: float, gpus: float) -> PlacementGroupFactory:
+    return PlacementGroupFactory([{"CPU": cpus, "GPU": gpus}])

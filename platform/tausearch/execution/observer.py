@@ -94,7 +94,7 @@ class Observer(tune.Callback):
         """Remove the checkpoints of ended trials and what Tune keeps about them, now that it needs them no more."""
         while self._ended:
             run, trial = self._ended.pop()
-            _forget_history(trial)
+            _forget_results(trial)
             with suppress(OSError):  # something lies in it
                 Path(trial.local_path).rmdir()  # else Tune would copy it, empty, to where the checkpoints were
             remove_checkpoints(run.directory, trial.config["trial"])
@@ -138,14 +138,16 @@ def _reason(trial: Any) -> str:
     return lines[-1] if lines else "unknown error"
 
 
-def _forget_history(trial: Any) -> None:
-    """Empty the statistics of metrics and the list of checkpoints that Tune keeps of a trial, which nobody reads.
+def _forget_results(trial: Any) -> None:
+    """Empty what Tune keeps of a trial that has ended: results, statistics of metrics, checkpoints. Nobody reads them.
 
     With those of thousands of trials in memory, every allocation takes longer.
     """
     kept = trial.run_metadata
-    for history in (kept.metric_analysis, kept.metric_n_steps, kept.checkpoint_manager.best_checkpoint_results):
-        history.clear()
+    for results in (kept.metric_analysis, kept.metric_n_steps, kept.checkpoint_manager.best_checkpoint_results):
+        results.clear()
+    kept.last_result, kept.checkpoint_manager._latest_checkpoint_result = {}, None
+    trial._default_result_or_future = None  # in Ray's memory
 
 
 def latest_error(trial: Any) -> Exception | None:

@@ -35,7 +35,7 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
     return made
 
 
-def test_tune_keeps_the_last_result_alone_of_a_trial_that_has_ended(trial: Trial, tmp_path: Path) -> None:
+def test_tune_keeps_no_result_of_a_trial_that_has_ended(trial: Trial, tmp_path: Path) -> None:
     trial.set_config({"run": "s", "trial": 0, "seed": 0, "hyperparameters": {}})
     (tmp_path / "run.yaml").touch()
     units = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]))
@@ -44,14 +44,16 @@ def test_tune_keeps_the_last_result_alone_of_a_trial_that_has_ended(trial: Trial
     for task in (1.0, 2.0):
         trial.update_last_result(last | {"task": task})
         trial.on_checkpoint(_TrainingResult(Checkpoint(str(tmp_path)), {"checkpoint_dir_name": "checkpoint_000000"}))
+    trial._default_result_or_future = {"pid": 1}
     history = trial.run_metadata
     checkpoints = history.checkpoint_manager.best_checkpoint_results
     observer.on_trial_result(0, [], trial, last)
     observer.on_trial_complete(0, [], trial)
     assert history.metric_analysis and history.metric_n_steps and len(checkpoints) == 2  # Tune may still save it
+    assert trial.last_result["task"] == 2.0 and trial.checkpoint is not None
     observer.on_step_begin(1, [])
     assert history.metric_analysis == history.metric_n_steps == {} and checkpoints == []
-    assert trial.last_result["task"] == 2.0 and trial.checkpoint is not None
+    assert set(trial.last_result) == {"trial_id"} and trial.checkpoint is None
 
 
 def fail(trial: Trial, cause: Exception, status: str = Trial.ERROR) -> list[bool]:
