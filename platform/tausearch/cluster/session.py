@@ -31,6 +31,9 @@ _ENVIRONMENT = {
     # its processes another environment.
     "RAY_enable_worker_prestart": "0",
     "RAY_prestart_worker_first_driver": "0",
+    # A process asks for the raylet, which is starting, every tenth of a second in place of every second, for 30 s.
+    "RAY_raylet_client_connect_timeout_milliseconds": "100",
+    "RAY_raylet_client_num_connect_attempts": "300",
 }
 
 Say = Callable[[str], None]
