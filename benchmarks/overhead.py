@@ -56,7 +56,7 @@ def _wait(what: str, part: str, at_most: float) -> Line:
 def _share(what: str, trials: int | str, at_most: float, floor: str = "") -> Line:
     """Return a line of the share that the platform adds; the floor, where it has a name, is what Ray alone takes."""
     alone = column("percent", part=RAY, trials=trials) if floor else None
-    return Line(what=what, values=_added(trials), unit=" %", shown=".0f", at_most=at_most, floor=floor, floors=alone)
+    return Line(what=what, values=_added(trials), unit=" %", shown=".1f", at_most=at_most, floor=floor, floors=alone)
 
 
 LINES = (
