@@ -41,7 +41,7 @@ def analytic_search(
     Returns:
         Seconds from the call of the search to its end. Ray runs before.
     """
-    spec = _spec(trials, sum(nodes), trainable.tasks, algorithm).model_copy(update={"reevaluate": reevaluate})
+    spec = _spec(trials, sum(nodes), trainable.tasks, algorithm, reevaluate)
     with on_nodes(nodes) as address, tempfile.TemporaryDirectory() as folder:
         root = open_storage(Path(folder), write=True)
         start = time.monotonic()
@@ -66,7 +66,7 @@ def on_nodes(nodes: Sequence[int]) -> Iterator[str]:
         cluster.shutdown()
 
 
-def _spec(trials: int, concurrent: int, tasks: int, algorithm: str) -> SearchSpec:
+def _spec(trials: int, concurrent: int, tasks: int, algorithm: str, reevaluate: Reevaluate | None) -> SearchSpec:
     spaces = {name: {"low": low, "high": high, "log": True, "grid": [low]} for name, (low, high) in RANGES.items()}
     return SearchSpec(
         name=f"analytic-{algorithm}",
@@ -79,6 +79,7 @@ def _spec(trials: int, concurrent: int, tasks: int, algorithm: str) -> SearchSpe
         trials=trials,
         steps=tasks,
         algorithm=algorithm,
+        reevaluate=reevaluate,
         space=spaces,  # type: ignore[arg-type]
         start={"alpha": 0.1, "lr": 0.001},
         fixed={"alpha_cls": 0.1, "alpha_cls_prior": 0.1},

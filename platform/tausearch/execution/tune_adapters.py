@@ -130,8 +130,9 @@ class TuneSearcher(Searcher):
 class FreeProcesses(_ObjectCache):
     """Tune's processes without a trial, by their resources. Each waits for `KEPT_SECONDS`, and one for ever.
 
-    Tune itself keeps one, and as many as trials wait. But when the last trial of a search ends, its re-evaluation or
-    its final run has not given a trial yet, and each process that is gone has to start again and to import torch.
+    Tune itself keeps one, and one for each trial that waits. But when the last trial of a search ends, its
+    re-evaluation or its final run has not given a trial yet. Each process that is gone has to start again and to
+    import torch.
     """
 
     def __init__(self) -> None:

@@ -43,13 +43,12 @@ class MlflowProcess:
             OSError: If there is no process, or it was killed; the next call starts another one.
             RuntimeError: If MLflow refuses.
         """
-        whole = with_secrets(uri)  # may set variables
-        run = RemoteRun(self._connection())
-        run.ask("open", dict(os.environ), whole, spec, storage, uri)
+        run = self._connected(uri)
+        run.ask("open", spec, storage, uri)
         return run
 
     def write_table(self, storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]) -> str:
-        """Write the table of a benchmark, for which this process would have to import MLflow.
+        """Write the table of a benchmark; the driver need not import MLflow for it.
 
         Returns:
             What `tables.write_table` returns.
@@ -58,9 +57,7 @@ class MlflowProcess:
             OSError: As `open`.
             RuntimeError: As `open`.
         """
-        whole = with_secrets(uri)  # may set variables
-        arguments = (storage, uri, benchmark, table, rows)
-        return str(RemoteRun(self._connection()).ask("write_table", dict(os.environ), whole, *arguments))
+        return str(self._connected(uri).ask("write_table", storage, uri, benchmark, table, rows))
 
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -69,6 +66,13 @@ class MlflowProcess:
             command = [sys.executable, "-P", "-c", _SERVE]
             self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=True)
         weakref.finalize(self, _end, self._process)
+
+    def _connected(self, uri: str) -> RemoteRun:
+        """Return a new connection to the process, which has been given the driver's variables and the whole address."""
+        whole = with_secrets(uri)  # may set variables
+        run = RemoteRun(self._connection())
+        run.ask("take_over", dict(os.environ), whole, uri)
+        return run
 
     def _connection(self) -> Connection:
         """Send the process one end of a new connection; returns the other."""
@@ -154,16 +158,12 @@ class _ServedRun:
             error = reason(raised)
         return answer, (0 if self._run is None else self._run.changes), error
 
-    def open(self, variables: dict[str, str], whole: str, spec: RunSpec, storage: Storage, uri: str) -> None:
-        _take_over(variables, whole, uri)
+    def take_over(self, variables: dict[str, str], whole: str, uri: str) -> None:
+        os.environ.update(variables)  # those of the driver may have changed
+        remember(whole, uri)
+
+    def open(self, spec: RunSpec, storage: Storage, uri: str) -> None:
         self._run = MlflowRun(spec, storage, uri)
 
-    def write_table(self, variables: dict[str, str], whole: str, storage: Storage, uri: str, *table: Any) -> str:
-        _take_over(variables, whole, uri)
+    def write_table(self, storage: Storage, uri: str, *table: Any) -> str:
         return write_table(storage, uri, *table)
-
-
-def _take_over(variables: dict[str, str], whole: str, uri: str) -> None:
-    """Take over the driver's variables, which may have changed, and the address with its password."""
-    os.environ.update(variables)
-    remember(whole, uri)

@@ -172,6 +172,8 @@ def test_the_plots_of_the_report_are_drawn_when_the_search_is_concluded(
     monkeypatch.setattr("tausearch.campaigns.campaign_cell.draw_search_plots", lambda status: f"plots of {status}")
     plan = planned(tmp_path)
     first, second = (CampaignCell(plan, each, lambda line: None) for each in plan.cells)
+    first.concluded(cast(RunResult, SimpleNamespace(name=first.runs.search, signal=15, out_of_time=False)))
+    assert _drawn([first]) == {}  # a stopped campaign has no report
     for cell, name in ((first, first.runs.search), (second, second.runs.final)):
         cell.concluded(cast(RunResult, SimpleNamespace(name=name, signal=None, out_of_time=False)))
     assert _drawn([first, second]) == {first.runs.search: f"plots of {first.runs.search}"}
