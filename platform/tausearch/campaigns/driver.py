@@ -27,7 +27,7 @@ from tausearch.campaigns.plans import (
     work_left,
 )
 from tausearch.campaigns.status import CampaignStanding, read_standing
-from tausearch.cluster import measured
+from tausearch.cluster import local_cpus, measured
 from tausearch.execution import Driver, Interrupt, RunQueue, read_by_trials
 from tausearch.presentation import campaign_command, counted, storage_words, stream_of
 from tausearch.reports import RunPlots
@@ -240,6 +240,7 @@ def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
         address=request.address,
         time_budget=request.time_budget,
         max_concurrent_trials=request.max_concurrent_trials,
+        processes=request.max_concurrent_trials or local_cpus(),
         trainable=trainable,
         progress_to=request.progress_to,
     )

@@ -1,4 +1,4 @@
-"""Ray: start or join it, plan resources, check the nodes.
+"""Ray: start or join it with its processes, plan resources, check the nodes.
 
 Not here: trials on Ray Tune (`execution`).
 """

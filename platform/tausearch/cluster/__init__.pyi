@@ -1,5 +1,6 @@
 from .capacity import capacity_here, gpus_here, local_cpus, trials_that_fit
 from .devices import GpusAt, asked_once, continued_resources, kept, may_use_gpu, measured, placed, require_pilot
+from .importing import uncollected
 from .pilot import first_rows, with_measured_share
 from .placement import placement_of
 from .precisions import ASKED_PRECISIONS, Bf16At, bf16_at, precision_to_plan, require_cpu_has
@@ -39,5 +40,6 @@ __all__ = [
     "require_reachable",
     "require_room_at",
     "trials_that_fit",
+    "uncollected",
     "with_measured_share",
 ]

@@ -7,10 +7,10 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from tempfile import gettempdir
-
-import psutil
+from typing import Any
+from unittest import mock
 
 from tausearch.cluster.capacity import gpus_here, local_cpus
 from tausearch.cluster.waiting import ray_status, starts_nodes, wait_for_node
@@ -27,14 +27,17 @@ _ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # `interruptible` has its own handler
     "TUNE_MAX_PENDING_TRIALS_PG": "1000",  # with Tune's 1, processes start one by one; `TuneSearcher` is the limit
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # Tune's own snapshots are never read
-    # Ray would start one Python process per CPU in advance, and wait for them. None is ever used, because Tune gives
-    # its processes another environment.
-    "RAY_enable_worker_prestart": "0",
-    "RAY_prestart_worker_first_driver": "0",
+    "RAY_prestart_worker_first_driver": "0",  # `_prestarted` says whether Ray starts processes in advance
     # A process asks for the raylet, which is starting, every tenth of a second in place of every second, for 30 s.
     "RAY_raylet_client_connect_timeout_milliseconds": "100",
     "RAY_raylet_client_num_connect_attempts": "300",
 }
+
+# Methods of Ray's node that start processes which a Ray for one driver does not need: the autoscaler has no node to
+# start, nobody reads the lines of the log monitor, and without the dashboard its process would report usage alone. Each
+# imports Ray while the processes of trials import torch. The autoscaler does not end when it is asked to, so Ray's end
+# would take a second longer.
+_NEEDLESS = ("start_monitor", "start_log_monitor", "start_api_server")
 
 Say = Callable[[str], None]
 _MAX_MESSAGE = 200  # characters of Ray's error
@@ -102,15 +105,29 @@ def _leave() -> None:
         gc.enable()
 
 
-def _kill_autoscaler() -> None:
-    """Kill the autoscaler of the Ray that this process has started, which has had nothing to do.
+def _prestarted(resources: Resources | None, processes: int | None) -> dict[str, str]:
+    """Return the settings with which Ray starts the processes of trials before there is a trial, or does not.
 
-    It does not end when Ray asks it, and Ray waits for it for a second.
+    Ray starts one for each CPU. Each imports torch, so none may be one too many.
     """
-    for child in psutil.Process().children():
-        with suppress(psutil.Error):
-            if any(part.endswith("/autoscaler/_private/monitor.py") for part in child.cmdline()):
-                child.kill()
+    fills = resources is not None and not resources.gpus_per_trial and resources.cpus_per_trial == 1
+    ahead = fills and processes is not None and processes >= local_cpus()
+    return {
+        "RAY_enable_worker_prestart": "1" if ahead else "0",
+        "RAY_preload_python_modules": "tausearch.cluster.preload" if ahead else "",
+    }
+
+
+@contextmanager
+def _needed_alone() -> Iterator[None]:
+    """Have a Ray that is started in the block start none of the processes that it does not need."""
+    from ray._private.node import Node  # takes seconds to import
+
+    def nothing(node: Node, **options: object) -> None: ...
+
+    without: dict[str, Any] = dict.fromkeys(_NEEDLESS, nothing)
+    with mock.patch.multiple(Node, **without):
+        yield
 
 
 def _refused(address: str | None, error: Exception) -> str:
@@ -131,13 +148,20 @@ def _refused(address: str | None, error: Exception) -> str:
 
 @contextmanager
 def ray_session(
-    resources: Resources | None, address: str | None = None, *, say: Say | None = None, quiet: bool = False
+    resources: Resources | None,
+    address: str | None = None,
+    *,
+    processes: int | None = None,
+    say: Say | None = None,
+    quiet: bool = False,
 ) -> Iterator[None]:
     """Start Ray, or join the cluster at `address`, while the block runs.
 
     Args:
         resources: What a trial needs; None for a look at the cluster, however small it is.
         address: Address of the cluster.
+        processes: Number of trials at a time, where it is known. A Ray that is started here starts their processes at
+            once if each CPU gets one.
         say: Shows a line to the user; where given, a cluster whose autoscaler can start a node is waited for.
         quiet: Whether Ray's warnings are not printed.
 
@@ -146,13 +170,14 @@ def ray_session(
             run, or is too small for a single trial.
     """
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
+    os.environ.update(_prestarted(resources, processes))
     import ray  # takes seconds to import
     from ray.job_config import JobConfig
 
     job = JobConfig()
     job._py_driver_sys_path = _NoFolders()
     try:
-        with _unheard() if quiet else nullcontext():
+        with _unheard() if quiet else nullcontext(), nullcontext() if address else _needed_alone():
             ray.init(
                 address=address or "local",
                 num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial if resources else 1),
@@ -178,8 +203,6 @@ def ray_session(
             _require_room(resources, total, None if address is None else say)
         yield
     finally:
-        if address is None:
-            _kill_autoscaler()
         _leave()
 
 

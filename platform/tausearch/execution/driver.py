@@ -72,6 +72,7 @@ class Driver:
         address: Address of a running Ray cluster; None to start Ray here.
         time_budget: Seconds after which the driver stops; the runs can be continued.
         max_concurrent_trials: Trials at a time, of all runs together; None for as many as fit.
+        processes: Trials at a time on this machine, where it is known.
         trainable: The class that Tune runs; another one measures the platform alone.
         progress_to: The stream on which people see progress.
     """
@@ -83,6 +84,7 @@ class Driver:
     address: str | None = None
     time_budget: float | None = None
     max_concurrent_trials: int | None = None
+    processes: int | None = None
     trainable: type[Trainable] = Trial
     progress_to: Stream = "stdout"
 
@@ -152,7 +154,9 @@ class Driver:
                 display.enter(_entrance(self.address))
                 with ExitStack() as stack:
                     with interrupt.at_once(partial(_leave_at_start, leave)):
-                        stack.enter_context(ray_session(self.resources, self.address, say=display.say))
+                        stack.enter_context(
+                            ray_session(self.resources, self.address, processes=self.processes, say=display.say)
+                        )
                     if self.address is None:
                         stack.enter_context(raylet_watched(partial(_leave_without_raylet, leave, interrupt)))
                     interrupt.listen()
@@ -164,7 +168,8 @@ class Driver:
                         stack.enter_context(nodes_watched(display.say))
                     display.enter("Ray runs; starting the processes of trials, each of which imports torch")
                     dispatcher = Dispatcher(queue, capacity_here, self.max_concurrent_trials)
-                    run_on_tune(dispatcher, self.home, self.trainable, on_step, watch)
+                    own_ray = self.address is None
+                    run_on_tune(dispatcher, self.home, self.trainable, on_step, watch, own_ray=own_ray)
             except KeyboardInterrupt:
                 if not interrupt.must_stop:
                     interrupt.note(signal.SIGINT)
@@ -211,6 +216,7 @@ def drive(
         address=address,
         time_budget=time_budget,
         max_concurrent_trials=spec.resources.max_concurrent_trials,
+        processes=known_concurrent_trials(spec, on_cluster=False),
         trainable=trainable,
         progress_to=progress_to,
     )

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import ray
 from ray import tune
 from ray.air._internal import usage
 from ray.tune import (
@@ -21,6 +22,7 @@ from ray.tune import (
     Trainable,
     TuneConfig,
 )
+from ray.tune.execution.class_cache import _ActorClassCache
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
@@ -45,6 +47,8 @@ def run_on_tune(
     trainable: type[Trainable],
     on_step: Callable[[], None],
     watch: StorageWatch,
+    *,
+    own_ray: bool,
 ) -> None:
     """Run every trial that a dispatcher hands out, on the Ray that this process is connected to.
 
@@ -54,6 +58,7 @@ def run_on_tune(
         trainable: The class of a trial.
         on_step: Called in every step of Tune's event loop.
         watch: Notes errors of the storage.
+        own_ray: Whether this process has started Ray.
     """
 
     def folder_name(trial: Any) -> str:
@@ -63,7 +68,7 @@ def run_on_tune(
         tune.with_resources(trainable, placement_of),
         tune_config=TuneConfig(
             search_alg=TuneSearcher(dispatcher),
-            scheduler=TuneScheduler(dispatcher),
+            scheduler=TuneScheduler(dispatcher, own_ray=own_ray),
             num_samples=-1,  # the dispatcher says when there are no more
             reuse_actors=True,
             trial_dirname_creator=folder_name,
@@ -165,18 +170,36 @@ class FreeProcesses(_ObjectCache):
         return any(number for other, number in self._max_num_objects.items() if other != key)
 
 
+class _PlainClasses(_ActorClassCache):
+    """The classes of Tune's processes, without the variables of the driver, which processes of its own Ray have.
+
+    With variables, Ray would not use the processes that it has started in advance. It would start a process that sets
+    them first, and before it one that manages such environments.
+    """
+
+    def get(self, trainable_cls: type[Trainable]) -> Any:
+        """Return the class of an actor, made once."""
+        if trainable_cls not in self._cache:
+            self._cache[trainable_cls] = ray.remote(trainable_cls)
+        return self._cache[trainable_cls]
+
+
 class TuneScheduler(FIFOScheduler):
     """Runs trials in the order in which they come and stops those that their run's searcher wants stopped."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, *, own_ray: bool = False) -> None:
         super().__init__()
         self.dispatcher = dispatcher
+        self._classes = _PlainClasses() if own_ray else None
         self._added = list[Trial]()  # since a trial was last chosen
         self._free = FreeProcesses()
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-        """Note a trial for which no process has been asked. With the first trial Tune gets our free processes."""
-        tune_controller._tune_controller._actor_cache = self._free
+        """Note a trial for which no process has been asked. With the first one Tune gets our classes and processes."""
+        controller = tune_controller._tune_controller
+        controller._actor_cache = self._free
+        if self._classes is not None:
+            controller._class_cache = self._classes
         self._added.append(trial)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:

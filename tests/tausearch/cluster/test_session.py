@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray._private.node import Node
 from ray.exceptions import AuthenticationError
 
 from tausearch.cluster import gpus_at, ray_session, require_room_at, session
@@ -126,24 +126,47 @@ def test_the_gpus_of_a_cluster_are_asked_for_by_joining_it_unless_it_is_joined(
     assert gpus_at(ADDRESS) == 0
 
 
-def test_our_own_ray_ends_without_its_autoscaler_and_a_cluster_keeps_its_own(
-    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]], tmp_path: Path
+def test_our_own_ray_starts_no_process_that_it_does_not_need_and_is_whole_afterwards(
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]
 ) -> None:
-    """Ray's autoscaler, the child whose command it is, does not end when asked."""
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0})
-    script = tmp_path / "ray" / "autoscaler" / "_private" / "monitor.py"
-    script.parent.mkdir(parents=True)
-    script.write_text("import time\ntime.sleep(600)")
-    script.with_name("other.py").write_text(script.read_text())
-    commands = [[sys.executable, str(path)] for path in (script, script.with_name("other.py"))]
-    with subprocess.Popen(commands[0]) as autoscaler, subprocess.Popen(commands[1]) as other:
-        with ray_session(Resources(), ADDRESS):
-            pass
-        assert autoscaler.poll() is None
-        with ray_session(Resources()):
-            assert autoscaler.poll() is None
-        assert autoscaler.wait(10) == -signal.SIGKILL and other.poll() is None
-        other.kill()
+    whole = [getattr(Node, name) for name in session._NEEDLESS]
+    during: list[list[Any]] = []
+    monkeypatch.setattr("ray.init", lambda **wanted: during.append([getattr(Node, name) for name in session._NEEDLESS]))
+    for address in (ADDRESS, None):
+        with ray_session(Resources(), address):
+            assert [getattr(Node, name) for name in session._NEEDLESS] == whole
+    assert during[0] == whole and not {*during[1]} & {*whole}
+    assert [start(None, include_dashboard=False) for start in during[1]] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("resources", "processes", "ahead"),
+    [
+        (Resources(), 4, True),
+        (Resources(), 5, True),
+        (Resources(), 3, False),  # one of four processes would import torch for nobody
+        (Resources(), None, False),
+        (Resources(cpus_per_trial=2), 4, False),
+        (Resources(gpus_per_trial=0.5), 4, False),
+        (None, 4, False),
+    ],
+)
+def test_processes_are_started_ahead_where_each_cpu_gets_one(
+    monkeypatch: pytest.MonkeyPatch,
+    asked: list[dict[str, Any]],
+    resources: Resources | None,
+    processes: int | None,
+    ahead: bool,
+) -> None:
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0, "GPU": 1.0})
+    monkeypatch.setattr("tausearch.cluster.session.local_cpus", lambda: 4)
+    names = ("RAY_enable_worker_prestart", "RAY_preload_python_modules")
+    for name in names:
+        monkeypatch.setenv(name, "of the run before")
+    with ray_session(resources, processes=processes):
+        assert os.environ[names[0]] == ("1" if ahead else "0")
+        assert os.environ[names[1]] == ("tausearch.cluster.preload" if ahead else "")
 
 
 def test_a_setting_of_the_user_stays(monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]) -> None:

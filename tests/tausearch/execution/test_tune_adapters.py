@@ -122,6 +122,23 @@ def test_a_trial_is_chosen_when_it_was_just_added_and_waits() -> None:
     assert scheduler.choose_trial_to_run(None) is None  # Tune itself asks for a process for the second
 
 
+@pytest.mark.parametrize("own_ray", [True, False])
+def test_the_processes_of_our_own_ray_have_no_environment_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, own_ray: bool
+) -> None:
+    """On a cluster they get the driver's variables as Tune gives them. A class is made once."""
+    monkeypatch.setattr("ray.remote", lambda *classes, **options: options or (lambda: classes[0]))
+    scheduler = TuneScheduler(dispatcher_of(search_spec(), FixedSearcher([])), own_ray=own_ray)
+    controller = SimpleNamespace(_class_cache="of Tune")
+    for _ in range(2):
+        scheduler.on_trial_add(SimpleNamespace(_tune_controller=controller), SimpleNamespace(status=Trial.PENDING))
+    if own_ray:
+        made = controller._class_cache.get(SimpleNamespace)
+        assert made() is SimpleNamespace and controller._class_cache.get(SimpleNamespace) is made
+    else:
+        assert controller._class_cache == "of Tune"
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time that `FreeProcesses` sees, in its only element."""

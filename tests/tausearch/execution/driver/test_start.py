@@ -65,6 +65,18 @@ def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: Worl
         ("tune", run.directory, Trial, 3),
         "ray is left",
     ]
+    assert world.own_ray is False
+
+
+def test_ray_starts_as_many_processes_as_trials_run_at_a_time(
+    spec: SearchSpec, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.execution.concurrency.local_cpus", lambda: 8)
+    drive(opened(spec.model_copy(update={"algorithm": "random"}), tmp_path))
+    assert (world.processes, world.own_ray) == (4, True)  # all trials of the search
+    resources = Resources(max_concurrent_trials=3)
+    drive(opened(spec.model_copy(update={"resources": resources, "name": "other"}), tmp_path))
+    assert world.processes == 3
 
 
 def test_a_benchmark_of_the_users_code_is_allowed_again_in_the_command_that_goes_on(

@@ -34,6 +34,8 @@ class World:
         did: What the driver asked of them, in order.
         tune: What Tune does once it runs.
         starting: What happens while Ray starts.
+        processes: The number of trials at a time that the driver told Ray's start.
+        own_ray: Whether the driver told Tune that it has started Ray.
         on_step: What the driver has Tune call whenever it goes round.
     """
 
@@ -41,12 +43,17 @@ class World:
         self.did: list[Any] = []
         self.tune: Tune = finish_all
         self.starting: Callable[[], None] = lambda: None
+        self.processes: int | None = None
+        self.own_ray: bool | None = None
         self.on_step: Callable[[], None] = lambda: None
         self.leave: Callable[[], None] | None = None
 
     @contextmanager
-    def ray_session(self, resources: Resources, address: str | None, *, say: Callable[[str], None]) -> Iterator[None]:
+    def ray_session(
+        self, resources: Resources, address: str | None, *, processes: int | None, say: Callable[[str], None]
+    ) -> Iterator[None]:
         self.did.append(("ray", resources, address))
+        self.processes = processes
         self.starting()
         yield
         self.did.append("ray is left")
@@ -75,7 +82,10 @@ class World:
         trainable: type,
         on_step: Callable[[], None],
         watch: object,
+        *,
+        own_ray: bool,
     ) -> None:
+        self.own_ray = own_ray
         self.did.append(("tune", home, trainable, dispatcher.max_concurrent_trials))
         self.on_step = on_step
         self.tune(dispatcher)
