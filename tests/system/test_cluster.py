@@ -131,7 +131,7 @@ def test_nodes_that_cannot_run_a_trial_are_refused_and_those_without_cpus_are_no
         "has 1 CPU, a trial needs 2",
         f"does not see the run directory {storage / 's'} (No such file or directory)",
         f"has tausearch 0.0.9, this machine has {version('tausearch')}",
-        "cannot import trainables.backbones.loading (ModuleNotFoundError",
+        "cannot import tausearch.cluster.preload (ModuleNotFoundError",
     ):
         assert sum(why in line for line in lines) == 1, (why, lines)
 

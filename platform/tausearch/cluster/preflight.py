@@ -19,7 +19,7 @@ from tausearch.runs import DrivenDirectory, Resources
 from trainables.errors import InputError
 
 PACKAGES = ["ray", "torch", "tausearch"]
-_IMPORTED = ["trainables.trial", "trainables.backbones.loading", "sklearn.mixture"]  # by trials
+_IMPORTED = ["tausearch.cluster.preload", "sklearn.mixture"]  # by trials
 _ANSWER_SECONDS = 180.0  # importing torch and timm from a cold network disk takes minutes
 
 ray.cloudpickle.register_pickle_by_value(node_probe)  # works on a node without our package
