@@ -1,7 +1,8 @@
 """An event simulation of a campaign: which slot runs which task when.
 
-It has the platform's rules (`execution.dispatcher`). A free slot takes the next trial of the first cell that has one.
-An algorithm that learns runs a quarter of its trials at a time. A cell's final run begins when its search has ended.
+It has the platform's rules (`execution.dispatcher`). A free slot takes the next trial of the first run that has one.
+An algorithm that learns runs a quarter of its trials at a time. When a search has ended, the cell's final run comes
+behind the next search.
 Every finished task passes through one driver, which takes a fixed time for each. A GPU that fails loses the task that
 runs on it, and its trial goes on elsewhere from its last finished task.
 """
@@ -104,13 +105,17 @@ class _Cell:
     seeds: int = 0  # seeds that have begun
     waiting: list[_Trial] = field(default_factory=list)  # that lost their slot
 
+    @property
+    def searching(self) -> bool:
+        return self.ended < self.work.trials
+
     def next(self, number: int) -> _Trial | None:
         if self.waiting:
             return self.waiting.pop()
         if self.asked < self.work.trials and self.running < self.work.at_once:
             self.asked, self.running = self.asked + 1, self.running + 1
             return _Trial(number, searching=True)
-        if self.ended == self.work.trials and self.seeds < self.work.seeds:
+        if not self.searching and self.seeds < self.work.seeds:
             self.seeds += 1
             return _Trial(number, searching=False)
         return None
@@ -136,6 +141,7 @@ def simulate(cells: Sequence[Work], machine: Machine, seed: int = 0, jitter: flo
 class _Simulation:
     def __init__(self, cells: Sequence[Work], machine: Machine, random: Random, jitter: float) -> None:
         self.cells = [_Cell(work) for work in cells]
+        self.order = list(range(len(cells)))  # in which cells are asked for trials
         self.machine, self.random, self.jitter = machine, random, jitter
         self.free = list(range(machine.slots))
         self.events: list[tuple[float, int, int, _Trial | None, float, bool]] = []
@@ -171,18 +177,28 @@ class _Simulation:
             return
         if trial.searching:
             cell.running, cell.ended = cell.running - 1, cell.ended + 1
+            if not cell.searching:
+                self._put_back(trial.cell)
         self.free.append(slot)
 
     def _fill(self, now: float) -> None:
         """Give free slots to the first cells that have a trial."""
-        first = 0
-        while self.free and first < len(self.cells):
-            trial = self.cells[first].next(first)
+        position = 0
+        while self.free and position < len(self.order):
+            number = self.order[position]
+            trial = self.cells[number].next(number)
             if trial is None:
-                first += 1
+                position += 1
             else:
                 self._begin(now, self.free.pop(), trial, self.machine.start)
         self.busy.append((now, self.machine.slots - len(self.free)))
+
+    def _put_back(self, number: int) -> None:
+        """Put a cell whose search has ended behind the next one that is searching."""
+        position = self.order.index(number)
+        behind = (at for at, each in enumerate(self.order[position:], position) if self.cells[each].searching)
+        self.order.insert(next(behind, len(self.order)) + 1, number)
+        del self.order[position]
 
     def _begin(self, now: float, slot: int, trial: _Trial, start: float) -> None:
         usual = self.cells[trial.cell].work.tasks[trial.done]

@@ -25,6 +25,13 @@ def test_an_algorithm_that_learns_runs_few_at_a_time_and_the_next_cell_fills_the
     assert seconds([second, first], Machine(2)) == 40.0 + 80.0  # the long chain begins too late
 
 
+def test_a_final_run_fills_what_the_next_search_leaves_free() -> None:
+    cell, chain = (Work(tasks, trials=1, seeds=2, at_once=1) for tasks in ((10.0,), (10.0, 10.0, 10.0)))
+    # Both searches end at once. The seeds of the first come next, those of the second run beside the third search.
+    assert seconds([cell, cell, chain], Machine(2)) == 10.0 + 10.0 + 30.0 + 30.0
+    assert seconds([chain, cell], Machine(2)) == 30.0 + 30.0  # the last final run need not wait for an earlier search
+
+
 def test_one_driver_takes_the_reports_one_after_the_other() -> None:
     cells = [Work((10.0, 10.0), trials=3, seeds=0, at_once=3)]
     found = simulate(cells, Machine(3, driver=1.0), jitter=0.0)

@@ -20,6 +20,8 @@ Capacity = Callable[[], tuple[float, float]]
 class Dispatcher:
     """Hands out the trials of all runs. While there is room, the first run with a trial gives the next one.
 
+    Runs are in the order of their cells, but the final run of a cell comes behind the search of the next one.
+
     `concurrent_trials` bounds the trials of a run, so that an algorithm that learns is not asked
     for all of them at once. The room that this leaves goes to the runs behind it.
 
@@ -76,10 +78,23 @@ class Dispatcher:
         return self.open[position] if position < len(self.open) else None
 
     def _replace(self, run: Run) -> None:
-        """Put the follower of an ended run in its place, so that early runs finish first."""
+        """Put the follower of an ended run in its place, so that early runs finish first.
+
+        A final run comes behind the next search, and takes the slots that the search leaves free. In its place it would
+        run first, and at the end of a campaign slots would wait for the last search and for its seeds.
+        """
         position, follower = self.open.index(run), self.queue.ended(run)
         del self.open[position]
+        if follower is not None and follower.spec.role == "seed":
+            position = self._behind_next_search(position)
         self._insert(position, follower)
+
+    def _behind_next_search(self, position: int) -> int:
+        while (run := self._at(position)) is not None:
+            position += 1
+            if run.spec.role != "seed":
+                break
+        return position
 
     def _insert(self, position: int, run: Run | None) -> None:
         if run is not None:

@@ -8,13 +8,19 @@ from tausearch.execution import Dispatcher, Run
 from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.runs import Resources
 from tausearch.studies import FixedSearcher
-from tests.support.runs.trials import Runs, run_of, search_spec
+from tests.support.runs.trials import Runs, final_spec, run_of, search_spec
 
 
 def search_of(name: str, trials: int, **changes: object) -> Run:
     """A search of so many trials that may all run at once, unless it is said to be of an algorithm that learns."""
     spec = search_spec().model_copy(update={"name": name, "trials": trials, "algorithm": "random", **changes})
     return run_of(spec, FixedSearcher((number, {}) for number in range(trials)))
+
+
+def seeds_of(name: str, seeds: int) -> Run:
+    """A final run."""
+    spec = final_spec(search_spec(), name=name, trials=seeds, seeds=tuple(range(seeds)))
+    return run_of(spec, FixedSearcher((number, {}) for number in range(seeds)))
 
 
 def take(dispatcher: Dispatcher) -> list[tuple[str, int]]:
@@ -49,6 +55,31 @@ def test_what_follows_a_run_takes_its_place_in_the_line() -> None:
     end(dispatcher, "b", 0)
     assert take(dispatcher) == [("a-final", 1)]  # before b's last
     assert not dispatcher.finished
+
+
+def test_a_final_run_takes_what_the_next_search_leaves_free_and_comes_before_the_search_after_it() -> None:
+    finals = {name: seeds_of(f"{name}-final", 2) for name in "ac"}
+    queue = Runs([search_of("a", 1), seeds_of("b-final", 1), search_of("c", 3), search_of("d", 2)], finals)
+    dispatcher = Dispatcher(queue, lambda: (2.0, 0.0))
+    assert take(dispatcher) == [("a", 0), ("b-final", 0)]
+    end(dispatcher, "a", 0)
+    assert take(dispatcher) == [("c", 0)] and queue.opened == ["a", "b-final", "c"]
+    end(dispatcher, "b-final", 0)
+    end(dispatcher, "c", 0)
+    assert take(dispatcher) == [("c", 1), ("c", 2)]
+    end(dispatcher, "c", 1)
+    assert take(dispatcher) == [("a-final", 0)]  # while the last trial of c runs
+    end(dispatcher, "c", 2)
+    assert take(dispatcher) == [("a-final", 1)] and queue.over == ["a", "b-final", "c"]
+    for number in (0, 1):
+        end(dispatcher, "a-final", number)
+    assert take(dispatcher) == [("d", 0), ("d", 1)]
+    for number in (0, 1):
+        end(dispatcher, "d", number)
+    assert take(dispatcher) == [("c-final", 0), ("c-final", 1)] and not dispatcher.finished
+    for number in (0, 1):
+        end(dispatcher, "c-final", number)
+    assert take(dispatcher) == [] and dispatcher.finished
 
 
 def test_it_is_finished_when_every_run_is_over() -> None:
