@@ -22,6 +22,7 @@ from rich.table import Table
 from benchmarks import (
     arithmetic,
     commands,
+    first_trial,
     fisher,
     growth,
     overhead,
@@ -60,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     settings.RATES: settings.run_rates,
     "sharing": sharing.run,
     "fisher": fisher.run,
+    "first-trial": first_trial.run,
     "overhead": overhead.run,
     "scale": scale.run,
     "short-trials": slots.run_short,

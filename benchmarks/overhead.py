@@ -66,7 +66,6 @@ LINES = (
     ),
     _share(f"the same with {LONG} trials", LONG, 8, "Ray alone"),
     _share("the same of a campaign: 6 cells of 12 trials and 3 seeds", TABLE, 10),
-    _wait("from the call of a search to the start of its first trial, Ray's start with it", STARTING, 7),
     _wait("from the end of its last trial to its result, with figures and MLflow", ENDING, 2),
 )
 

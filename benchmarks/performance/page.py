@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks import (
     arithmetic,
     commands,
+    first_trial,
     fisher,
     growth,
     overhead,
@@ -30,6 +31,7 @@ LINES: Mapping[str, tuple[Line, ...]] = {
     "growth": growth.LINES,
     "kernels": kernels.LINES,
     "reading": reading.LINES,
+    "first-trial": first_trial.LINES,
     "overhead": overhead.LINES,
     "scale": scale.LINES,
     "slots": slots.LINES,
