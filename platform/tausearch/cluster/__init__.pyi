@@ -4,7 +4,7 @@ from .importing import uncollected
 from .pilot import first_rows, with_measured_share
 from .placement import placement_of
 from .precisions import ASKED_PRECISIONS, Bf16At, bf16_at, precision_to_plan, require_cpu_has
-from .preflight import require_fit_nodes
+from .preflight import nodes_checked
 from .resources import plan_resources
 from .session import AddressFault, gpus_at, joined, ray_session, require_reachable, require_room_at
 from .watches import head_watched, nodes_watched, raylet_watched
@@ -29,13 +29,13 @@ __all__ = [
     "head_watched",
     "joined",
     "local_cpus",
+    "nodes_checked",
     "nodes_watched",
     "plan_resources",
     "precision_to_plan",
     "ray_session",
     "raylet_watched",
     "require_cpu_has",
-    "require_fit_nodes",
     "require_pilot",
     "require_reachable",
     "require_room_at",

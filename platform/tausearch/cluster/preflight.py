@@ -1,10 +1,15 @@
-"""Check every node of a cluster before the first trial, so that a long search does not fail later."""
+"""Check every node of a cluster before the first trial, so that a long search does not fail later.
+
+The processes of trials start meanwhile, which takes as long.
+"""
 
 from __future__ import annotations
 
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,10 +30,11 @@ _ANSWER_SECONDS = 180.0  # importing torch and timm from a cold network disk tak
 ray.cloudpickle.register_pickle_by_value(node_probe)  # works on a node without our package
 
 
-def require_fit_nodes(
+@contextmanager
+def nodes_checked(
     resources: Resources, home: DrivenDirectory, needed: Sequence[str], say: Callable[[str], None]
-) -> None:
-    """Check versions, storage, package, data and resources of every node that has CPUs.
+) -> Iterator[NodeCheck]:
+    """Check versions, storage, package, data and resources of every node that has CPUs while the block runs.
 
     A node without a GPU, beside others that have one, gets no trials that need it, and is not refused for that.
 
@@ -38,8 +44,11 @@ def require_fit_nodes(
         needed: Other files and folders that trials read.
         say: Prints a line for a person, about nodes on which the lock does not hold.
 
+    Yields:
+        What knows the outcome.
+
     Raises:
-        InputError: If a node cannot run trials; one line per such node says why.
+        InputError: If no node has a CPU.
     """
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if not nodes:
@@ -47,16 +56,54 @@ def require_fit_nodes(
     folder, token = home.path, f".preflight-{uuid4().hex[:12]}"
     (folder / token).write_text(token)
     try:
-        reports = _ask(nodes, home, token, list(needed))
-        problems = {node["NodeID"]: fault for node in nodes if (fault := _problem(node, reports, folder, token))}
+        yield NodeCheck(nodes, _ask(nodes, home, token, list(needed)), resources, (folder, token), say)
     finally:
         for file in folder.glob(f"{token}*"):
             file.unlink(missing_ok=True)
-    sound = [node for node in nodes if node["NodeID"] not in problems]
-    if faults := (*problems.values(), *_too_small(sound, resources)):
-        raise InputError(*faults)
-    if line := _without_lock({node_name(node): reports[node["NodeID"]]["lock"] for node in nodes}):
-        say(line)
+
+
+class NodeCheck:
+    """A check of nodes that is under way.
+
+    Args:
+        nodes: The nodes that are asked.
+        answers: Returns node id to report or error. None if some have not answered, and it is not to wait for them.
+        resources: The resources of one trial.
+        written: The folder in which the driver and every node have written a file, and the name of the driver's.
+        say: Prints a line for a person.
+    """
+
+    def __init__(
+        self,
+        nodes: list[dict[str, Any]],
+        answers: Callable[[bool], dict[str, Any] | None],
+        resources: Resources,
+        written: tuple[Path, str],
+        say: Callable[[str], None],
+    ) -> None:
+        self._nodes = nodes
+        self._answers = answers
+        self._resources = resources
+        self._written = written
+        self._say = say
+        self._passed = False
+
+    def require_fit(self, *, wait: bool = True) -> None:
+        """Refuse nodes that cannot run trials, once all have answered; with `wait`, wait for that.
+
+        Raises:
+            InputError: If there are some; one line per node says why.
+        """
+        reports = None if self._passed else self._answers(wait)
+        if reports is None:
+            return
+        faults = {each["NodeID"]: fault for each in self._nodes if (fault := _problem(each, reports, *self._written))}
+        sound = [node for node in self._nodes if node["NodeID"] not in faults]
+        if lines := (*faults.values(), *_too_small(sound, self._resources)):
+            raise InputError(*lines)
+        if line := _without_lock({node_name(node): reports[node["NodeID"]]["lock"] for node in self._nodes}):
+            self._say(line)
+        self._passed = True
 
 
 def _without_lock(faults: Mapping[str, str]) -> str | None:
@@ -71,8 +118,10 @@ def _without_lock(faults: Mapping[str, str]) -> str | None:
     )
 
 
-def _ask(nodes: list[dict[str, Any]], home: DrivenDirectory, token: str, needed: list[str]) -> dict[str, Any]:
-    """Run the probe on all nodes at once; return node id to report or error, without nodes that do not answer."""
+def _ask(
+    nodes: list[dict[str, Any]], home: DrivenDirectory, token: str, needed: list[str]
+) -> Callable[[bool], dict[str, Any] | None]:
+    """Start the probe on all nodes at once; returns the `answers` of a `NodeCheck`."""
     probe = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(node_probe.probe_node)
     asked = {}
     for node in nodes:
@@ -80,7 +129,14 @@ def _ask(nodes: list[dict[str, Any]], home: DrivenDirectory, token: str, needed:
         call = probe.options(scheduling_strategy=here)
         files = (str(home.path), token, _answer_file(token, node), str(home.lock_file))
         asked[call.remote(*files, PACKAGES, _IMPORTED, needed)] = node["NodeID"]
-    answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_SECONDS)
+    return partial(_answers, asked)
+
+
+def _answers(asked: Mapping[Any, str], wait: bool) -> dict[str, Any] | None:
+    """Return node id to report or error, without nodes that do not answer in time."""
+    answered, open_ = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_SECONDS if wait else 0)
+    if open_ and not wait:
+        return None
     reports: dict[str, Any] = {}
     for answer in answered:
         try:

@@ -18,10 +18,10 @@ from tausearch.cluster import (
     capacity_here,
     head_watched,
     joined,
+    nodes_checked,
     nodes_watched,
     ray_session,
     raylet_watched,
-    require_fit_nodes,
 )
 from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.dispatcher import Dispatcher
@@ -110,7 +110,8 @@ class Driver:
             OSError: If something else could not be read or written.
         """
         try:
-            self._run_on_ray(queue, session)
+            with self._until_stopped(session) as leave:
+                self._run_on_ray(queue, session, leave)
         except InputError:
             queue.release()
             raise
@@ -134,42 +135,18 @@ class Driver:
         if session.watch.problem is not None:
             raise StorageError(f"{session.watch.problem}; mend that, then: {self.resume_command}")
 
-    def _run_on_ray(self, queue: RunQueue, session: Session[Any]) -> None:
-        """Start or join Ray and run all trials of a queue on it, until they end or are stopped."""
+    @contextmanager
+    def _until_stopped(self, session: Session[Any]) -> Iterator[Leave]:
+        """Note in the session what stops the block. Yields what ends this process at once where Ray does not answer."""
         interrupt, watch, display = session.interrupt, session.watch, session.display
         leave = partial(_leave_at_once, display.say, self.resume_command)
-
-        def on_step() -> None:
-            if watch.look():
-                interrupt.stopped = True
-            interrupt.stop_tune()
-
         display.show_stopping(partial(_why_stopping, interrupt))
-        with ExitStack() as outer:
+        with ExitStack() as stack:
             if self.address is not None:
-                outer.enter_context(head_watched(self.address, display.say, self.resume_command))
-            outer.enter_context(interrupt.not_stuck(partial(leave, _STUCK, 128 + signal.SIGTERM)))
+                stack.enter_context(head_watched(self.address, display.say, self.resume_command))
+            stack.enter_context(interrupt.not_stuck(partial(leave, _STUCK, 128 + signal.SIGTERM)))
             try:
-                interrupt.check()
-                display.enter(_entrance(self.address))
-                with ExitStack() as stack:
-                    with interrupt.at_once(partial(_leave_at_start, leave)):
-                        stack.enter_context(
-                            ray_session(self.resources, self.address, processes=self.processes, say=display.say)
-                        )
-                    if self.address is None:
-                        stack.enter_context(raylet_watched(partial(_leave_without_raylet, leave, interrupt)))
-                    interrupt.listen()
-                    interrupt.check()
-                    if self.address is not None:
-                        display.enter(f"{joined()}; looking at each of them")
-                        require_fit_nodes(self.resources, self.home, self.read, display.say)
-                        interrupt.check()
-                        stack.enter_context(nodes_watched(display.say))
-                    display.enter("Ray runs; starting the processes of trials, each of which imports torch")
-                    dispatcher = Dispatcher(queue, capacity_here, self.max_concurrent_trials)
-                    own_ray = self.address is None
-                    run_on_tune(dispatcher, self.home, self.trainable, on_step, watch, own_ray=own_ray)
+                yield leave
             except KeyboardInterrupt:
                 if not interrupt.must_stop:
                     interrupt.note(signal.SIGINT)
@@ -179,6 +156,50 @@ class Driver:
                 if not watch.failed(error):
                     raise
         display.show_stopping(lambda: None)
+
+    def _run_on_ray(self, queue: RunQueue, session: Session[Any], leave: Leave) -> None:
+        """Start or join Ray and run all trials of a queue on it, until they end or are stopped."""
+        interrupt, watch, display = session.interrupt, session.watch, session.display
+        interrupt.check()
+        display.enter(_entrance(self.address))
+        with ExitStack() as stack:
+            with interrupt.at_once(partial(_leave_at_start, leave)):
+                ray = ray_session(self.resources, self.address, processes=self.processes, say=display.say)
+                stack.enter_context(ray)
+            if self.address is None:
+                stack.enter_context(raylet_watched(partial(_leave_without_raylet, leave, interrupt)))
+            interrupt.listen()
+            interrupt.check()
+            require_fit = stack.enter_context(self._nodes_checked(display))
+
+            def on_step() -> None:
+                require_fit(wait=False)
+                if watch.look():
+                    interrupt.stopped = True
+                interrupt.stop_tune()
+
+            def before_first() -> None:
+                require_fit(wait=True)
+                interrupt.check()
+
+            dispatcher = Dispatcher(queue, capacity_here, self.max_concurrent_trials)
+            tune = partial(run_on_tune, before_first=before_first, own_ray=self.address is None)
+            tune(dispatcher, self.home, self.trainable, on_step, watch)
+
+    @contextmanager
+    def _nodes_checked(self, display: LiveDisplay) -> Iterator[Callable[..., None]]:
+        """Say that processes start; on a cluster, check and watch its nodes. Yields `NodeCheck.require_fit`."""
+        starting = "starting the processes of trials, each of which imports torch"
+        if self.address is None:
+            display.enter(f"Ray runs; {starting}")
+            yield lambda wait: None
+            return
+        display.enter(f"{joined()}; looking at each of them, and {starting}")
+        with (
+            nodes_checked(self.resources, self.home, self.read, display.say) as check,
+            nodes_watched(display.say),
+        ):
+            yield check.require_fit
 
 
 def drive(

@@ -26,12 +26,20 @@ class Observer(tune.Callback):
         dispatcher: The runs, whose listeners receive the changes of their trials.
         on_step: Called in every step of Tune's event loop.
         watch: Notes errors of the storage.
+        before_first: Called before the listeners are told of the first change, until it raises no error.
     """
 
-    def __init__(self, dispatcher: Dispatcher, on_step: Callable[[], None], watch: StorageWatch) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        on_step: Callable[[], None],
+        watch: StorageWatch,
+        before_first: Callable[[], None] = lambda: None,
+    ) -> None:
         self.dispatcher = dispatcher
         self.on_step = on_step
         self.watch = watch
+        self._before_first: Callable[[], None] | None = before_first
         self._ended: list[tuple[Run, Any]] = []  # with Tune's trial; since Tune's last step
 
     def __getstate__(self) -> dict[str, Any]:
@@ -111,6 +119,9 @@ class Observer(tune.Callback):
         return self._run(trial).summary(config["trial"], config["seed"], config["hyperparameters"])
 
     def _tell(self, run: Run, summary: TrialSummary) -> None:
+        if self._before_first is not None:
+            self._before_first()
+            self._before_first = None
         run.units.trials.put(summary)
         # Once the storage has failed, the record may lack what the table has: only the record is told.
         told = run.listeners if self.watch.problem is None else run.listeners[:1]

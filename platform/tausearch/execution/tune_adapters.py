@@ -48,6 +48,7 @@ def run_on_tune(
     on_step: Callable[[], None],
     watch: StorageWatch,
     *,
+    before_first: Callable[[], None],
     own_ray: bool,
 ) -> None:
     """Run every trial that a dispatcher hands out, on the Ray that this process is connected to.
@@ -58,6 +59,7 @@ def run_on_tune(
         trainable: The class of a trial.
         on_step: Called in every step of Tune's event loop.
         watch: Notes errors of the storage.
+        before_first: Called when the first process has started, before its trial begins; an error ends Tune.
         own_ray: Whether this process has started Ray.
     """
 
@@ -76,7 +78,7 @@ def run_on_tune(
         run_config=RunConfig(
             name=_next_attempt(home),
             storage_path=str(home.ray),
-            callbacks=[Observer(dispatcher, on_step, watch)],
+            callbacks=[Observer(dispatcher, on_step, watch, before_first)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
             checkpoint_config=CheckpointConfig(checkpoint_frequency=1),  # `Observer` removes older ones
             verbose=0,

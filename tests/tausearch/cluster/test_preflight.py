@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tausearch.cluster import node_probe, preflight, require_fit_nodes
+from tausearch.cluster import node_probe, nodes_checked, preflight
 from tausearch.cluster.node_probe import probe_node
 from tausearch.runs import Resources, RunDirectory, driver_lock
 from trainables.errors import InputError
@@ -39,19 +40,26 @@ def looked_at(
     home, lines = RunDirectory(folder), list[str]()
     able = [each for each in nodes if each["Alive"] and each["Resources"]]
 
-    def ask(asked: list[dict[str, Any]], here: RunDirectory, token: str, needed: list[str]) -> dict[str, Any]:
+    def ask(
+        asked: list[dict[str, Any]], here: RunDirectory, token: str, needed: list[str]
+    ) -> Callable[[bool], dict[str, Any] | None]:
         assert asked == able and here == home and (folder / token).read_text() == token
         assert needed == ["/data"]
         found = {each["NodeID"]: answers.get(each["NodeManagerHostname"], report()) for each in asked}
         for each in asked:
             if answers.get(each["NodeManagerHostname"]) != "elsewhere":
                 (folder / f"{token}-{each['NodeID']}").touch()
-        return {name: report() if said == "elsewhere" else said for name, said in found.items() if said is not None}
+        said = {name: report() if each == "elsewhere" else each for name, each in found.items() if each is not None}
+        return lambda wait: said if wait else None
 
     patch.setattr(preflight.ray, "nodes", lambda: nodes)
     patch.setattr(preflight, "_ask", ask)
     patch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
-    require_fit_nodes(NEEDS, home, ["/data"], lines.append)
+    with nodes_checked(NEEDS, home, ["/data"], lines.append) as check:
+        check.require_fit(wait=False)
+        assert lines == []  # some have not answered
+        for _ in range(2):
+            check.require_fit()
     return lines
 
 

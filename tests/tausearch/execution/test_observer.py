@@ -16,6 +16,7 @@ from tausearch.execution.observer import Observer
 from tausearch.runs import RunDirectory, TrialSummary
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import dispatcher_of, search_spec
+from trainables.errors import InputError
 
 TRIAL = SimpleNamespace(
     config={"run": "s", "trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
@@ -54,6 +55,26 @@ def observing(*listeners: Listener, home: Path) -> Observer:
     """An observer of one run, which is called `s`."""
     dispatcher = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), listeners)
     return Observer(dispatcher, lambda: None, StorageWatch(RunDirectory(home)))
+
+
+def test_what_comes_before_the_first_trial_comes_once_and_keeps_all_changes_back_while_it_fails(tmp_path: Path) -> None:
+    calls, heard = [0], Heard()
+
+    def before_first() -> None:
+        calls[0] += 1
+        if calls[0] < 3:
+            raise InputError("a node is unfit")
+        assert heard.trials == []
+
+    dispatcher = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), [heard])
+    observer = Observer(dispatcher, lambda: None, StorageWatch(RunDirectory(tmp_path)), before_first)
+    for fails in (observer.on_trial_start, observer.on_trial_error):  # Tune stops its trials after the first error
+        with pytest.raises(InputError):
+            fails(0, [], TRIAL)
+    assert heard.trials == [] and list(dispatcher["s"].units.trials) == []
+    observer.on_trial_start(0, [], TRIAL)
+    observer.on_trial_result(0, [], TRIAL, result(1))
+    assert calls[0] == 3 and [len(each.rows) for each in heard.trials] == [0, 1]
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from tests.tausearch.execution.driver.world import Tracker, World, opened
 @pytest.fixture(autouse=True)
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
-    for name in ("ray_session", "raylet_watched", "head_watched", "require_fit_nodes", "run_on_tune"):
+    watches = ("raylet_watched", "head_watched", "nodes_checked", "nodes_watched")
+    for name in ("ray_session", *watches, "run_on_tune"):
         monkeypatch.setattr(driver_module, name, getattr(made, name))
     monkeypatch.setattr(driver_module, "joined", lambda: "joined 3 nodes")
     monkeypatch.setattr(driver_module, "capacity_here", lambda: (2.0, 0.0))

@@ -17,6 +17,7 @@ from tests.support.runs.trials import final_spec, make_trial, run_of
 from tests.tausearch.execution.driver.world import Tracker, World, opened
 from tests.tausearch.several.made import several_spec
 from trainables.data import BenchmarkRef
+from trainables.errors import InputError
 from trainables.trial import Trial
 
 
@@ -27,6 +28,7 @@ def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytes
     assert world.did == [
         ("ray", run.spec.resources, None),
         "raylet watched",
+        "a process has started",
         ("tune", run.directory, Trial, None),
         "ray is left",
     ]
@@ -62,10 +64,30 @@ def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: Worl
         ("head watched", "10.0.0.1:6379", resume),
         ("ray", resources, "10.0.0.1:6379"),
         ("nodes", resources, run.directory.path, ["/data"]),
+        "nodes watched",
+        "a process has started",
         ("tune", run.directory, Trial, 3),
+        "the check is over",
         "ray is left",
     ]
     assert world.own_ray is False
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_cluster_whose_nodes_are_unfit_begins_no_trial_and_the_run_is_released(
+    answered: bool, run: Run, world: World
+) -> None:
+    """Nor is a process waited for if all nodes have answered, as none may be able to start."""
+
+    def unfit() -> None:
+        assert not run.directory.record.exists()
+        raise InputError("node a: has no torch")
+
+    world.checked, world.answered = unfit, answered
+    with pytest.raises(InputError, match="node a: has no torch"):
+        drive(run, address="auto")
+    assert "tune" not in [each[0] for each in world.did] and ("a process has started" in world.did) is not answered
+    assert not run.directory.record.exists() and Tracker.closed == []
 
 
 def test_ray_starts_as_many_processes_as_trials_run_at_a_time(
@@ -134,9 +156,9 @@ def test_a_run_that_has_ended_needs_no_ray(
 @pytest.mark.parametrize(
     ("address", "stages"),
     [
-        (None, ["starting Ray on this machine"]),
-        ("auto", ["joining the Ray that runs on this machine", "joined 3 nodes; looking at each of them"]),
-        ("ray://a:1", ["joining the Ray that runs at ray://a:1", "joined 3 nodes; looking at each of them"]),
+        (None, ["starting Ray on this machine", "Ray runs; "]),
+        ("auto", ["joining the Ray that runs on this machine", "joined 3 nodes; looking at each of them, and "]),
+        ("ray://a:1", ["joining the Ray that runs at ray://a:1", "joined 3 nodes; looking at each of them, and "]),
     ],
 )
 def test_how_it_comes_to_ray_is_said(
@@ -146,8 +168,8 @@ def test_how_it_comes_to_ray_is_said(
     monkeypatch.setattr("tausearch.presentation.ProgressDisplay.enter", lambda self, stage: said.append(stage))
     drive(run, address=address)
     assert said == [
-        *stages,
-        "Ray runs; starting the processes of trials, each of which imports torch",
+        stages[0],
+        f"{stages[1]}starting the processes of trials, each of which imports torch",
         "writing results, figures, and what MLflow lacks",
     ]
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from tausearch.execution import Dispatcher, Run
-from tausearch.execution import driver as driver_module
 from tausearch.execution.driver import _why_stopping, drive
 from tausearch.execution.interrupt import Interrupt
 from tausearch.runs import Conclusion, Record, StorageError, TrialSummary
@@ -49,7 +48,7 @@ def test_when_the_time_is_up_no_trial_is_begun(run: Run, world: World) -> None:
 
 @pytest.mark.parametrize(("during", "left_out"), [("ray", "nodes"), ("nodes", "tune")])
 def test_a_time_budget_that_ends_before_the_trials_starts_none(
-    during: str, left_out: str, run: Run, world: World, interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
+    during: str, left_out: str, run: Run, world: World, interrupt: Interrupt
 ) -> None:
     def out_of_time(*_: object) -> None:
         world.did.append((during,))
@@ -58,7 +57,7 @@ def test_a_time_budget_that_ends_before_the_trials_starts_none(
     if during == "ray":
         world.starting = out_of_time
     else:
-        monkeypatch.setattr(driver_module, "require_fit_nodes", out_of_time)
+        world.checked = out_of_time
     assert drive(run, address="auto").out_of_time
     did = [each[0] for each in world.did]
     assert during in did and left_out not in did

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from tausearch.execution import Dispatcher, Run
@@ -34,6 +35,8 @@ class World:
         did: What the driver asked of them, in order.
         tune: What Tune does once it runs.
         starting: What happens while Ray starts.
+        checked: What the check of a cluster's nodes does at its end.
+        answered: Whether all nodes have answered before a process of a trial has started.
         processes: The number of trials at a time that the driver told Ray's start.
         own_ray: Whether the driver told Tune that it has started Ray.
         on_step: What the driver has Tune call whenever it goes round.
@@ -43,6 +46,8 @@ class World:
         self.did: list[Any] = []
         self.tune: Tune = finish_all
         self.starting: Callable[[], None] = lambda: None
+        self.checked: Callable[[], None] = lambda: None
+        self.answered = False
         self.processes: int | None = None
         self.own_ray: bool | None = None
         self.on_step: Callable[[], None] = lambda: None
@@ -70,10 +75,22 @@ class World:
         say("the head answers")
         yield
 
-    def require_fit_nodes(
+    @contextmanager
+    def nodes_checked(
         self, resources: Resources, home: DrivenDirectory, needed: Sequence[str], say: Callable[[str], None]
-    ) -> None:
+    ) -> Iterator[SimpleNamespace]:
         self.did.append(("nodes", resources, home.path, list(needed)))
+        yield SimpleNamespace(require_fit=self.require_fit)
+        self.did.append("the check is over")
+
+    def require_fit(self, wait: bool) -> None:
+        if wait or self.answered:
+            self.checked()
+
+    @contextmanager
+    def nodes_watched(self, say: Callable[[str], None]) -> Iterator[None]:
+        self.did.append("nodes watched")
+        yield
 
     def run_on_tune(
         self,
@@ -83,9 +100,14 @@ class World:
         on_step: Callable[[], None],
         watch: object,
         *,
+        before_first: Callable[[], None],
         own_ray: bool,
     ) -> None:
         self.own_ray = own_ray
+        if self.answered:
+            on_step()
+        self.did.append("a process has started")
+        before_first()
         self.did.append(("tune", home, trainable, dispatcher.max_concurrent_trials))
         self.on_step = on_step
         self.tune(dispatcher)
