@@ -22,7 +22,6 @@ from rich.table import Table
 from benchmarks import (
     arithmetic,
     commands,
-    first_trial,
     fisher,
     growth,
     overhead,
@@ -31,6 +30,7 @@ from benchmarks import (
     stages,
     tracking,
     vit_b16,
+    waiting,
     writers,
 )
 from benchmarks.authors import comparison
@@ -61,7 +61,7 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {
     settings.RATES: settings.run_rates,
     "sharing": sharing.run,
     "fisher": fisher.run,
-    "first-trial": first_trial.run,
+    "waiting": waiting.run,
     "overhead": overhead.run,
     "scale": scale.run,
     "short-trials": slots.run_short,

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.performance.lines import Line, Rows, Values, column
+from benchmarks.performance.lines import Line, Values, column
 from tausearch.api import SearchRequest, SearchRun, plan_search, run_search
 from tausearch.campaigns import CampaignRequest, CellStanding, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
@@ -43,16 +43,6 @@ def _added(trials: int | str) -> Values:
     return lambda rows: {name: 100 - value for name, value in used(rows).items()}
 
 
-def _wait(what: str, part: str, at_most: float) -> Line:
-    """Return a line of the seconds of a part in which no trial runs, of each search."""
-
-    def values(rows: Rows) -> dict[str, float]:
-        known = [row for row in rows if row["part"] == part and "seconds" in row]
-        return {f"{row['trials']} trials": row["seconds"] / row["slots"] for row in known}
-
-    return Line(what=what, values=values, unit=" s", shown=".1f", at_most=at_most)
-
-
 def _share(what: str, trials: int | str, at_most: float, floor: str = "") -> Line:
     """Return a line of the share that the platform adds; the floor, where it has a name, is what Ray alone takes."""
     alone = column("percent", part=RAY, trials=trials) if floor else None
@@ -66,7 +56,6 @@ LINES = (
     ),
     _share(f"the same with {LONG} trials", LONG, 8, "Ray alone"),
     _share("the same of a campaign: 6 cells of 12 trials and 3 seeds", TABLE, 10),
-    _wait("from the end of its last trial to its result, with figures and MLflow", ENDING, 2),
 )
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from benchmarks import (
     arithmetic,
     commands,
-    first_trial,
     fisher,
     growth,
     overhead,
     sharing,
     tracking,
+    waiting,
     writers,
 )
 from benchmarks.gpu import kernels, reading
@@ -31,7 +31,7 @@ LINES: Mapping[str, tuple[Line, ...]] = {
     "growth": growth.LINES,
     "kernels": kernels.LINES,
     "reading": reading.LINES,
-    "first-trial": first_trial.LINES,
+    "waiting": waiting.LINES,
     "overhead": overhead.LINES,
     "scale": scale.LINES,
     "slots": slots.LINES,
