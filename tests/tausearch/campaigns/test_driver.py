@@ -30,8 +30,9 @@ def test_a_driver_needs_the_resources_of_its_largest_trials(tmp_path: Path, monk
     monkeypatch.setattr(resources, "local_cpus", lambda: 8)
     monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
     own = "cells: [{method: ewc, search: {cpus_per_trial: 3}, train: {gpus_per_trial: 0.5}}]\n"
+    monkeypatch.setattr(driver_module, "local_cpus", lambda: 8)
     driver = _driver(planned(tmp_path, TABLE + own), Trial)
-    assert driver.resources == Resources(cpus_per_trial=3, gpus_per_trial=0.5)
+    assert driver.processes == 8 and driver.resources == Resources(cpus_per_trial=3, gpus_per_trial=0.5)
 
 
 def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +48,7 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     plan = plan_campaign(request)
     assert plan.kept.address == "auto"
     driver = _driver(plan, Trial)
-    assert {name: getattr(driver, name) for name in asked} == asked
+    assert {name: getattr(driver, name) for name in asked} == asked and driver.processes == 3
     assert driver.read == ["/data", "/finetune", "/ewc"]
     runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code m:finetune+m:finetune+m:ewc+m:ewc"
     told_again = "--address auto --callback m:C --tracking none"
