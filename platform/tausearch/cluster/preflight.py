@@ -45,7 +45,7 @@ def nodes_checked(
         say: Prints a line for a person, about nodes on which the lock does not hold.
 
     Yields:
-        What knows the outcome.
+        The check, whose `require_fit` raises an error if a node is unfit.
 
     Raises:
         InputError: If no node has a CPU.
@@ -53,13 +53,13 @@ def nodes_checked(
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     if not nodes:
         raise InputError("no node of the cluster has a CPU for a trial")
-    folder, token = home.path, f".preflight-{uuid4().hex[:12]}"
-    (folder / token).write_text(token)
+    token = f".preflight-{uuid4().hex[:12]}"
+    (home.path / token).write_text(token)
     try:
-        yield NodeCheck(nodes, _ask(nodes, home, token, list(needed)), resources, (folder, token), say)
+        answers = _ask(nodes, home, token, list(needed))
+        yield NodeCheck(nodes, answers, resources, (home.path, token), say)
     finally:
-        for file in folder.glob(f"{token}*"):
-            file.unlink(missing_ok=True)
+        _remove(home.path, token)
 
 
 class NodeCheck:
@@ -67,43 +67,53 @@ class NodeCheck:
 
     Args:
         nodes: The nodes that are asked.
-        answers: Returns node id to report or error. None if some have not answered, and it is not to wait for them.
+        answers: Waits for so many seconds; returns node id to report or error, without nodes that did not answer in
+            time; None if some may still answer.
         resources: The resources of one trial.
-        written: The folder in which the driver and every node have written a file, and the name of the driver's.
+        files: A folder, and the name of the driver's file there; that of each node's file begins with it.
         say: Prints a line for a person.
     """
 
     def __init__(
         self,
         nodes: list[dict[str, Any]],
-        answers: Callable[[bool], dict[str, Any] | None],
+        answers: Callable[[float], dict[str, Any] | None],
         resources: Resources,
-        written: tuple[Path, str],
+        files: tuple[Path, str],
         say: Callable[[str], None],
     ) -> None:
         self._nodes = nodes
         self._answers = answers
         self._resources = resources
-        self._written = written
+        self._files = files
         self._say = say
         self._passed = False
 
-    def require_fit(self, *, wait: bool = True) -> None:
-        """Refuse nodes that cannot run trials, once all have answered; with `wait`, wait for that.
+    def require_fit(self, seconds: float) -> bool:
+        """Refuse nodes that cannot run trials, once all have answered or had the time to.
+
+        Returns:
+            Whether all nodes are fit; False if some may still answer after so many seconds.
 
         Raises:
-            InputError: If there are some; one line per node says why.
+            InputError: If a node cannot run trials; one line per such node says why.
         """
-        reports = None if self._passed else self._answers(wait)
-        if reports is None:
-            return
-        faults = {each["NodeID"]: fault for each in self._nodes if (fault := _problem(each, reports, *self._written))}
+        if self._passed or (reports := self._answers(seconds)) is None:
+            return self._passed
+        faults = {each["NodeID"]: fault for each in self._nodes if (fault := _problem(each, reports, *self._files))}
+        _remove(*self._files)
         sound = [node for node in self._nodes if node["NodeID"] not in faults]
         if lines := (*faults.values(), *_too_small(sound, self._resources)):
             raise InputError(*lines)
         if line := _without_lock({node_name(node): reports[node["NodeID"]]["lock"] for node in self._nodes}):
             self._say(line)
         self._passed = True
+        return True
+
+
+def _remove(folder: Path, token: str) -> None:
+    for file in folder.glob(f"{token}*"):
+        file.unlink(missing_ok=True)
 
 
 def _without_lock(faults: Mapping[str, str]) -> str | None:
@@ -120,7 +130,7 @@ def _without_lock(faults: Mapping[str, str]) -> str | None:
 
 def _ask(
     nodes: list[dict[str, Any]], home: DrivenDirectory, token: str, needed: list[str]
-) -> Callable[[bool], dict[str, Any] | None]:
+) -> Callable[[float], dict[str, Any] | None]:
     """Start the probe on all nodes at once; returns the `answers` of a `NodeCheck`."""
     probe = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(node_probe.probe_node)
     asked = {}
@@ -129,13 +139,13 @@ def _ask(
         call = probe.options(scheduling_strategy=here)
         files = (str(home.path), token, _answer_file(token, node), str(home.lock_file))
         asked[call.remote(*files, PACKAGES, _IMPORTED, needed)] = node["NodeID"]
-    return partial(_answers, asked)
+    return partial(_answers, asked, time.monotonic() + _ANSWER_SECONDS)
 
 
-def _answers(asked: Mapping[Any, str], wait: bool) -> dict[str, Any] | None:
-    """Return node id to report or error, without nodes that do not answer in time."""
-    answered, open_ = ray.wait(list(asked), num_returns=len(asked), timeout=_ANSWER_SECONDS if wait else 0)
-    if open_ and not wait:
+def _answers(asked: Mapping[Any, str], deadline: float, seconds: float) -> dict[str, Any] | None:
+    left = max(0.0, deadline - time.monotonic())
+    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=min(seconds, left))
+    if silent and seconds < left:
         return None
     reports: dict[str, Any] = {}
     for answer in answered:

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from tempfile import gettempdir
 from typing import Any
 from unittest import mock
@@ -105,17 +105,23 @@ def _leave() -> None:
         gc.enable()
 
 
-def _prestarted(resources: Resources | None, processes: int | None) -> dict[str, str]:
-    """Return the settings with which Ray starts the processes of trials before there is a trial, or does not.
+@contextmanager
+def _prestarted(resources: Resources | None, processes: int) -> Iterator[None]:
+    """Have a Ray that is started in the block start the processes of trials before there is a trial.
 
-    Ray starts one for each CPU. Each imports torch, so none may be one too many.
+    Ray starts one for each CPU. Each imports torch, so none may be one too many. A variable that is set already stays.
     """
     fills = resources is not None and not resources.gpus_per_trial and resources.cpus_per_trial == 1
-    ahead = fills and processes is not None and processes >= local_cpus()
-    return {
-        "RAY_enable_worker_prestart": "1" if ahead else "0",
-        "RAY_preload_python_modules": "tausearch.cluster.preload" if ahead else "",
-    }
+    ahead = fills and processes >= local_cpus()
+    values = {"RAY_enable_worker_prestart": "1", "RAY_preload_python_modules": "tausearch.cluster.preload"}
+    wanted = values if ahead else {"RAY_enable_worker_prestart": "0"}
+    ours = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            del os.environ[name]
 
 
 @contextmanager
@@ -151,7 +157,7 @@ def ray_session(
     resources: Resources | None,
     address: str | None = None,
     *,
-    processes: int | None = None,
+    processes: int = 0,
     say: Say | None = None,
     quiet: bool = False,
 ) -> Iterator[None]:
@@ -160,8 +166,8 @@ def ray_session(
     Args:
         resources: What a trial needs; None for a look at the cluster, however small it is.
         address: Address of the cluster.
-        processes: Number of trials at a time, where it is known. A Ray that is started here starts their processes at
-            once if each CPU gets one.
+        processes: The most trials at a time. A Ray that is started here starts their processes at once if each CPU
+            gets one.
         say: Shows a line to the user; where given, a cluster whose autoscaler can start a node is waited for.
         quiet: Whether Ray's warnings are not printed.
 
@@ -170,14 +176,18 @@ def ray_session(
             run, or is too small for a single trial.
     """
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
-    os.environ.update(_prestarted(resources, processes))
     import ray  # takes seconds to import
     from ray.job_config import JobConfig
 
     job = JobConfig()
     job._py_driver_sys_path = _NoFolders()
     try:
-        with _unheard() if quiet else nullcontext(), nullcontext() if address else _needed_alone():
+        with ExitStack() as stack:
+            if quiet:
+                stack.enter_context(_unheard())
+            if address is None:
+                stack.enter_context(_prestarted(resources, processes))
+                stack.enter_context(_needed_alone())
             ray.init(
                 address=address or "local",
                 num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial if resources else 1),

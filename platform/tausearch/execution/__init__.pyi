@@ -1,5 +1,5 @@
 from .checkpoints import given_checkpoint, ready
-from .concurrency import concurrent_trials
+from .concurrency import concurrent_trials, known_concurrent_trials
 from .dispatcher import Dispatcher
 from .driver import Driver, drive, read_by_trials
 from .durations import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
@@ -30,6 +30,7 @@ __all__ = [
     "drive",
     "given_checkpoint",
     "interruptible",
+    "known_concurrent_trials",
     "pace_of",
     "pace_of_trials",
     "preview",

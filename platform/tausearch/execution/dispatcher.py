@@ -20,7 +20,7 @@ Capacity = Callable[[], tuple[float, float]]
 class Dispatcher:
     """Hands out the trials of all runs. While there is room, the first run with a trial gives the next one.
 
-    Runs are in the order of their cells, but the final run of a cell comes behind the search of the next one.
+    Runs are in the order of their cells, but the final run that follows a search comes behind the next search.
 
     `concurrent_trials` bounds the trials of a run, so that an algorithm that learns is not asked
     for all of them at once. The room that this leaves goes to the runs behind it.
@@ -90,11 +90,11 @@ class Dispatcher:
         self._insert(position, follower)
 
     def _behind_next_search(self, position: int) -> int:
-        while (run := self._at(position)) is not None:
+        """Return the place behind the next search: behind the final runs that wait, and behind the next cell's run."""
+        while position < len(self.open) and self.open[position].spec.role == "seed":
             position += 1
-            if run.spec.role != "seed":
-                break
-        return position
+        following = self._at(position)
+        return position if following is None or following.spec.role == "seed" else position + 1
 
     def _insert(self, position: int, run: Run | None) -> None:
         if run is not None:

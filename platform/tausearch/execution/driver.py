@@ -72,7 +72,7 @@ class Driver:
         address: Address of a running Ray cluster; None to start Ray here.
         time_budget: Seconds after which the driver stops; the runs can be continued.
         max_concurrent_trials: Trials at a time, of all runs together; None for as many as fit.
-        processes: Trials at a time on this machine, where it is known.
+        processes: The most trials that run at a time on this machine.
         trainable: The class that Tune runs; another one measures the platform alone.
         progress_to: The stream on which people see progress.
     """
@@ -84,7 +84,7 @@ class Driver:
     address: str | None = None
     time_budget: float | None = None
     max_concurrent_trials: int | None = None
-    processes: int | None = None
+    processes: int = 0
     trainable: type[Trainable] = Trial
     progress_to: Stream = "stdout"
 
@@ -112,8 +112,8 @@ class Driver:
         try:
             with self._until_stopped(session) as leave:
                 self._run_on_ray(queue, session, leave)
-        except InputError:
-            queue.release()
+        except InputError as error:
+            queue.release(error)
             raise
         except BaseException:
             queue.close()
@@ -173,13 +173,15 @@ class Driver:
             require_fit = stack.enter_context(self._nodes_checked(display))
 
             def on_step() -> None:
-                require_fit(wait=False)
+                require_fit(0.0)
                 if watch.look():
                     interrupt.stopped = True
                 interrupt.stop_tune()
 
             def before_first() -> None:
-                require_fit(wait=True)
+                interrupt.check()
+                while not require_fit(_LOOK_SECONDS):
+                    interrupt.check()
                 interrupt.check()
 
             dispatcher = Dispatcher(queue, capacity_here, self.max_concurrent_trials)
@@ -187,12 +189,12 @@ class Driver:
             tune(dispatcher, self.home, self.trainable, on_step, watch)
 
     @contextmanager
-    def _nodes_checked(self, display: LiveDisplay) -> Iterator[Callable[..., None]]:
+    def _nodes_checked(self, display: LiveDisplay) -> Iterator[Callable[[float], bool]]:
         """Say that processes start; on a cluster, check and watch its nodes. Yields `NodeCheck.require_fit`."""
         starting = "starting the processes of trials, each of which imports torch"
         if self.address is None:
             display.enter(f"Ray runs; {starting}")
-            yield lambda wait: None
+            yield lambda seconds: True
             return
         display.enter(f"{joined()}; looking at each of them, and {starting}")
         with (
@@ -237,7 +239,7 @@ def drive(
         address=address,
         time_budget=time_budget,
         max_concurrent_trials=spec.resources.max_concurrent_trials,
-        processes=known_concurrent_trials(spec, on_cluster=False),
+        processes=_processes(run),
         trainable=trainable,
         progress_to=progress_to,
     )
@@ -269,6 +271,13 @@ def drive(
         return _result(run, queue.results, interrupt if left else None)
 
 
+def _processes(run: Run) -> int:
+    """Return how many trials, or parts of trials, will run at a time on this machine."""
+    left = run.spec.trials - sum(trial.has_ended for trial in run.trials)
+    parts = parts_of(run.spec)
+    return min(known_concurrent_trials(run.spec, on_cluster=False) or 0, left * (1 if parts is None else parts.count))
+
+
 def _result(run: Run, results: Sequence[RunResult], interrupt: Interrupt | None) -> RunResult:
     """Return the result of a run, with what stopped it or a follower; `interrupt` if a follower was not opened."""
     result = next(each for each in results if each.path == run.directory.path)
@@ -297,6 +306,7 @@ def _living_objects_left_alone() -> Iterator[None]:
             gc.unfreeze()
 
 
+_LOOK_SECONDS = 0.5  # between two looks at signals and the time budget, while nodes are checked
 _STUCK = "stopped by SIGTERM; Ray did not answer"
 _NO_RAYLET = "stopped: Ray's own process on this machine (raylet) was killed or has died"
 Leave = Callable[[str, int], None]

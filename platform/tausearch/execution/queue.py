@@ -19,6 +19,7 @@ from tausearch.execution.run import Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.runs import RunResult, TrackerName, TrialSummary, note_code
 from tausearch.tracking import Callback, Deliveries, MlflowCallback, TensorBoardCallback
+from trainables.errors import InputError
 
 _log = logging.getLogger(__name__)
 
@@ -187,10 +188,10 @@ class RunQueue:
                 return True
         return False
 
-    def release(self) -> None:
-        """Release the open runs without concluding them."""
+    def release(self, error: InputError | None = None) -> None:
+        """Release the open runs without concluding them. An error removes those that are new and have no trial."""
         for entry in reversed(self._open.values()):
-            entry.locks.close()
+            entry.locks.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
         self._open = {}
         self.close()
 

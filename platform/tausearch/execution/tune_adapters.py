@@ -6,6 +6,7 @@ reported NaN running for ever. Tune's own schedulers are not used because their 
 
 from __future__ import annotations
 
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from tausearch.execution.observer import Observer, is_out_of_memory, latest_erro
 from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.runs import DrivenDirectory
+from trainables.errors import InputError
 
 # Ray's telemetry is off; its count of callbacks would import MLflow, Weights & Biases, Comet and Aim in every driver.
 usage.tag_callbacks = lambda callbacks: False
@@ -59,13 +61,17 @@ def run_on_tune(
         trainable: The class of a trial.
         on_step: Called in every step of Tune's event loop.
         watch: Notes errors of the storage.
-        before_first: Called when the first process has started, before its trial begins; an error ends Tune.
+        before_first: Called when the first process has started, before a task of its trial runs; an error ends Tune.
         own_ray: Whether this process has started Ray.
+
+    Raises:
+        InputError: That of `before_first`; what Tune has written is removed.
     """
 
     def folder_name(trial: Any) -> str:
         return home.trial_folder(trial.config["run"], trial.config["trial"])
 
+    attempt = _next_attempt(home)
     tuner = tune.Tuner(
         tune.with_resources(trainable, placement_of),
         tune_config=TuneConfig(
@@ -76,7 +82,7 @@ def run_on_tune(
             trial_dirname_creator=folder_name,
         ),
         run_config=RunConfig(
-            name=_next_attempt(home),
+            name=attempt,
             storage_path=str(home.ray),
             callbacks=[Observer(dispatcher, on_step, watch, before_first)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
@@ -85,7 +91,11 @@ def run_on_tune(
             progress_reporter=CLIReporter(),  # in a notebook Tune's own would show an empty cell
         ),
     )
-    tuner.fit()
+    try:
+        tuner.fit()
+    except InputError:  # before the first trial
+        shutil.rmtree(home.ray / attempt, ignore_errors=True)
+        raise
 
 
 def _next_attempt(home: DrivenDirectory) -> str:

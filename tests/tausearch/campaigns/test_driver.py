@@ -18,7 +18,7 @@ from tausearch.campaigns.driver import _driver, _headlines, _result
 from tausearch.campaigns.plans import with_share_of
 from tausearch.campaigns.status import CellStanding, CellState
 from tausearch.cluster import resources
-from tausearch.execution import Interrupt, RunQueue
+from tausearch.execution import Interrupt, RunQueue, concurrency
 from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec
 from tausearch.tracking import Deliveries
 from tests.tausearch.campaigns.test_queue import TABLE, planned
@@ -30,9 +30,10 @@ def test_a_driver_needs_the_resources_of_its_largest_trials(tmp_path: Path, monk
     monkeypatch.setattr(resources, "local_cpus", lambda: 8)
     monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
     own = "cells: [{method: ewc, search: {cpus_per_trial: 3}, train: {gpus_per_trial: 0.5}}]\n"
-    monkeypatch.setattr(driver_module, "local_cpus", lambda: 8)
+    for place in (driver_module, concurrency):
+        monkeypatch.setattr(place, "local_cpus", lambda: 8)
     driver = _driver(planned(tmp_path, TABLE + own), Trial)
-    assert driver.processes == 8 and driver.resources == Resources(cpus_per_trial=3, gpus_per_trial=0.5)
+    assert driver.processes == 5 and driver.resources == Resources(cpus_per_trial=3, gpus_per_trial=0.5)
 
 
 def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ from tausearch.runs import Record, RunResult, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
 from tests.support.runs.trials import make_trial
+from trainables.errors import InputError
 
 TABLE = "campaign: t\nbenchmarks: [digits]\nmethods: [finetune, ewc]\nsearch: {trials: 2}\n"
 
@@ -54,6 +55,18 @@ def opened(plan: CampaignPlan, said: list[str] | None = None) -> list[str]:
     finally:
         queue.release()
     return [*names, *(cell.runs.title for cell in cells if cell.error is not None)]
+
+
+def test_a_campaign_that_is_refused_leaves_no_run_that_is_new(tmp_path: Path) -> None:
+    """A cluster's nodes are refused once runs are open. A cell of one may then be changed in the file."""
+    plan = planned(tmp_path)
+    cells = [CampaignCell(plan, each, lambda line: None) for each in plan.cells]
+    queue = RunQueue(cells, Interrupt(), StorageWatch(plan.directory), lambda line: None, lambda cell, run: [])
+    begun, new = (run.directory for _ in cells if (run := queue.open_next()) is not None)
+    assert begun.path.is_dir() and new.path.is_dir()
+    Record(begun.record).write(make_trial(0, value=60.0))
+    queue.release(InputError("a node is unfit"))
+    assert begun.path.is_dir() and not new.path.exists()
 
 
 def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_again(tmp_path: Path) -> None:

@@ -47,6 +47,17 @@ def test_the_collector_is_off_meanwhile_and_as_it_was_afterwards(on: bool) -> No
         (gc.enable if was else gc.disable)()
 
 
+def test_the_collector_stays_off_until_the_last_thread_has_imported() -> None:
+    assert gc.isenabled()
+    first, second = uncollected(), uncollected()
+    for block in (first, second):
+        block.__enter__()
+    first.__exit__(None, None, None)
+    assert not gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
 def test_what_was_made_meanwhile_is_old_afterwards() -> None:
     with uncollected():
         made = [[number] for number in range(10_000)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def looked_at(
 
     def ask(
         asked: list[dict[str, Any]], here: RunDirectory, token: str, needed: list[str]
-    ) -> Callable[[bool], dict[str, Any] | None]:
+    ) -> Callable[[float], dict[str, Any] | None]:
         assert asked == able and here == home and (folder / token).read_text() == token
         assert needed == ["/data"]
         found = {each["NodeID"]: answers.get(each["NodeManagerHostname"], report()) for each in asked}
@@ -50,17 +51,43 @@ def looked_at(
             if answers.get(each["NodeManagerHostname"]) != "elsewhere":
                 (folder / f"{token}-{each['NodeID']}").touch()
         said = {name: report() if each == "elsewhere" else each for name, each in found.items() if each is not None}
-        return lambda wait: said if wait else None
+        return lambda seconds: said if seconds else None
 
     patch.setattr(preflight.ray, "nodes", lambda: nodes)
     patch.setattr(preflight, "_ask", ask)
     patch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
     with nodes_checked(NEEDS, home, ["/data"], lines.append) as check:
-        check.require_fit(wait=False)
-        assert lines == []  # some have not answered
-        for _ in range(2):
-            check.require_fit()
+        assert not check.require_fit(0.0) and lines == []  # some have not answered
+        assert check.require_fit(1.0) and list(folder.iterdir()) == []
+        assert check.require_fit(0.0)
     return lines
+
+
+@pytest.fixture
+def asked_nodes(monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], dict[str, Any]]:
+    """Seconds of each wait for two nodes, of which the second never answers; the clock is in the dictionary."""
+    waits, clock = list[float](), {"now": 100.0}
+
+    def wait(asked: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
+        waits.append(timeout)
+        clock["now"] += timeout
+        return asked[:1], asked[1:]
+
+    monkeypatch.setattr(preflight.time, "monotonic", lambda: clock["now"])
+    monkeypatch.setattr(preflight.ray, "wait", wait)
+    monkeypatch.setattr(preflight.ray, "get", lambda answer: f"report of {answer}")
+    return waits, clock
+
+
+def test_a_node_that_never_answers_is_waited_for_from_the_asking_on(
+    asked_nodes: tuple[list[float], dict[str, Any]],
+) -> None:
+    waits, clock = asked_nodes
+    answers = partial(preflight._answers, {"a": "node 1", "b": "node 2"}, 110.0)
+    assert answers(0.0) is None and answers(4.0) is None and waits == [0.0, 4.0]
+    clock["now"] = 109.0
+    assert answers(5.0) == {"node 1": "report of a"} and waits[2:] == [1.0]
+    assert answers(0.0) == {"node 1": "report of a"}  # also where nobody waits: no process may ever start
 
 
 def test_nodes_that_have_all_are_fit_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,33 +140,51 @@ def test_our_own_ray_starts_no_process_that_it_does_not_need_and_is_whole_afterw
     assert [start(None, include_dashboard=False) for start in during[1]] == [None, None, None]
 
 
+PRESTART, PRELOAD = "RAY_enable_worker_prestart", "RAY_preload_python_modules"
+
+
+@pytest.fixture
+def at_start(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, str | None]]:
+    """The two variables as Ray finds them when it starts, on a machine with four CPUs."""
+    found: list[tuple[str | None, str | None]] = []
+    monkeypatch.setattr("ray.init", lambda **wanted: found.append((os.environ.get(PRESTART), os.environ.get(PRELOAD))))
+    monkeypatch.setattr("ray.shutdown", lambda: None)
+    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0, "GPU": 1.0})
+    monkeypatch.setattr("tausearch.cluster.session.local_cpus", lambda: 4)
+    for name in (PRESTART, PRELOAD):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
 @pytest.mark.parametrize(
     ("resources", "processes", "ahead"),
     [
         (Resources(), 4, True),
         (Resources(), 5, True),
         (Resources(), 3, False),  # one of four processes would import torch for nobody
-        (Resources(), None, False),
+        (Resources(), 0, False),
         (Resources(cpus_per_trial=2), 4, False),
         (Resources(gpus_per_trial=0.5), 4, False),
         (None, 4, False),
     ],
 )
 def test_processes_are_started_ahead_where_each_cpu_gets_one(
-    monkeypatch: pytest.MonkeyPatch,
-    asked: list[dict[str, Any]],
-    resources: Resources | None,
-    processes: int | None,
-    ahead: bool,
+    at_start: list[tuple[str | None, str | None]], resources: Resources | None, processes: int, ahead: bool
 ) -> None:
-    monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0, "GPU": 1.0})
-    monkeypatch.setattr("tausearch.cluster.session.local_cpus", lambda: 4)
-    names = ("RAY_enable_worker_prestart", "RAY_preload_python_modules")
-    for name in names:
-        monkeypatch.setenv(name, "of the run before")
     with ray_session(resources, processes=processes):
-        assert os.environ[names[0]] == ("1" if ahead else "0")
-        assert os.environ[names[1]] == ("tausearch.cluster.preload" if ahead else "")
+        assert not {PRESTART, PRELOAD} & {*os.environ}  # a Ray that another starts later is another's business
+    assert at_start == [("1", "tausearch.cluster.preload") if ahead else ("0", None)]
+
+
+def test_a_cluster_and_who_has_set_the_variables_keep_their_own(
+    monkeypatch: pytest.MonkeyPatch, at_start: list[tuple[str | None, str | None]]
+) -> None:
+    with ray_session(Resources(), ADDRESS, processes=4):
+        pass
+    monkeypatch.setenv(PRELOAD, "numpy")
+    with ray_session(Resources(), processes=4):
+        pass
+    assert at_start == [(None, None), ("1", "numpy")] and os.environ[PRELOAD] == "numpy"
 
 
 def test_a_setting_of_the_user_stays(monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]) -> None:

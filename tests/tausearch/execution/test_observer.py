@@ -68,7 +68,7 @@ def test_what_comes_before_the_first_trial_comes_once_and_keeps_all_changes_back
 
     dispatcher = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), [heard])
     observer = Observer(dispatcher, lambda: None, StorageWatch(RunDirectory(tmp_path)), before_first)
-    for fails in (observer.on_trial_start, observer.on_trial_error):  # Tune stops its trials after the first error
+    for fails in (observer.on_trial_start, observer.on_trial_error):  # a process cannot start on an unfit node
         with pytest.raises(InputError):
             fails(0, [], TRIAL)
     assert heard.trials == [] and list(dispatcher["s"].units.trials) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -37,3 +39,26 @@ def test_no_process_is_started_for_the_re_evaluation_of_a_search(asked: list[Any
     """Tune would end one of the two when the last trial ends, before the re-evaluation gives it another."""
     analytic_search(4, [2], PairedTrial, reevaluate=Reevaluate(best=2, runs=2))
     assert len(asked) == 2
+
+
+WAITING = """
+import sys, time
+import psutil, ray
+from tausearch.cluster import local_cpus, ray_session
+from tausearch.runs import Resources
+
+class Asked:
+    def loaded(self, names):
+        return psutil.Process().create_time(), [name in sys.modules for name in names]
+
+with ray_session(Resources(), processes=local_cpus()):
+    asked = time.time()
+    begun, loaded = ray.get(ray.remote(Asked).remote().loaded.remote(["torch", "timm", "trainables.trial"]))
+print(begun < asked, *loaded)
+"""
+"""Ask a Ray of our own for a process."""
+
+
+def test_a_process_of_our_own_ray_was_there_before_it_was_asked_for_and_has_torch() -> None:
+    done = subprocess.run([sys.executable, "-c", WAITING], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] * 4

@@ -99,6 +99,9 @@ def test_ray_starts_as_many_processes_as_trials_run_at_a_time(
     resources = Resources(max_concurrent_trials=3)
     drive(opened(spec.model_copy(update={"resources": resources, "name": "other"}), tmp_path))
     assert world.processes == 3
+    known = [make_trial(number, value=60.0) for number in range(3)]
+    drive(opened(spec.model_copy(update={"algorithm": "random", "name": "third"}), tmp_path, known))
+    assert world.processes == 1  # one trial is left
 
 
 def test_a_benchmark_of_the_users_code_is_allowed_again_in_the_command_that_goes_on(

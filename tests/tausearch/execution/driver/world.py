@@ -48,14 +48,14 @@ class World:
         self.starting: Callable[[], None] = lambda: None
         self.checked: Callable[[], None] = lambda: None
         self.answered = False
-        self.processes: int | None = None
+        self.processes = 0
         self.own_ray: bool | None = None
         self.on_step: Callable[[], None] = lambda: None
         self.leave: Callable[[], None] | None = None
 
     @contextmanager
     def ray_session(
-        self, resources: Resources, address: str | None, *, processes: int | None, say: Callable[[str], None]
+        self, resources: Resources, address: str | None, *, processes: int, say: Callable[[str], None]
     ) -> Iterator[None]:
         self.did.append(("ray", resources, address))
         self.processes = processes
@@ -83,9 +83,11 @@ class World:
         yield SimpleNamespace(require_fit=self.require_fit)
         self.did.append("the check is over")
 
-    def require_fit(self, wait: bool) -> None:
-        if wait or self.answered:
-            self.checked()
+    def require_fit(self, seconds: float) -> bool:
+        if not seconds and not self.answered:
+            return False
+        self.checked()
+        return True
 
     @contextmanager
     def nodes_watched(self, say: Callable[[str], None]) -> Iterator[None]:
