@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,7 +73,8 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     run = Run(spec, storage, directory, source, TrialTable())
     run.listeners = [SimpleNamespace(trial_changed=record.write)]
     dispatcher = Dispatcher(Runs([run]), capacity_here, max_concurrent_trials=4)
-    run_on_tune(dispatcher, directory, GreedyTrial, lambda: None, StorageWatch(directory))
+    tune = partial(run_on_tune, before_first=lambda: None, own_ray=True)
+    tune(dispatcher, directory, GreedyTrial, lambda: None, StorageWatch(directory))
     trials = record.trials()
     assert [trial.status for trial in trials] == ["complete", "complete", "failed", "complete"]
     assert "OutOfMemoryError" in (trials[2].error or "")
