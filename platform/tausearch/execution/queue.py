@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
@@ -191,7 +191,9 @@ class RunQueue:
     def release(self, error: InputError | None = None) -> None:
         """Release the open runs without concluding them. An error removes those that are new and have no trial."""
         for entry in reversed(self._open.values()):
-            entry.locks.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+            with suppress(InputError), entry.locks:
+                if error is not None:
+                    raise error
         self._open = {}
         self.close()
 

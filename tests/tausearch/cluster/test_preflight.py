@@ -65,7 +65,7 @@ def looked_at(
 
 @pytest.fixture
 def asked_nodes(monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], dict[str, Any]]:
-    """Seconds of each wait for two nodes, of which the second never answers; the clock is in the dictionary."""
+    """The waits for two nodes, in seconds, and the clock. The second node never answers."""
     waits, clock = list[float](), {"now": 100.0}
 
     def wait(asked: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
