@@ -34,9 +34,9 @@ class TrialConfig:
     cache_bytes: int | None = None  # bound on the cache's size
     artifacts: str | None = None  # folder for task vectors
     save_curvature: bool = False  # write the curvature of each task beside its vector
-    blobs: str | None = None  # folder for constants that checkpoints share; None writes all into each checkpoint
+    checkpoints: str | None = None  # folder of the trial's checkpoints; None writes none
     removability: bool = False  # measure after the last task what each task loses without its vector
-    resume_from: str | None = None  # checkpoint folder of an earlier attempt
+    tasks_done: int = 0  # those in the record; the trial goes on from its newest checkpoint that is not ahead of them
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that Tune passes to a worker."""

@@ -16,7 +16,7 @@ from trainables.errors import DivergedError
 from trainables.metrics import PEAK_GPU_BYTES
 from trainables.process import settle
 from trainables.sequence import IncrementalSequence
-from trainables.state import Heartbeat, Manifest, manifest_of, read_state, write_state
+from trainables.state import Checkpoints, Heartbeat
 from trainables.user_code import allow_code, explaining
 
 
@@ -39,7 +39,7 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
         artifacts=None if config.artifacts is None else Path(config.artifacts),
         save_curvature=config.save_curvature,
         removability=config.removability,
-        on_epoch=Heartbeat(None if config.blobs is None else Path(config.blobs)),
+        on_epoch=Heartbeat(None if config.checkpoints is None else Path(config.checkpoints)),
     )
 
 
@@ -52,21 +52,20 @@ def _benchmark(name: str, data_root: str | None, purpose: Purpose, split_seed: i
 class Trial(tune.Trainable):
     """Runs an `IncrementalSequence` task by task; each result is the metrics row of one task.
 
-    A trial that diverges ends normally with `diverged` in its last result, because a retry would not help. Checkpoints
-    are written between tasks.
+    A trial that diverges ends normally with `diverged` in its last result, because a retry would not help. A checkpoint
+    is written before a task is reported; one by Tune would need another call for each task.
     """
 
     sequence: IncrementalSequence
 
     @explaining()
     def setup(self, config: dict[str, Any]) -> None:
-        """Build the sequence, and load the config's checkpoint if there is one."""
+        """Build the sequence, and continue from its checkpoint if there is one."""
         trial = TrialConfig(**config)
         self.sequence = build_sequence(trial)
-        self._blobs = None if trial.blobs is None else Path(trial.blobs)
-        self._manifest: Manifest = {}
-        if trial.resume_from is not None:
-            self.load_checkpoint(trial.resume_from)
+        self._checkpoints = Checkpoints(None if trial.checkpoints is None else Path(trial.checkpoints))
+        if (state := self._checkpoints.read(trial.tasks_done)) is not None:
+            self.sequence.load_state(state)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Reuse the process for another trial: drop the last trial's state, keep imports and images."""
@@ -92,17 +91,6 @@ class Trial(tune.Trainable):
             return {"task": float(error.task), **worst, "diverged": str(error), "done": True}
         if peak := peak_bytes():
             row[PEAK_GPU_BYTES] = float(peak)
+        if not self.sequence.finished:
+            self._checkpoints.write(self.sequence.tasks_done, self.sequence.state())
         return {**row, "done": self.sequence.finished}
-
-    @explaining()
-    def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the state after the last finished task, whole or not at all."""
-        self._manifest = write_state(Path(checkpoint_dir), self.sequence.state(), self._blobs, self._manifest)
-
-    @explaining()
-    def load_checkpoint(self, checkpoint_dir: str | dict[str, Any] | None) -> None:
-        """Continue from a checkpoint folder."""
-        assert isinstance(checkpoint_dir, str)
-        folder = Path(checkpoint_dir)
-        self.sequence.load_state(read_state(folder, self._blobs))
-        self._manifest = manifest_of(folder)

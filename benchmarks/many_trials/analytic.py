@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,7 +40,8 @@ class AnalyticTrial(tune.Trainable):
         """Start before the first task."""
         self.hyperparameters = config["hyperparameters"]
         self.names = names_of(config["purpose"])
-        self.task = 0
+        self.task = config.get("tasks_done", 0)
+        self.checkpoints = Path(config["checkpoints"]) if "checkpoints" in config else None  # None: Tune asks for them
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Start again as another trial."""
@@ -56,6 +58,11 @@ class AnalyticTrial(tune.Trainable):
         last = self.task == self.tasks
         if last:
             row |= {self.names.final_accuracy: values[0], self.names.forgetting: 0.0}
+        if self.checkpoints is not None and not last:
+            folder = self.checkpoints / f"task-{self.task}"
+            folder.mkdir(parents=True, exist_ok=True)
+            self.save_checkpoint(str(folder))
+            shutil.rmtree(self.checkpoints / f"task-{self.task - 2}", ignore_errors=True)
         return {**row, "done": last}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:

@@ -15,28 +15,37 @@ from trainables.backbones import glyph_vit
 from trainables.config import TrialConfig
 from trainables.errors import DivergedError
 from trainables.metrics import VALIDATION
-from trainables.state import State, manifest_of, read_state
+from trainables.state import Checkpoints, State
 
 
 class Counting:
-    """A sequence with one more constant after every task."""
+    """A sequence of four tasks with one more constant after every task; one may diverge."""
 
-    def __init__(self, first: float = 0.0) -> None:
+    benchmark = SimpleNamespace(metrics=VALIDATION)
+    closed = False
+
+    def __init__(self, first: float = 0.0, diverges_at: int = 0) -> None:
         self.first = first
-        self.done = 0
+        self.diverges_at = diverges_at
+        self.tasks_done = 0
 
-    def run_next_task(self) -> None:
-        self.done += 1
+    @property
+    def finished(self) -> bool:
+        return self.tasks_done == 4
+
+    def run_next_task(self) -> dict[str, float]:
+        if self.tasks_done + 1 == self.diverges_at:
+            raise DivergedError(self.diverges_at, 7)
+        self.tasks_done += 1
+        return {"task": float(self.tasks_done), "val/average_accuracy": 50.0}
 
     def state(self) -> State:
-        experts = {f"expert/{t}": torch.full((100,), self.first + t) for t in range(self.done)}
-        return State({"last": torch.tensor(self.done)}, experts, {"done": self.done})
+        experts = {f"expert/{t}": torch.full((100,), self.first + t) for t in range(self.tasks_done)}
+        return State({"last": torch.tensor(self.tasks_done)}, experts, {"done": self.tasks_done})
 
     def load_state(self, state: State) -> None:
-        self.done = int(state.values["done"])  # type: ignore[arg-type]
+        self.tasks_done = int(state.values["done"])  # type: ignore[arg-type]
         assert all(torch.equal(state.constant[name], value) for name, value in self.state().constant.items())
-
-    closed = False
 
     def close(self) -> None:
         self.closed = True
@@ -45,65 +54,61 @@ class Counting:
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TrialConfig:
     monkeypatch.setattr(trial, "build_sequence", lambda config: Counting())
+    folder = str(tmp_path / "trial")
     return TrialConfig(
-        trial=0, benchmark="b", purpose="search", split_seed=0, method="m", backbone="v", blobs=str(tmp_path / "blobs")
+        trial=0, benchmark="b", purpose="search", split_seed=0, method="m", backbone="v", checkpoints=folder
     )
 
 
-def checkpoint(running: trial.Trial, folder: Path) -> Path:
-    folder.mkdir()
-    running.sequence.run_next_task()
-    running.save_checkpoint(str(folder))
-    return folder
+def constants(folder: Path) -> dict[Path, int]:
+    """Files of constants, and when they were written."""
+    return {path: path.stat().st_mtime_ns for path in folder.glob("*.safetensors")}
 
 
 @pytest.mark.parametrize("same_process", [True, False])
-def test_a_trial_writes_its_constants_once_over_all_its_attempts(
+def test_a_trial_goes_on_after_the_tasks_of_the_record_and_writes_its_constants_once(
     config: TrialConfig, tmp_path: Path, same_process: bool
 ) -> None:
     first = trial.Trial(config.as_dict())
-    checkpoint(first, tmp_path / "1")
-    folder = checkpoint(first, tmp_path / "2")
-    blobs = {path: path.stat().st_mtime_ns for path in (tmp_path / "blobs").iterdir()}
-    assert len(blobs) == 2
-    resumed = replace(config, resume_from=str(folder)).as_dict()
+    for _ in range(3):
+        first.step()
+    before = constants(tmp_path / "trial")
+    resumed = replace(config, tasks_done=2).as_dict()
     if same_process:
         second = first
         assert second.reset_config(resumed)
     else:
         second = trial.Trial(resumed)
-    assert second.sequence.done == 2  # type: ignore[attr-defined]
-    checkpoint(second, tmp_path / "3")
-    now = {path: path.stat().st_mtime_ns for path in (tmp_path / "blobs").iterdir()}
-    assert len(now) == 3 and now.items() >= blobs.items()
-    assert len(set(manifest_of(tmp_path / "3").values())) == 3
+    assert second.sequence.tasks_done == 2
+    assert second.step()["task"] == 3
+    assert constants(tmp_path / "trial") == before and len(before) == 3
 
 
 def test_the_next_trial_of_a_process_knows_nothing_of_the_last_ones_constants(
     config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = trial.Trial(config.as_dict())
-    checkpoint(process, tmp_path / "1")
+    process.step()
     old, released = process.sequence, list[bool]()
     monkeypatch.setattr(trial, "release", lambda: released.append(old.closed))  # type: ignore[attr-defined]
-    process.reset_config(replace(config, trial=1, blobs=str(tmp_path / "other")).as_dict())
-    checkpoint(process, tmp_path / "2")
-    assert len(list((tmp_path / "other").iterdir())) == 1 and released == [True]
-    process.reset_config(replace(config, trial=2, blobs=None).as_dict())
-    checkpoint(process, tmp_path / "3")
-    assert not manifest_of(tmp_path / "3")
-    trial.Trial(replace(config, blobs=None, resume_from=str(tmp_path / "3")).as_dict())
+    process.reset_config(replace(config, trial=1, checkpoints=str(tmp_path / "other")).as_dict())
+    process.step()
+    assert len(constants(tmp_path / "other")) == 1 and released == [True]
+    process.reset_config(replace(config, trial=2, checkpoints=None).as_dict())
+    process.step()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "trial"]
 
 
 def test_a_trial_that_starts_over_does_not_take_its_old_constants_for_the_new(
     config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = trial.Trial(config.as_dict())
-    checkpoint(process, tmp_path / "1")
+    process.step()
     monkeypatch.setattr(trial, "build_sequence", lambda config: Counting(5.0))  # as if numbers came out otherwise
     process.reset_config(config.as_dict())
-    constant = read_state(checkpoint(process, tmp_path / "2"), tmp_path / "blobs").constant
-    assert constant["expert/0"].eq(5.0).all()
+    process.step()
+    state = Checkpoints(tmp_path / "trial").read(1)
+    assert state is not None and state.constant["expert/0"].eq(5.0).all()
 
 
 def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +140,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
             data_root="/data",
             code={"own:X": "/code", "other:Y": "/more"},
             cpus_per_trial=2,
-            blobs=str(tmp_path / "blobs"),
+            checkpoints=str(tmp_path / "trial"),
             cache=str(tmp_path / "cache"),
             cache_bytes=77,
             artifacts=str(tmp_path / "vectors"),
@@ -150,7 +155,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
     context = method.context
     assert (context.seed, context.precision, context.num_tasks) == (4, "bf16", 2)
     assert sequence.device == context.device == torch.device("cpu:0") and sequence.left_out is not None
-    assert context.on_epoch.folder == tmp_path / "blobs"
+    assert context.on_epoch.folder == tmp_path / "trial"
     assert context.backbone == sequence.backbone and sequence.backbone.weights == weights
     assert (context.epochs, context.batch_size) == (sequence.benchmark.spec.epochs, sequence.benchmark.spec.batch_size)
     (before,) = sequence.preparer.providers
@@ -169,38 +174,25 @@ def test_an_ended_process_lets_go_of_what_trials_share(config: TrialConfig) -> N
     trial.Trial.__new__(trial.Trial).cleanup()  # its setup has failed
 
 
-class Ending(Counting):
-    """A sequence of two tasks; the second may diverge."""
-
-    benchmark = SimpleNamespace(metrics=VALIDATION)
-    diverges = False
-
-    @property
-    def finished(self) -> bool:
-        return self.done == 2
-
-    def run_next_task(self) -> dict[str, float]:  # type: ignore[override]
-        if self.done == 1 and self.diverges:
-            raise DivergedError(2, 7)
-        self.done += 1
-        return {"task": float(self.done), "val/average_accuracy": 50.0}
-
-
-@pytest.mark.parametrize("diverges", [False, True])
-def test_a_step_is_a_task_and_divergence_is_an_end(
-    config: TrialConfig, monkeypatch: pytest.MonkeyPatch, diverges: bool
+def test_a_step_is_a_task_with_a_checkpoint_and_the_last_has_none(
+    config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Ending, "diverges", diverges)
-    monkeypatch.setattr(trial, "build_sequence", lambda config: Ending())
     running = trial.Trial(config.as_dict())
     assert running.step() == {"task": 1.0, "val/average_accuracy": 50.0, "done": False}
     monkeypatch.setattr(trial, "peak_bytes", lambda: 7)
-    if diverges:
-        worst = {"task": 2.0, "val/average_accuracy": 0.0, "done": True}
-        assert running.step() == {**worst, "diverged": "loss is not finite at task 2, step 7"}
-    else:
-        row = {"task": 2.0, "val/average_accuracy": 50.0, "done": True}
-        assert running.step() == {**row, "memory/peak_gpu_bytes": 7.0}
+    running.step()
+    running.step()
+    assert running.step() == {"task": 4.0, "val/average_accuracy": 50.0, "done": True, "memory/peak_gpu_bytes": 7.0}
+    assert sorted(path.name for path in (tmp_path / "trial").glob("task-*")) == ["task-002", "task-003"]
+
+
+def test_divergence_is_an_end(config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "build_sequence", lambda config: Counting(diverges_at=2))
+    running = trial.Trial(config.as_dict())
+    assert not running.step()["done"]
+    worst = {"task": 2.0, "val/average_accuracy": 0.0, "done": True}
+    assert running.step() == {**worst, "diverged": "loss is not finite at task 2, step 7"}
+    assert [path.name for path in (tmp_path / "trial").glob("task-*")] == ["task-001"]
 
 
 def test_what_fails_ends_its_traceback_with_the_place_in_the_users_code(
@@ -212,16 +204,8 @@ def test_what_fails_ends_its_traceback_with_the_place_in_the_users_code(
         raise ValueError("no way")
 
     monkeypatch.setattr(trial, "build_sequence", fails)
-    for name in ("run_next_task", "state", "load_state"):
-        monkeypatch.setattr(running.sequence, name, fails)
-    monkeypatch.setattr(trial, "read_state", lambda *_: None)
-    calls = [
-        lambda: running.setup(config.as_dict()),
-        running.step,
-        lambda: running.save_checkpoint(str(tmp_path)),
-        lambda: running.load_checkpoint(str(tmp_path)),
-    ]
-    for call in calls:
+    monkeypatch.setattr(running.sequence, "run_next_task", fails)
+    for call in (lambda: running.setup(config.as_dict()), running.step):
         with pytest.raises(ValueError, match="no way") as caught:
             call()
         place = f"ValueError: no way in {__file__}, line {fails.__code__.co_firstlineno + 1}"

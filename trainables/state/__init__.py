@@ -5,6 +5,7 @@ Not here: when a checkpoint is written or removed (`tausearch.execution`).
 
 from __future__ import annotations
 
+from trainables.state.checkpoints import Checkpoints, checkpoint_after, newest_checkpoint
 from trainables.state.contents import JSON, State
 from trainables.state.files import (
     STATE_FILE,
@@ -18,6 +19,7 @@ from trainables.state.files import (
 from trainables.state.heartbeat import SILENT, Epoch, Heartbeat, read_heartbeat
 
 __all__ = [
+    "Checkpoints",
     "Epoch",
     "Heartbeat",
     "JSON",
@@ -26,8 +28,10 @@ __all__ = [
     "STATE_FILE",
     "State",
     "check_state",
+    "checkpoint_after",
     "damaged_files",
     "manifest_of",
+    "newest_checkpoint",
     "read_heartbeat",
     "read_state",
     "write_state",

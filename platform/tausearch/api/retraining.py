@@ -15,7 +15,7 @@ from uuid import uuid4
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.api.final_runs import FinalRun, run_training
 from tausearch.cluster import continued_resources
-from tausearch.execution import given_checkpoint, interruptible, preview_of, record_of
+from tausearch.execution import interruptible, preview_of, record_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import clock, command_on, counted, say_unreadable
 from tausearch.runs import (
@@ -38,7 +38,7 @@ from trainables.methods import get_method
 from trainables.metrics import CACHE_HIT, PRECONSOLIDATION, TEST, is_seconds, seconds
 from trainables.process import threads
 from trainables.sequence import IncrementalSequence
-from trainables.state import write_state
+from trainables.state import Checkpoints
 from trainables.task_names import NamedTask, numbered
 
 _LONGEST_STEM = 80  # characters of a run's name that the name of the new run begins with
@@ -195,7 +195,7 @@ class RetrainingPlan:
             )
             with threads(spec.resources.cpus_per_trial):
                 sequence.continue_after([read_vector(folder) for folder in folders], accuracies)  # type: ignore[arg-type]
-                write_state(given_checkpoint(directory, number), sequence.state(), directory.blobs(number))
+                Checkpoints(directory.checkpoints(number)).write(kept, sequence.state())
             begins = TrialSummary(number, seed, "running", dict(spec.fixed), first)
             record_of(spec, directory).write(begins)
 

@@ -1,4 +1,4 @@
-from .checkpoints import given_checkpoint, ready
+from .checkpoints import ready
 from .concurrency import concurrent_trials, known_concurrent_trials
 from .dispatcher import Dispatcher
 from .driver import Driver, drive, read_by_trials
@@ -28,7 +28,6 @@ __all__ = [
     "cold_reevaluations",
     "cold_trials",
     "drive",
-    "given_checkpoint",
     "interruptible",
     "known_concurrent_trials",
     "pace_of",

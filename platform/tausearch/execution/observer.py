@@ -12,7 +12,7 @@ import torch
 from ray import cloudpickle, tune
 from ray.exceptions import RayActorError, RayTaskError
 
-from tausearch.execution.checkpoints import remove_checkpoints, remove_older
+from tausearch.execution.checkpoints import remove_checkpoints
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
@@ -57,19 +57,15 @@ class Observer(tune.Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial starts, or starts again after its process died."""
-        if not self._has_ended(trial):
-            self._tell(self._run(trial), self._summary(trial))
+        self._tell(self._run(trial), self._summary(trial))
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
         """A task is done. The result of a task that is repeated after a failure replaces the first one.
 
-        The end of a trial is noted together with its last task. Tune calls it complete only once its checkpoint is
-        saved. A driver that died between the two would leave a running trial without a task to run.
+        The end of a trial is noted together with its last task, which has no checkpoint.
         """
-        if self._has_ended(trial):
-            return
         summary = self._summary(trial)
         if result.get("diverged"):
             summary = replace(summary, error=str(result["diverged"]))
@@ -80,19 +76,16 @@ class Observer(tune.Callback):
         if result.get("done"):  # Tune sets it for trials that are stopped early, too
             summary = replace(summary, status=status_of(result, False, self._run(trial).spec.metrics.final_accuracy))
         self._tell(self._run(trial), summary)
-
-    def on_checkpoint(self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any) -> None:
-        """A checkpoint of a trial lies in the run directory."""
-        remove_older(Path(checkpoint.path))
+        trial.config["tasks_done"] = summary.tasks_done  # if its process dies, Tune starts it again with its config
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial is over and its last checkpoint saved."""
-        if self._has_ended(trial):
+        """A trial is over, or Tune stops."""
+        if self._summary(trial).has_ended:
             self._ended.append((self._run(trial), trial))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial's process failed for the last time. If it could not write, the trial can be continued."""
-        if self.watch.failed(latest_error(trial)) or self._has_ended(trial):
+        if self.watch.failed(latest_error(trial)):
             return
         summary = replace(self._summary(trial), status="failed", error=_reason(trial))
         self._tell(self._run(trial), summary)
@@ -103,13 +96,10 @@ class Observer(tune.Callback):
         while self._ended:
             run, trial = self._ended.pop()
             _forget_results(trial)
-            with suppress(OSError):  # something lies in it
-                Path(trial.local_path).rmdir()  # else Tune would copy it, empty, to where the checkpoints were
+            for folder in (trial.local_path, trial.path):  # Tune copies the first to the second, though it is empty
+                with suppress(OSError):  # an error's text lies in it
+                    Path(folder).rmdir()
             remove_checkpoints(run.directory, trial.config["trial"])
-
-    def _has_ended(self, trial: Any) -> bool:
-        """Whether a trial's last result is known. If its process dies during the save, Tune repeats the task."""
-        return self._summary(trial).status != "running"
 
     def _run(self, trial: Any) -> Run:
         return self.dispatcher[trial.config["run"]]
@@ -150,14 +140,14 @@ def _reason(trial: Any) -> str:
 
 
 def _forget_results(trial: Any) -> None:
-    """Empty what Tune keeps of a trial that has ended: results, statistics of metrics, checkpoints. Nobody reads them.
+    """Empty what Tune keeps of a trial that has ended: results and statistics of metrics. Nobody reads them.
 
     With those of thousands of trials in memory, every allocation takes longer.
     """
     kept = trial.run_metadata
-    for results in (kept.metric_analysis, kept.metric_n_steps, kept.checkpoint_manager.best_checkpoint_results):
-        results.clear()
-    kept.last_result, kept.checkpoint_manager._latest_checkpoint_result = {}, None
+    kept.metric_analysis.clear()
+    kept.metric_n_steps.clear()
+    kept.last_result = {}
     trial._default_result_or_future = None  # in Ray's memory
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Protocol
 
 from search_spaces import Scalar
-from tausearch.execution.checkpoints import newest_checkpoint
 from tausearch.runs import (
     Conclusion,
     RunDirectory,
@@ -124,10 +123,10 @@ class Run:
         return self.units.trials.get(number) or TrialSummary(number, seed, "running", dict(hyperparameters))
 
     def config(self, number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
-        """Return the config of a unit; one that has started before resumes from its newest checkpoint."""
+        """Return the config of a unit; one that has started before continues after the tasks that the record has."""
         config = self.units.spec.trial(number, hyperparameters, cache=self.storage.cache, directory=self.directory)
-        checkpoint = None if self.units.trials.get(number) is None else newest_checkpoint(self.directory, number)
-        return config if checkpoint is None else replace(config, resume_from=str(checkpoint))
+        started = self.units.trials.get(number)
+        return config if started is None else replace(config, tasks_done=started.tasks_done)
 
 
 class Epochs:
@@ -141,7 +140,7 @@ class Epochs:
         """Return the progress as text, such as `epoch 3/50`; empty if it is unknown."""
         when, words = self._read.get(trial.number, (0.0, ""))
         if time.monotonic() - when > _EPOCHS_HOLD:
-            epoch = read_heartbeat(self.directory.blobs(trial.number))
+            epoch = read_heartbeat(self.directory.checkpoints(trial.number))
             begun = epoch is not None and epoch.task > trial.final.get("task", 0)
             words = f"epoch {epoch.done}/{epoch.of}" if epoch is not None and begun else ""
             self._read[trial.number] = time.monotonic(), words

@@ -34,7 +34,7 @@ from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.observer import Observer, is_out_of_memory, latest_error, status_of
 from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
-from tausearch.runs import DrivenDirectory
+from tausearch.runs import DrivenDirectory, trial_name
 from trainables.errors import InputError
 
 # Ray's telemetry is off; its count of callbacks would import MLflow, Weights & Biases, Comet and Aim in every driver.
@@ -69,7 +69,7 @@ def run_on_tune(
     """
 
     def folder_name(trial: Any) -> str:
-        return home.trial_folder(trial.config["run"], trial.config["trial"])
+        return f"{trial.config['run']}.{trial_name(trial.config['trial'])}"
 
     attempt = _next_attempt(home)
     tuner = tune.Tuner(
@@ -86,7 +86,7 @@ def run_on_tune(
             storage_path=str(home.ray),
             callbacks=[Observer(dispatcher, on_step, watch, before_first)],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
-            checkpoint_config=CheckpointConfig(checkpoint_frequency=1),  # `Observer` removes older ones
+            checkpoint_config=CheckpointConfig(checkpoint_at_end=False),  # a trial's process writes its own
             verbose=0,
             progress_reporter=CLIReporter(),  # in a notebook Tune's own would show an empty cell
         ),

@@ -39,16 +39,12 @@ class DrivenDirectory:
     spec_file: ClassVar[_Inside]  # a folder without this file is no run or campaign
     log_file = _Inside("log.txt")  # the output of Ray, Optuna and MLflow
     lock_file = _Inside("driver.lock")  # locked by the driver while it runs
-    ray = _Inside("ray")  # Ray Tune's own files: checkpoints and logs of trials, one folder per attempt
+    ray = _Inside("ray")  # Ray Tune's own files, one folder per attempt
 
     @property
     def name(self) -> str:
         """The name of the run or campaign, which is the folder's name."""
         return self.path.name
-
-    def trial_folder(self, run: str, number: int) -> str:
-        """Return the name of a trial's folder in an attempt's folder."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -89,12 +85,8 @@ class RunDirectory(DrivenDirectory):
         except TextFileError as error:
             return f"{self.note_file.name} {error}"
 
-    def trial_folder(self, run: str, number: int) -> str:
-        """Return the name of a trial's folder in an attempt's folder; `run` is this run or its re-evaluation."""
-        return trial_name(number) if run == self.name else f"reevaluation-{trial_name(number)}"
-
-    def blobs(self, number: int) -> Path:
-        """The folder that all checkpoints of a trial share, over all attempts; see `trainables.state`."""
+    def checkpoints(self, number: int) -> Path:
+        """The folder of a trial's checkpoints, over all attempts; see `trainables.state`."""
         return self.path / "state" / trial_name(number)
 
 
@@ -143,7 +135,3 @@ class CampaignDirectory(DrivenDirectory):
     def reopen(self, run: str) -> None:
         """Note that a run that was finished gets more trials."""
         (self.path / "concluded" / run).unlink(missing_ok=True)
-
-    def trial_folder(self, run: str, number: int) -> str:
-        """Return the name of a trial's folder in an attempt's folder."""
-        return f"{run}.{trial_name(number)}"

@@ -34,7 +34,7 @@ class LateTrial(FiveTasks):
         """Wait, the first time in a process."""
         assert not {"optuna", "tausearch.execution"} & sys.modules.keys()
         if not hasattr(self, "folder"):
-            self.folder = Path(config["blobs"]).parents[2] / ".late"
+            self.folder = Path(config["checkpoints"]).parents[2] / ".late"
             self.folder.mkdir(exist_ok=True)
             try:
                 (self.folder / "first").touch(exist_ok=False)
@@ -56,7 +56,7 @@ class PairedTrial(FiveTasks):
     def setup(self, config: dict[str, Any]) -> None:
         """Wait, the first time in a process."""
         if not hasattr(self, "folder"):
-            self.folder = Path(config["blobs"]).parents[2] / ".paired"
+            self.folder = Path(config["checkpoints"]).parents[2] / ".paired"
             self.folder.mkdir(exist_ok=True)
             (self.folder / str(os.getpid())).touch()
             while len(list(self.folder.iterdir())) < 2:
@@ -73,6 +73,6 @@ class HeldTrial(FiveTasks):
     def step(self) -> dict[str, Any]:
         start = time.perf_counter()
         time.sleep(0.5)
-        while self.task == 2 and Path(self.config["blobs"]).parents[3].joinpath(HOLD).exists():
+        while self.task == 2 and Path(self.config["checkpoints"]).parents[3].joinpath(HOLD).exists():
             time.sleep(0.2)
         return {**super().step(), seconds("training"): time.perf_counter() - start}

@@ -110,7 +110,7 @@ def test_a_final_run_goes_on_past_a_damaged_checkpoint(call: Callable[..., str],
         before = kill_driver(process, root, "final", lambda _: tasks_done(root, "final") >= 4)
     directory = Storage(root).run("final")
     assert not directory.results_file.exists()
-    damaged = max(directory.ray.glob("*/*/checkpoint_*/state.safetensors"), key=lambda path: path.stat().st_mtime)
+    damaged = max(directory.path.glob("state/*/task-*/state.safetensors"), key=lambda path: path.stat().st_mtime)
     flip_a_bit(damaged)
     assert f"{damaged} is damaged and was put aside" in call("resume", "final", cwd=folder)
     after = trials_of(root, "final")

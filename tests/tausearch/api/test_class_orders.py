@@ -64,7 +64,7 @@ def test_every_seed_runs_with_every_order(best: BestFile, storage: Storage) -> N
         (f"digits?class_order={order}", seed) for order in (7, 1, 2) for seed in (3, 5)
     ]
     assert {c.artifacts for c in configs} == {None}  # vectors of other tasks
-    assert len({c.blobs for c in configs}) == 6
+    assert len({c.checkpoints for c in configs}) == 6
 
 
 def test_without_orders_all_is_as_it_was(best: BestFile, storage: Storage) -> None:

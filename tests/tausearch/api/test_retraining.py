@@ -28,7 +28,7 @@ from trainables.composition import VECTOR_FILE
 from trainables.data import Removal, get_source
 from trainables.errors import InputError
 from trainables.metrics import repeatable
-from trainables.state import read_state
+from trainables.state import Checkpoints
 from trainables.trial import build_sequence
 
 pytestmark = pytest.mark.usefixtures("no_mlflow")
@@ -48,10 +48,10 @@ class Trainings:
                 return SimpleNamespace(name=run.spec.name, signal=signal.SIGINT)
             config = run.config(*next_trial)
             sequence = build_sequence(replace(config, cache=None))
-            if config.resume_from is not None:
-                sequence.load_state(read_state(Path(config.resume_from), Path(config.blobs or "")))
+            if (state := Checkpoints(Path(config.checkpoints or "")).read(config.tasks_done)) is not None:
+                sequence.load_state(state)
             before = run.trials.get(config.trial)
-            rows = [] if before is None else before.rows
+            rows = [] if before is None else before.rows[: sequence.tasks_done]
             while not sequence.finished:
                 rows = [*rows, sequence.run_next_task()]
                 self.done.append((config.seed, sequence.tasks_done))
@@ -222,7 +222,7 @@ class TestTheNewRun:
         assert trainings.done == [(0, 2), (1, 2)] and result.seeds == (0, 1)
         assert digests(storage.run("ita-retrained-1").artifacts / "seed_0") == stopped
 
-    @pytest.mark.parametrize("lost", ["record", "ray"])
+    @pytest.mark.parametrize("lost", ["record", "state"])
     def test_without_what_was_taken_over_all_tasks_are_trained_to_the_same_end(
         self, lost: str, storage: Storage, trainings: Trainings
     ) -> None:
@@ -248,9 +248,9 @@ def spec_of(storage: Storage) -> tuple[FinalSpec, RunDirectory]:
 
 def remove(directory: RunDirectory, lost: str, rows: list[dict[str, float]]) -> None:
     shutil.rmtree(directory.path / lost)
-    if lost == "ray":
+    if lost == "state":
         spec = read_spec(directory)
-        record_of(spec, directory).write(TrialSummary(0, 0, "running", spec.fixed, []))
+        record_of(spec, directory).write(TrialSummary(0, 0, "running", spec.fixed, rows))
 
 
 class TestThePrice:

@@ -20,12 +20,11 @@ from trainables.errors import InputError
 
 TRIAL = SimpleNamespace(
     config={"run": "s", "trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
-    run_metadata=SimpleNamespace(
-        metric_analysis={}, metric_n_steps={}, checkpoint_manager=SimpleNamespace(best_checkpoint_results=[])
-    ),
+    run_metadata=SimpleNamespace(metric_analysis={}, metric_n_steps={}),
     error_file=None,
     pickled_error_file=None,
     local_path="nowhere",
+    path="nowhere",
 )
 
 UNMADE = ActorDiedError(RayTaskError("setup", "", ValueError("bad"), proctitle="p", pid=1, ip="127.0.0.1"))
@@ -96,7 +95,7 @@ def observer(heard: Heard, tmp_path: Path) -> Observer:
         (result(2, done=True, diverged="at task 2"), "diverged", 1, None, "at task 2"),
     ],
 )
-def test_the_end_is_known_with_the_last_result_and_not_only_once_tune_has_saved_it(
+def test_the_end_is_known_with_the_last_result(
     last: dict[str, Any],
     status: str,
     tasks: int,
@@ -113,13 +112,15 @@ def test_the_end_is_known_with_the_last_result_and_not_only_once_tune_has_saved_
     assert heard.trials[-1].tasks_done == tasks and heard.trials[-1].error == error
 
 
-def test_a_process_that_dies_while_the_last_result_is_saved_changes_nothing(observer: Observer, heard: Heard) -> None:
-    observer.on_trial_result(0, [], TRIAL, LAST)
-    told = list(heard.trials)
-    observer.on_trial_start(1, [], TRIAL)  # Tune starts it again from the checkpoint before
-    observer.on_trial_result(1, [], TRIAL, LAST)
-    observer.on_trial_error(2, [], TRIAL)
-    assert heard.trials == told and told[0].status == "complete"
+def test_a_trial_that_tune_starts_again_goes_on_after_the_tasks_that_were_reported(observer: Observer) -> None:
+    trial = SimpleNamespace(**{**vars(TRIAL), "config": {**TRIAL.config, "tasks_done": 0}})
+    observer.on_trial_start(0, [], trial)
+    assert trial.config["tasks_done"] == 0
+    done = []
+    for task in (1, 2, 1):  # the checkpoint of the second was damaged
+        observer.on_trial_result(0, [], trial, result(task))
+        done.append(trial.config["tasks_done"])
+    assert done == [1, 2, 1]
 
 
 def test_a_task_that_is_repeated_takes_the_place_of_its_first_result(observer: Observer, heard: Heard) -> None:
@@ -160,16 +161,17 @@ def test_the_checkpoints_of_an_ended_trial_are_removed_only_when_tune_is_done_wi
 def test_tunes_own_folder_of_an_ended_trial_goes_unless_something_is_in_it(
     files: list[str], observer: Observer, tmp_path: Path
 ) -> None:
-    staged = tmp_path / "trial-00000"
-    staged.mkdir()
-    for name in files:
-        (staged / name).touch()
-    trial = SimpleNamespace(**{**vars(TRIAL), "local_path": str(staged)})
+    folders = [tmp_path / "staged", tmp_path / "storage"]
+    for folder in folders:
+        folder.mkdir()
+        for name in files:
+            (folder / name).touch()
+    trial = SimpleNamespace(**{**vars(TRIAL), "local_path": str(folders[0]), "path": str(folders[1])})
     observer.on_trial_result(0, [], trial, LAST)
     observer.on_trial_complete(0, [], trial)
-    assert staged.exists()
+    assert all(folder.exists() for folder in folders)
     observer.on_step_begin(0, [])
-    assert staged.exists() == bool(files)
+    assert [folder.exists() for folder in folders] == [bool(files)] * 2
 
 
 def test_everything_else_is_checked_in_every_step_of_tune(observer: Observer) -> None:
@@ -178,14 +180,6 @@ def test_everything_else_is_checked_in_every_step_of_tune(observer: Observer) ->
     observer.on_step_begin(1, [])
     observer.on_experiment_end([])
     assert steps == [0]
-
-
-def test_a_new_checkpoint_replaces_all_but_the_one_before(observer: Observer, tmp_path: Path) -> None:
-    folders = [tmp_path / f"checkpoint_{number}" for number in range(3)]
-    for folder in folders:
-        folder.mkdir()
-    observer.on_checkpoint(0, [], TRIAL, SimpleNamespace(path=str(folders[-1])))
-    assert [folder.exists() for folder in folders] == [False, True, True]
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chose
         assert run.hyperparameters == by_number[reevaluating.candidate(run.number)].hyperparameters
         config = reevaluating.trial(run.number, run.hyperparameters, cache=None, directory=directory.reevaluation)
         assert (config.seed, config.split_seed, config.purpose) == (run.seed, run.seed, "search")
-        assert config.blobs is not None and "reevaluation" in config.blobs and config.artifacts is None
+        assert config.checkpoints is not None and "reevaluation" in config.checkpoints and config.artifacts is None
     means = {c: statistics.fmean(r.value for r in runs if reevaluating.candidate(r.number) == c) for c in candidates}
     best = load_best(directory.best_file)
     assert best.selection is not None and best.selection.reevaluation is not None
@@ -216,8 +216,7 @@ def test_trials_and_reevaluations_do_not_meet(tmp_path: Path, capsys: pytest.Cap
     table = Record(directory.reevaluation.record).table()
     assert set(table["role"].to_pylist()) == {"reevaluation"} and set(table["run"].to_pylist()) == {spec.name}
     assert set(table["split_seed"].to_pylist()) == {1, 2}
-    assert directory.reevaluation.blobs(7) != directory.blobs(7)
-    assert directory.trial_folder(ReevaluationSpec.of(spec).name, 7) != directory.trial_folder(spec.name, 7)
+    assert directory.reevaluation.checkpoints(7) != directory.checkpoints(7)
     show_statuses([read_status(directory)])
     assert "5/5" in capsys.readouterr().out
     plain = json.loads(json.dumps(read_status(directory).as_dict()))

@@ -49,8 +49,8 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: SearchSpec, tmp_path: Path
         "cache": str(tmp_path / "cache"),
         "cache_bytes": 2_500_000_000,
         "artifacts": None,
-        "blobs": str(tmp_path / "state" / "trial-00007"),
-        "resume_from": None,
+        "checkpoints": str(tmp_path / "state" / "trial-00007"),
+        "tasks_done": 0,
         "removability": False,
         "save_curvature": False,
     }
@@ -68,7 +68,7 @@ def test_a_trial_of_a_final_run_has_a_seed_of_its_own_and_leaves_task_vectors(
 
 def test_a_trial_may_do_without_cache_and_directory(asked: SearchSpec, tmp_path: Path) -> None:
     bare = asked.trial(0, {}, cache=None)
-    assert (bare.cache, bare.artifacts, bare.blobs) == (None, None, None)
+    assert (bare.cache, bare.artifacts, bare.checkpoints) == (None, None, None)
     none = asked.model_copy(update={"cache_size": 0})
     assert none.trial(0, {}, cache=tmp_path).cache is None
 

@@ -293,5 +293,5 @@ class RunSpec(Strict):
             artifacts=artifacts,
             save_curvature=self.saves_curvature,
             removability=self.removability,
-            blobs=None if directory is None else str(directory.blobs(number)),
+            checkpoints=None if directory is None else str(directory.checkpoints(number)),
         )

@@ -1,0 +1,65 @@
+"""The checkpoints of a trial: its state after each task, in a folder with the constants that they share."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainables.state.contents import State
+from trainables.state.files import Manifest, check_state, manifest_of, read_state, write_state
+
+_KEPT = 2
+"""The record may lack the task of the newest checkpoint, and then its trial goes on from the one before."""
+
+
+class Checkpoints:
+    """Writes the state of a trial that runs after each of its tasks, and keeps the newest two.
+
+    Args:
+        folder: That of the trial; None writes nothing.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._manifest: Manifest = {}
+
+    def read(self, tasks: int) -> State | None:
+        """Return the state of the newest whole checkpoint after at most so many tasks, None if there is none.
+
+        Raises:
+            OSError: If the storage fails.
+        """
+        found = None if self.folder is None else newest_checkpoint(self.folder, tasks)
+        if found is None:
+            return None
+        self._manifest = manifest_of(found)
+        return read_state(found, self.folder)
+
+    def write(self, tasks: int, state: State) -> None:
+        """Write the state after so many tasks, whole or not at all, and remove older ones.
+
+        Raises:
+            OSError: If the storage fails.
+        """
+        if self.folder is None:
+            return
+        path = checkpoint_after(tasks, self.folder)
+        path.mkdir(parents=True, exist_ok=True)
+        self._manifest = write_state(path, state, self.folder, self._manifest)
+        shutil.rmtree(checkpoint_after(tasks - _KEPT, self.folder), ignore_errors=True)
+
+
+def checkpoint_after(tasks: int, folder: Path) -> Path:
+    """Return the folder of a trial's checkpoint after so many tasks."""
+    return folder / f"task-{tasks:03d}"
+
+
+def newest_checkpoint(folder: Path, tasks: int) -> Path | None:
+    """Return a trial's newest checkpoint after at most so many tasks that `read_state` would read; None if none is."""
+    return next((path for path in _newest_first(folder, tasks) if check_state(path, folder)), None)
+
+
+def _newest_first(folder: Path, tasks: int) -> Iterator[Path]:
+    for number in range(tasks, 0, -1):
+        yield checkpoint_after(number, folder)
