@@ -36,7 +36,7 @@ class TrialConfig:
     save_curvature: bool = False  # write the curvature of each task beside its vector
     checkpoints: str | None = None  # folder of the trial's checkpoints; None writes none
     removability: bool = False  # measure after the last task what each task loses without its vector
-    tasks_done: int = 0  # those in the record; the trial goes on from its newest checkpoint that is not ahead of them
+    tasks_done: int = 0  # in the record; the trial goes on from its newest checkpoint after at most so many tasks
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that Tune passes to a worker."""

@@ -92,7 +92,11 @@ def _busy(tasks: Sequence[Told]) -> dict[str, float]:
 
 
 def _by_ray_tune(trials: int, nodes: Sequence[int], trainable: type[AnalyticTrial], callback: tune.Callback) -> float:
-    """Run as many trials by Ray Tune alone, with a checkpoint of each task as a search has; returns its seconds."""
+    """Run as many trials by Ray Tune alone, with checkpoints of Tune; those of one task have none, as in a search.
+
+    Returns:
+        Its seconds.
+    """
     points = {name: tune.loguniform(*bounds) for name, bounds in RANGES.items()}
     with on_nodes(nodes) as address, tempfile.TemporaryDirectory() as folder:
         ray.init(address=address)
@@ -103,7 +107,9 @@ def _by_ray_tune(trials: int, nodes: Sequence[int], trainable: type[AnalyticTria
             run_config=tune.RunConfig(
                 storage_path=folder,
                 callbacks=[callback],
-                checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1),
+                checkpoint_config=tune.CheckpointConfig(
+                    checkpoint_frequency=int(trainable.tasks > 1), checkpoint_at_end=False
+                ),
                 verbose=0,
             ),
         )

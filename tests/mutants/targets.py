@@ -113,6 +113,9 @@ ROOMS = (
         ("tmc",),
     ),
     Room(
+        SCIENCE, ("trainables/state/*.py",), ("tests/trainables/test_checkpoints.py", "tests/trainables/test_state.py")
+    ),
+    Room(
         SCIENCE,
         ("trainables/sequence.py",),
         (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 import torch
 
-from trainables.state import STATE_FILE, Checkpoints, State, checkpoint_after, newest_checkpoint
+from trainables.state import STATE_FILE, Checkpoints, State, checkpoint_after, manifest_of, newest_checkpoint
 
 
 def after(tasks: int) -> State:
@@ -58,10 +59,37 @@ def test_what_was_cut_short_is_passed_over(written: Path) -> None:
     state = checkpoint_after(4, written) / STATE_FILE
     state.write_bytes(state.read_bytes()[:-4])
     assert newest_checkpoint(written, 4) == checkpoint_after(3, written)
-    max(written.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns).unlink()  # of the fourth task alone
+
+
+def test_a_checkpoint_needs_its_constants(written: Path) -> None:
+    files = manifest_of(checkpoint_after(4, written))
+    files["expert/3"].path_in(written).unlink()
     assert tasks_of(Checkpoints(written).read(4)) == 3
-    max(written.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns).unlink()
+    files["expert/2"].path_in(written).unlink()
     assert Checkpoints(written).read(4) is None
+
+
+def test_a_storage_that_fails_is_an_error_and_no_trial_begins_anew(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ESTALE, "stale")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="stale"):
+        patch.setattr("trainables.state.files.safe_open", fail)
+        Checkpoints(written).read(4)
+    stat, constants = Path.stat, set(written.glob("*.safetensors"))
+    monkeypatch.setattr(Path, "stat", lambda path, **more: fail() if path in constants else stat(path, **more))
+    with pytest.raises(OSError, match="stale"):
+        newest_checkpoint(written, 4)
+
+
+def test_on_a_machine_that_does_not_see_the_run_directory_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        Checkpoints(tmp_path / "run" / "state" / "trial").write(1, after(1))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "run").mkdir()
+    Checkpoints(tmp_path / "run" / "state" / "trial").write(1, after(1))
 
 
 def test_without_a_folder_nothing_is_written_and_a_missing_one_has_nothing(tmp_path: Path) -> None:

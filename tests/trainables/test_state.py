@@ -280,4 +280,5 @@ def test_a_storage_that_fails_is_no_damaged_checkpoint(tmp_path: Path, monkeypat
     monkeypatch.setattr("trainables.state.files.safe_open", fail)
     with pytest.raises(OSError, match="stale"):
         read_state(tmp_path)
-    assert not check_state(tmp_path)
+    with pytest.raises(OSError, match="stale"):
+        check_state(tmp_path)

@@ -204,8 +204,11 @@ def test_what_fails_ends_its_traceback_with_the_place_in_the_users_code(
         raise ValueError("no way")
 
     monkeypatch.setattr(trial, "build_sequence", fails)
-    monkeypatch.setattr(running.sequence, "run_next_task", fails)
-    for call in (lambda: running.setup(config.as_dict()), running.step):
+    calls = {"build": lambda: running.setup(config.as_dict()), "run_next_task": running.step, "state": running.step}
+    for name, call in calls.items():
+        if name != "build":
+            monkeypatch.setattr(running, "sequence", Counting())
+            monkeypatch.setattr(running.sequence, name, fails)
         with pytest.raises(ValueError, match="no way") as caught:
             call()
         place = f"ValueError: no way in {__file__}, line {fails.__code__.co_firstlineno + 1}"

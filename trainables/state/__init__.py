@@ -1,11 +1,11 @@
 """The state of a trial between two tasks: its contents, and its files on disk.
 
-Not here: when a checkpoint is written or removed (`tausearch.execution`).
+Not here: the removal of a trial's checkpoints when it has ended (`tausearch.execution`).
 """
 
 from __future__ import annotations
 
-from trainables.state.checkpoints import Checkpoints, checkpoint_after, newest_checkpoint
+from trainables.state.checkpoints import Checkpoints, checkpoint_after, newest_checkpoint, whole_checkpoints
 from trainables.state.contents import JSON, State
 from trainables.state.files import (
     STATE_FILE,
@@ -34,5 +34,6 @@ __all__ = [
     "newest_checkpoint",
     "read_heartbeat",
     "read_state",
+    "whole_checkpoints",
     "write_state",
 ]

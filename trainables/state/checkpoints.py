@@ -10,14 +10,14 @@ from trainables.state.contents import State
 from trainables.state.files import Manifest, check_state, manifest_of, read_state, write_state
 
 _KEPT = 2
-"""The record may lack the task of the newest checkpoint, and then its trial goes on from the one before."""
+"""The record may lack the task of the newest checkpoint. Its trial then goes on from the one before."""
 
 
 class Checkpoints:
-    """Writes the state of a trial that runs after each of its tasks, and keeps the newest two.
+    """Writes the state of a trial after each of its tasks, and keeps the newest two.
 
     Args:
-        folder: That of the trial; None writes nothing.
+        folder: That of the trial, in `state/` of its run directory; None writes nothing.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -40,12 +40,13 @@ class Checkpoints:
         """Write the state after so many tasks, whole or not at all, and remove older ones.
 
         Raises:
-            OSError: If the storage fails.
+            OSError: If the storage fails, or the run directory is not there, as on a machine that does not see it.
         """
         if self.folder is None:
             return
         path = checkpoint_after(tasks, self.folder)
-        path.mkdir(parents=True, exist_ok=True)
+        for each in (self.folder.parent, self.folder, path):
+            each.mkdir(exist_ok=True)
         self._manifest = write_state(path, state, self.folder, self._manifest)
         shutil.rmtree(checkpoint_after(tasks - _KEPT, self.folder), ignore_errors=True)
 
@@ -56,10 +57,17 @@ def checkpoint_after(tasks: int, folder: Path) -> Path:
 
 
 def newest_checkpoint(folder: Path, tasks: int) -> Path | None:
-    """Return a trial's newest checkpoint after at most so many tasks that `read_state` would read; None if none is."""
-    return next((path for path in _newest_first(folder, tasks) if check_state(path, folder)), None)
+    """Return the first of `whole_checkpoints`, None if there is none."""
+    return next(whole_checkpoints(folder, tasks), None)
 
 
-def _newest_first(folder: Path, tasks: int) -> Iterator[Path]:
+def whole_checkpoints(folder: Path, tasks: int) -> Iterator[Path]:
+    """Yield a trial's checkpoints after at most so many tasks that `read_state` would read, newest first.
+
+    Raises:
+        OSError: If the storage fails.
+    """
     for number in range(tasks, 0, -1):
-        yield checkpoint_after(number, folder)
+        path = checkpoint_after(number, folder)
+        if check_state(path, folder):
+            yield path

@@ -41,7 +41,7 @@ class Blob(NamedTuple):
 
     def exists_in(self, folder: Path | None) -> bool:
         """Whether the folder has the file at its full length; its content is not read."""
-        with suppress(OSError):
+        with suppress(FileNotFoundError):
             return folder is not None and self.path_in(folder).stat().st_size == self.bytes
         return False
 
@@ -98,10 +98,20 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 def check_state(folder: Path, blobs: Path | None = None) -> bool:
-    """Whether `read_state` would read a checkpoint, judged by headers and file lengths; no tensor is read."""
+    """Say whether `read_state` would read a checkpoint.
+
+    Returns:
+        A judgement by headers and file lengths; no tensor is read.
+
+    Raises:
+        OSError: If the storage fails.
+    """
+    path = folder / STATE_FILE
     try:
-        header = _read_header(folder / STATE_FILE)
-    except (OSError, SafetensorError, ValueError):
+        if not path.is_file():
+            return False
+        header = _read_header(path)
+    except (FileNotFoundError, SafetensorError, ValueError):
         return False
     return all(blob.exists_in(blobs) for blob in header.manifest.values())
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
+from tausearch.presentation import counted
 from tausearch.runs import RunDirectory, TrialSummary
-from trainables.state import damaged_files, newest_checkpoint
+from trainables.state import checkpoint_after, damaged_files, newest_checkpoint, whole_checkpoints
 
 
 def ready(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
@@ -15,7 +17,7 @@ def ready(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
     A checkpoint with a renamed file is passed over: the trial continues from the one before it, or begins anew.
 
     Returns:
-        A line for every file that was renamed.
+        A line for every file that was renamed, and for every trial that lost its tasks.
     """
     lines = []
     for trial in trials:
@@ -23,14 +25,25 @@ def ready(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
             remove_checkpoints(directory, trial.number)
             continue
         folder = directory.checkpoints(trial.number)
-        while newest := newest_checkpoint(folder, trial.tasks_done):
-            damaged = damaged_files(newest, folder)
-            if not damaged:
-                break
-            for path in damaged:
-                path.rename(path.with_name(f"{path.name}.damaged"))
-                lines.append(f"trial {trial.number}: {path} is damaged and was put aside; what came before it is used")
+        for path in _damaged_files(folder, trial.tasks_done):
+            path.rename(path.with_name(f"{path.name}.damaged"))
+            lines.append(f"trial {trial.number}: {path} is damaged and was put aside; what came before it is used")
+        if trial.tasks_done and newest_checkpoint(folder, trial.tasks_done) is None:
+            done = counted(trial.tasks_done, "task")
+            lines.append(f"trial {trial.number}: no checkpoint of its {done}; it begins anew")
     return lines
+
+
+def _damaged_files(folder: Path, tasks: int) -> Iterator[Path]:
+    """Yield the damaged files of a trial's newest checkpoints, down to one that is whole and not ahead of the record.
+
+    The one ahead has constants that are not written again when its task is repeated. The caller renames each file.
+    """
+    for checkpoint in whole_checkpoints(folder, tasks + 1):
+        damaged = damaged_files(checkpoint, folder)
+        yield from damaged
+        if not damaged and checkpoint != checkpoint_after(tasks + 1, folder):
+            return
 
 
 def remove_checkpoints(directory: RunDirectory, number: int) -> None:

@@ -79,7 +79,7 @@ class Observer(tune.Callback):
         trial.config["tasks_done"] = summary.tasks_done  # if its process dies, Tune starts it again with its config
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial is over, or Tune stops."""
+        """A trial is over."""
         if self._summary(trial).has_ended:
             self._ended.append((self._run(trial), trial))
 
@@ -92,7 +92,7 @@ class Observer(tune.Callback):
         self._ended.append((self._run(trial), trial))
 
     def _clean_up(self) -> None:
-        """Remove the checkpoints of ended trials and what Tune keeps about them, now that it needs them no more."""
+        """Remove the checkpoints of ended trials and what Tune keeps about them, which it reads until its next step."""
         while self._ended:
             run, trial = self._ended.pop()
             _forget_results(trial)

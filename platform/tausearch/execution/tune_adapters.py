@@ -102,7 +102,7 @@ def _next_attempt(home: DrivenDirectory) -> str:
     """Return the name of a driver's own folder, `attempt-<number>-<random>`, unique on its cluster.
 
     Ray keeps a working copy of the folder under its name and the second in which it was made. Two drivers that shared
-    a copy would give their trials other folders, in which no checkpoint is looked for.
+    a copy would write into each other's.
     """
     done = len(list(home.ray.glob("attempt-*"))) if home.ray.exists() else 0
     return f"attempt-{done + 1}-{uuid.uuid4().hex[:8]}"

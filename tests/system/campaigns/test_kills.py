@@ -68,4 +68,4 @@ def test_killed_among_its_searches_and_among_its_final_runs(call: Callable[..., 
         name: without_time(trials) for name, trials in tables(root, "calm").items()
     }
     assert_all_is_there(root, "killed", CELLS)
-    assert not list(root.glob("*/state/*"))
+    assert not list(root.rglob("state/*"))

@@ -24,6 +24,7 @@ from tests.support.drivers.searches import (
     without_time,
 )
 from tests.support.drivers.services import wait_until
+from trainables.state import STATE_FILE, checkpoint_after
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -110,7 +111,8 @@ def test_a_final_run_goes_on_past_a_damaged_checkpoint(call: Callable[..., str],
         before = kill_driver(process, root, "final", lambda _: tasks_done(root, "final") >= 4)
     directory = Storage(root).run("final")
     assert not directory.results_file.exists()
-    damaged = max(directory.path.glob("state/*/task-*/state.safetensors"), key=lambda path: path.stat().st_mtime)
+    running = next(trial for trial in before if trial.status == "running" and trial.tasks_done)
+    damaged = checkpoint_after(running.tasks_done, directory.checkpoints(running.number)) / STATE_FILE
     flip_a_bit(damaged)
     assert f"{damaged} is damaged and was put aside" in call("resume", "final", cwd=folder)
     after = trials_of(root, "final")

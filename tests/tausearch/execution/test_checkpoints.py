@@ -43,16 +43,30 @@ def test_damaged_checkpoints_are_named_and_renamed_and_those_of_ended_trials_rem
     assert ready(directory, trials) == [
         f"trial 0: {damaged} is damaged and was put aside; what came before it is used",
         f"trial 1: {constants} is damaged and was put aside; what came before it is used",
+        "trial 1: no checkpoint of its 3 tasks; it begins anew",
     ]
     assert newest_checkpoint(first, 3) == checkpoint_after(2, first)
     assert newest_checkpoint(second, 3) is None and not third.exists()
-    assert ready(directory, trials) == []
+    assert ready(directory, [trials[0], TrialSummary(4, 4, "running", {})]) == []  # the latter has no task yet
 
 
-def test_a_checkpoint_ahead_of_the_record_is_not_looked_at(directory: RunDirectory) -> None:
+@pytest.mark.parametrize("also", [False, True])
+def test_a_damaged_checkpoint_ahead_of_the_record_is_put_aside_too(directory: RunDirectory, also: bool) -> None:
     folder = write_tasks(directory, 0, 3)
-    flip_a_bit(checkpoint_after(3, folder) / STATE_FILE)
-    assert ready(directory, [make_trial(0, tasks=2)]) == []
+    third, second = (checkpoint_after(tasks, folder) / STATE_FILE for tasks in (3, 2))
+    flip_a_bit(third)
+    if also:
+        flip_a_bit(second)
+    lines = ready(directory, [make_trial(0, tasks=2)])
+    assert [path.exists() for path in (third, second)] == [False, not also]
+    assert len(lines) == (3 if also else 1)
+
+
+def test_behind_a_whole_one_ahead_of_the_record_the_next_is_looked_at(directory: RunDirectory) -> None:
+    folder = write_tasks(directory, 0, 3)
+    flip_a_bit(checkpoint_after(2, folder) / STATE_FILE)
+    assert len(ready(directory, [make_trial(0, tasks=2)])) == 2
+    assert newest_checkpoint(folder, 3) == checkpoint_after(3, folder)
 
 
 def test_the_checkpoints_of_other_trials_stay(directory: RunDirectory) -> None:
