@@ -28,7 +28,7 @@ from tausearch.campaigns.plans import (
 )
 from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.cluster import local_cpus, measured
-from tausearch.execution import Driver, Interrupt, RunQueue, known_concurrent_trials, read_by_trials
+from tausearch.execution import Driver, Interrupt, RunQueue, concurrent_trials_here, read_by_trials
 from tausearch.presentation import campaign_command, counted, storage_words, stream_of
 from tausearch.reports import RunPlots
 from tausearch.runs import (
@@ -250,7 +250,7 @@ def _most_at_a_time(cell: PlannedCell) -> int:
     """Return how many trials of a cell can run at a time on this machine."""
     if cell.standing.state == "done":
         return 0
-    return max(known_concurrent_trials(spec, on_cluster=False) or 0 for spec in cell.specs)
+    return max(map(concurrent_trials_here, cell.specs))
 
 
 def _headlines(plan: CampaignPlan) -> Iterator[str]:

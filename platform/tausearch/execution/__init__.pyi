@@ -1,5 +1,5 @@
 from .checkpoints import ready
-from .concurrency import concurrent_trials, known_concurrent_trials
+from .concurrency import concurrent_trials, concurrent_trials_here
 from .dispatcher import Dispatcher
 from .driver import Driver, drive, read_by_trials
 from .durations import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
@@ -25,11 +25,11 @@ __all__ = [
     "StorageWatch",
     "bytes_of",
     "concurrent_trials",
+    "concurrent_trials_here",
     "cold_reevaluations",
     "cold_trials",
     "drive",
     "interruptible",
-    "known_concurrent_trials",
     "pace_of",
     "pace_of_trials",
     "preview",

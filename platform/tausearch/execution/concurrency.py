@@ -22,7 +22,11 @@ def concurrent_trials(spec: RunSpec, cpus: float, gpus: float) -> int:
 
 def known_concurrent_trials(spec: RunSpec, *, on_cluster: bool) -> int | None:
     """Return the number of concurrent trials of a run; None if it depends on a cluster that is not joined yet."""
-    if on_cluster and spec.resources.max_concurrent_trials is None:
-        return None
+    unknown = on_cluster and spec.resources.max_concurrent_trials is None
+    return None if unknown else concurrent_trials_here(spec)
+
+
+def concurrent_trials_here(spec: RunSpec) -> int:
+    """Return the number of concurrent trials of a run on this machine."""
     spec = parts_of(spec) or spec
     return min(concurrent_trials(spec, local_cpus(), gpus_here()), spec.trials)

@@ -23,7 +23,7 @@ from tausearch.cluster import (
     ray_session,
     raylet_watched,
 )
-from tausearch.execution.concurrency import known_concurrent_trials
+from tausearch.execution.concurrency import concurrent_trials_here, known_concurrent_trials
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.execution.previews import preview
@@ -275,7 +275,7 @@ def _processes(run: Run) -> int:
     """Return how many trials, or parts of trials, will run at a time on this machine."""
     left = run.spec.trials - sum(trial.has_ended for trial in run.trials)
     parts = parts_of(run.spec)
-    return min(known_concurrent_trials(run.spec, on_cluster=False) or 0, left * (1 if parts is None else parts.count))
+    return min(concurrent_trials_here(run.spec), left * (1 if parts is None else parts.count))
 
 
 def _result(run: Run, results: Sequence[RunResult], interrupt: Interrupt | None) -> RunResult:
