@@ -52,8 +52,8 @@ def _benchmark(name: str, data_root: str | None, purpose: Purpose, split_seed: i
 class Trial(tune.Trainable):
     """Runs an `IncrementalSequence` task by task; each result is the metrics row of one task.
 
-    A trial that diverges ends normally with `diverged` in its last result, because a retry would not help. Its
-    checkpoint is written before a task is reported. Tune would need another call for each task to write it.
+    A trial that diverges ends normally with `diverged` in its last result, because a retry would not help. The trial
+    writes the checkpoint of a task before it reports the task: Tune would need another call for each.
     """
 
     sequence: IncrementalSequence
