@@ -25,6 +25,7 @@ class Node:
 
 @pytest.fixture
 def unfrozen() -> Iterator[None]:
+    gc.unfreeze()  # a test of this process may have imported `tausearch.cluster.preload`
     yield
     gc.unfreeze()
 
