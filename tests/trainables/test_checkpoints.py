@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainables.state import STATE_FILE, Checkpoints, State, checkpoint_after, manifest_of, newest_checkpoint
+from trainables.state import STATE_FILE, Checkpoints, State, checkpoint_after, newest_checkpoint
+from trainables.state.files import manifest_of
 
 
 def after(tasks: int) -> State:

@@ -22,10 +22,10 @@ from trainables.state import (
     check_state,
     damaged_files,
     files,
-    manifest_of,
     read_state,
     write_state,
 )
+from trainables.state.files import manifest_of
 
 VALUES: dict[str, JSON] = {"count": 3, "rows": [[0.1, 1 / 3], [1e-300, None]], "text": "ü", "nested": {"a": [True]}}
 

@@ -9,10 +9,8 @@ from trainables.state.checkpoints import Checkpoints, checkpoint_after, newest_c
 from trainables.state.contents import JSON, State
 from trainables.state.files import (
     STATE_FILE,
-    Manifest,
     check_state,
     damaged_files,
-    manifest_of,
     read_state,
     write_state,
 )
@@ -23,14 +21,12 @@ __all__ = [
     "Epoch",
     "Heartbeat",
     "JSON",
-    "Manifest",
     "SILENT",
     "STATE_FILE",
     "State",
     "check_state",
     "checkpoint_after",
     "damaged_files",
-    "manifest_of",
     "newest_checkpoint",
     "read_heartbeat",
     "read_state",

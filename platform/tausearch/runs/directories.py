@@ -66,11 +66,6 @@ class RunDirectory(DrivenDirectory):
     stopped_file = _Inside("stopped.txt")  # what stopped the last driver, if a signal or the time budget did
 
     @property
-    def run(self) -> RunDirectory:
-        """The run directory itself; for re-evaluations, that of their search."""
-        return self
-
-    @property
     def reevaluation(self) -> ReevaluationDirectory:
         """The folder of a search's re-evaluations, which need not exist."""
         return ReevaluationDirectory(self.path / "reevaluation")
@@ -97,12 +92,7 @@ class ReevaluationDirectory(RunDirectory):
     @property
     def name(self) -> str:
         """See `reevaluation_name`; not the folder's name."""
-        return reevaluation_name(self.run.name)
-
-    @property
-    def run(self) -> RunDirectory:
-        """The run directory of the search."""
-        return RunDirectory(self.path.parent)
+        return reevaluation_name(self.path.parent.name)
 
 
 @dataclass(frozen=True)
