@@ -27,6 +27,7 @@ from trainables.tensor_files import digest_of, replace_file
 
 STATE_FILE = "state.safetensors"
 _VERSION = "1"
+_TENSORS = "tensors"  # begins the names in a state file
 
 
 class Blob(NamedTuple):
@@ -39,10 +40,10 @@ class Blob(NamedTuple):
         """Return the path of the file in its folder."""
         return folder / f"{self.digest}.safetensors"
 
-    def exists_in(self, folder: Path | None) -> bool:
+    def exists_in(self, folder: Path) -> bool:
         """Whether the folder has the file at its full length; its content is not read."""
         with suppress(FileNotFoundError):
-            return folder is not None and self.path_in(folder).stat().st_size == self.bytes
+            return self.path_in(folder).stat().st_size == self.bytes
         return False
 
 
@@ -55,15 +56,14 @@ class _Header(NamedTuple):
     content: str  # digest of the tensors in the state file
 
 
-def write_state(folder: Path, state: State, blobs: Path | None = None, manifest: Manifest | None = None) -> Manifest:
+def write_state(folder: Path, state: State, blobs: Path, manifest: Manifest | None = None) -> Manifest:
     """Return the manifest of a checkpoint, which is written whole or not at all.
 
-    Constants go into the trial's folder `blobs`; None writes them into every checkpoint. Those in the manifest of the
-    trial's last checkpoint, or in a file of the very same content, are not written again.
+    Constants go into the trial's folder `blobs`. Those in the manifest of the trial's last checkpoint, or in a file of
+    the very same content, are not written again.
     """
-    now = {} if blobs is None else _write_blobs(blobs, state.constant, manifest or {})
-    inside = {name: tensor for name, tensor in state.constant.items() if name not in now}
-    tensors = _on_cpu((State(state.tensors).within("tensors") | State(inside).within("constant")).tensors)
+    now = _write_blobs(blobs, state.constant, manifest or {})
+    tensors = _on_cpu(State(state.tensors).within(_TENSORS).tensors)
     files = {
         blob.digest: {"bytes": blob.bytes, "names": [name for name, each in now.items() if each == blob]}
         for blob in now.values()
@@ -75,7 +75,7 @@ def write_state(folder: Path, state: State, blobs: Path | None = None, manifest:
     return now
 
 
-def read_state(folder: Path, blobs: Path | None = None) -> State:
+def read_state(folder: Path, blobs: Path) -> State:
     """Return the state of a checkpoint; its tensors are mapped from the files, so each is read when it is used.
 
     Raises:
@@ -85,11 +85,11 @@ def read_state(folder: Path, blobs: Path | None = None) -> State:
     path = folder / STATE_FILE
     try:
         header = _read_header(path)
-        inside = State(load_file(path))
+        tensors = State(load_file(path)).part(_TENSORS).tensors
         constants = _read_blobs(blobs, header.manifest)
     except (FileNotFoundError, SafetensorError, ValueError) as error:
         raise InputError(f"checkpoint {path}: cannot be read ({str(error).splitlines()[0]})") from error
-    return State(inside.part("tensors").tensors, {**inside.part("constant").tensors, **constants}, header.values)
+    return State(tensors, constants, header.values)
 
 
 def manifest_of(folder: Path) -> Manifest:
@@ -97,7 +97,7 @@ def manifest_of(folder: Path) -> Manifest:
     return _read_header(folder / STATE_FILE).manifest
 
 
-def check_state(folder: Path, blobs: Path | None = None) -> bool:
+def check_state(folder: Path, blobs: Path) -> bool:
     """Say whether `read_state` would read a checkpoint.
 
     Returns:
@@ -116,7 +116,7 @@ def check_state(folder: Path, blobs: Path | None = None) -> bool:
     return all(blob.exists_in(blobs) for blob in header.manifest.values())
 
 
-def damaged_files(folder: Path, blobs: Path | None = None) -> list[Path]:
+def damaged_files(folder: Path, blobs: Path) -> list[Path]:
     """Return a checkpoint's files that are damaged, cut short or gone; every byte is read.
 
     Raises:
@@ -130,8 +130,8 @@ def damaged_files(folder: Path, blobs: Path | None = None) -> list[Path]:
         whole = False
     if not whole:
         return [path]
-    constants = {blob.path_in(blobs or folder): blob for blob in header.manifest.values()}
-    return [path for path, blob in constants.items() if blobs is None or not _has_content(path, blob.digest)]
+    constants = {blob.path_in(blobs): blob for blob in header.manifest.values()}
+    return [path for path, blob in constants.items() if not _has_content(path, blob.digest)]
 
 
 def _has_content(path: Path, digest: str) -> bool:
@@ -186,16 +186,8 @@ def _write_blobs(folder: Path, constants: Mapping[str, Tensor], manifest: Manife
     return {**found, **dict.fromkeys(new, Blob(digest, path.stat().st_size))}
 
 
-def _read_blobs(folder: Path | None, manifest: Manifest) -> dict[str, Tensor]:
-    """Return constants by name, mapped from their files.
-
-    Raises:
-        ValueError: If there are constants, but no folder was given.
-    """
-    if folder is None:
-        if manifest:
-            raise ValueError("its constants lie in a folder that was not named")
-        return {}
+def _read_blobs(folder: Path, manifest: Manifest) -> dict[str, Tensor]:
+    """Return constants by name, mapped from their files."""
     constants: dict[str, Tensor] = {}
     for blob in sorted(set(manifest.values())):
         with safe_open(blob.path_in(folder), framework="pt") as file:

@@ -26,5 +26,5 @@ if __name__ == "__main__":
     begun = sequence_in(folder)
     begun.run_next_task()
     (folder / "state").mkdir()
-    write_state(folder / "state", begun.state(), None)
+    write_state(folder / "state", begun.state(), folder / "state")
     begun.close()

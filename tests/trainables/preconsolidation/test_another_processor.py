@@ -15,7 +15,7 @@ def test_a_trial_moves_and_finds_the_cache(tmp_path: Path) -> None:
     printed_under(SETTINGS[0], "tests.support.methods.first_task", str(tmp_path))
     with threads(1):
         moved, anew, apart = sequence_in(tmp_path), sequence_in(tmp_path), sequence_in(tmp_path / "own")
-        moved.load_state(read_state(tmp_path / "state", None))
+        moved.load_state(read_state(tmp_path / "state", tmp_path / "state"))
         assert anew.run_next_task()[CACHE_HIT] == 1 and apart.run_next_task()[CACHE_HIT] == 0
         for sequence in (moved, apart):
             while not sequence.finished:
