@@ -16,6 +16,8 @@ from trainables.state import State
 
 Head = tuple[Tensor, Tensor]  # weight (classes, d) and bias (classes,)
 HeadStart = Literal["normal", "linear"]
+HeadUse = Literal["concatenated", "averaged"]
+"""How a composition of T tasks takes the rows h_t: as trained, or with 1/T of their way h_t - h0_t."""
 HEAD_STD = 0.02  # as timm initialises classifiers
 
 
@@ -50,6 +52,11 @@ def linear_head(classes: int, width: int, generator: torch.Generator) -> Head:
 
 
 HEAD_STARTS: dict[HeadStart, Callable[[int, int, torch.Generator], Head]] = {"normal": new_head, "linear": linear_head}
+
+
+def part_of_way(start: Head, end: Head, share: float) -> Head:
+    """Return a head that has gone a share of the way from one to another."""
+    return end if share == 1 else (start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1]))
 
 
 class Heads:

@@ -91,6 +91,7 @@ def test_what_is_written_is_read_back_and_its_dense_form_is_the_live_one(vectors
             "version": "1",
             "parametrisation": vectors.parametrisation,
             "scale": "1.0",
+            "heads": "concatenated",
             "method": "ita-any",
             "task": "1",
             "classes": "0-2",

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
 from safetensors import SafetensorError
 from torch import Tensor
@@ -28,7 +28,7 @@ from trainables.composition.saved import PARTS, Origin, SavedVector
 from trainables.curvature import TaskCurvature
 from trainables.data import TransformSpec
 from trainables.errors import InputError
-from trainables.heads import Head
+from trainables.heads import Head, HeadUse
 from trainables.task_vectors import Parametrisation
 from trainables.tensor_files import read_weights, save_tensors, sealed
 
@@ -152,6 +152,7 @@ def _header(vector: SavedVector) -> dict[str, str]:
         "parametrisation": vector.parametrisation,
         "scale": repr(vector.scale),
         "classes": f"{vector.origin.classes.start}-{vector.origin.classes.stop}",
+        "heads": vector.heads,
         **_usage(vector.origin),
     }
 
@@ -190,6 +191,9 @@ def unpacked(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> SavedV
         raise ValueError(f"{len(origin.class_names)} names for {len(origin.classes)} classes")
     if len(origin.classes) != len(head[0]):
         raise ValueError(f"{len(origin.classes)} classes, but the head has {len(head[0])} rows")
+    heads = cast(HeadUse, header.get("heads", "concatenated"))  # files of earlier versions do not say it
+    if heads not in get_args(HeadUse):
+        raise ValueError(f"heads {heads!r} is not known")
     scale = float(header["scale"])
     if not 0 < abs(scale) <= _LARGEST_SCALE:
         raise ValueError(f"scale {header['scale']} is not a finite number other than 0")
@@ -199,6 +203,7 @@ def unpacked(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> SavedV
         scale=scale,
         head=head,
         anchor=anchor,
+        heads=heads,
         origin=origin,
     )
 

@@ -34,8 +34,8 @@ class VectorPool:
         return frozenset()
 
     def head(self) -> Head:
-        """Return the classifier of all tasks, `(C, d)` and `(C,)`: trained heads stacked, never averaged."""
-        return _stacked([vector.head for vector in self])
+        """Return the classifier of all tasks, `(C, d)` and `(C,)`, as the run that trained it has evaluated it."""
+        return _stacked([vector.rows(len(self)) for vector in self])
 
     def anchor(self) -> Head:
         """Return the classifier of the pre-trained model, h0, as each task was anchored to it; `(C, d)` and `(C,)`."""

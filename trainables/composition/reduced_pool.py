@@ -26,7 +26,8 @@ class ReducedPool(VectorPool):
     """What a removal leaves of a pool; tasks and classes are numbered anew.
 
     A task with a class to take out has tau = 0. Its other classes have their rows of h0: their trained rows belong to
-    the tau that is gone, and have learned from all pictures of the task.
+    the tau that is gone, and have learned from all pictures of the task. Averaged heads keep the share of the whole
+    run, so a removal changes no row that is left.
     """
 
     removal: Removal
@@ -59,12 +60,15 @@ class ReducedPool(VectorPool):
         origin, removal = vector.origin, self.removal
         places = [c - origin.classes.start for c in removal.left_of(origin.task)]
         gone = origin.task in removal.touched
-        anchor = _rows(vector.anchor, places)
+        anchor = _rows(vector.anchor, places)  # and again below: files hold no tensor twice
         return replace(
             vector,
             parameters=_zero(vector.parameters) if gone else _narrowed(vector.parameters, removal.rows),
-            head=_rows(vector.anchor, places) if gone else vector.head,  # files hold no tensor twice
+            head=_rows(vector.anchor, places)
+            if gone
+            else vector.rows(len(removal.task_classes)),
             anchor=anchor,
+            heads="concatenated",
             origin=replace(
                 origin,
                 task=removal.tasks.index(origin.task) + 1,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from trainables.data import TransformSpec
-from trainables.heads import Head
+from trainables.heads import Head, HeadUse, part_of_way
 from trainables.task_vectors import IA3TaskVectors, Parametrisation, TaskVectors
 from trainables.task_vectors.lora import lora_tau
 
@@ -49,6 +49,7 @@ class SavedVector:
         scale: tau divided by the dense form of the parameters.
         head: h_t, rows `(c, d)` and `(c,)`.
         anchor: h0_t, the same rows of the pre-training classifier at task t; theta_0 with h0 is the pre-trained model.
+        heads: How a composition takes the rows.
         origin: The method, task and backbone of the vector.
         curvature_file: The file with the curvature of the task, if there is one beside the vector.
     """
@@ -58,6 +59,7 @@ class SavedVector:
     scale: float = 1.0
     head: Head
     anchor: Head
+    heads: HeadUse = "concatenated"
     origin: Origin
     curvature_file: Path | None = None
 
@@ -77,6 +79,10 @@ class SavedVector:
             tau = parts["tau"]
         return tau if self.scale == 1 else self.scale * tau
 
+    def rows(self, tasks: int) -> Head:
+        """Return the task's rows `(c, d)` and `(c,)` in a composition of so many tasks."""
+        return part_of_way(self.anchor, self.head, 1 / tasks) if self.heads == "averaged" else self.head
+
     def shape(self, name: str, theta_0: Tensor) -> torch.Size:
         """Return the shape of `dense` without computing tau."""
         parts = self.parameters[name]
@@ -85,7 +91,9 @@ class SavedVector:
         return parts["tau"].shape if "tau" in parts else torch.Size((len(parts["B"]), parts["A"].shape[1]))
 
 
-def saved_vector(vectors: TaskVectors, head: Head, anchor: Head, origin: Origin) -> SavedVector:
+def saved_vector(
+    vectors: TaskVectors, head: Head, anchor: Head, origin: Origin, heads: HeadUse = "concatenated"
+) -> SavedVector:
     """Return the task vector that a network has just learned, copied to the CPU."""
 
     def own(value: Tensor) -> Tensor:
@@ -99,5 +107,6 @@ def saved_vector(vectors: TaskVectors, head: Head, anchor: Head, origin: Origin)
         parameters=parameters,
         head=(own(head[0]), own(head[1])),
         anchor=(own(anchor[0]), own(anchor[1])),
+        heads=heads,
         origin=origin,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ import torch
 
 from tausearch.testing.recording import Recorded, shown
 from tests.support.methods.small_digits import run
-from trainables.composition import read_vector, vector_folders
+from trainables.backbones import Backbone
+from trainables.composition import ReducedPool, VectorPool, network_for, read_vector, vector_folders, write_vector
+from trainables.data import Removal
 from trainables.heads import Head
 from trainables.methods.composable.averaged_heads import AveragedHeads
 from trainables.sequence import IncrementalSequence
@@ -82,6 +85,26 @@ def test_saved_heads_and_anchors_give_the_logits_that_were_evaluated(
         torch.testing.assert_close(learner.predict(x), features @ weight.T + bias)
         trained = features @ learner.heads.weight.T + learner.heads.bias
     assert not torch.allclose(trained, learner.predict(x), atol=1e-3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_composition_of_the_saved_vectors_is_the_model_that_was_evaluated(
+    method: str, recorded: Trials, tmp_path: Path
+) -> None:
+    """Also with heads averaged: what is loaded, exported and composed answers as the run's own test did."""
+    trial = recorded(method, hyperparameters(method, heads="averaged"))
+    pool = VectorPool(tuple(vector_folders(trial.folder / "artifacts")))
+    network = network_for(pool, Backbone(), torch.device("cpu"))
+    network.compose(pool, [1 / 3] * 3, pool.head())
+    for images in trial.sequence.benchmark.evaluation:
+        torch.testing.assert_close(network.predict(shown(images)), trial.sequence.method.predict(shown(images)))
+
+    classes = tuple(vector.origin.classes for vector in pool)
+    left = ReducedPool.of(pool, Removal(classes, frozenset(classes[0])))
+    assert torch.equal(left.head()[0], pool.head()[0][classes[0].stop :]), "a removal changes no row that is left"
+    for vector in left:
+        write_vector(tmp_path, vector)
+    assert torch.equal(VectorPool(tuple(vector_folders(tmp_path))).head()[0], left.head()[0]), "nor when it is saved"
 
 
 @pytest.mark.parametrize("method", ["ita-lora", "iel-lora"])

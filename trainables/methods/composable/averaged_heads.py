@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainables.heads import Head, Heads
+from trainables.heads import Head, Heads, part_of_way
 from trainables.state import State
 
 
@@ -36,15 +36,13 @@ class AveragedHeads(Heads):
 
     def local_logits(self, features: Tensor) -> Tensor:
         """Return logits of the current task's classes alone: `(b, d)` to `(b, c_t)`."""
-        rows = zip(self.anchors.current, self.current, strict=True)
-        weight, bias = (_moved(start.detach(), part, self.share) for start, part in rows)
-        return F.linear(features, weight, bias)
+        weight, bias = self.anchors.current
+        return F.linear(features, *part_of_way((weight.detach(), bias.detach()), self.current, self.share))
 
     def logits(self, features: Tensor) -> Tensor:
         """Return logits of all finished classes: `(b, d)` to `(b, C)`; each head has 1/T of h_t - h0_t."""
-        share = 1 / max(1, self.count)
-        weight = _moved(self.anchors.weight, self.weight, share)
-        return F.linear(features, weight, _moved(self.anchors.bias, self.bias, share))
+        anchors, trained = (self.anchors.weight, self.anchors.bias), (self.weight, self.bias)
+        return F.linear(features, *part_of_way(anchors, trained, 1 / max(1, self.count)))
 
     def state(self) -> State:
         """Return the finished heads, their anchors and the number of tasks."""
@@ -55,7 +53,3 @@ class AveragedHeads(Heads):
         super().load_state(state)
         self.anchors.load_state(state.part("anchors"))
         self.count = int(state.values["count"])  # type: ignore[arg-type]
-
-
-def _moved(start: Tensor, end: Tensor, share: float) -> Tensor:
-    return end if share == 1 else start + share * (end - start)

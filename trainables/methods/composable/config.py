@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from trainables.curvature import curvature_called
 from trainables.data.few_images import OwnImages, Unsuited
 from trainables.data.sources import epochs_of
+from trainables.heads import HeadUse
 from trainables.methods.contract import Scenario
 from trainables.methods.hyperparameters import Count, Positive, PositiveCount
 from trainables.preconsolidation import PreconsolidationConfig
@@ -32,7 +33,7 @@ class ComposableConfig:
     curvature: str = "diagonal"  # of the tuned weights: the Fisher's diagonal, "kronecker", or code of the user
     formulation: Formulation = "paper"  # the equations, or the authors' code where it departs from them
     regularise: Literal["all", "head", "none"] = "all"  # "head" and "none" are ablations
-    heads: Literal["concatenated", "averaged"] = "concatenated"  # h_t as trained, or as in `averaged_heads`
+    heads: HeadUse = "concatenated"  # h_t as trained, or as in `averaged_heads`
 
     @property
     def preconsolidation(self) -> PreconsolidationConfig:

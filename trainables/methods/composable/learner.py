@@ -188,7 +188,7 @@ class ComposableLearner:
         rows = slice(origin.classes.start, origin.classes.stop)
         head = (self.heads.weight[rows], self.heads.bias[rows])
         assert self._anchor is not None, "artifacts are saved after a task"
-        return saved_vector(self.vectors, head, self._anchor, origin)
+        return saved_vector(self.vectors, head, self._anchor, origin, self.rule.config.heads)
 
     def curvature(self, task: Task) -> TaskCurvature:
         """Return the curvature of the task alone, as pre-consolidation has estimated it at theta_0."""
