@@ -46,7 +46,7 @@ _LIBRARIES = (
     "timm",
     "torch",
 )
-_NOT_THEIRS = {"checked_input", "search_spaces", "tausearch", "trainables", *_LIBRARIES, *sys.stdlib_module_names}
+NOT_THEIRS = {"checked_input", "search_spaces", "tausearch", "trainables", *_LIBRARIES, *sys.stdlib_module_names}
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _PATHS = ("folder:", "parquet:")  # a benchmark's images; what follows is no name in a module
 _INSTALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # such a name can be a part of the names of runs and files
@@ -269,7 +269,7 @@ def _frames(error: BaseException) -> list[tuple[FrameType, int]]:
 
 def _is_theirs(frame: FrameType) -> bool:
     """Whether a frame is in code of the user."""
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in _NOT_THEIRS
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in NOT_THEIRS
 
 
 def _bare(name: str) -> str:

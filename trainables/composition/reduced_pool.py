@@ -64,9 +64,7 @@ class ReducedPool(VectorPool):
         return replace(
             vector,
             parameters=_zero(vector.parameters) if gone else _narrowed(vector.parameters, removal.rows),
-            head=_rows(vector.anchor, places)
-            if gone
-            else vector.rows(len(removal.task_classes)),
+            head=_rows(vector.anchor, places) if gone else vector.rows(len(removal.task_classes)),
             anchor=anchor,
             heads="concatenated",
             origin=replace(

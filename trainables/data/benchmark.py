@@ -19,7 +19,7 @@ from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose
 from trainables.data.images import ImageSet, Pixels, StoredImages, concatenate, narrow, select
 from trainables.data.splits import VALIDATION_SHARE, Part, stratified_split, task_sizes
-from trainables.data.transforms import Transform
+from trainables.data.transforms import Transform, transform_text
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
 from trainables.task_names import NamedTask, named_tasks
@@ -176,7 +176,7 @@ def _fingerprint(spec: BenchmarkSpec, tasks: Sequence[Task], stored: Tensor | St
         else:
             assert not isinstance(stored, Tensor)
             what, content = stored.digest, train_rows[images.rows]
-        digest.update(repr((task.index, task.classes, what, task.train.transform)).encode())
+        digest.update(f"({task.index}, {task.classes}, {what!r}, {transform_text(task.train.transform)})".encode())
         digest.update(content.numpy().tobytes())
         digest.update(task.train.labels.numpy().tobytes())
     return digest.hexdigest()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -45,6 +45,8 @@ class PreconsolidationConfig:
     def kind(self) -> type[EstimatedCurvature]:
         """The class of the curvature; without passes it is of no weight, and the diagonal stands for any."""
         return DiagonalCurvature if self.fisher_passes == 0 else curvature_called(self.curvature)
+
+    augmented_only: ClassVar[bool] = True
 
     @property
     def uses(self) -> tuple[type, ...]:

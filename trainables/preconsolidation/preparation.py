@@ -6,12 +6,14 @@ import hashlib
 import inspect
 import sys
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from trainables.data import Task
+from trainables.user_code import NOT_THEIRS
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
@@ -34,7 +36,8 @@ class Preparation(Protocol[R]):
     """A dataclass whose fields are its settings: plain values, all of which are a part of the cache's key.
 
     Its results are functions of these, of a `Basis` and of the training images of the tasks so far; of nothing else. A
-    tuple `uses` of classes may say whose code they depend on beside its own.
+    tuple `uses` of classes may say whose code they depend on beside its own. `augmented_only` may say that they do not
+    depend on how images are evaluated.
     """
 
     def prepare(self, task: Task, previous: R | None, basis: Basis) -> dict[str, Tensor]:
@@ -46,13 +49,13 @@ class Preparation(Protocol[R]):
         ...
 
 
-def code_of(kind: type) -> dict[str, str]:
-    """Return what a key says of the code of a class: nothing of ours, whose changes raise versions.
+def code_of(kind: type | FunctionType) -> dict[str, str]:
+    """Return what a key says of the code of a class or function: nothing of ours or of a library, which have versions.
 
-    The key of a user's class has the text of its module, so that no entry outlives a change there. What the
-    module imports is not in the key.
+    The key of a user's code has the text of its module, so that no entry outlives a change there. What the module
+    imports is not in the key.
     """
-    if kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+    if kind.__module__.partition(".")[0] in NOT_THEIRS:
         return {}
     text = inspect.getsource(sys.modules[kind.__module__])
     return {"class": f"{kind.__module__}:{kind.__qualname__}", "text": hashlib.sha256(text.encode()).hexdigest()}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from importlib.metadata import version
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic
 
 import torch
@@ -15,6 +16,7 @@ from trainables.backbones import Backbone
 from trainables.backbones.initial_head import rows_digest
 from trainables.config import Purpose
 from trainables.data import BenchmarkSpec, Task
+from trainables.data.transforms import Transform, transform_text
 from trainables.preconsolidation.cache import Cache, digest
 from trainables.preconsolidation.preparation import Basis, Preparation, R, code_of
 
@@ -67,7 +69,7 @@ class Preconsolidator(Generic[R]):
             "seed": str(self.seed),
             **{name: str(value) for name, value in settings.items()},
         }
-        entry = self.cache.get(self._key(task.index, settings, _code(self.preparation)), compute, about)
+        entry = self.cache.get(self._key(task, settings), compute, about)
         return self.preparation.read(entry, task, previous)
 
     @cached_property
@@ -81,7 +83,12 @@ class Preconsolidator(Generic[R]):
         if self.cache is not None:
             self.cache.close()
 
-    def _key(self, t: int, settings: dict[str, Any], code: list[dict[str, str]]) -> str:
+    def _key(self, task: Task, settings: dict[str, Any]) -> str:
+        transforms = [task.train.transform]
+        if not getattr(self.preparation, "augmented_only", False):
+            transforms.append(task.unaugmented.transform)
+        kinds = [type(self.preparation), *getattr(self.preparation, "uses", ()), *map(_kind, transforms)]
+        code = [found for kind in kinds if (found := code_of(kind))]
         return digest(
             {
                 "data": self.fingerprint,
@@ -92,16 +99,16 @@ class Preconsolidator(Generic[R]):
                 "device": self.device.type,
                 "threads": torch.get_num_threads(),  # the order of float additions depends on it
                 "libraries": {name: version(name) for name in ("torch", "timm", "scikit-learn")},
-                "task": t,
+                "task": task.index,
+                **({"unaugmented": transform_text(transforms[1])} if transforms[1:] else {}),
                 **({"code": code} if code else {}),
                 **({} if self.initial_head is None else {"initial_head": rows_digest(self.initial_head)}),
             }
         )
 
 
-def _code(preparation: Preparation[Any]) -> list[dict[str, str]]:
-    """Return what the keys say of the user's code."""
-    return [code for kind in (type(preparation), *getattr(preparation, "uses", ())) if (code := code_of(kind))]
+def _kind(transform: Transform) -> type | FunctionType:
+    return transform if isinstance(transform, FunctionType) else type(transform)
 
 
 def _settings(preparation: Preparation[Any]) -> dict[str, Any]:

@@ -30,8 +30,7 @@ class Checkpoints:
         Raises:
             OSError: If the storage fails.
         """
-        found = None if self.folder is None else newest_checkpoint(self.folder, tasks)
-        if found is None:
+        if self.folder is None or (found := newest_checkpoint(self.folder, tasks)) is None:
             return None
         self._manifest = manifest_of(found)
         return read_state(found, self.folder)

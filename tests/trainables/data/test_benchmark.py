@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop
 from torchvision.transforms import v2
 
@@ -21,6 +22,7 @@ from trainables.data.benchmark import BenchmarkSource
 from trainables.data.embedded import digits
 from trainables.data.splits import PARTS
 from trainables.data.transforms import (
+    Images,
     Normalise,
     RandomResizedCrop,
     RandomShift,
@@ -31,6 +33,7 @@ from trainables.data.transforms import (
     cropping,
     resampling,
     small_transforms,
+    transform_text,
 )
 from trainables.data.transforms.cropping import _crop_box
 from trainables.data.transforms.resampling import Part, resized_by_products, resized_crops
@@ -200,6 +203,21 @@ def test_fingerprint_depends_on_what_training_sees() -> None:
     assert first != build_benchmark(spec, "search", 1).fingerprint
     other = dataclasses.replace(spec, transforms=lambda reads: (RandomShift(1), Normalise()))
     assert first != build_benchmark(other, "search", 0).fingerprint
+
+
+def darker(images: Images, generator: torch.Generator | None = None) -> Tensor:
+    return Normalise()(images) - 1
+
+
+def test_a_transform_counts_by_a_text_that_is_the_same_in_each_process() -> None:
+    def made(value: float) -> Transform:
+        def shifted(images: Images, generator: torch.Generator | None = None) -> Tensor:
+            return Normalise()(images) - value
+
+        return shifted
+
+    assert transform_text(darker) == f"{__name__}:darker" and transform_text(Normalise()) == repr(Normalise())
+    assert transform_text(made(1)) != transform_text(made(2)), "they have values of their own"
 
 
 class TestPaperTransforms:

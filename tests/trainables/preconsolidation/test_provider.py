@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import linecache
 import sys
 from collections.abc import Callable
@@ -13,11 +14,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from tests.support.methods.small_digits import small_digits
 from trainables import user_code
 from trainables.backbones import Backbone
 from trainables.curvature import DiagonalCurvature, Factors, KroneckerCurvature
+from trainables.data import Images, Normalise, Task
+from trainables.data.transforms import RandomShift, Transform
 from trainables.preconsolidation import (
     Consolidation,
     PreconsolidationConfig,
@@ -27,6 +31,7 @@ from trainables.preconsolidation import (
     provider,
 )
 from trainables.preconsolidation.mixtures import Mixture
+from trainables.preconsolidation.preparation import Basis
 from trainables.user_code import allow_code
 
 Make = Callable[..., Preconsolidator[Any]]
@@ -215,6 +220,56 @@ def test_the_text_of_a_curvature_of_the_user_is_in_the_key(
     make().task(1)
     first, again, changed, ours = (parts.get("code") for parts in digested)
     assert first == again != changed and first[0]["class"] == "own_hessian:Mine" and ours is None
+
+
+@dataclasses.dataclass(frozen=True)
+class Unaugmented:
+    """A preparation that reads images as they are evaluated."""
+
+    def prepare(self, task: Task, previous: float | None, basis: Basis) -> dict[str, Tensor]:
+        return {"sum": next(task.unaugmented.batches(99, None, shuffle=False, device=basis.device)).x.sum()}
+
+    def read(self, tensors: dict[str, Tensor], task: Task, previous: float | None) -> float:
+        return float(tensors["sum"])
+
+
+def darker(images: Images, generator: torch.Generator | None = None) -> Tensor:
+    return Normalise()(images) - 1
+
+
+@pytest.mark.parametrize(("preparation", "shared"), [(Unaugmented(), False), (CONFIG, True)])
+def test_how_images_are_evaluated_is_in_the_keys_of_what_may_read_it(
+    preparation: Any, shared: bool, make: Make, tmp_path: Path
+) -> None:
+    def changed(transform: Transform) -> tuple[Any, bool]:
+        (task, *rest) = small_digits().tasks
+        other = dataclasses.replace(task, unaugmented=dataclasses.replace(task.unaugmented, transform=transform))
+        provided = dataclasses.replace(make(preparation=preparation), tasks=[other, *rest])
+        return provided.task(1), provided.hit
+
+    first, _ = changed(Normalise())
+    other, hit = changed(darker)
+    assert hit == shared
+    if not shared:
+        assert first - other == pytest.approx(small_digits().tasks[0].train.labels.numel() * 32 * 32)
+        assert changed(darker) == (other, True), "a function is known by its name and the text of its module"
+
+
+def test_the_text_of_a_transform_of_the_user_is_in_the_key(
+    make: Make, computed: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train_by(transform: Transform) -> bool:
+        (task, *rest) = small_digits().tasks
+        own = dataclasses.replace(task, train=dataclasses.replace(task.train, transform=transform))
+        provided = dataclasses.replace(make(), tasks=[own, *rest])
+        provided.task(1)
+        return provided.hit
+
+    assert [train_by(darker), train_by(darker)] == [False, True]
+    monkeypatch.setattr(inspect, "getsource", lambda module: "changed")
+    assert not train_by(darker)
+    train_by(Normalise())
+    assert train_by(RandomShift(2)), "ours are in the benchmark's digest"
 
 
 OWN = """\

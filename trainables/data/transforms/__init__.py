@@ -6,7 +6,7 @@ Not here: the decoding of image files (`data.disk`), and which benchmark takes w
 from __future__ import annotations
 
 from trainables.data.transforms.cropping import RandomResizedCrop, RandomShift, ResizeCenterCrop, ResizeRandomCrop
-from trainables.data.transforms.normalisation import Images, Normalise, Transform
+from trainables.data.transforms.normalisation import Images, Normalise, Transform, transform_text
 from trainables.data.transforms.recipes import Recipe, small_transforms
 from trainables.data.transforms.spec import TransformSpec, described
 
@@ -22,4 +22,5 @@ __all__ = [
     "TransformSpec",
     "described",
     "small_transforms",
+    "transform_text",
 ]

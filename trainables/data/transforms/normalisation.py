@@ -22,6 +22,12 @@ class Transform(Protocol):
         ...
 
 
+def transform_text(transform: Transform) -> str:
+    """Return what digests have of a transform: its repr, or the name of a function, whose repr has an address."""
+    name = getattr(transform, "__qualname__", "<")  # a function in a function has a "<", and may have values of its own
+    return repr(transform) if "<" in name else f"{transform.__module__}:{name}"
+
+
 @dataclass(frozen=True)
 class Normalise:
     """Scale to [0, 1], then subtract `mean` and divide by `std`, one value per channel. Uses no randomness."""

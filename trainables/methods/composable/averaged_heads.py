@@ -36,8 +36,8 @@ class AveragedHeads(Heads):
 
     def local_logits(self, features: Tensor) -> Tensor:
         """Return logits of the current task's classes alone: `(b, d)` to `(b, c_t)`."""
-        weight, bias = self.anchors.current
-        return F.linear(features, *part_of_way((weight.detach(), bias.detach()), self.current, self.share))
+        start, (weight, bias) = self.anchors.current, self.current
+        return F.linear(features, *part_of_way((start[0].detach(), start[1].detach()), (weight, bias), self.share))
 
     def logits(self, features: Tensor) -> Tensor:
         """Return logits of all finished classes: `(b, d)` to `(b, C)`; each head has 1/T of h_t - h0_t."""
