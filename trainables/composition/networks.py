@@ -29,6 +29,7 @@ class ComposedNetwork:
     """
 
     displaces_weights = True  # a composition is a set of weights, so that other libraries can run it
+    adds_up = False  # equal weights stand for the sum of the vectors, not for their mean
 
     def __init__(
         self,
@@ -128,6 +129,7 @@ class FeatureTangentNetwork(ComposedNetwork):
     """
 
     displaces_weights = False
+    adds_up = True
 
     def __init__(self, backbone: Backbone, device: torch.device, precision: Precision) -> None:
         vit = backbone.load(device, attention="plain")  # with forward-mode derivatives

@@ -204,6 +204,7 @@ def _merge(request: ComposeRequest, pools: Pools) -> MergeConfig:
         drop=None if request.drop is None else models.tasks_called("drop", request.drop, tasks),
         coefficient=request.coefficient,
         weights=request.weights,
+        adds_up=pools.network.adds_up,
     )
 
 

@@ -132,7 +132,7 @@ def evaluations(tasks: int, seeds: int) -> int:
 
 
 def _evaluate_seed(pools: Pools, seed: int, pool: VectorPool, kept: Sequence[int], tick: Tick) -> EvaluatedSeed:
-    head, count = pool.head(), pools.tasks
+    head, count, adds_up = pool.head(), pools.tasks, pools.network.adds_up
 
     def measured(merge: MergeConfig) -> Accuracies:
         return accuracies_of(pools, pool, head, merge.weights, None, tick)
@@ -142,7 +142,7 @@ def _evaluate_seed(pools: Pools, seed: int, pool: VectorPool, kept: Sequence[int
         whole=measured(uniform(count)),
         specialised=measured(keeping(count, kept)),
         unlearned={
-            mode: tuple(measured(dropping(count, [task], mode)) for task in range(1, count + 1))
+            mode: tuple(measured(dropping(count, [task], mode, adds_up=adds_up)) for task in range(1, count + 1))
             for mode in UNLEARNING_MODES
         },
     )

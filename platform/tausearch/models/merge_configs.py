@@ -58,15 +58,18 @@ def keeping(count: int, tasks: Sequence[int]) -> MergeConfig:
     return MergeConfig(f"keep-{_list(sorted(tasks))}", _equal(count, tasks))
 
 
-def dropping(count: int, tasks: Sequence[int], mode: UnlearningMode = "drop") -> MergeConfig:
+def dropping(
+    count: int, tasks: Sequence[int], mode: UnlearningMode = "drop", *, adds_up: bool = False
+) -> MergeConfig:
     """Return the weights of `count` task vectors that unlearn some tasks.
 
     The paper subtracts "its associated task vector from the composition" and gives no coefficient. Hence three modes:
     "drop" composes the others alone, with weights that sum to 1. "negate" replaces 1/T by -1/T. "subtract" takes the
-    whole vector from the uniform composition, 1/T - 1.
+    whole vector from the uniform composition, 1/T - 1. Where vectors add up, the composition has each of them whole, so
+    that "subtract" leaves the others, as "drop" does.
     """
     label = f"drop-{_list(sorted(tasks))}" + ("" if mode == "drop" else f"-{mode}")
-    if mode == "drop":
+    if mode == "drop" or (adds_up and mode == "subtract"):
         return MergeConfig(label, _equal(count, [t for t in range(1, count + 1) if t not in tasks]))
     own = -1 / count if mode == "negate" else 1 / count - 1
     return MergeConfig(label, tuple(own if t in tasks else 1 / count for t in range(1, count + 1)))
@@ -88,8 +91,11 @@ def merge_config_of(
     drop: Sequence[int] | None,
     coefficient: str | None,
     weights: Sequence[float] | None,
+    adds_up: bool = False,
 ) -> MergeConfig:
     """Return the weights of `count` task vectors for the options of a `ComposeRequest`; uniform without any.
+
+    `adds_up` says that the network composes their sum in place of their mean.
 
     Raises:
         InputError: If a task does not exist, weights are too many or too few, or two options exclude each other.
@@ -112,7 +118,7 @@ def merge_config_of(
         raise InputError(f"unknown coefficient {coefficient!r}; {choices(coefficient, UNLEARNING_MODES)}")
     if mode == "drop" and len(drop) == count:
         raise InputError(f"--drop {_list(drop)}: leaves no task of {count}")
-    return dropping(count, drop, mode)
+    return dropping(count, drop, mode, adds_up=adds_up)
 
 
 def central_three(count: int) -> tuple[int, ...]:

@@ -26,6 +26,17 @@ def test_the_protocol_runs(made: Storage) -> None:
     assert evaluated.result.specialisation()["target_gain"].mean >= 0
 
 
+@pytest.mark.parametrize(("name", "weights"), [("tmc", (1 / 3, 1 / 3 - 1, 1 / 3)), ("tak", (0.5, 0.0, 0.5))])
+def test_the_whole_vector_is_subtracted_once(name: str, weights: tuple[float, ...], made: Storage) -> None:
+    """From the mean of vectors it is more than its share; of those that add up it is what was added."""
+    done = compose([name], drop=[2], coefficient="subtract", storage=made.root).result
+    assert (done.label, done.weights) == ("drop-2-subtract", weights)
+    (evaluated,) = evaluate([name], storage=made.root)
+    seed, *_ = evaluated.result.seeds
+    assert (seed.unlearned["subtract"] == seed.unlearned["drop"]) == (name == "tak")
+    assert seed.unlearned["subtract"][1] == done.accuracies[0]
+
+
 @pytest.mark.parametrize("name", ["tmc", "tak"])
 def test_only_the_vectors_are_exported_and_they_compose_again(name: str, made: Storage, tmp_path: Path) -> None:
     done = compose([name], export=tmp_path / "out", storage=made.root)
