@@ -50,8 +50,6 @@ def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
     """Check that transforms give finite input of the backbone, and that other images evaluate than train."""
     name, task, evaluation = benchmark.spec.name, benchmark.tasks[0], benchmark.evaluation[0]
     generator, rows = torch.Generator().manual_seed(0), torch.arange(min(2, len(evaluation)))
-    if len(evaluation) == 0:
-        raise InputError(f"benchmark {name!r}: task 1 has no image to evaluate on")
     for images in (task.train, evaluation):
         try:
             made = images.prepare(images.pixels(rows), generator)

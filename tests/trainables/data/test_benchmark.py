@@ -173,6 +173,17 @@ def test_a_class_trains_on_two_images_at_least(purpose: Any, fewest: int) -> Non
         build_benchmark(source(fewest - 1), purpose)
 
 
+def test_a_class_without_a_test_image_is_refused_before_training() -> None:
+    def load(part: str) -> tuple[Tensor, Tensor]:
+        labels = torch.tensor([0, 1, 2, 3] * 3 if part == "train" else [0, 1, 2])
+        return torch.zeros(len(labels), 1, 2, 2, dtype=torch.uint8), labels
+
+    source = BenchmarkSource("toy", tuple("abcd"), 2, 1, 1, "glyph_vit", load, small_transforms)
+    build_benchmark(source, "search")
+    with pytest.raises(InputError, match=r"^benchmark 'toy': class 'd' has no image to evaluate on$"):
+        build_benchmark(source, "final")
+
+
 def test_images_are_made_for_the_benchmarks_backbone_unless_another_is_named() -> None:
     asked: list[InputSpec] = []
 
