@@ -92,15 +92,14 @@ class CampaignCell:
             self.say(f"{self.runs.title}: {error}")
 
     def concluded(self, result: RunResult) -> None:
-        """Note in the campaign's folder that the run is concluded and need not be opened again; write its tables."""
-        stopped = result.signal is not None or result.out_of_time
-        if not stopped:
+        """Note in the campaign's folder that a run that is over need not be opened again; write its tables."""
+        if result.over:
             self.plan.directory.conclude(result.name)
         with suppress(OSError, InputError):  # the end of the campaign writes them again, and says what is wrong
             write_best(self.plan.storage, self.plan.directory, self.runs)
             if result.name == self.runs.final:  # a search changes nothing in the comparison
                 write_comparison(self.plan.storage, self.plan.directory)
-            elif not stopped:  # for the campaign's report, while trials compute
+            elif result.over:  # for the campaign's report, while trials compute
                 self.drawn = draw_search_plots(read_status(self.plan.storage.run(result.name)))
 
     def follow(self, run: Run) -> None:

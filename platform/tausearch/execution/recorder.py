@@ -58,16 +58,16 @@ class Recorder:
             All trials as the record has them.
         """
         trials = self.run.units.whole(self.record.trials())
-        ended = self.run.is_over(trials)
-        interrupted = interrupt.requested and not ended
-        out_of_time = interrupt.out_of_time and not ended and not interrupted
+        over = self.run.is_over(trials)
+        interrupted = interrupt.requested and not over
+        out_of_time = interrupt.out_of_time and not over and not interrupted
         note_stopped(self.run.directory, "time budget" if out_of_time else "interrupted" if interrupted else None)
         self.announcer.begin()
         conclusion = self.run.conclude(trials)
         self.announcer.end(
             RunEnded(
                 self.run.info,
-                stopped=interrupted or out_of_time,
+                stopped=not over,
                 trials=tuple(trials),
                 chosen=conclusion.chosen,
                 metrics=conclusion.metrics,
@@ -81,6 +81,7 @@ class Recorder:
             trials=at_rest(trials),
             signal=interrupt.signal if interrupted else None,
             out_of_time=out_of_time,
+            over=over,
             log_file=self.run.directory.log_file,
             tracking_uri=tracking_uri_of(self.run.spec, self.run.storage),
             tracking_error=self._finish_mlflow(URGENT_SECONDS if interrupt.urgent else math.inf),

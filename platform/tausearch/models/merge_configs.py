@@ -58,9 +58,7 @@ def keeping(count: int, tasks: Sequence[int]) -> MergeConfig:
     return MergeConfig(f"keep-{_list(sorted(tasks))}", _equal(count, tasks))
 
 
-def dropping(
-    count: int, tasks: Sequence[int], mode: UnlearningMode = "drop", *, adds_up: bool = False
-) -> MergeConfig:
+def dropping(count: int, tasks: Sequence[int], mode: UnlearningMode = "drop", *, adds_up: bool = False) -> MergeConfig:
     """Return the weights of `count` task vectors that unlearn some tasks.
 
     The paper subtracts "its associated task vector from the composition" and gives no coefficient. Hence three modes:

@@ -87,6 +87,7 @@ class RunResult:
         trials: All trials, ordered by number.
         signal: The signal that stopped the run, SIGINT (Ctrl-C) or SIGTERM; None if no signal did.
         out_of_time: Whether the time budget stopped the run.
+        over: Whether nothing of the run is left to do.
         log_file: The output of Ray, Optuna and MLflow.
         tracking_uri: MLflow's tracking store; None for a run that MLflow does not have.
         tracking_error: Why MLflow could not be written; None if it was written, or need not be.
@@ -97,6 +98,7 @@ class RunResult:
     trials: list[TrialSummary]
     signal: int | None
     out_of_time: bool
+    over: bool
     log_file: Path
     tracking_uri: str | None
     tracking_error: str | None

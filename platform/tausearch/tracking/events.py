@@ -167,7 +167,7 @@ class RunEnded:
     """A driver ends a run. It is the last event of the run from this driver.
 
     Attributes:
-        stopped: Whether a signal, the time budget or the storage ended it early. The run can be continued.
+        stopped: Whether a signal, the time budget or an error ended it early. The run can be continued.
         trials: All trials as the record has them; empty where the record could not be read any more.
         chosen: The chosen trial of a search; None if nothing was chosen.
         metrics: Metrics of the whole run: importances, rank correlations, means over seeds.

@@ -107,7 +107,7 @@ def test_results_are_told_over_all_and_order_by_order(
     assert [(each["class_order"], each["seed"]) for each in results["seeds"]] == [(4, 0), (4, 1), (5, 0), (5, 1)]
     means = {order: part["test/final_accuracy"]["mean"] for order, part in results["class_orders"].items()}
     assert means == {"4": 61.0, "5": 73.0}
-    about = ("f", directory.path, trials, None, False, directory.log_file, "sqlite://", None)
+    about = ("f", directory.path, trials, None, False, True, directory.log_file, "sqlite://", None)
     result = FinalResult(*about, summary=results["summary"], results_file=directory.results_file)
     show_final(result, spec, "")
     page = result._repr_html_()

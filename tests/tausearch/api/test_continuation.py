@@ -286,7 +286,7 @@ class TestFinalRun:
         def drive(run: Run, **options: Any) -> RunResult:
             driven.append((run, options))
             trials = list(run.trials)
-            return RunResult("f", directory.path, trials, None, False, directory.log_file, "sqlite://", None)
+            return RunResult("f", directory.path, trials, None, False, True, directory.log_file, "sqlite://", None)
 
         monkeypatch.setattr(final_runs, "drive", drive)
         options: dict[str, Any] = {

@@ -36,7 +36,7 @@ def test_a_result_has_the_study_of_ended_trials_and_a_best_file_only_if_one_was_
     storage = Storage(tmp_path)
     spec, directory = create(spec, storage)
     trials = [make_trial(0, value=50.0), make_trial(1, 0, status="diverged"), make_trial(2, 1, status="pending")]
-    result = RunResult(spec.name, directory.path, trials, None, False, directory.log_file, "nowhere", None)
+    result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
     monkeypatch.setattr(searches, "drive", lambda run, **how: result)
     found: SearchResult = searches.run_search(SearchRun(spec, storage, directory))
     assert (found.best, found.best_file, found.reevaluation) == (None, None, None)

@@ -43,11 +43,15 @@ def planned(tmp_path: Path, table: str = TABLE) -> CampaignPlan:
     return plan
 
 
+def queue_of(cells: list[CampaignCell], plan: CampaignPlan) -> RunQueue:
+    return RunQueue(cells, Interrupt(), StorageWatch(plan.directory), lambda line: None, lambda cell, run: [])
+
+
 def opened(plan: CampaignPlan, said: list[str] | None = None) -> list[str]:
     """The names of the runs that are opened of all cells, one after another, none of which is run; then what failed."""
     said = [] if said is None else said
     cells = [CampaignCell(plan, planned, said.append) for planned in plan.cells]
-    queue = RunQueue(cells, Interrupt(), StorageWatch(plan.directory), lambda line: None, lambda cell, run: [])
+    queue = queue_of(cells, plan)
     names = []
     try:
         while (run := queue.open_next()) is not None:
@@ -61,7 +65,7 @@ def test_a_campaign_that_is_refused_leaves_no_run_that_is_new(tmp_path: Path) ->
     """A cluster's nodes are refused once runs are open. A cell of one may then be changed in the file."""
     plan = planned(tmp_path)
     cells = [CampaignCell(plan, each, lambda line: None) for each in plan.cells]
-    queue = RunQueue(cells, Interrupt(), StorageWatch(plan.directory), lambda line: None, lambda cell, run: [])
+    queue = queue_of(cells, plan)
     begun, new = (run.directory for _ in cells if (run := queue.open_next()) is not None)
     assert begun.path.is_dir() and new.path.is_dir()
     Record(begun.record).write(make_trial(0, value=60.0))
@@ -166,16 +170,22 @@ def test_a_cell_whose_search_chose_nothing_cannot_be_trained(
         assert said == [f"digits/finetune: {cell.reason}"] and str(cell.reason).startswith(why)
 
 
-@pytest.mark.parametrize(
-    ("number", "out_of_time", "concluded"), [(None, False, True), (2, False, False), (None, True, False)]
-)
-def test_a_run_that_was_stopped_is_opened_again(
-    number: int | None, out_of_time: bool, concluded: bool, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("over", [True, False])
+def test_a_run_that_is_not_over_is_opened_again(over: bool, tmp_path: Path) -> None:
     plan = planned(tmp_path)
     cell = CampaignCell(plan, plan.cells[0], lambda line: None)
-    cell.concluded(cast(RunResult, SimpleNamespace(name="t", signal=number, out_of_time=out_of_time)))
-    assert plan.directory.is_concluded("t") == concluded
+    cell.concluded(cast(RunResult, SimpleNamespace(name="t", over=over)))
+    assert plan.directory.is_concluded("t") == over
+
+
+def test_a_search_that_an_error_has_ended_goes_on_before_its_final_run(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    queue = queue_of([CampaignCell(plan, each, lambda line: None) for each in plan.cells], plan)
+    assert (run := queue.open_next()) is not None
+    Record(run.directory.record, tasks=5).write(make_trial(0, 5, 70.0, hyperparameters={"lr": 0.02}))
+    queue.close()  # as the driver does when an error ends it
+    assert run.directory.best_file.exists() and not plan.directory.is_concluded(run.spec.name)
+    assert opened(planned(tmp_path)) == ["t-digits-finetune", "t-digits-ewc"]
 
 
 def test_the_plots_of_the_report_are_drawn_when_the_search_is_concluded(
@@ -185,10 +195,10 @@ def test_the_plots_of_the_report_are_drawn_when_the_search_is_concluded(
     monkeypatch.setattr("tausearch.campaigns.campaign_cell.draw_search_plots", lambda status: f"plots of {status}")
     plan = planned(tmp_path)
     first, second = (CampaignCell(plan, each, lambda line: None) for each in plan.cells)
-    first.concluded(cast(RunResult, SimpleNamespace(name=first.runs.search, signal=15, out_of_time=False)))
+    first.concluded(cast(RunResult, SimpleNamespace(name=first.runs.search, over=False)))
     assert _drawn([first]) == {}  # a stopped campaign has no report
     for cell, name in ((first, first.runs.search), (second, second.runs.final)):
-        cell.concluded(cast(RunResult, SimpleNamespace(name=name, signal=None, out_of_time=False)))
+        cell.concluded(cast(RunResult, SimpleNamespace(name=name, over=True)))
     assert _drawn([first, second]) == {first.runs.search: f"plots of {first.runs.search}"}
 
 

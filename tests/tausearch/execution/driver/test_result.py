@@ -16,7 +16,7 @@ RUN: Any = SimpleNamespace(directory=SimpleNamespace(path=Path("first")))
 
 def result(name: str, number: int | None = None, *, late: bool = False, error: str | None = None) -> RunResult:
     """The result of a run that a signal, or the time budget, may have stopped."""
-    return RunResult(name, Path(name), [], number, late, Path("log.txt"), None, error)
+    return RunResult(name, Path(name), [], number, late, True, Path("log.txt"), None, error)
 
 
 def test_what_stopped_the_first_of_several_followers_counts() -> None:

@@ -113,7 +113,7 @@ def test_a_signal_counts_before_the_time_budget(run: Run, interrupt: Interrupt) 
 def test_the_time_budget_is_checked_in_every_step_of_tune(run: Run, world: World, sent: list[int]) -> None:
     world.tune = lambda dispatcher: world.on_step()
     assert drive(run, time_budget=60.0).out_of_time is False and sent == []
-    assert Tracker.closed[0][0] == "FINISHED"
+    assert Tracker.closed[0][0] == "KILLED", "nothing of it is over"
 
 
 def test_a_storage_that_is_full_ends_it_with_the_command_that_goes_on(run: Run, world: World) -> None:
@@ -140,7 +140,7 @@ def test_any_other_error_is_raised_and_what_was_found_is_kept(error: Exception, 
     world.tune = then(finish_one, error)
     with pytest.raises(type(error), match=str(error.args[-1])):
         drive(run)
-    assert Tracker.closed == [("FINISHED", float("inf"))]  # concluded as far as it came
+    assert Tracker.closed == [("KILLED", float("inf"))]  # concluded as far as it came; it can be continued
     assert [trial.number for trial in Record(run.directory.record).trials()] == [0]
 
 
