@@ -16,6 +16,9 @@ class Announcer:
         run: The run; its trials are so far those of earlier drivers.
         deliveries: Where the events go.
         after: The announcer of the search that a re-evaluation belongs to, which begins first.
+
+    Attributes:
+        has_begun: Whether it has told that the run begins.
     """
 
     def __init__(self, run: Run, deliveries: Sequence[Delivery], after: Announcer | None = None) -> None:
@@ -23,14 +26,14 @@ class Announcer:
         self.deliveries = deliveries
         self.after = after
         self._told = {trial.number: trial for trial in run.trials}
-        self._has_begun = False
+        self.has_begun = False
         run.announce = self.send
 
     def begin(self) -> None:
         """Tell that the run begins, and the trials of earlier drivers, once."""
-        if self._has_begun:
+        if self.has_begun:
             return
-        self._has_begun = True
+        self.has_begun = True
         if self.after is not None:
             self.after.begin()
         for event in history(self.run.info, list(self._told.values())):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from search_spaces import Scalar
 from tausearch.execution.concurrency import concurrent_trials
 from tausearch.execution.queue import RunQueue
 from tausearch.execution.run import Run
+from trainables.errors import InputError
 
 HOLDS_SECONDS = 1.0  # between two requests for the capacity of the cluster
 
@@ -60,7 +62,10 @@ class Dispatcher:
             self._has, self._asked = self.capacity(), time.monotonic()
         position = 0
         while self._has_room() and (run := self._at(position)) is not None:
-            found = run.next_trial() if self._takes(run) else None
+            found = None
+            if self._takes(run):
+                with self.errors_noted(run):
+                    found = run.next_trial()
             if found is not None:
                 return run, *found
             if run.has_ended:
@@ -68,6 +73,14 @@ class Dispatcher:
             else:
                 position += 1
         return None
+
+    @contextmanager
+    def errors_noted(self, run: Run) -> Iterator[None]:
+        """Have an error of a run's sampler or pruner end the run, but neither a trial under way nor another run."""
+        try:
+            yield
+        except InputError as error:
+            self.queue.failed(run, error)
 
     def _at(self, position: int) -> Run | None:
         """Return the run at a position, opened if it is the next; None after the last."""

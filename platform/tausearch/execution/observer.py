@@ -27,6 +27,9 @@ class Observer(tune.Callback):
         on_step: Called in every step of Tune's event loop.
         watch: Notes errors of the storage.
         before_first: Called before the listeners are told of the first change, until it raises no error.
+
+    Attributes:
+        error: The error of a listener that ends the driver, and that the storage has not caused; None without one.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class Observer(tune.Callback):
         self.dispatcher = dispatcher
         self.on_step = on_step
         self.watch = watch
+        self.error: OSError | None = None
         self._before_first: Callable[[], None] | None = before_first
         self._ended: list[tuple[Run, Any]] = []  # with Tune's trial; since Tune's last step
 
@@ -120,6 +124,7 @@ class Observer(tune.Callback):
                 listener.trial_changed(summary)
         except OSError as error:
             if not self.watch.failed(error):
+                self.error = error
                 raise
 
 

@@ -88,13 +88,25 @@ class SingleRun:
 
 @dataclass
 class _Entry:
-    """An open run; `parent` is the search that it belongs to, which is concluded after it."""
+    """An open run; `parent` is the search that it belongs to, which is concluded after it. An `error` ends it early."""
 
     cell: RunSource
     run: Run
     recorder: Recorder
     locks: ExitStack
     parent: _Entry | None = None
+    error: InputError | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether callbacks have been told that the run begins."""
+        return self.recorder.announcer.has_begun
+
+    def drop(self, error: InputError | None) -> None:
+        """Release the run without concluding it. An error removes one that is new and has no trial."""
+        with suppress(InputError), self.locks:
+            if error is not None:
+                raise error
 
 
 @dataclass
@@ -172,11 +184,19 @@ class RunQueue:
         First comes what belongs to the run, such as the re-evaluation of a search, then the next run of the cell.
         """
         entry = self._open[run.spec.name]
-        if (follow_up := self._follow_up(entry)) is not None:
+        if entry.error is None and (follow_up := self._follow_up(entry)) is not None:
             return follow_up
         for each in filter(None, (entry, entry.parent)):
             self._work.put(partial(self._conclude, self._open.pop(each.run.spec.name)))
         return None if self.watch.problem is not None else self._next_of(entry.cell)
+
+    def failed(self, run: Run, error: InputError) -> None:
+        """Note that a run cannot go on: none of its trials starts any more, and nothing follows it."""
+        entry = self._open[run.spec.name]
+        if entry.error is None:
+            entry.error = error
+            entry.cell.failed(error)
+        run.exhausted = True
 
     def pass_over(self) -> bool:
         """Open runs and conclude those that are over, up to the first that is not; return whether there is one."""
@@ -189,12 +209,11 @@ class RunQueue:
         return False
 
     def release(self, error: InputError | None = None) -> None:
-        """Release the open runs without concluding them. An error removes those that are new and have no trial."""
-        for entry in reversed(self._open.values()):
-            with suppress(InputError), entry.locks:
-                if error is not None:
-                    raise error
-        self._open = {}
+        """Release the open runs that have not begun, and conclude the others; for the error see `_Entry.drop`."""
+        for name, entry in reversed([*self._open.items()]):
+            if not entry.has_begun:
+                entry.drop(error)
+                del self._open[name]
         self.close()
 
     def close(self) -> None:
@@ -252,6 +271,9 @@ class RunQueue:
                 _log.exception("the end of a run cannot be prepared")
 
     def _conclude(self, entry: _Entry) -> None:
+        if entry.error is not None and not entry.has_begun:
+            entry.drop(entry.error)
+            return
         with entry.locks:
             try:
                 self._write_end(entry)

@@ -23,6 +23,7 @@ from ray.tune import (
     Trainable,
     TuneConfig,
 )
+from ray.tune.error import TuneError
 from ray.tune.execution.class_cache import _ActorClassCache
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
@@ -66,12 +67,14 @@ def run_on_tune(
 
     Raises:
         InputError: That of `before_first`; what Tune has written is removed.
+        OSError: If a change could not be noted, and the storage is not the reason.
+        TuneError: If anything else ends Tune.
     """
 
     def folder_name(trial: Any) -> str:
         return f"{trial.config['run']}.{trial_name(trial.config['trial'])}"
 
-    attempt = _next_attempt(home)
+    attempt, observer = _next_attempt(home), Observer(dispatcher, on_step, watch, before_first)
     tuner = tune.Tuner(
         tune.with_resources(trainable, placement_of),
         tune_config=TuneConfig(
@@ -84,7 +87,7 @@ def run_on_tune(
         run_config=RunConfig(
             name=attempt,
             storage_path=str(home.ray),
-            callbacks=[Observer(dispatcher, on_step, watch, before_first)],
+            callbacks=[observer],
             failure_config=FailureConfig(max_failures=MAX_FAILURES),
             checkpoint_config=CheckpointConfig(checkpoint_at_end=False),  # a trial's process writes its own
             verbose=0,
@@ -96,6 +99,10 @@ def run_on_tune(
     except InputError:  # before the first trial
         shutil.rmtree(home.ray / attempt, ignore_errors=True)
         raise
+    except TuneError:
+        if observer.error is None:
+            raise
+        raise observer.error from None  # Tune raises the text of a traceback in its place
 
 
 def _next_attempt(home: DrivenDirectory) -> str:
@@ -130,8 +137,10 @@ class TuneSearcher(Searcher):
         run, number = self.trials.pop(trial_id)
         final = run.spec.metrics.final_accuracy
         if result and "task" in result and not error:
-            run.searcher.report(number, int(result["task"]), float(result[run.spec.metrics.average_accuracy]))
-        run.finish(number, status_of(result, error, final), result.get(final) if result else None)
+            with self.dispatcher.errors_noted(run):
+                run.searcher.report(number, int(result["task"]), float(result[run.spec.metrics.average_accuracy]))
+        with self.dispatcher.errors_noted(run):
+            run.finish(number, status_of(result, error, final), result.get(final) if result else None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing for Tune's snapshot, which is not read."""
@@ -240,8 +249,9 @@ class TuneScheduler(FIFOScheduler):
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
         """Pass a task's result on and return the decision."""
         run = self.dispatcher[trial.config["run"]]
-        value = float(result[run.spec.metrics.average_accuracy])
-        stop = run.searcher.report(trial.config["trial"], int(result["task"]), value)
+        value, stop = float(result[run.spec.metrics.average_accuracy]), False
+        with self.dispatcher.errors_noted(run):
+            stop = run.searcher.report(trial.config["trial"], int(result["task"]), value)
         return TrialScheduler.STOP if stop else TrialScheduler.CONTINUE
 
     def __getstate__(self) -> dict[str, Any]:

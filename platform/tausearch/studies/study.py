@@ -141,10 +141,8 @@ class SearchStudy:
         for name, excess in self._excesses(known).items():
             trial.set_constraint(name, excess)
         values = self._values(status, value, known)
-        if values is not None:
-            self.optuna.tell(trial, values)
-        else:
-            self.optuna.tell(trial, state=_told_state(status))
+        how: dict[str, Any] = {"state": _told_state(status)} if values is None else {"values": values}
+        called(self._sampler, lambda: self.optuna.tell(trial, **how))
 
     def _values(self, status: Status, value: float | None, known: TrialSummary | None) -> list[float] | None:
         """Return the values of a trial in all objectives; None if the study gets none."""

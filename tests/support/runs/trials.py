@@ -18,6 +18,7 @@ from tausearch.runs import (
     TrialTable,
 )
 from tausearch.studies import Searcher
+from trainables.errors import InputError
 
 FIXED = {"alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr_pre": 0.1}
 
@@ -100,12 +101,17 @@ class Runs:
         self.followers = followers or {}
         self.opened: list[str] = []
         self.over: list[str] = []
+        self.errors: list[str] = []
 
     def open_next(self) -> Run | None:
         if not self.left:
             return None
         self.opened.append(self.left[0].spec.name)
         return self.left.pop(0)
+
+    def failed(self, run: Run, error: InputError) -> None:
+        self.errors.append(f"{run.spec.name}: {error}")
+        run.exhausted = True
 
     def ended(self, run: Run) -> Run | None:
         self.over.append(run.spec.name)

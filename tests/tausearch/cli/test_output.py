@@ -192,7 +192,7 @@ def test_the_best_trial_is_marked_and_unfinished_ones_are_faint(spec: SearchSpec
 
 def result_of(directory: RunDirectory, trials: list[TrialSummary], **outcome: Any) -> Any:
     about = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None}
-    stopped = {"signal": outcome.pop("signal", None), "out_of_time": outcome.pop("out_of_time", False)}
+    stopped = {"signal": outcome.pop("signal", None), "out_of_time": outcome.pop("out_of_time", False), "over": True}
     kind: Any = FinalResult if "summary" in outcome else SearchResult
     return kind(directory.name, directory.path, trials, **stopped, **about, **outcome)
 

@@ -111,7 +111,7 @@ def result(spec: SearchSpec, tmp_path: Path) -> SearchResult:
         record.write(trial)
     where = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None}
     return SearchResult(
-        spec.name, directory.path, trials, None, False, **where, best=None, best_file=None, reevaluation=None
+        spec.name, directory.path, trials, None, False, True, **where, best=None, best_file=None, reevaluation=None
     )  # type: ignore[arg-type]
 
 

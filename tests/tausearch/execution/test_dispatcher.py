@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from search_spaces import Scalar
 from tausearch.execution import Dispatcher, Run
 from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.runs import Resources
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import Runs, final_spec, run_of, search_spec
+from trainables.errors import InputError
 
 
 def search_of(name: str, trials: int, **changes: object) -> Run:
@@ -91,6 +93,24 @@ def test_it_is_finished_when_every_run_is_over() -> None:
     assert take(dispatcher) == [] and not dispatcher.finished and queue.over[1:] == ["a"]
     end(dispatcher, "b", 0)
     assert take(dispatcher) == [] and dispatcher.finished and queue.over[1:] == ["a", "b"]
+
+
+class Breaks(FixedSearcher):
+    """Has no further trial than the first, but an error."""
+
+    def next(self) -> tuple[int, dict[str, Scalar]] | None:
+        if (found := super().next()) is None or found[0]:
+            raise InputError("the sampler failed")
+        return found
+
+
+def test_a_sampler_that_fails_ends_its_run_and_no_other() -> None:
+    broken = run_of(search_of("a", 9).spec, Breaks((number, {}) for number in range(9)))
+    queue = Runs([broken, search_of("b", 3)])
+    dispatcher = Dispatcher(queue, lambda: (3.0, 0.0))
+    assert take(dispatcher) == [("a", 0), ("b", 0), ("b", 1)] and queue.errors == ["a: the sampler failed"]
+    end(dispatcher, "a", 0)
+    assert take(dispatcher) == [("b", 2)] and queue.over == ["a"], "its trial under way has come to its end"
 
 
 def test_an_algorithm_that_learns_leaves_room_to_others() -> None:

@@ -27,10 +27,12 @@ class Recorder:
     """Stands in for the record and MLflow; what happens to runs is kept in the order in which it happens."""
 
     happened: list[str] = []
+    begun: set[str] = set()  # names of runs
 
     def __init__(self, run: Run, deliveries: Deliveries, after: Recorder | None = None) -> None:
         self.run, self.after = run, after
         self.listeners = [cast(Listener, f"record of {run.spec.name}")]
+        self.announcer = SimpleNamespace(has_begun=run.spec.name in self.begun)
 
     def abandon(self) -> None:
         self.happened.append(f"abandon {self.run.spec.name}")
@@ -75,6 +77,7 @@ def follow(cell: RunSource, run: Run) -> list[Listener]:
 def happened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("tausearch.execution.queue.Recorder", Recorder)
     monkeypatch.setattr(Recorder, "happened", [])
+    monkeypatch.setattr(Recorder, "begun", set())
     return Recorder.happened
 
 
@@ -253,14 +256,33 @@ def test_a_run_that_cannot_be_concluded_keeps_no_other_from_it(
     assert "bad cannot be concluded" in caplog.text and "RuntimeError" in caplog.text
 
 
-def test_runs_that_are_let_go_are_unlocked_and_not_concluded(
+def test_runs_that_are_let_go_are_unlocked_and_concluded_only_if_they_have_begun(
     queue_of: Callable[..., RunQueue], happened: list[str]
 ) -> None:
-    queue = queue_of(Line(a_run("first")), Line(a_run("second")))
-    queue.open_next()
-    queue.open_next()
+    Recorder.begun.add("second")
+    queue = queue_of(*(Line(a_run(name)) for name in ("first", "second", "third")))
+    while queue.open_next():
+        pass
     queue.release()
-    assert happened == ["unlock second", "unlock first"] and queue.results == []
+    assert happened == ["unlock third", "unlock first", "conclude second", "unlock second"]
+    assert [result.name for result in queue.results] == ["second"]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_nothing_follows_a_run_that_an_error_ends_and_its_cell_is_told_once(
+    begun: bool, queue_of: Callable[..., RunQueue], happened: list[str]
+) -> None:
+    Recorder.begun |= {"run"} if begun else set()
+    run = a_run("run", child=a_run("child"))
+    cell = Line(run)
+    queue = queue_of(cell)
+    queue.open_next()
+    for why in ("the sampler failed", "again"):
+        queue.failed(run, InputError(why))
+    assert run.exhausted and cell.errors == ["the sampler failed"]
+    assert queue.ended(run) is None
+    queue.close()
+    assert happened == ["conclude run", "unlock run"] if begun else ["unlock run"]
 
 
 @pytest.mark.parametrize("error", [None, ImportError("no matplotlib")])

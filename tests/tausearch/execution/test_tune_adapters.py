@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from ray.exceptions import RayTaskError
 from ray.train._internal.storage import StorageContext
+from ray.tune import Trainable
+from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
 
 from tausearch.execution import StorageWatch, tune_adapters
 from tausearch.execution.observer import Observer, latest_error
-from tausearch.execution.tune_adapters import KEPT_SECONDS, FreeProcesses, TuneScheduler, _next_attempt
-from tausearch.runs import RunDirectory
+from tausearch.execution.tune_adapters import (
+    KEPT_SECONDS,
+    FreeProcesses,
+    TuneScheduler,
+    TuneSearcher,
+    _next_attempt,
+    run_on_tune,
+)
+from tausearch.runs import RunDirectory, Status, TrialSummary
 from tausearch.studies import FixedSearcher
-from tests.support.runs.trials import dispatcher_of, search_spec
+from tests.support.runs.trials import Runs, dispatcher_of, search_spec
+from trainables.errors import InputError
 
 
 @pytest.fixture
@@ -93,6 +105,56 @@ def test_any_other_trial_keeps_its_share(trial: Trial, share: float | None, caus
     trial.set_config({} if share is None else {"gpus_per_trial": share})
     assert fail(trial, cause, status) == [] and trial.config.get("gpus_per_trial") == share
     assert trial.placement_group_factory.required_resources == {"CPU": 1, "GPU": 0.25}
+
+
+class Broken(FixedSearcher):
+    """Fails at each report and at each end of a trial."""
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        raise InputError("the pruner failed")
+
+    def finish(self, number: int, status: Status, value: float | None) -> None:
+        raise InputError("the sampler failed")
+
+
+def test_an_error_of_the_users_code_ends_the_run_and_no_trial(trial: Trial) -> None:
+    """Tune would take it for a failure of the trial, and train again what the record has."""
+    units = dispatcher_of(search_spec().model_copy(update={"name": "s"}), Broken([(0, {"lr": 0.1})]))
+    searcher, scheduler, queue = TuneSearcher(units), TuneScheduler(units), units.queue
+    assert isinstance(queue, Runs) and searcher.suggest("t") is not None
+    trial.set_config({"run": "s", "trial": 0, "seed": 0, "hyperparameters": {}})
+    row = {"task": 2.0, "val/average_accuracy": 50.0, "val/final_accuracy": 50.0}
+    assert scheduler.on_trial_result(None, trial, row) == TuneScheduler.CONTINUE
+    assert queue.errors == ["s: the pruner failed"] and units.active == 1
+    searcher.on_trial_complete("t", row)
+    assert queue.errors[1:] == ["s: the pruner failed", "s: the sampler failed"] and units.active == 0
+    assert searcher.suggest("u") == TuneSearcher.FINISHED
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_error_of_a_listener_is_raised_as_it_is(
+    known: bool, trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Denied:
+        def trial_changed(self, summary: TrialSummary) -> None:
+            raise PermissionError("not allowed")
+
+    def fit(run_config: Any) -> None:
+        (observer,) = run_config.callbacks
+        trial.set_config({"run": "s", "trial": 0, "seed": 0, "hyperparameters": {}})
+        if known:
+            with suppress(PermissionError):
+                observer.on_trial_start(0, [], trial)
+        raise TuneError("a traceback")
+
+    monkeypatch.setattr(
+        tune_adapters.tune, "Tuner", lambda *given, **options: SimpleNamespace(fit=lambda: fit(options["run_config"]))
+    )
+    (tmp_path / "run.yaml").touch()
+    home = RunDirectory(tmp_path)
+    units = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), [Denied()])
+    with pytest.raises(PermissionError if known else TuneError):
+        run_on_tune(units, home, Trainable, int, StorageWatch(home), before_first=int, own_ray=True)
 
 
 def test_no_two_drivers_share_a_folder_also_of_searches_of_one_name(tmp_path: Path) -> None:

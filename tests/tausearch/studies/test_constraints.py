@@ -218,8 +218,8 @@ class TestChoosing:
         self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         spec, directory = create(bound(spec, "forgetting <= 0"), Storage(tmp_path))
-        about = {"signal": None, "out_of_time": False, "log_file": tmp_path, "tracking_uri": "", "tracking_error": None}
-        nothing = {"best": None, "best_file": None, "reevaluation": None}
+        about = {"signal": None, "out_of_time": False, "over": True, "log_file": tmp_path}
+        nothing = dict.fromkeys(("tracking_uri", "tracking_error", "best", "best_file", "reevaluation"))
         result = SearchResult(spec.name, directory.path, list(self.TRIALS), **about, **nothing)  # type: ignore[arg-type]
         monkeypatch.setattr("tausearch.api.search_with", lambda request: result)
         command = ["search", "digits", "ita-lora", "--storage", str(tmp_path)]

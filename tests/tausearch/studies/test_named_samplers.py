@@ -54,6 +54,11 @@ class Unseeded(Walk):
         super().__init__(None)
 
 
+class FailsAfter(Walk):
+    def after_trial(self, study: optuna.Study, trial: Any, state: Any, values: Any) -> None:
+        raise RuntimeError("no idea")
+
+
 class Fails(Walk):
     def sample_independent(self, *arguments: Any) -> Any:
         raise RuntimeError("no idea")
@@ -96,7 +101,7 @@ class Never(optuna.pruners.BasePruner):
 @pytest.fixture(autouse=True)
 def module(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = ModuleType("their_samplers")
-    for each in (Walk, Unseeded, Fails, Never, Says, Together, Unsure):
+    for each in (Walk, FailsAfter, Unseeded, Fails, Never, Says, Together, Unsure):
         setattr(module, each.__name__, each)
         allow_code(f"their_samplers:{each.__name__}")
     module.Broken = int
@@ -260,6 +265,15 @@ def test_what_cannot_work_is_said_in_a_line_before_any_work(
     with pytest.raises(InputError) as caught:
         require_sampler(with_(spec, **changes))
     assert fault in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_error_after_a_trial_is_one_line(spec: SearchSpec) -> None:
+    study = SearchStudy(with_(spec, algorithm="their_samplers:FailsAfter"))
+    study.ask(0)
+    with pytest.raises(
+        InputError, match=r"^sampler 'their_samplers:FailsAfter' failed \(RuntimeError: no idea in .*line \d+"
+    ):
+        study.tell(0, "complete", 50.0)
 
 
 @pytest.mark.parametrize("sampler", ["Says", "Together"])

@@ -304,7 +304,7 @@ def test_the_front_is_written_shown_and_drawn(
     assert found["chosen_by"] == "knee" and found["front"][1] == {"trial": 1, FINAL: 88.0, FORGETTING: 4.0}
     about = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None, "signal": None}
     found_best = {"best": best, "best_file": directory.best_file, "reevaluation": None}
-    result = SearchResult(directory.name, directory.path, trials, out_of_time=False, **about, **found_best)
+    result = SearchResult(directory.name, directory.path, trials, out_of_time=False, over=True, **about, **found_best)
     assert search_as_dict(result, spec)["front"] == found["front"] and result.front == status.front
     show_status(status)
     out = capsys.readouterr().out
