@@ -58,10 +58,20 @@ class Trial(tune.Trainable):
 
     sequence: IncrementalSequence
 
-    @explaining()
     def setup(self, config: dict[str, Any]) -> None:
-        """Build the sequence, and continue from its checkpoint if there is one."""
-        trial = TrialConfig(**config)
+        """Build the sequence, and continue from its checkpoint if there is one.
+
+        The first step raises an error of this. Tune then says which error it was, and tries the trial again. Of an
+        error in a setup it says that the process died, and it gives the trial up if another had the process before.
+        """
+        self._failure: Exception | None = None
+        try:
+            self._build(TrialConfig(**config))
+        except Exception as error:
+            self._failure = error
+
+    @explaining()
+    def _build(self, trial: TrialConfig) -> None:
         self.sequence = build_sequence(trial)
         self._checkpoints = Checkpoints(None if trial.checkpoints is None else Path(trial.checkpoints))
         if (state := self._checkpoints.read(trial.tasks_done)) is not None:
@@ -69,8 +79,7 @@ class Trial(tune.Trainable):
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Reuse the process for another trial: drop the last trial's state, keep imports and images."""
-        self.sequence.close()
-        del self.sequence
+        self.cleanup()
         release()
         self.setup(new_config)
         return True
@@ -79,10 +88,16 @@ class Trial(tune.Trainable):
         """Release resources that trials share."""
         if hasattr(self, "sequence"):  # missing after a failed setup
             self.sequence.close()
+            del self.sequence
 
-    @explaining()
     def step(self) -> dict[str, Any]:
         """Run one task and return its metrics row."""
+        if self._failure is not None:
+            raise self._failure
+        return self._run_next_task()
+
+    @explaining()
+    def _run_next_task(self) -> dict[str, Any]:
         try:
             row: dict[str, Any] = dict(self.sequence.run_next_task())
         except DivergedError as error:

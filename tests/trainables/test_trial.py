@@ -169,8 +169,9 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
 
 def test_an_ended_process_lets_go_of_what_trials_share(config: TrialConfig) -> None:
     running = trial.Trial(config.as_dict())
+    sequence: Any = running.sequence
     running.cleanup()
-    assert running.sequence.closed  # type: ignore[attr-defined]
+    assert sequence.closed
     trial.Trial.__new__(trial.Trial).cleanup()  # its setup has failed
 
 
@@ -198,18 +199,20 @@ def test_divergence_is_an_end(config: TrialConfig, tmp_path: Path, monkeypatch: 
 def test_what_fails_ends_its_traceback_with_the_place_in_the_users_code(
     config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = trial.Trial(config.as_dict())
-
     def fails(*_: object) -> None:
         raise ValueError("no way")
 
-    monkeypatch.setattr(trial, "build_sequence", fails)
-    calls = {"build": lambda: running.setup(config.as_dict()), "run_next_task": running.step, "state": running.step}
-    for name, call in calls.items():
-        if name != "build":
-            monkeypatch.setattr(running, "sequence", Counting())
-            monkeypatch.setattr(running.sequence, name, fails)
-        with pytest.raises(ValueError, match="no way") as caught:
-            call()
-        place = f"ValueError: no way in {__file__}, line {fails.__code__.co_firstlineno + 1}"
+    place = f"ValueError: no way in {__file__}, line {fails.__code__.co_firstlineno + 1}"
+    for name in ("build", "run_next_task", "state"):
+        running = trial.Trial(config.as_dict())
+        with monkeypatch.context() as patch:
+            if name == "build":
+                patch.setattr(trial, "build_sequence", fails)
+                running.reset_config(config.as_dict())  # no error yet: Tune would give the trial up
+            else:
+                patch.setattr(running.sequence, name, fails)
+            with pytest.raises(ValueError, match="no way") as caught:
+                running.step()
         assert caught.value.__notes__ == [place]
+        running.reset_config(config.as_dict())
+        assert running.step()["task"] == 1.0, "the process can be used again"

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from ray.exceptions import RayTaskError
-from ray.train._internal.storage import StorageContext
 from ray.tune import Trainable
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
@@ -29,20 +28,6 @@ from tausearch.runs import RunDirectory, Status, TrialSummary
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import Runs, dispatcher_of, search_spec
 from trainables.errors import InputError
-
-
-@pytest.fixture
-def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
-    """A trial of Tune's that has a quarter of a GPU; its driver's files and its storage are two folders."""
-    session = tmp_path / "session"
-    monkeypatch.setattr("ray.train._internal.storage._get_ray_train_session_dir", lambda: str(session))
-    storage = StorageContext(
-        storage_path=str(tmp_path / "storage"), experiment_dir_name="search", trial_dir_name="trial"
-    )
-    made = Trial("none", stub=True, config={"gpus_per_trial": 0.25}, storage=storage)
-    made.update_resources({"CPU": 1, "GPU": 0.25})
-    Path(made.local_path).mkdir(parents=True)
-    return made
 
 
 def test_tune_keeps_no_result_of_a_trial_that_has_ended(trial: Trial, tmp_path: Path) -> None:
@@ -171,7 +156,7 @@ def test_a_trial_is_chosen_when_it_was_just_added_and_waits() -> None:
     running, first, second = (
         SimpleNamespace(status=status) for status in (Trial.RUNNING, Trial.PENDING, Trial.PENDING)
     )
-    wrapped = SimpleNamespace(_tune_controller=SimpleNamespace())
+    wrapped = SimpleNamespace(_tune_controller=SimpleNamespace(_trial_task_failure=print))
     for each in (running, first, second):
         scheduler.on_trial_add(wrapped, each)
     assert scheduler.choose_trial_to_run(None) is first
@@ -185,7 +170,7 @@ def test_the_processes_of_our_own_ray_have_no_environment_of_their_own(
     """On a cluster they get the driver's variables as Tune gives them. A class is made once."""
     monkeypatch.setattr("ray.remote", lambda *classes, **options: options or (lambda: classes[0]))
     scheduler = TuneScheduler(dispatcher_of(search_spec(), FixedSearcher([])), own_ray=own_ray)
-    controller = SimpleNamespace(_class_cache="of Tune")
+    controller = SimpleNamespace(_class_cache="of Tune", _trial_task_failure=print)
     for _ in range(2):
         scheduler.on_trial_add(SimpleNamespace(_tune_controller=controller), SimpleNamespace(status=Trial.PENDING))
     if own_ray:
