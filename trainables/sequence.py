@@ -30,7 +30,7 @@ from trainables.metrics import (
 )
 from trainables.preconsolidation import Preparer
 from trainables.removability import left_out
-from trainables.state import JSON, SILENT, Epoch, State
+from trainables.state import JSON, SILENT, Epoch, State, make_trial_folder
 
 
 class IncrementalSequence:
@@ -184,6 +184,7 @@ class IncrementalSequence:
         if self.save_curvature:
             assert isinstance(self.method, Curved), "so its capabilities say"
             curvature = self.method.curvature(task)
+        make_trial_folder(folder)
         write_vector(folder, self.method.vector(self._origin(task)), curvature=curvature)
 
     def _origin(self, task: Task) -> Origin:

@@ -71,3 +71,10 @@ def test_without_classes_the_first_tasks_are_those_of_a_sequence_with_them(
     rows = run(anew)
     assert run(then) == rows[1:]
     require_equal(then.state(), anew.state())
+
+
+def test_a_run_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    """On a machine that does not see the storage the vectors would lie where nobody finds them."""
+    with pytest.raises(FileNotFoundError):
+        made("ita-ia3", {}, folder=tmp_path / "run" / "task_vectors" / "seed_0").run_next_task()
+    assert list(tmp_path.iterdir()) == []

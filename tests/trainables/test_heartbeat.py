@@ -56,6 +56,14 @@ def test_half_a_line_says_nothing(tmp_path: Path, content: str) -> None:
     assert read_heartbeat(tmp_path) is None
 
 
+def test_a_run_directory_that_is_not_there_is_not_made(tmp_path: Path, clock: list[float]) -> None:
+    """Else a checkpoint could be written after it, on the disk of a machine that does not see the storage."""
+    heartbeat = Heartbeat(tmp_path / "run" / "state" / "trial-00000")
+    clock[0] += 9.0
+    heartbeat(Epoch(1, 1, 2))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, clock: list[float]) -> None:
     (tmp_path / "state").write_text("a file")
     heartbeat = Heartbeat(tmp_path / "state" / "trial-00000")

@@ -14,7 +14,7 @@ from trainables.state.files import (
     read_state,
     write_state,
 )
-from trainables.state.heartbeat import SILENT, Epoch, Heartbeat, read_heartbeat
+from trainables.state.heartbeat import SILENT, Epoch, Heartbeat, make_trial_folder, read_heartbeat
 
 __all__ = [
     "Checkpoints",
@@ -27,6 +27,7 @@ __all__ = [
     "check_state",
     "checkpoint_after",
     "damaged_files",
+    "make_trial_folder",
     "newest_checkpoint",
     "read_heartbeat",
     "read_state",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainables.state.contents import State
 from trainables.state.files import Manifest, check_state, manifest_of, read_state, write_state
+from trainables.state.heartbeat import make_trial_folder
 
 _KEPT = 2
 """The record may lack the task of the newest checkpoint. Its trial then goes on from the one before."""
@@ -39,13 +40,13 @@ class Checkpoints:
         """Write the state after so many tasks, whole or not at all, and remove older ones.
 
         Raises:
-            OSError: If the storage fails, or the run directory is not there, as on a machine that does not see it.
+            OSError: If the storage fails, or the run directory is not there.
         """
         if self.folder is None:
             return
         path = checkpoint_after(tasks, self.folder)
-        for each in (self.folder.parent, self.folder, path):
-            each.mkdir(exist_ok=True)
+        make_trial_folder(self.folder)
+        path.mkdir(exist_ok=True)
         self._manifest = write_state(path, state, self.folder, self._manifest)
         shutil.rmtree(checkpoint_after(tasks - _KEPT, self.folder), ignore_errors=True)
 

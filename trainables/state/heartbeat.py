@@ -22,6 +22,17 @@ class Epoch(NamedTuple):
     of: int
 
 
+def make_trial_folder(folder: Path) -> None:
+    """Make a trial's folder in a folder of its run directory.
+
+    Raises:
+        OSError: If the storage fails, or the run directory is not there, as on a machine that does not see it. Made on
+            the disk of that machine, it would take what nobody finds again.
+    """
+    for each in (folder.parent, folder):
+        each.mkdir(exist_ok=True)
+
+
 class Heartbeat:
     """Writes into a trial's folder how many epochs of its task are done; without a folder it writes nothing."""
 
@@ -38,7 +49,7 @@ class Heartbeat:
             return
         self._last = time.monotonic()
         with suppress(OSError):  # a broken storage is reported by the writers of checkpoints
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_trial_folder(self.folder)
             (self.folder / _FILE).write_text(" ".join(map(str, epoch)) + "\n", encoding="ascii")
 
 
