@@ -13,6 +13,7 @@ from tausearch.runs import (
     RunStatus,
     Score,
     Storage,
+    StorageError,
     TrialSummary,
     is_driven,
     read_status,
@@ -171,8 +172,16 @@ def read_standing(storage: Storage, directory: CampaignDirectory) -> CampaignSta
         InputError: If there is no such campaign, or its file cannot be read.
     """
     cells, running = read_cells(directory), is_driven(directory)
-    standing = tuple(cell_standing(storage, cell, running=running) for cell in cells.cells)
+    standing = tuple(_readable_or_failed(storage, cell, running=running) for cell in cells.cells)
     return CampaignStanding(directory.name, cells.file, directory, running, standing, cells.address)
+
+
+def _readable_or_failed(storage: Storage, cell: CellRuns, *, running: bool) -> CellStanding:
+    """Return what `cell_standing` does, also where it lets nothing start because a record cannot be read."""
+    try:
+        return cell_standing(storage, cell, running=running)
+    except StorageError as error:
+        return CellStanding(cell, "failed", reason=str(error))
 
 
 def all_standings(storage: Storage) -> tuple[list[CampaignStanding], list[InputError]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from tausearch.campaigns import CampaignPlan, all_standings, read_cells, read_standing
 from tausearch.campaigns.outputs import write_outputs
 from tausearch.campaigns.status import CampaignStanding, CellStanding
-from tausearch.runs import Record, ReevaluationSpec, TrialSummary, driver_lock
+from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary, driver_lock
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
 from tests.support.runs.trials import make_trial
@@ -107,6 +109,25 @@ def test_a_cell_whose_run_cannot_be_read_has_failed_and_says_why(tmp_path: Path)
     plan.cells[0].search.directory.spec_file.write_text("{")
     first = standing_of(plan).cells[0]
     assert first.state == "failed" and "run.yaml" in str(first.reason)
+
+
+def test_a_record_that_must_not_be_read_keeps_no_other_cell_from_view_but_lets_nothing_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = started(tmp_path)
+    listed, denied = os.listdir, plan.cells[0].search.directory.record
+
+    def listdir(folder: Path) -> list[str]:
+        if folder == denied:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return listed(folder)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+    first, *others = standing_of(plan).cells
+    assert first.state == "failed" and str(first.reason).endswith("record: cannot be read (Permission denied)")
+    assert {each.state for each in others} == {"waiting"}
+    with pytest.raises(StorageError, match="Permission denied"):
+        started(tmp_path)
 
 
 def test_reevaluations_that_have_ended_are_not_left(tmp_path: Path) -> None:
