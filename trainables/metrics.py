@@ -109,7 +109,7 @@ def forgetting(matrix: AccuracyMatrix) -> float:
     if last < 1:
         return 0.0
     drops = [max(matrix[i][j] for i in range(j, last)) - matrix[last][j] for j in range(last)]
-    return round(sum(drops) / last, 9)
+    return round(sum(drops) / last, 9) + 0.0  # no -0.0
 
 
 def removability(

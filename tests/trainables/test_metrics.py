@@ -58,6 +58,7 @@ def test_equal_means_of_different_accuracies_are_equal_numbers() -> None:
 
 def test_a_joint_method_forgets_nothing() -> None:
     assert forgetting([[50.0, 40.0]]) == 0.0  # one row, several tasks
+    assert f"{forgetting([[50.0], [50.0 + 1e-12, 0.0]]):.2f}" == "0.00", "of a rounded -1e-12, too"
 
 
 def test_pooled_accuracy_counts_images_and_not_tasks() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tausearch import runs
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.final_runs import FinalResult, FinalRun, run_training
-from tausearch.api.plans import require_continuable, require_enough
+from tausearch.api.plans import ENDS_BY_MEAN, require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import continued_resources
@@ -116,6 +116,8 @@ def _ending(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
         raise InputError(f"run {spec.name!r} is a final run, which runs all seeds; only searches end early")
     given = {"patience": request.patience, "target": request.target}
     changed = {name: value for name, value in given.items() if value is not None}
+    if isinstance(spec, MultiSearchSpec) and spec.across != "mean":
+        raise InputError(ENDS_BY_MEAN)
     require_alone(spec.objectives, spec.scheduler, request.patience, request.target)
     return spec.model_copy(update={"stop": spec.stop.model_copy(update=changed)})
 

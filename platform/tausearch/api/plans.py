@@ -235,7 +235,7 @@ def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Op
         options = request.pruner_options or {}
         studies.require_scheduler(request.scheduler, request.algorithm, len(benchmarks), options, first_stop=1)
     with faults:
-        stem = f"{'-'.join(reference(name).slug for name in benchmarks)}"[:60].rstrip("-._")
+        stem = "-".join(reference(plan.spec.benchmark).slug for plan in plans)[:60].rstrip("-._")
         storage, name = _new_run(request, f"{stem}-{file_name(plans[0].spec.method)}")
     faults.raise_all()
     points = studies.grid_size(spec.space, spec.warm_start)
@@ -250,6 +250,7 @@ def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Op
     return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
 
 
+ENDS_BY_MEAN = "--patience, --target: with several benchmarks, go with --across mean; other values move"
 _ABOUT_ONE = {"task": "task=", "variant": "variant=", "label_column": "label_column="}
 
 
@@ -289,7 +290,7 @@ def _require_several(request: SearchRequest, benchmarks: Sequence[str]) -> None:
     if order not in (None, "label") and not isinstance(order, int):
         faults.append("--class-order: names of classes are about one benchmark; with several, give a seed")
     if request.across != "mean" and (request.patience is not None or request.target is not None):
-        faults.append("--patience, --target: with several benchmarks, go with --across mean; other values move")
+        faults.append(ENDS_BY_MEAN)
     if request.objective is not None or request.prefer is not None:
         faults.append("--objective, --prefer: with several benchmarks, trials are judged by their accuracies alone")
     if request.with_bounds:

@@ -66,8 +66,10 @@ def _show_statuses(statuses: Sequence[RunStatus], root: Storage) -> None:
     from tausearch.campaigns import starting_campaigns
 
     starting = starting_campaigns(root)
-    if statuses or not starting:
+    if statuses:
         output.show_statuses(statuses)
+    elif not starting:
+        output.show_no_runs(root)
     output.show_starting(starting)
 
 

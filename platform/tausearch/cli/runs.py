@@ -62,7 +62,7 @@ def rename(
     if (campaign := campaign_of(root, name)) is not None:
         raise InputError(f"run {name!r}: belongs to campaign {campaign!r}, which knows it by this name")
     pointed = rename_run(root, name, new)
-    also = f"; {', '.join(pointed)} name it as their source" if pointed else ""
+    also = f", also as the source of {', '.join(pointed)}" if pointed else ""
     print(f"{name} is called {new}{also}. MLflow learns it from: {command_on('runs sync', new, storage)}")
 
 
@@ -114,6 +114,8 @@ def sync(
     checked_tracking(tracking)
     root = open_storage(storage, write=False)
     chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
+    if not chosen and format == "text":
+        print(f"no runs in {root.root} to bring up to date")
     done, failed = [], 0
     for directory in chosen:
         try:

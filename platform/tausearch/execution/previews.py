@@ -246,19 +246,18 @@ class Preview:
         taken, spec = self.taken, self.spec
         if self.seconds_inside is None:
             return f"unknown, as no finished trial of {self.spec.method} on this benchmark and backbone lies here"
-        unit = "trial" if isinstance(spec, SearchSpec) else "seed"
-        parts = [f"{clock(self.seconds_inside)} inside {counted(self._left, unit)}"]
+        parts = [f"{clock(self.seconds_inside)} inside {counted(self._left, spec.trial_name)}"]
         if self.seconds is not None:
             parts.insert(0, f"{clock(self.seconds)} with {self.concurrent_trials} at a time, after Ray has started")
         if self.reevaluations and self.seconds_reevaluating is not None:
             parts.append(f"up to {clock(self.seconds_reevaluating)} more to re-evaluate")
         if taken.gpu_bytes is not None:
             parts.append(f"{decimal(int(taken.gpu_bytes))} of a GPU per trial")
-        disk = "" if taken.disk is None else f"; the largest is {decimal(taken.disk)}"
+        disk = "" if taken.disk is None else f"; the largest takes {decimal(taken.disk)} of disk"
         return f"{', '.join(parts)} (from {', '.join(taken.runs)}{disk})"
 
     def _bounds(self) -> str:
-        each = counted(self.spec.trials, "seed") if self.spec.purpose == "final" else "one trial"
+        each = counted(self.spec.trials, self.spec.trial_name) if self.spec.purpose == "final" else "one trial"
         after = " and ".join(method for method in BOUNDS if method != self.spec.method)
         return f"then {after}, {each} of each at the start of its space, where it was not measured yet"
 

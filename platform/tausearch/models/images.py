@@ -49,7 +49,7 @@ def list_images(images: Any, max_image_bytes: int = MOST_BYTES) -> list[UserImag
 
 
 def image_paths(paths: Iterable[str | Path]) -> list[Path]:
-    """Return image files; a folder stands for all in and below it, sorted by path, without hidden ones.
+    """Return image files, each once; a folder stands for all in and below it, sorted by path, without hidden ones.
 
     Raises:
         InputError: If a path does not exist, or a folder has no image.
@@ -66,7 +66,10 @@ def image_paths(paths: Iterable[str | Path]) -> list[Path]:
             found.append(path)
         else:
             raise InputError(f"{path}: no such file or folder")
-    return found
+    once: dict[Path, Path] = {}
+    for each in found:
+        once.setdefault(each.resolve(), each)
+    return list(once.values())
 
 
 def read_images(

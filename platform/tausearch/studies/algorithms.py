@@ -10,12 +10,15 @@ from functools import partial
 import optuna
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler
 
+from checked_input.bounds import Bounds
 from search_spaces import Scalar
 from tausearch.runs import ALGORITHMS, RunSpec, SearchSpec
 from tausearch.studies.named_classes import OPTUNA, made, named_class
 from tausearch.studies.steady_tpe import SteadyTPE
+from trainables.errors import InputError
 
 STARTUP_TRIALS = 6  # random trials before the model; Optuna's 10 would be most of a short search
+_MOST_STARTUP_TRIALS = 1000
 # Of Optuna's samplers: those whose points do not depend on results, and those that leave stopped trials out.
 _LEARN_NOTHING = ("BruteForceSampler", "GridSampler", "QMCSampler", "RandomSampler")
 _NEED_WHOLE_TRIALS = ("CmaEsSampler", "GPSampler", "NSGAIIISampler", "NSGAIISampler")
@@ -76,14 +79,27 @@ def algorithm_named(name: str, options: Mapping[str, Scalar] | None = None) -> S
 
 
 def _made(name: str, make: Callable[..., BaseSampler], options: Mapping[str, Scalar], seed: int) -> BaseSampler:
-    """Make a sampler; its seed is an argument where its constructor has one."""
+    """Return a new sampler; its seed is an argument where its constructor has one.
+
+    Raises:
+        InputError: If the options are wrong, or give a seed: each trial has a sampler of its own, with another one.
+    """
+    if "seed" in options:
+        raise InputError(f"sampler {name!r}: draws by the --seed of the search; it takes no option 'seed'")
     seeded = {"seed": seed} if "seed" in inspect.signature(make).parameters else {}
     return made("sampler", name, make, {**seeded, **options})
 
 
 def startup_trials(spec: SearchSpec) -> int:
-    """Return how many trials must have ended until one of our algorithms learns from them."""
-    return int(spec.sampler_options.get("n_startup_trials", STARTUP_TRIALS))
+    """Return how many trials must have ended until one of our algorithms learns from them.
+
+    Raises:
+        InputError: If the search has another number than a whole one from 0 to 1000.
+    """
+    number = spec.sampler_options.get("n_startup_trials", STARTUP_TRIALS)
+    if fault := Bounds(0, _MOST_STARTUP_TRIALS).fault(number):
+        raise InputError(f"sampler {spec.algorithm!r}: n_startup_trials {fault}")
+    return int(number)
 
 
 def learns(spec: RunSpec) -> bool:

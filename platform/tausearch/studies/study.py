@@ -16,8 +16,8 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces import Dimension, Range
-from tausearch.runs import SCHEDULERS, SearchSpec, Status, TrialSummary, excesses
-from tausearch.studies.algorithms import algorithm_named
+from tausearch.runs import ALGORITHMS, SCHEDULERS, SearchSpec, Status, TrialSummary, excesses
+from tausearch.studies.algorithms import algorithm_named, startup_trials
 from tausearch.studies.rebuilt_sampler import RebuiltSampler
 from tausearch.studies.schedulers import first_stop, pruner_named
 from trainables.errors import InputError
@@ -239,7 +239,7 @@ def study_of(spec: SearchSpec, trials: Sequence[TrialSummary], *, accuracy_alone
 
 
 def require_sampler(spec: SearchSpec) -> None:
-    """Check sampler and pruner of a search on two trials in memory, before any work.
+    """Check sampler and pruner of a search on trials in memory, before any work: an algorithm with options learns.
 
     Raises:
         InputError: If one of them cannot be made, or fails.
@@ -249,10 +249,14 @@ def require_sampler(spec: SearchSpec) -> None:
     study = SearchStudy(spec)
     tried = study.rebuilt is not None or spec.scheduler not in SCHEDULERS
     if tried or spec.sampler_options or spec.objectives:
-        for number, value in enumerate((60.0, 50.0)):
+        enough = startup_trials(spec) if spec.sampler_options and spec.algorithm in ALGORITHMS else 0
+        for number in range(max(2, enough)):
+            value = 60.0 - number % 9
             study.ask(number)
             study.report(number, 1, value)
             study.tell(number, "complete", value, _tried(spec, number, value))
+        if enough:
+            study.ask(enough)
 
 
 def _tried(spec: SearchSpec, number: int, value: float) -> TrialSummary:

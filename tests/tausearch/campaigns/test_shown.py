@@ -136,7 +136,7 @@ def test_a_campaign_without_a_run_is_starting(
     plan.directory.path.mkdir(parents=True)
     plan.kept.save(plan.directory)
     status = ["status", "--storage", str(plan.storage.root)]
-    assert run(status, capsys, monkeypatch)[1] == "no runs yet\n"  # its driver has ended
+    assert run(status, capsys, monkeypatch)[1].startswith("no runs in ")  # its driver has ended
     with driver_lock(plan.directory, "campaign"):
         line = "campaign t: starting; 3 cells waiting: digits/ita-lora, digits/finetune, digits/joint\n"
         assert run(status, capsys, monkeypatch)[1] == line

@@ -149,7 +149,7 @@ def test_spaces_lists_all_methods(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("status", "no runs yet\n"),
+        ("status", "no runs in "),
         ("status --format json", "[]\n"),
         ("campaign status", "no campaigns yet\n"),
         ("runs cache", "the cache is empty\n"),

@@ -173,7 +173,7 @@ def test_how_large_a_run_became_is_known_from_those_that_finished(spec: SearchSp
     files = [path for path in Storage(tmp_path).run("before").path.rglob("*") if path.is_file()]
     found = previewed(spec, tmp_path, name="now")
     assert found.taken.disk == sum(path.stat().st_size for path in files) > 1000
-    assert f"(from smaller, before; the largest is {decimal(found.taken.disk)})" in str(found)
+    assert f"(from smaller, before; the largest takes {decimal(found.taken.disk)} of disk)" in str(found)
 
 
 def test_how_large_a_run_became_says_nothing_of_runs_of_the_other_kind(spec: SearchSpec, tmp_path: Path) -> None:

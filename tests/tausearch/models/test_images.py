@@ -54,6 +54,11 @@ def test_hidden_images_are_left_out_of_a_folder_even_below_a_hidden_one(tmp_path
     assert image_paths([inside]) == wanted
 
 
+def test_an_image_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    first, second = save(tmp_path / "in" / "a.png"), save(tmp_path / "in" / "b.png")
+    assert image_paths([second, tmp_path / "in", tmp_path / "in" / ".." / "in" / "b.png"]) == [second, first]
+
+
 def test_a_grey_image_beside_a_coloured_one_counts_for_every_channel() -> None:
     grey, blue = torch.full((1, 4, 4), 5, dtype=torch.uint8), torch.zeros(3, 4, 4, dtype=torch.uint8)
     blue[2] = 9

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tausearch.api import SearchRequest, plan_search, preview_search
+from tausearch.api import ResumeRequest, SearchRequest, plan_search, preview_search, resume_with
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest
 from tausearch.cli.output import show_search, show_status, status_as_dict
 from tausearch.reports import cells_of
 from tausearch.reports.html.views import ReportCell, read_cell
-from tausearch.runs import KnownPoint, MultiSearchSpec, Record, Reevaluate, read_spec, read_status
+from tausearch.runs import KnownPoint, MultiSearchSpec, Record, Reevaluate, Storage, read_spec, read_status
+from tausearch.runs.creation import create
 from tausearch.studies import best_of_all, load_best, write_best
 from tausearch.studies.parts.merging import merged
 from tests.support.runs.final_runs import make_final_run
@@ -45,6 +46,16 @@ def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Pa
     config = parts(spec).trial(3, {"alpha": 1.0}, cache=None)
     assert (config.trial, config.benchmark, config.seed, config.split_seed) == (3, "letters?epochs=2", 0, 0)
     assert {part.protocol.epochs for part in planned(tmp_path).parts.values()} == {1}
+    both = planned(tmp_path, "digits?epochs=3,letters", epochs=2)
+    assert both.name == "digits-epochs-2-letters-epochs-2-ita-lora-1", "its name says what is trained"
+
+
+@pytest.mark.parametrize("across", ["normalised", "rank"])
+def test_a_search_whose_values_move_cannot_be_continued_until_one_is_reached(across: str, tmp_path: Path) -> None:
+    spec, _ = create(planned(tmp_path, across=across), Storage(tmp_path))
+    for asked in ({"patience": 1}, {"target": 90.0}, {"trials": 6, "target": 90.0}):
+        with pytest.raises(InputError, match="--patience, --target: with several benchmarks, go with --across mean"):
+            resume_with(ResumeRequest(spec.name, storage=tmp_path, **asked))
 
 
 @pytest.mark.parametrize(

@@ -241,9 +241,23 @@ def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
         ({"algorithm": "their_samplers:Fails"}, "sampler 'their_samplers:Fails' failed (RuntimeError: no idea in"),
         ({"algorithm": "their_samplers:Other"}, "a file names this code, you did not"),
         ({"algorithm": "tpe", "sampler_options": {"steps": 3}}, "sampler 'tpe': unknown option 'steps'; allowed: "),
-        (
-            {"algorithm": "tpe", "sampler_options": {"n_startup_trials": "x"}},
-            "sampler 'tpe' failed (TypeError: '<' not",
+        *(
+            (
+                {"algorithm": algorithm, "sampler_options": {"n_startup_trials": number}},
+                f"sampler '{algorithm}': n_startup_trials must be a whole number from 0 to 1000, got {number!r}",
+            )
+            for algorithm, number in (("tpe", "x"), ("tpe", -3), ("tpe", 1.5), ("gp", "true"))
+        ),
+        *(
+            ({"algorithm": "tpe", "sampler_options": {name: value}}, "sampler 'tpe' failed (")
+            for name, value in (("n_ei_candidates", 0), ("gamma", 3))  # which count only once it learns
+        ),
+        *(
+            (
+                {"algorithm": name, "sampler_options": {"seed": 5}},
+                f"sampler '{name}': draws by the --seed of the search",
+            )
+            for name in ("tpe", "random", "optuna:TPESampler")
         ),
         ({"algorithm": "random", "sampler_options": {"a": 1, "b": 2}}, "'random': unknown option 'a'; allowed: none"),
         ({"algorithm": "their_samplers:Walk", "sampler_options": {"stp": 1}}, "option 'stp'; allowed: step"),

@@ -10,10 +10,10 @@ from tausearch.runs import parts_of
 def show_preview(preview: Preview) -> None:
     """Print what a run would do: how large it is, where its trials come from, the points that are known."""
     out, spec, points = console(), preview.spec, preview.points
-    unit = "trial" if spec.purpose == "search" else "seed"
     ended = f", {preview.ended} of them ended already" if preview.ended else ""
     left = counted(preview.tasks, "task" if parts_of(spec) is None else "part")
-    sizes = f"{counted(spec.trials, unit)} of {counted(spec.steps, spec.step_name)} each{ended}, {left} to train"
+    trials, each = counted(spec.trials, spec.trial_name), counted(spec.steps, spec.step_name)
+    sizes = f"{trials} of {each} each{ended}, {left} to train"
     device = f", on {preview.device}" if preview.device else ""
     out.print(f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {sizes}{device}", soft_wrap=True)
     for line in preview.lines():

@@ -45,6 +45,7 @@ from tausearch.runs import (
     RunSpec,
     RunStatus,
     SearchSpec,
+    Storage,
     TrialSummary,
     chance,
     chosen_trial,
@@ -227,11 +228,13 @@ def show_starting(standings: Sequence[CampaignStanding]) -> None:
         console().print(f"campaign {each.name}: starting; {waiting}", soft_wrap=True)
 
 
+def show_no_runs(root: Storage) -> None:
+    """Say that a storage root has no runs: it may be mistyped."""
+    console().print(f"no runs in {root.root} yet", soft_wrap=True)
+
+
 def show_statuses(statuses: Sequence[RunStatus]) -> None:
     """Print one line per run."""
-    if not statuses:
-        console().print("no runs yet")
-        return
     columns = [
         *words("run", "purpose", "benchmark", "method", "state", "trials"),
         Column("best", score, wrap=True),

@@ -67,7 +67,9 @@ def caption(matrix: Matrix, paper: PaperResults) -> str:
     """Return what the numbers are: seeds, marks, protocol, and the source of the paper's rows."""
     if not matrix.seeds and not any(row.of_paper for row in matrix.rows):
         return "No final run has ended yet."
-    parts = [f"Mean ± sample standard deviation over {_seeds(matrix)}."] if matrix.seeds else []
+    parts = [f"Mean ± sample standard deviation over {_seeds(matrix)}."] if matrix.seeds > 1 else []
+    if matrix.seeds == 1:
+        parts = ["Of one seed."]
     cells = [cell for row in matrix.rows for cell in row.cells.values()]
     if any(cell.rank for cell in cells):
         parts.append("The best of a column is bold, the second underlined.")

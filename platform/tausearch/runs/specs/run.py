@@ -160,6 +160,11 @@ class RunSpec(Strict):
         return "-" if value is None else f"{value:.{digits}f} {self.value_unit}"
 
     @property
+    def trial_name(self) -> str:
+        """The word for a trial: those of a final run in one class order are its seeds."""
+        return "seed" if self.purpose == "final" and self.protocol.class_orders is None else "trial"
+
+    @property
     def step_name(self) -> str:
         """The word for a step of a trial."""
         return "task"
