@@ -31,8 +31,9 @@ class Linear:
 class _PeftRule:
     """A rule of peft; each weight by itself.
 
-    A negative weight negates its tau before signs are elected. With weights of one sign and density 1, every rule is
-    the weighted sum.
+    A negative weight negates its tau before signs are elected. With density 1 every rule is the weighted sum where all
+    entries have one sign. A rule that averages counts the entries, and not their weights: an entry of one tau alone is
+    n w tau.
     """
 
     # TIES keeps a fifth in its paper.

@@ -123,6 +123,8 @@ def spaces(
     from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
     from tausearch.api import SearchRequest, space_for
 
+    if method is None and (set_ or space is not None):
+        raise InputError("--set, --space: are about one method; name it: list spaces METHOD")
     overrides = parse_assignments(set_ or [])
     resolved = [
         space_for(SearchRequest(benchmark or "digits", each, space=space, set=overrides, backbone=backbone))

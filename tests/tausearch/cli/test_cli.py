@@ -95,6 +95,7 @@ REFUSED = [
     ("export digits ita-lora", "no search of 'ita-lora' on 'digits'"),
     ("list spaces nope", "unknown method 'nope'; allowed: "),
     ("list spaces --benchmark nope", "unknown benchmark 'nope'"),
+    ("list spaces --set lr=0.1", "--set, --space: are about one method; name it: list spaces METHOD"),
     ("list spaces ita-lora --set lr=-5", "hyperparameter 'lr': .*greater than 0, got -5"),
     ("runs ui", "has no runs yet"),
     ("compare nope", "unknown benchmark 'nope'; allowed: imagenet_r, cifar100, .*digits"),
@@ -153,6 +154,8 @@ def test_spaces_lists_all_methods(ask: Ask) -> None:
         ("status --format json", "[]\n"),
         ("campaign status", "no campaigns yet\n"),
         ("runs cache", "the cache is empty\n"),
+        ("runs sync", "no runs in "),
+        ("list backbones nosuchword", "no backbone of timm has 'nosuchword' in its name\n"),
         *((f"compare {rest}", "no final runs in ") for rest in ("", "cifar100", "--transfer")),
     ],
 )

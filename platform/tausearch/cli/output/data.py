@@ -85,6 +85,9 @@ def _sizes(smallest: tuple[int, int] | None, largest: tuple[int, int] | None) ->
 def show_backbones(offers: Sequence[Offer], word: str) -> None:
     """Print backbones: without a word those whose weights are here, and how to see the others."""
     out = console()
+    if not offers:
+        out.print(f"no backbone of timm has {word!r} in its name", soft_wrap=True)
+        return
     rows = [
         (
             each.name,
