@@ -144,7 +144,7 @@ ROOMS = (
         ("platform/tausearch/execution/checkpoints.py", "platform/tausearch/execution/tune_adapters.py"),
         (
             f"{EXECUTION}/test_checkpoints.py",
-            f"{EXECUTION}/test_tune_adapters.py",
+            f"{EXECUTION}/tune/test_tune_adapters.py",
             EXECUTION,
             f"{SEARCH}/test_searchers.py",
         ),

@@ -108,9 +108,15 @@ def _data_config(transform: Transform, backbone: Backbone) -> dict[str, Any]:
         config |= {"mean": normalise.mean, "std": normalise.std}
     if isinstance(transform, ResizeCenterCrop):
         mode = "center" if transform.keep_ratio else "squash"
-        config |= {"crop_pct": transform.size / transform.resize, "crop_mode": mode}
+        config |= {"crop_pct": _crop_share(transform.size, transform.resize), "crop_mode": mode}
         config["interpolation"] = transform.interpolation
     return config
+
+
+def _crop_share(size: int, resize: int) -> float:
+    """Return the share of which timm makes `resize` again: it divides the size by it and rounds down."""
+    share = size / resize
+    return share if int(size / share) == resize else size / (resize + 0.5)
 
 
 def _tensors(network: ComposedNetwork, weights: dict[str, Tensor], head: Head) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.composition import ComposedNetwork
-from trainables.composition.checkpoints import read_timm_folder, write_timm_folder
+from trainables.composition.checkpoints import _crop_share, read_timm_folder, write_timm_folder
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise
 from trainables.errors import InputError
@@ -39,3 +40,9 @@ def test_a_folder_says_all_of_its_images_and_labels_and_is_read_back(
     torch.testing.assert_close(read_timm_folder(tmp_path, EMBEDDED, 2, CPU)(images), network.predict(images))
     with pytest.raises(InputError, match=r"'head.bias' is \(2,\), must be \(3,\)"):
         read_timm_folder(tmp_path, EMBEDDED, 3, CPU)
+
+
+@pytest.mark.parametrize(("size", "resize"), [(224, 256), (384, 450), (224, 354), (299, 400)])
+def test_timm_resizes_to_the_same_size_from_the_share_that_is_written(size: int, resize: int) -> None:
+    assert math.floor(size / _crop_share(size, resize)) == resize  # as `timm.data.transforms_factory` does
+    assert _crop_share(224, 256) == 0.875, "where timm's own division is exact, it is the usual one"
