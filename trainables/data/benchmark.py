@@ -120,8 +120,8 @@ def build_benchmark(
     """Return a benchmark with the images of one purpose, for the input `reads` of a backbone (by default its own).
 
     Raises:
-        InputError: If a class has fewer than 2 training images, in a search without its validation images, or no image
-            to evaluate on.
+        InputError: If a class has fewer than 2 training images, in a search without its validation images, or a task no
+            image to evaluate on.
     """
     spec = source.spec
     stored, labels = source.load("train")
@@ -134,13 +134,14 @@ def build_benchmark(
     images, labels = select(stored, train_rows), labels[train_rows]
     eval_images, eval_labels = select(eval_stored, eval_rows), eval_labels[eval_rows]
     _require_examples(spec, labels, purpose)
-    _require_evaluated(spec, eval_labels)
     train_transform, eval_transform = source.transforms(reads or Backbone(spec.backbone).input)
     tasks, evaluation = [], []
     for index, classes in enumerate(spec.task_classes, start=1):
         train = _of_classes(images, labels, classes, train_transform)
         tasks.append(Task(index, classes, train, replace(train, transform=eval_transform)))
         evaluation.append(_of_classes(eval_images, eval_labels, classes, eval_transform))
+        if len(evaluation[-1]) == 0:
+            raise InputError(f"benchmark {spec.name!r}: task {index} has no image to evaluate on")
     return Benchmark(
         spec, purpose, split_seed, tuple(tasks), tuple(evaluation), _fingerprint(spec, tasks, stored, train_rows)
     )
@@ -154,14 +155,6 @@ def _require_examples(spec: BenchmarkSpec, labels: Tensor, purpose: Purpose) -> 
         raise InputError(
             f"benchmark {spec.name!r}: class {name!r} has {int(counts.min())} training images{beside}, needs 2"
         )
-
-
-def _require_evaluated(spec: BenchmarkSpec, labels: Tensor) -> None:
-    """Refuse a class that cannot be evaluated: tasks of its classes alone would have no accuracy."""
-    counts = torch.bincount(labels, minlength=len(spec.class_names))
-    if not int(counts.min()):
-        name = spec.class_names[int(counts.argmin())]
-        raise InputError(f"benchmark {spec.name!r}: class {name!r} has no image to evaluate on")
 
 
 def _of_classes(images: Pixels, labels: Tensor, classes: range, transform: Transform) -> ImageSet:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from importlib.metadata import version
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic
 
 import torch
@@ -108,7 +108,9 @@ class Preconsolidator(Generic[R]):
 
 
 def _kind(transform: Transform) -> type | FunctionType:
-    return transform if isinstance(transform, FunctionType) else type(transform)
+    """Return the function or class that has the code of a transform."""
+    owner = transform.__self__ if isinstance(transform, MethodType) else transform
+    return owner if isinstance(owner, FunctionType | type) else type(owner)
 
 
 def _settings(preparation: Preparation[Any]) -> dict[str, Any]:

@@ -121,7 +121,8 @@ class Observer(tune.Callback):
         told = run.listeners if self.watch.problem is None else run.listeners[:1]
         try:
             for listener in told:
-                listener.trial_changed(summary)
+                with self.dispatcher.errors_noted(run):  # on several benchmarks a listener asks the pruner
+                    listener.trial_changed(summary)
         except OSError as error:
             if not self.watch.failed(error):
                 self.error = error
@@ -131,8 +132,7 @@ class Observer(tune.Callback):
 def _reason(trial: Any) -> str:
     """Return in one line why a trial failed: the last line of its traceback, which `explaining` has added.
 
-    A dead process has no traceback, and Ray's own text about it has many lines. An error in the making of a trial ends
-    the process, too, but has one.
+    A dead process has no traceback, and Ray's own text about it has many lines.
     """
     error = latest_error(trial)
     if isinstance(error, RayActorError) and not error.actor_init_failed:

@@ -106,8 +106,9 @@ class Run:
 
     def next_trial(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next unit; None if there is none now."""
-        found = None if self.exhausted else self.searcher.next()
-        if found is None:
+        if self.exhausted:
+            return None
+        if (found := self.searcher.next()) is None:
             self.exhausted = not self.active  # an active trial that ends may lead to another
         else:
             self.active.add(found[0])

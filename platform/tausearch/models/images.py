@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -68,7 +69,7 @@ def image_paths(paths: Iterable[str | Path]) -> list[Path]:
             raise InputError(f"{path}: no such file or folder")
     once: dict[Path, Path] = {}
     for each in found:
-        once.setdefault(each.resolve(), each)
+        once.setdefault(Path(os.path.abspath(each)), each)  # links to one file are several images
     return list(once.values())
 
 

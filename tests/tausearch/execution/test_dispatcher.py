@@ -113,6 +113,18 @@ def test_a_sampler_that_fails_ends_its_run_and_no_other() -> None:
     assert take(dispatcher) == [("b", 2)] and queue.over == ["a"], "its trial under way has come to its end"
 
 
+def test_after_an_error_no_further_trial_starts_while_others_run() -> None:
+    queue = Runs([search_of("a", 9)])
+    dispatcher = Dispatcher(queue, lambda: (2.0, 0.0))
+    assert take(dispatcher) == [("a", 0), ("a", 1)]
+    with dispatcher.errors_noted(dispatcher["a"]):
+        raise InputError("the pruner failed")
+    end(dispatcher, "a", 0)
+    assert take(dispatcher) == [] == take(dispatcher) and not dispatcher.finished
+    end(dispatcher, "a", 1)
+    assert take(dispatcher) == [] and dispatcher.finished
+
+
 def test_an_algorithm_that_learns_leaves_room_to_others() -> None:
     queue = Runs([search_of("a", 12, algorithm="tpe"), search_of("b", 12, algorithm="tpe")])
     taken = take(Dispatcher(queue, lambda: (8.0, 0.0)))

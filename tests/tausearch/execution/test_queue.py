@@ -282,7 +282,7 @@ def test_nothing_follows_a_run_that_an_error_ends_and_its_cell_is_told_once(
     assert run.exhausted and cell.errors == ["the sampler failed"]
     assert queue.ended(run) is None
     queue.close()
-    assert happened == ["conclude run", "unlock run"] if begun else ["unlock run"]
+    assert happened == (["conclude run", "unlock run"] if begun else ["unlock run"])
 
 
 @pytest.mark.parametrize("error", [None, ImportError("no matplotlib")])

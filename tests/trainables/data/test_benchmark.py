@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -173,14 +173,14 @@ def test_a_class_trains_on_two_images_at_least(purpose: Any, fewest: int) -> Non
         build_benchmark(source(fewest - 1), purpose)
 
 
-def test_a_class_without_a_test_image_is_refused_before_training() -> None:
+def test_a_task_without_a_test_image_is_refused_before_training() -> None:
     def load(part: str) -> tuple[Tensor, Tensor]:
-        labels = torch.tensor([0, 1, 2, 3] * 3 if part == "train" else [0, 1, 2])
+        labels = torch.tensor([0, 1, 2, 3] * 3 if part == "train" else [0, 1])
         return torch.zeros(len(labels), 1, 2, 2, dtype=torch.uint8), labels
 
     source = BenchmarkSource("toy", tuple("abcd"), 2, 1, 1, "glyph_vit", load, small_transforms)
     build_benchmark(source, "search")
-    with pytest.raises(InputError, match=r"^benchmark 'toy': class 'd' has no image to evaluate on$"):
+    with pytest.raises(InputError, match=r"^benchmark 'toy': task 2 has no image to evaluate on$"):
         build_benchmark(source, "final")
 
 
@@ -220,6 +220,14 @@ def darker(images: Images, generator: torch.Generator | None = None) -> Tensor:
     return Normalise()(images) - 1
 
 
+@dataclasses.dataclass(frozen=True)
+class Shades:
+    value: float
+
+    def darker(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
+        return Normalise()(images) - self.value
+
+
 def test_a_transform_counts_by_a_text_that_is_the_same_in_each_process() -> None:
     def made(value: float) -> Transform:
         def shifted(images: Images, generator: torch.Generator | None = None) -> Tensor:
@@ -229,6 +237,8 @@ def test_a_transform_counts_by_a_text_that_is_the_same_in_each_process() -> None
 
     assert transform_text(darker) == f"{__name__}:darker" and transform_text(Normalise()) == repr(Normalise())
     assert transform_text(made(1)) != transform_text(made(2)), "they have values of their own"
+    for one, other in ((Shades(1).darker, Shades(2).darker), (wraps(darker)(made(1)), wraps(darker)(made(2)))):
+        assert one.__qualname__ == other.__qualname__ and transform_text(one) != transform_text(other)
 
 
 class TestPaperTransforms:

@@ -237,6 +237,17 @@ def darker(images: Images, generator: torch.Generator | None = None) -> Tensor:
     return Normalise()(images) - 1
 
 
+class Shade:
+    """Transforms that are methods."""
+
+    def dark(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
+        return darker(images)
+
+    @classmethod
+    def light(cls, images: Images, generator: torch.Generator | None = None) -> Tensor:
+        return Normalise()(images)
+
+
 @pytest.mark.parametrize(("preparation", "shared"), [(Unaugmented(), False), (CONFIG, True)])
 def test_how_images_are_evaluated_is_in_the_keys_of_what_may_read_it(
     preparation: Any, shared: bool, make: Make, tmp_path: Path
@@ -265,9 +276,11 @@ def test_the_text_of_a_transform_of_the_user_is_in_the_key(
         provided.task(1)
         return provided.hit
 
-    assert [train_by(darker), train_by(darker)] == [False, True]
+    own = (darker, Shade().dark)
+    assert [(train_by(each), train_by(each)) for each in own] == [(False, True)] * 2
+    assert train_by(Shade.light), "it is of the same class; which method it is is in the benchmark's digest"
     monkeypatch.setattr(inspect, "getsource", lambda module: "changed")
-    assert not train_by(darker)
+    assert not any(map(train_by, own))
     train_by(Normalise())
     assert train_by(RandomShift(2)), "ours are in the benchmark's digest"
 

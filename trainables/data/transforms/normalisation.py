@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import FunctionType
 from typing import Protocol
 
 import torch
@@ -24,8 +25,10 @@ class Transform(Protocol):
 
 def transform_text(transform: Transform) -> str:
     """Return what digests have of a transform: its repr, or the name of a function, whose repr has an address."""
-    name = getattr(transform, "__qualname__", "<")  # a function in a function has a "<", and may have values of its own
-    return repr(transform) if "<" in name else f"{transform.__module__}:{name}"
+    if not isinstance(transform, FunctionType) or transform.__closure__ is not None:  # it may have values of its own
+        return repr(transform)
+    name = transform.__qualname__
+    return repr(transform) if "<" in name else f"{transform.__module__}:{name}"  # of a lambda, or defined in a function
 
 
 @dataclass(frozen=True)

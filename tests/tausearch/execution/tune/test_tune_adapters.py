@@ -116,6 +116,26 @@ def test_an_error_of_the_users_code_ends_the_run_and_no_trial(trial: Trial) -> N
     assert searcher.suggest("u") == TuneSearcher.FINISHED
 
 
+def test_an_error_of_a_pruner_that_a_listener_asks_ends_the_run_and_all_listeners_are_told(
+    trial: Trial, tmp_path: Path
+) -> None:
+    """On several benchmarks the parts of a trial stop together."""
+    told = []
+
+    class Asks:
+        def trial_changed(self, summary: TrialSummary) -> None:
+            raise InputError("the pruner failed")
+
+    class Told:
+        def trial_changed(self, summary: TrialSummary) -> None:
+            told.append(summary.number)
+
+    trial.set_config({"run": "s", "trial": 0, "seed": 0, "hyperparameters": {}})
+    units = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), [Asks(), Told()])
+    Observer(units, lambda: None, StorageWatch(RunDirectory(tmp_path))).on_trial_start(0, [], trial)
+    assert isinstance(units.queue, Runs) and units.queue.errors == ["s: the pruner failed"] and told == [0]
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_an_error_of_a_listener_is_raised_as_it_is(
     known: bool, trial: Trial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
