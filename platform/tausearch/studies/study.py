@@ -123,6 +123,14 @@ class SearchStudy:
                 self._stopped.add(number)
         return number in self._stopped  # also if its process died before the stop
 
+    def last_report(self, trial: TrialSummary) -> bool:
+        """Report the tasks of a trial; returns what the last report does. It has gone on after each earlier one."""
+        answers = []
+        for step, value in self.reports(trial).items():
+            self._stopped.discard(trial.number)
+            answers.append(self.report(trial.number, step, value))
+        return answers[-1]
+
     def _should_prune(self, number: int) -> bool:
         what = f"pruner {self.spec.scheduler!r}"
         found = called(what, self.running[number].should_prune)

@@ -10,11 +10,13 @@ import pytest
 
 from tausearch.api import SearchRun
 from tausearch.runs import (
+    Part,
     Record,
     Reevaluate,
     ReevaluationSpec,
     RunSpec,
     Status,
+    TrialSummary,
     TrialTable,
     parts_of,
     read_status,
@@ -22,9 +24,11 @@ from tausearch.runs import (
     whole_trials,
 )
 from tausearch.studies import MultiSearcher, PartSearcher, load_best
+from tests.support.runs.trials import search_spec
 from tests.tausearch.execution.reevaluated import drive
 from tests.tausearch.several.made import accuracy, part, parts, several_search, several_spec
 from trainables.errors import InputError
+from trainables.task_names import NamedTask
 
 pytestmark = pytest.mark.usefixtures("no_insight")
 
@@ -151,3 +155,27 @@ def test_the_other_parts_of_an_ended_trial_are_stopped(status: Status) -> None:
     assert searcher.report(1, 1, 50.0)
     found = searcher.next()
     assert found is not None and found[0] == 2
+
+
+@pytest.mark.parametrize("scheduler", ["median", "asha"])
+def test_a_trial_that_went_on_after_a_benchmark_is_not_stopped_by_those_that_came_there_later(scheduler: str) -> None:
+    """On a single benchmark it is not, either."""
+    names = ("digits", "glyphs", "letters")
+    one = Part(protocol=search_spec().protocol.model_copy(update={"tasks": 2}), steps=2)
+    changes = {"steps": 3, "across": "mean", "scheduler": scheduler, "algorithm": "random", "trials": 12}
+    whole = {"tasks": tuple(NamedTask((name,)) for name in names), "parts": dict.fromkeys(names, one)}
+    spec = several_spec(benchmark=",".join(names), **changes, **whole)
+
+    def stops(found: list[TrialSummary]) -> bool:
+        return MultiSearcher(spec, TrialTable(whole_trials(parts(spec), found))).should_stop(0)
+
+    others = [
+        part(spec, number, place, value)
+        for number in range(1, 6)
+        for place, value in enumerate((90.0 + number, 50.0, 50.0))
+    ]
+    first, second = part(spec, 0, 0, 80.0), part(spec, 0, 1, 95.0)
+    assert not stops([first]), "it is alone"
+    assert stops([first, *others]), "it would be the last there"
+    assert not stops([first, *others, second]), "it leads after the second"
+    assert stops([first, *others, part(spec, 0, 1, 20.0)])

@@ -48,7 +48,7 @@ class MultiSearcher:
             return False
         study = SearchStudy(self.spec, [each for each in self._history() if each.number != number], self._ahead)
         study.ask_again(number, study.point(trial))
-        return [study.report(number, step, value) for step, value in study.reports(trial).items()][-1]
+        return study.last_report(trial)
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Return False: `should_stop` knows the scores, an accuracy alone says nothing."""
