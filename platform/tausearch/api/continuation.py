@@ -12,10 +12,11 @@ from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import continued_resources
 from tausearch.presentation import counted, say_unreadable
-from tausearch.runs import AnySpec, ExperimentProtocol, MultiSearchSpec, Record, RunDirectory, SearchSpec
+from tausearch.runs import AnySpec, DataFacts, ExperimentProtocol, MultiSearchSpec, Record, RunDirectory, SearchSpec
 from tausearch.studies import grid_size, requested_reevaluation, require_alone
 from tausearch.tracking import callbacks_of, checked_tracking, checked_uri, require_installed
 from trainables.backbones import Backbone
+from trainables.data import build_benchmark
 from trainables.errors import InputError
 
 
@@ -103,6 +104,8 @@ def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec
     if spec.purpose == "final":
         raise InputError(f"run {spec.name!r} is a final run, whose seeds are fixed; only searches can be extended")
     known = runs.recorded_trials(spec, Record(directory.record))
+    if trials == spec.trials and runs.cut_short(spec, known) is None:
+        return spec  # the same command again, after a kill
     if trials < (fewest := runs.planned_trials(spec, known)):  # one that ended early has fewer than it asked for
         raise InputError(f"--trials {trials}: the search has {counted(fewest, 'trial')} already")
     if trials > spec.trials:
@@ -130,22 +133,30 @@ def _reevaluating(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
 
 
 def _require_unchanged(spec: AnySpec) -> None:
-    """Refuse to continue a run whose protocol has changed, since its accuracies could not be compared."""
+    """Refuse to continue a run with another protocol or number of images: its accuracies could not be compared."""
     whole = spec.protocol
     backbone = Backbone.of(whole.backbone, whole.backbone_weights, whole.initial_head)
-    for where, benchmark, data_root, then in _protocols(spec):
+    for where, benchmark, data_root, then, data in _protocols(spec):
         source = open_benchmark(benchmark, data_root).source
         now = runs.protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
         for key, value in then:
             if getattr(now, key) != value:
                 raise InputError(f"run {spec.name!r}: {where}protocol.{key} was {value}, is now {getattr(now, key)}")
+        if data is not None:
+            built = build_benchmark(source, spec.purpose, then.split_seed, backbone.input)
+            for what, images, count in (
+                ("train", [task.train for task in built.tasks], data.train),
+                ("evaluation", built.evaluation, data.evaluation),
+            ):
+                if (found := sum(map(len, images))) != count:
+                    raise InputError(f"run {spec.name!r}: {where}data.{what} was {count} images, is now {found}")
 
 
-def _protocols(spec: AnySpec) -> list[tuple[str, str, str | None, ExperimentProtocol]]:
-    """Return the protocol on each benchmark of a run: a name for errors, the benchmark, its data, the protocol."""
+def _protocols(spec: AnySpec) -> list[tuple[str, str, str | None, ExperimentProtocol, DataFacts | None]]:
+    """Return what a run does on each benchmark: a name for errors, the benchmark, its folder, protocol and images."""
     if not isinstance(spec, MultiSearchSpec):
-        return [("", spec.benchmark, spec.data_root, spec.protocol)]
-    return [(f"parts.{name}.", name, part.data_root, part.protocol) for name, part in spec.parts.items()]
+        return [("", spec.benchmark, spec.data_root, spec.protocol, spec.data)]
+    return [(f"parts.{name}.", name, each.data_root, each.protocol, each.data) for name, each in spec.parts.items()]
 
 
 def _moved(spec: AnySpec, data_root: str | Path) -> AnySpec:

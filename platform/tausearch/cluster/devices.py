@@ -135,6 +135,7 @@ def continued_resources(
         own = {"gpus_from": "request" if moved else _asked(wish, address), "precision_from": was.precision_from}
         resources = plan_resources(was.cpus_per_trial, wish, max_concurrent_trials, address).model_copy(update=own)
     _require_computed(then, resources, f"run {then.name!r}: protocol.precision", address)
+    _require_measurable(then, resources, address)
     return resources
 
 
@@ -197,9 +198,10 @@ def _pilots(plan: Plan[S]) -> list[TrialConfig]:
 
 
 def _require_measurable(spec: AnySpec, resources: Resources, address: str | None) -> None:
-    """Refuse bounds and objectives on the memory of a GPU on a cluster that turns out to have none."""
+    """Refuse bounds and objectives on the memory of a GPU for trials on a CPU."""
     if resources.gpus_per_trial or not isinstance(spec, SearchSpec):
         return
     asked = [each.metric for each in spec.constraints] + [each.metric for each in spec.objectives]
     if PEAK_GPU_BYTES in asked:
-        raise InputError(f"{PEAK_GPU_BYTES}: no trial measures it, as the cluster at {address} has no GPU")
+        where = "" if address is None else f" at {address}"
+        raise InputError(f"{PEAK_GPU_BYTES}: no trial{where} measures it, as trials run on CPUs")

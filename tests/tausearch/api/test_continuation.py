@@ -136,6 +136,31 @@ class TestProtocol:
         with pytest.raises(InputError, match="--patience must be a whole number from 1 to 100000, got 0"):
             resume("s", storage=storage.root, patience=0)
 
+    def test_the_same_extension_again_does_not_begin_to_count_anew(
+        self, spec: SearchSpec, storage: Storage, ran: list[SearchSpec]
+    ) -> None:
+        resume("s", storage=storage.root, patience=2)
+        for number in range(2):
+            Record(storage.run("s").record, tasks=3).write(replace(make_trial(number, 3, 60.0 - number), seed=4))
+        resume("s", storage=storage.root, trials=spec.trials + 1)
+        Record(storage.run("s").record, tasks=3).write(replace(make_trial(2, 3, 70.0), seed=4))
+        resume("s", storage=storage.root, trials=spec.trials + 1)
+        assert ran[1].stop.since is not None and ran[2].stop == ran[1].stop
+
+    @pytest.mark.parametrize("part", ["train", "evaluation"])
+    def test_a_run_whose_images_are_more_or_fewer_does_not_go_on(
+        self, part: str, spec: SearchSpec, storage: Storage, asked: SearchRequest, ran: list[SearchSpec]
+    ) -> None:
+        assert spec.data is not None
+        had = spec.data.model_copy(update={part: getattr(spec.data, part) + 1})
+        spec.model_copy(update={"data": had}).save(storage.run("s"))
+        now = f"data.{part} was {getattr(had, part)} images, is now {getattr(spec.data, part)}"
+        with pytest.raises(InputError, match=rf"^run 's': {now}$"):
+            resume("s", storage=storage.root)
+        with pytest.raises(InputError, match=f"data.{part} was {getattr(had, part)}, is now"):
+            plan_search(replace(asked, resume_if_exists=True)).continued()
+        assert not ran
+
     @pytest.mark.parametrize("key", CHANGES)
     def test_a_best_file_whose_protocol_has_changed_is_not_trained(
         self, key: str, spec: SearchSpec, storage: Storage

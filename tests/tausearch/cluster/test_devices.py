@@ -256,10 +256,13 @@ def test_a_bound_on_gpu_memory_needs_a_gpu(tmp_path: Path, gpus: GPUS) -> None:
         plan_search(request_of(tmp_path, constraint=[bound]))
     on_cluster = request_of(tmp_path, constraint=[bound], address="192.0.2.1:6379")
     assert plan_search(on_cluster, gpus=lambda address: 2).spec.constraints[0].metric == PEAK_GPU_BYTES
-    with pytest.raises(InputError, match=r"no trial measures it, as the cluster at 192\.0\.2\.1:6379 has no GPU"):
+    with pytest.raises(InputError, match=r"no trial at 192\.0\.2\.1:6379 measures it, as trials run on CPUs"):
         plan_search(on_cluster, gpus=lambda address: 0)
     gpus(1)
-    assert plan_search(request_of(tmp_path, constraint=[bound])).spec.resources.gpus_from == "rule"
+    spec = plan_search(request_of(tmp_path, constraint=[bound])).spec
+    assert spec.resources.gpus_from == "rule"
+    with pytest.raises(InputError, match=r"^memory/peak_gpu_bytes: no trial measures it, as trials run on CPUs$"):
+        continued_resources(spec, 0, None, None)
 
 
 def test_the_device_is_in_the_best_file_in_the_run_file_and_in_the_record(spec: SearchSpec, tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ _HOW = {
     "tracking_uri",
     "data_root",
     "cache_size",
-    "data",
     "with_bounds",
     "code_digests",
 }
@@ -30,7 +29,10 @@ _HOW = {
 def differences(then: RunSpec, now: RunSpec) -> list[str]:
     """Return the differences that make two runs different, such as `trials was 12, is now 24`; not machine or paths."""
     follows = {"trials"} if isinstance(then, FinalSpec) else set()  # from seeds and class orders, which are named
-    old, new = (_flat(spec.model_dump(mode="json", exclude={*_HOW, *follows})) for spec in (then, now))
+    hidden: dict[str, Any] = dict.fromkeys((*_HOW, *follows), True)
+    # A digest has the times of files, which a copy changes.
+    hidden["data"] = then.data is None or now.data is None or {"digest": True, "per_task": True}
+    old, new = (_flat(spec.model_dump(mode="json", exclude=hidden)) for spec in (then, now))
     return [
         f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"
         for key in dict.fromkeys([*old, *new])
