@@ -163,10 +163,12 @@ def test_a_replay_chooses_the_best_that_keeps_the_constraints_and_forgets_least(
     trials = [trial(n, [value] * TASKS, alpha=1.0 + n, lr=0.01) for n, value in enumerate((80.0, 90.0, 80.0))]
     for each, forgetting in zip(trials, (3.0, 9.0, 2.0), strict=True):
         each.rows[-1]["val/forgetting"] = forgetting
-    table = RecordedTrials(trials, long_spec.space)
-    found = replay(with_(long_spec, trials=3, constraints=(kept,)), table)
-    assert found.chosen is trials[2] and table.best is trials[1]
-    assert RecordedTrials(trials[::2], long_spec.space).best is trials[2]
+    spec = with_(long_spec, trials=3, constraints=(kept,))
+    table = RecordedTrials(trials, spec.space, spec.aim)
+    found = replay(spec, table)
+    assert found.chosen is table.best is trials[2] and table.regret(80.0) == 0, "no replay may choose the other"
+    assert RecordedTrials(trials[1:2], spec.space, spec.aim).best is trials[1], "none keeps the bound"
+    assert RecordedTrials(trials, spec.space).best is trials[1]
 
 
 def test_a_grid_asks_for_its_points(long_spec: SearchSpec) -> None:

@@ -20,14 +20,16 @@ class RecordedTrials:
     """
 
     def __init__(self, trials: Sequence[TrialSummary], space: Mapping[str, Dimension], aim: Aim | None = None) -> None:
-        self.aim = Aim() if aim is None else replace(aim, constraints=())
         self.trials = [trial for trial in trials if trial.status in REPLAYABLE]
+        self.aim = Aim() if aim is None else aim
+        if not eligible(self.trials, self.aim):  # none keeps the bounds
+            self.aim = replace(self.aim, constraints=())
         self.left_out = len(trials) - len(self.trials)
         self.space = space
 
     @property
     def best(self) -> TrialSummary:
-        """The best complete trial; there must be one."""
+        """The complete trial that a search would choose, within its bounds if one is; there must be one."""
         return eligible(self.trials, self.aim)[0]
 
     def value(self, trial: TrialSummary) -> float | None:
