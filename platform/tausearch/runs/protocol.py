@@ -39,10 +39,14 @@ class ExperimentProtocol(Strict):
 class DataFacts(Strict):
     """The images of a run, for people who filter runs by their data; not part of the protocol."""
 
-    digest: str  # of images, labels, split, transforms and task sizes
+    digest: str  # of training images, labels, split, transforms and task sizes
     train: int  # training images
     per_task: tuple[int, ...] = ()  # training images of each task; empty in the recorded tables of benchmarks
     evaluation: int  # validation images in a search, test images in a final run
+
+    def has_images_of(self, other: DataFacts) -> bool:
+        """Whether both train on the same images, and evaluate on as many."""
+        return (self.digest, self.evaluation) == (other.digest, other.evaluation)
 
 
 class Pilot(Strict):

@@ -111,6 +111,7 @@ def test_a_choice_of_fresh_runs_stands_beside_bounds_with_its_accuracy_on_their_
         {"protocol": {"initial_head_digest": "1" * 64}},
         {"protocol": {"precision": "bf16"}},
         {"data": DataFacts(digest="2", train=9, evaluation=3)},
+        {"data": DataFacts(digest="1", train=9, evaluation=4)},
     ],
 )
 def test_a_run_of_another_protocol_is_no_bound(changes: dict[str, Any], spec: RunSpec, storage: Storage) -> None:

@@ -164,7 +164,7 @@ def _departures(run: FinalRun, own: AccuracyOf, first: FinalRun, firsts: Accurac
     if not {order for order, _ in own} & {order for order, _ in firsts}:
         found.append("other class orders")
     data, base_data = run.spec.data, first.spec.data
-    if not found and data is not None and base_data is not None and data.digest != base_data.digest:
+    if not found and data is not None and base_data is not None and not data.has_images_of(base_data):
         found.append("other images")
     return found
 

@@ -83,9 +83,9 @@ def test_class_orders_are_paired_with_their_seeds(storage: Storage) -> None:
 
 
 def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Storage) -> None:
-    def with_images(name: str, digest: str) -> None:
+    def with_images(name: str, digest: str, evaluation: int = 10) -> None:
         spec = make_final_run(storage, f"{name}-made", [70.0, 71.0])
-        facts = DataFacts(digest=digest, train=10, evaluation=10)
+        facts = DataFacts(digest=digest, train=10, evaluation=evaluation)
         make_run(storage, spec.model_copy(update={"name": name, "data": facts}), [])
         results = json.loads(storage.run(f"{name}-made").results_file.read_text())
         storage.run(name).results_file.write_text(json.dumps({**results, "name": name}))
@@ -93,11 +93,14 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
     with_images("base", "a" * 64)
     with_images("same", "a" * 64)
     with_images("changed", "b" * 64)
+    with_images("tested", "a" * 64, evaluation=11)
     make_final_run(storage, "long", [80.0, 81.0], protocol={"epochs": 99, "weights_digest": "1" * 64})
     make_final_run(storage, "split", [80.0, 81.0], protocol={"split_seed": 7, "initial_head": "/a/head"})
     make_final_run(storage, "there", [80.0, 81.0], benchmark="mit67")
-    found = {each.run.spec.name: each for each in of(storage, "base", "same", "changed", "long", "split", "there")}
-    assert found["changed"].departures == ("other images",)
+    found = {
+        each.run.spec.name: each for each in of(storage, "base", "same", "changed", "tested", "long", "split", "there")
+    }
+    assert found["changed"].departures == found["tested"].departures == ("other images",)
     assert found["long"].departures == ("epochs 99, the baseline's 20", "another weights digest")
     assert found["there"].departures == ("on mit67",)
     assert [name for name, each in found.items() if each.points is None] == ["base", "changed", "long", "there"]
