@@ -17,6 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 import tausearch
+import tausearch.cluster
 from tausearch.cli.application import app, require_commas
 from tests.documented import PAGES, Command, commands, prepare
 from tests.support.command_line import get_command, run
@@ -146,6 +147,7 @@ def test_what_it_would_start_can_be_started(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
+    assert tausearch.cluster.ray_session, "the package keeps what it was first asked for, which must be no stand-in"
     monkeypatch.setattr("tausearch.cluster.session.ray_session", lambda *_, **__: nullcontext())  # joins no cluster
     monkeypatch.setattr("socket.create_connection", lambda *_, **__: Mock())  # a page's address is nobody's
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 64.0, "GPU": 8.0})
