@@ -3,7 +3,7 @@
 `search` is called with a Ray of its own and on a Ray that is up. Each call is a fresh process, so its imports and its
 exit count. The first call of each does not, because it fills the caches of Python and of the disk.
 
-The floor is a driver of Ray alone, whose processes import what those of trials do, until the first of them answers.
+Beside it a driver of Ray alone is timed. Its processes import what those of trials do, until the first one answers.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def _data_config(transform: Transform, backbone: Backbone) -> dict[str, Any]:
 
 
 def _crop_share(size: int, resize: int) -> float:
-    """Return the share of which timm makes `resize` again: it divides the size by it and rounds down."""
+    """Return timm's `crop_pct`. timm divides the size by it and rounds down, which must give `resize`."""
     share = size / resize
     return share if int(size / share) == resize else size / (resize + 0.5)
 

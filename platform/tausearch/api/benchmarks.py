@@ -13,7 +13,7 @@ from tausearch.presentation import LongWork, say_unreadable
 from tausearch.runs import DataFacts
 from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
-from trainables.data import BENCHMARKS, BenchmarkRef, BenchmarkSource, build_benchmark, get_source
+from trainables.data import BENCHMARKS, Benchmark, BenchmarkRef, BenchmarkSource, build_benchmark, get_source
 from trainables.data import reference as known_reference
 from trainables.data.dataset import data_root as root_of
 from trainables.data.dataset import dataset_of, on_disk
@@ -124,11 +124,14 @@ class OpenBenchmark:
             built = build_benchmark(self.source, purpose, split_seed, reads)
             if self.ref.in_code:
                 require_fits(built, reads)
-            images = tuple(len(task.train) for task in built.tasks)
-            seen = sum(map(len, built.evaluation))
-            data = DataFacts(digest=built.fingerprint, train=sum(images), per_task=images, evaluation=seen)
-            self._required[asked] = Usable(data, tuple(left_out))
+            self._required[asked] = Usable(facts_of(built), tuple(left_out))
         return self._required[asked]
+
+
+def facts_of(built: Benchmark) -> DataFacts:
+    """Return what a run notes of its images."""
+    images, seen = tuple(len(task.train) for task in built.tasks), sum(map(len, built.evaluation))
+    return DataFacts(digest=built.fingerprint, train=sum(images), per_task=images, evaluation=seen)
 
 
 def images_then_weights(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tausearch import runs
-from tausearch.api.benchmarks import open_benchmark
+from tausearch.api.benchmarks import facts_of, open_benchmark
 from tausearch.api.final_runs import FinalResult, FinalRun, run_training
 from tausearch.api.plans import ENDS_BY_MEAN, require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
@@ -143,13 +143,11 @@ def _require_unchanged(spec: AnySpec) -> None:
             if getattr(now, key) != value:
                 raise InputError(f"run {spec.name!r}: {where}protocol.{key} was {value}, is now {getattr(now, key)}")
         if data is not None:
-            built = build_benchmark(source, spec.purpose, then.split_seed, backbone.input)
-            for what, images, count in (
-                ("train", [task.train for task in built.tasks], data.train),
-                ("evaluation", built.evaluation, data.evaluation),
-            ):
-                if (found := sum(map(len, images))) != count:
-                    raise InputError(f"run {spec.name!r}: {where}data.{what} was {count} images, is now {found}")
+            facts = facts_of(build_benchmark(source, spec.purpose, then.split_seed, backbone.input))
+            for key in ("train", "evaluation"):
+                count, found = getattr(data, key), getattr(facts, key)
+                if found != count:
+                    raise InputError(f"run {spec.name!r}: {where}data.{key} was {count} images, is now {found}")
 
 
 def _protocols(spec: AnySpec) -> list[tuple[str, str, str | None, ExperimentProtocol, DataFacts | None]]:

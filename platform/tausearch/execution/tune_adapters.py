@@ -215,33 +215,16 @@ class TuneScheduler(FIFOScheduler):
         self._classes = _PlainClasses() if own_ray else None
         self._added = list[Trial]()  # since a trial was last chosen
         self._free = FreeProcesses()
-        self._process_fails: Callable[[Trial, Exception], None] | None = None
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         """Note a trial for which no process has been asked. With the first one Tune gets our classes and processes."""
         controller = tune_controller._tune_controller
-        controller._actor_cache = self._free
-        if self._process_fails is None:
-            self._process_fails = controller._trial_task_failure
-            controller._trial_task_failure = partial(self._on_process_failed, controller)
+        if controller._actor_cache is not self._free:
+            controller._actor_cache = self._free
+            controller._trial_task_failure = partial(_on_process_failed, controller, controller._trial_task_failure)
         if self._classes is not None:
             controller._class_cache = self._classes
         self._added.append(trial)
-
-    def _on_process_failed(self, controller: Any, trial: Trial, exception: Exception) -> None:
-        """Have Tune try a trial again whose process died, or was dead, when it was to be used again for the trial.
-
-        Tune gives up a trial that fails before it runs. It says twice that such a process died: the second time the
-        trial waits for another.
-        """
-        if trial in controller._resetting_trials:
-            controller._resetting_trials.remove(trial)
-            if trial.status == Trial.PENDING:
-                controller._set_trial_status(trial, Trial.RUNNING)
-                controller._unstage_trial_with_resources(trial)
-        if trial.status != Trial.PENDING:
-            assert self._process_fails is not None, "it was replaced by this method"
-            self._process_fails(trial, exception)
 
     def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
         """Return the first trial that was just added, so that it gets a process that has just become free.
@@ -277,3 +260,20 @@ class TuneScheduler(FIFOScheduler):
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing for Tune's snapshot, which is not read."""
         return {}
+
+
+def _on_process_failed(
+    controller: Any, of_tune: Callable[[Trial, Exception], None], trial: Trial, exception: Exception
+) -> None:
+    """Have Tune try a trial again whose process died, or was dead, when it was to be used again for the trial.
+
+    Tune gives up a trial that fails before it runs. It says twice that such a process died: the second time the trial
+    waits for another.
+    """
+    if trial in controller._resetting_trials:
+        controller._resetting_trials.remove(trial)
+        if trial.status == Trial.PENDING:
+            controller._set_trial_status(trial, Trial.RUNNING)
+            controller._unstage_trial_with_resources(trial)
+    if trial.status != Trial.PENDING:
+        of_tune(trial, exception)

@@ -82,7 +82,7 @@ def _made(name: str, make: Callable[..., BaseSampler], options: Mapping[str, Sca
     """Return a new sampler; its seed is an argument where its constructor has one.
 
     Raises:
-        InputError: If the options are wrong, or give a seed: each trial has a sampler of its own, with another one.
+        InputError: If the options are wrong, or have a seed. Each trial has its own sampler, which gets its own seed.
     """
     if "seed" in options:
         raise InputError(f"sampler {name!r}: draws by the --seed of the search; it takes no option 'seed'")

@@ -28,7 +28,7 @@ def test_the_protocol_runs(made: Storage) -> None:
 
 @pytest.mark.parametrize(("name", "weights"), [("tmc", (1 / 3, 1 / 3 - 1, 1 / 3)), ("tak", (0.5, 0.0, 0.5))])
 def test_the_whole_vector_is_subtracted_once(name: str, weights: tuple[float, ...], made: Storage) -> None:
-    """From the mean of vectors it is more than its share; of those that add up it is what was added."""
+    """A mean has a share of a vector, so subtracting the whole takes more than it has. A sum has the whole vector."""
     done = compose([name], drop=[2], coefficient="subtract", storage=made.root).result
     assert (done.label, done.weights) == ("drop-2-subtract", weights)
     (evaluated,) = evaluate([name], storage=made.root)

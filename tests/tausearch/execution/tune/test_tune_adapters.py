@@ -176,7 +176,7 @@ def test_a_trial_is_chosen_when_it_was_just_added_and_waits() -> None:
     running, first, second = (
         SimpleNamespace(status=status) for status in (Trial.RUNNING, Trial.PENDING, Trial.PENDING)
     )
-    wrapped = SimpleNamespace(_tune_controller=SimpleNamespace(_trial_task_failure=print))
+    wrapped = SimpleNamespace(_tune_controller=SimpleNamespace(_actor_cache=None, _trial_task_failure=print))
     for each in (running, first, second):
         scheduler.on_trial_add(wrapped, each)
     assert scheduler.choose_trial_to_run(None) is first
@@ -190,7 +190,7 @@ def test_the_processes_of_our_own_ray_have_no_environment_of_their_own(
     """On a cluster they get the driver's variables as Tune gives them. A class is made once."""
     monkeypatch.setattr("ray.remote", lambda *classes, **options: options or (lambda: classes[0]))
     scheduler = TuneScheduler(dispatcher_of(search_spec(), FixedSearcher([])), own_ray=own_ray)
-    controller = SimpleNamespace(_class_cache="of Tune", _trial_task_failure=print)
+    controller = SimpleNamespace(_class_cache="of Tune", _actor_cache=None, _trial_task_failure=print)
     for _ in range(2):
         scheduler.on_trial_add(SimpleNamespace(_tune_controller=controller), SimpleNamespace(status=Trial.PENDING))
     if own_ray:
