@@ -55,7 +55,7 @@ class OptunaSearcher:
         self.spec = spec
         self.trials = TrialTable() if trials is None else trials
         ahead = points_ahead(spec)
-        self.study = SearchStudy(spec, [trial for trial in history if trial.status != "running"], ahead)
+        self.study = SearchStudy(spec, history, ahead)
         self.unfinished = [trial for trial in history if trial.status == "running"]
         self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
         tried = [self.study.point(trial) for trial in history]
@@ -65,9 +65,7 @@ class OptunaSearcher:
         """Return number and hyperparameters of the next trial; see `Searcher`."""
         if self.unfinished:
             trial = self.unfinished.pop(0)
-            hyperparameters = self.study.ask_again(trial.number, self.study.point(trial))
-            self.study.replay_rows(trial)
-            return trial.number, hyperparameters
+            return trial.number, self.study.point(trial)
         number = None if cut_short(self.spec, self.trials) else next(self.unused, None)
         if number is None:
             return None

@@ -76,6 +76,24 @@ def test_a_search_that_was_killed_tries_what_it_would_have_tried(spec: SearchSpe
     assert play(spec, OptunaSearcher(spec, history)) == points[8:]
 
 
+def test_a_slow_trial_keeps_its_place_among_those_that_ended_before_it(spec: SearchSpec) -> None:
+    """TPE's weights of trials depend on their order, from the 25th on."""
+    spec = with_(spec, algorithm="tpe", trials=70)
+    straight = OptunaSearcher(spec)
+    asked = [straight.next() for _ in range(40)]
+    points = [point for _, point in filter(None, asked)]
+    values = [90.0 - number * 7 % 30 for number in range(40)]
+    for number in (n for n in range(40) if n != 3):
+        straight.finish(number, "complete", values[number])
+    history = [make_trial(n, tasks=1, hyperparameters=points[n], value=values[n]) for n in range(40)]
+    history[3] = make_trial(3, tasks=0, hyperparameters=points[3])
+    continued = OptunaSearcher(spec, history)
+    assert continued.next() == (3, points[3])
+    for searcher in (straight, continued):
+        searcher.finish(3, "complete", values[3])
+    assert [continued.next() for _ in range(30)] == [straight.next() for _ in range(30)]
+
+
 def test_grid_tries_the_start_and_then_every_other_point_in_order(spec: SearchSpec) -> None:
     spec = with_(spec, algorithm="grid", trials=6)
     points, every = play(spec, OptunaSearcher(spec)), grid_points(spec.space)

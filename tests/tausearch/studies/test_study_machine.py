@@ -78,7 +78,7 @@ class Search(RuleBasedStateMachine):
 
     def _report(self, number: int, value: float) -> None:
         step = self.record[number].tasks_done + 1
-        others = [self._told(other).get(step) for other in self._known() if other != number]
+        others = [self._told(other).get(step) for other in self.record if other != number]
         there = [other for other in others if other is not None]
         if self.spec.scheduler == "median" and step >= FIRST_STOP and len(there) >= MEDIAN_OF:
             self.stopped |= {number} if value < statistics.median(there) else set()
@@ -128,10 +128,6 @@ class Search(RuleBasedStateMachine):
         self.out, self.stopped = [], set()
         self.source = OptunaSearcher(self.spec, [trial for _, trial in sorted(self.record.items())])
 
-    def _known(self) -> list[int]:
-        """Trials that the study has been told of: one that waits for its turn is not among them."""
-        return [number for number in self.record if number not in self.waiting]
-
     def _told(self, number: int) -> dict[int, float]:
         trial = self.record[number]
         worst = {trial.tasks_done + 1: self.spec.worst} if trial.status == "diverged" else {}
@@ -143,8 +139,8 @@ class Search(RuleBasedStateMachine):
             return
         found = {self._point(t.params): t for t in self.source.study.optuna.trials if t.state.name != "WAITING"}
         points = {number: self._point(trial.hyperparameters) for number, trial in self.record.items()}
-        assert len(set(points.values())) == len(points) and len(found) == len(self._known())
-        for number in self._known():
+        assert len(set(points.values())) == len(points) and len(found) == len(points)
+        for number in self.record:
             told, trial = found[points[number]], self.record[number]
             assert told.state.name == ENDED[trial.status] and told.intermediate_values == self._told(number)
             assert trial.value is None or told.value == trial.value
