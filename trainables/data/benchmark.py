@@ -101,6 +101,7 @@ class Benchmark:
     tasks: tuple[Task, ...]  # the only part that methods receive
     evaluation: tuple[ImageSet, ...]  # by task: validation images in a search, test images in a final run
     fingerprint: str  # digest of all that training sees: images, labels, split, transforms, task sizes
+    evaluation_fingerprint: str  # the same of all that evaluation sees
 
     @property
     def metrics(self) -> MetricNames:
@@ -142,9 +143,9 @@ def build_benchmark(
         evaluation.append(_of_classes(eval_images, eval_labels, classes, eval_transform))
         if len(evaluation[-1]) == 0:
             raise InputError(f"benchmark {spec.name!r}: task {index} has no image to evaluate on")
-    return Benchmark(
-        spec, purpose, split_seed, tuple(tasks), tuple(evaluation), _fingerprint(spec, tasks, stored, train_rows)
-    )
+    seen = _fingerprint(spec, [task.train for task in tasks], stored, train_rows)
+    seen_later = _fingerprint(spec, evaluation, eval_stored, eval_rows)
+    return Benchmark(spec, purpose, split_seed, tuple(tasks), tuple(evaluation), seen, seen_later)
 
 
 def _require_examples(spec: BenchmarkSpec, labels: Tensor, purpose: Purpose) -> None:
@@ -162,24 +163,23 @@ def _of_classes(images: Pixels, labels: Tensor, classes: range, transform: Trans
     return ImageSet(narrow(images, rows), labels[rows], transform)
 
 
-def _fingerprint(spec: BenchmarkSpec, tasks: Sequence[Task], stored: Tensor | StoredImages, train_rows: Tensor) -> str:
-    """Return the digest of all that training sees, 64 hexadecimal digits.
+def _fingerprint(spec: BenchmarkSpec, sets: Sequence[ImageSet], stored: Tensor | StoredImages, rows: Tensor) -> str:
+    """Return the digest of the images of all tasks, with labels and transforms, 64 hexadecimal digits.
 
-    Images on disk count by the digest of their part and their rows, so that none is read. `train_rows` are the rows of
-    `stored` that train, int64 `(n,)`.
+    Images on disk count by the digest of their part and their rows, so that none is read. `rows` are the rows of
+    `stored` that the sets are made of, int64 `(n,)`.
     """
     digest = hashlib.sha256()
     if spec.left_out:  # rows count among those that are left, but the digest of images on disk is that of all
         digest.update(repr(spec.left_out).encode())
-    for task in tasks:
-        images = task.train.images
+    for index, (classes, images) in enumerate(zip(spec.task_classes, sets, strict=True), start=1):
         what: object
-        if isinstance(images, Tensor):
-            what, content = images.shape, images
+        if isinstance(images.images, Tensor):
+            what, content = images.images.shape, images.images
         else:
             assert not isinstance(stored, Tensor)
-            what, content = stored.digest, train_rows[images.rows]
-        digest.update(f"({task.index}, {task.classes}, {what!r}, {transform_text(task.train.transform)})".encode())
+            what, content = stored.digest, rows[images.images.rows]
+        digest.update(f"({index}, {classes}, {what!r}, {transform_text(images.transform)})".encode())
         digest.update(content.numpy().tobytes())
-        digest.update(task.train.labels.numpy().tobytes())
+        digest.update(images.labels.numpy().tobytes())
     return digest.hexdigest()

@@ -131,7 +131,8 @@ class OpenBenchmark:
 def facts_of(built: Benchmark) -> DataFacts:
     """Return what a run notes of its images."""
     images, seen = tuple(len(task.train) for task in built.tasks), sum(map(len, built.evaluation))
-    return DataFacts(digest=built.fingerprint, train=sum(images), per_task=images, evaluation=seen)
+    digests = {"digest": built.fingerprint, "evaluation_digest": built.evaluation_fingerprint}
+    return DataFacts(**digests, train=sum(images), per_task=images, evaluation=seen)
 
 
 def images_then_weights(

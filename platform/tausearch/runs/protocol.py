@@ -43,10 +43,13 @@ class DataFacts(Strict):
     train: int  # training images
     per_task: tuple[int, ...] = ()  # training images of each task; empty in the recorded tables of benchmarks
     evaluation: int  # validation images in a search, test images in a final run
+    evaluation_digest: str | None = None  # of these, with labels and transforms; None in runs of earlier versions
 
     def has_images_of(self, other: DataFacts) -> bool:
-        """Whether both train on the same images, and evaluate on as many."""
-        return (self.digest, self.evaluation) == (other.digest, other.evaluation)
+        """Whether both train and evaluate on the same images; of runs of earlier versions the number must be equal."""
+        known = self.evaluation_digest and other.evaluation_digest
+        evaluates_alike = self.evaluation_digest == other.evaluation_digest if known else True
+        return self.digest == other.digest and self.evaluation == other.evaluation and evaluates_alike
 
 
 class Pilot(Strict):

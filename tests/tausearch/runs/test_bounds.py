@@ -112,10 +112,11 @@ def test_a_choice_of_fresh_runs_stands_beside_bounds_with_its_accuracy_on_their_
         {"protocol": {"precision": "bf16"}},
         {"data": DataFacts(digest="2", train=9, evaluation=3)},
         {"data": DataFacts(digest="1", train=9, evaluation=4)},
+        {"data": DataFacts(digest="1", train=9, evaluation=3, evaluation_digest="2")},
     ],
 )
 def test_a_run_of_another_protocol_is_no_bound(changes: dict[str, Any], spec: RunSpec, storage: Storage) -> None:
-    spec = spec.model_copy(update={"data": DataFacts(digest="1", train=9, evaluation=3)})
+    spec = spec.model_copy(update={"data": DataFacts(digest="1", train=9, evaluation=3, evaluation_digest="1")})
     if "protocol" in changes:
         changes = {"protocol": spec.protocol.model_copy(update=changes["protocol"])}
     bound(storage, spec, "joint", 98.0, **changes)

@@ -216,6 +216,23 @@ def test_fingerprint_depends_on_what_training_sees() -> None:
     assert first != build_benchmark(other, "search", 0).fingerprint
 
 
+def test_images_to_evaluate_on_have_a_fingerprint_of_their_own() -> None:
+    def source(name: str, *, other_test: bool) -> BenchmarkSource:
+        def load(part: str) -> tuple[Tensor, Tensor]:
+            images = torch.arange(24).repeat_interleave(64).view(24, 1, 8, 8).to(torch.uint8)
+            return images + (part == "test" and other_test), torch.arange(24) % 4
+
+        return BenchmarkSource(name, tuple("abcd"), 2, 1, 4, "glyph_vit", load, small_transforms)
+
+    one, two = (source("own", other_test=other) for other in (False, True))
+    final = [build_benchmark(each, "final") for each in (one, one, two)]
+    assert len({each.fingerprint for each in final}) == 1
+    first, again, other = (each.evaluation_fingerprint for each in final)
+    assert first == again != other
+    searches = [build_benchmark(one, "search", seed).evaluation_fingerprint for seed in (0, 0, 1)]
+    assert searches[0] == searches[1] != searches[2]
+
+
 def darker(images: Images, generator: torch.Generator | None = None) -> Tensor:
     return Normalise()(images) - 1
 

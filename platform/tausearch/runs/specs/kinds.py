@@ -31,7 +31,8 @@ def differences(then: RunSpec, now: RunSpec) -> list[str]:
     follows = {"trials"} if isinstance(then, FinalSpec) else set()  # from seeds and class orders, which are named
     hidden: dict[str, Any] = dict.fromkeys((*_HOW, *follows), True)
     # A digest has the times of files, which a copy changes.
-    hidden["data"] = then.data is None or now.data is None or {"digest": True, "per_task": True}
+    digests = dict.fromkeys(("digest", "evaluation_digest", "per_task"), True)
+    hidden["data"] = then.data is None or now.data is None or digests
     old, new = (_flat(spec.model_dump(mode="json", exclude=hidden)) for spec in (then, now))
     return [
         f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"

@@ -83,9 +83,10 @@ def test_class_orders_are_paired_with_their_seeds(storage: Storage) -> None:
 
 
 def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Storage) -> None:
-    def with_images(name: str, digest: str, evaluation: int = 10) -> None:
+    def with_images(name: str, digest: str, evaluation: int = 10, evaluation_digest: str | None = "c" * 64) -> None:
         spec = make_final_run(storage, f"{name}-made", [70.0, 71.0])
-        facts = DataFacts(digest=digest, train=10, evaluation=evaluation)
+        tested = {"evaluation": evaluation, "evaluation_digest": evaluation_digest}
+        facts = DataFacts(digest=digest, train=10, **tested)
         make_run(storage, spec.model_copy(update={"name": name, "data": facts}), [])
         results = json.loads(storage.run(f"{name}-made").results_file.read_text())
         storage.run(name).results_file.write_text(json.dumps({**results, "name": name}))
@@ -93,23 +94,27 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
     with_images("base", "a" * 64)
     with_images("same", "a" * 64)
     with_images("changed", "b" * 64)
-    with_images("tested", "a" * 64, evaluation=11)
+    with_images("more", "a" * 64, evaluation=11)
+    with_images("tested", "a" * 64, evaluation_digest="d" * 64)
+    with_images("earlier", "a" * 64, evaluation_digest=None)
     make_final_run(storage, "long", [80.0, 81.0], protocol={"epochs": 99, "weights_digest": "1" * 64})
     make_final_run(storage, "split", [80.0, 81.0], protocol={"split_seed": 7, "initial_head": "/a/head"})
     make_final_run(storage, "there", [80.0, 81.0], benchmark="mit67")
-    others = ("same", "changed", "tested", "long", "split", "there")
+    others = ("same", "earlier", "changed", "more", "tested", "long", "split", "there")
     found = {each.run.spec.name: each for each in of(storage, "base", *others)}
-    assert found["changed"].departures == found["tested"].departures == ("other images",)
+    for name in ("changed", "more", "tested"):
+        assert found[name].departures == ("other images",)
     assert found["long"].departures == ("epochs 99, the baseline's 20", "another weights digest")
     assert found["there"].departures == ("on mit67",)
     assert [name for name, each in found.items() if each.points is None] == [
         "base",
         "changed",
+        "more",
         "tested",
         "long",
         "there",
     ]
-    assert difference_sheet(list(found.values())).texts[4][3:] == ["", "; ".join(found["long"].departures)]
+    assert difference_sheet(list(found.values())).texts[6][3:] == ["", "; ".join(found["long"].departures)]
 
 
 def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
