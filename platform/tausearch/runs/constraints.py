@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import inf
+from math import inf, isnan, nan
 from typing import Any, Literal
 
 from pydantic import FiniteFloat, model_serializer, model_validator
@@ -84,21 +84,26 @@ class Constraint(Strict):
         return f"{self.metric} {self.relation} {self.bound:.12g}"
 
     def worst(self, trial: TrialSummary) -> float | None:
-        """Return the worst value of the metric over the tasks; None without one, as before the last task."""
+        """Return the worst value of the metric over the tasks, NaN if one is; None without one."""
         if self.metric == SECONDS:
             return trial.own_seconds
         values = [row[self.metric] for row in trial.measured_rows if self.metric in row]
-        return None if not values else max(values) if self.relation == "<=" else min(values)
+        if not values or any(map(isnan, values)):
+            return nan if values else None
+        return max(values) if self.relation == "<=" else min(values)
 
     def excess(self, trial: TrialSummary) -> float | None:
-        """Return how far a trial exceeds the bound, 0 or less if it keeps the bound; None if the metric is missing."""
+        """Return how far a trial exceeds the bound, infinitely with a NaN, 0 or less if it keeps the bound.
+
+        None if the metric is missing.
+        """
         worst = self.worst(trial)
-        if worst is None:
-            return None
+        if worst is None or isnan(worst):
+            return None if worst is None else inf
         return worst - self.bound if self.relation == "<=" else self.bound - worst
 
     def keeps(self, trial: TrialSummary) -> bool:
-        """Whether a trial has the metric and keeps the bound; NaN keeps none."""
+        """Whether a trial has the metric and keeps the bound."""
         excess = self.excess(trial)
         return excess is not None and excess <= 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,19 @@ class TestAsking:
             {"val/forgetting <= 5": 0.0},
         ]
         assert study.as_optuna(forgets(0, 90, 9)).constraints == {"val/forgetting <= 5": 4.0}
+
+    @pytest.mark.parametrize("rows", [(0.5, math.nan), (math.nan, 0.5)])
+    def test_not_a_number_exceeds_every_bound_infinitely(self, spec: SearchSpec, rows: tuple[float, ...]) -> None:
+        constraint = Constraint(metric="train/own", relation="<=", bound=1.0)
+        spec = spec.model_copy(update={"constraints": (constraint,)})
+        trial = forgets(0, 90, 1)
+        trial.rows = [{**trial.rows[-1], "train/own": value} for value in rows]
+        trials = [trial, replace(forgets(1, 80, 1), rows=[{**trial.rows[-1], "train/own": 0.5}])]
+        searcher = OptunaSearcher(spec, trials)
+        assert [each.constraints["train/own <= 1"] for each in searcher.study.optuna.trials] == [math.inf, -0.5]
+        best = best_trial(trials, spec.aim)
+        assert best is not None and best.number == 1
+        assert "with train/own nan" in why_nothing_chosen(trials[:1], spec.constraints)
 
 
 class TestFront:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import nan
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,14 @@ class TestChosen:
         assert aiming.aim.words(trial) == "memory/peak_gpu_bytes 1.5e+09 bytes, final_accuracy 90.00 %"
         table = front_table(aiming, [trial], best=None)
         assert table.texts[0][:3] == ["0", "90.00", "1.5e+09"]
+
+    @pytest.mark.parametrize("names", [["forgetting"], ["final_accuracy", "forgetting"]])
+    def test_not_a_number_is_no_value(self, spec: SearchSpec, names: list[str]) -> None:
+        trials = trials_at([(95.0, nan), (90.0, 10.0), (80.0, 20.0)])
+        aim = aiming(spec, *names).aim
+        assert [trial.number for trial in eligible(trials, aim)] == [1, 2]
+        if len(names) > 1:
+            assert [trial.number for trial in aim.front(trials)] == [1]
 
     def test_a_single_objective_alone(self, spec: SearchSpec) -> None:
         less = best_trial(self.TRIALS, aiming(spec, "forgetting").aim)

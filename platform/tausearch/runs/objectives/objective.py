@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import isfinite
 from typing import Literal
 
 from checked_input.names import choices
@@ -51,9 +52,13 @@ class Objective(Strict):
         return "points" if self.unit == "%" else self.unit
 
     def value(self, trial: TrialSummary) -> float | None:
-        """Return the metric of a trial, in its unit; None unless the trial has finished its last task and has it."""
+        """Return the metric of a trial, in its unit; None unless the trial is complete and has a finite one."""
         if trial.status != "complete" or trial.value is None:
             return None
+        value = self._measured(trial)
+        return value if value is not None and isfinite(value) else None
+
+    def _measured(self, trial: TrialSummary) -> float | None:
         if self.metric == SECONDS:
             return trial.own_seconds
         if self.metric == PEAK_GPU_BYTES:
