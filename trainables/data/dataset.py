@@ -16,7 +16,7 @@ from torch import Tensor
 
 from checked_input.names import choices
 from trainables.data.disk import folder, parquet_layout
-from trainables.data.disk.listing import ImageFiles, Listing, Rows
+from trainables.data.disk.listing import ImageFiles, Listing, Rows, is_image
 from trainables.data.disk.manifest import VERSION, Form, Manifest, listing_of, read_manifest, require_inside
 from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import note_file, noted, stored, unreadable_rows
@@ -148,13 +148,14 @@ class Dataset:
                 form was made from other files.
         """
         manifest = self.manifest()
-        if manifest is not None:
+        if manifest is None:
+            listing = self.checked(self.find(), whole=True)
+            if self.expected is not None and self.expected.total is not None:
+                self.both_parts(listing)
+            lines = [line for part in parts for line in self._unreadable(listing, part, progress)]
+        else:
             self._require_current(manifest, parts)
-            return []
-        listing = self.checked(self.find(), whole=True)
-        if self.expected is not None and self.expected.total is not None:
-            self.both_parts(listing)
-        lines = [line for part in parts for line in self._unreadable(listing, part, progress)]
+            lines = [line for part in parts for line in manifest.parts[part].left_out]
         if lines and not self.ref.skip_broken:
             raise InputError(*_first_broken(lines))
         return lines
@@ -163,7 +164,9 @@ class Dataset:
         try:
             found = self.find()
         except InputError:
-            return  # the published files are removed or still packed: nothing to compare with
+            if self.ref.name in PUBLISHED or not self._has_images:
+                return  # the published files are removed or still packed: nothing to compare with
+            raise
         for part in parts:
             images, _ = found.parts[part]()
             if found.class_names != manifest.classes or stored(images).digest != manifest.parts[part].source:
@@ -171,6 +174,11 @@ class Dataset:
                     f"benchmark {str(self.ref)!r}: {self.prepared} was made from other files than lie in"
                     f" {self.home} now; run `tausearch data prepare` again, or remove it"
                 )
+
+    @property
+    def _has_images(self) -> bool:
+        files = open_tree(self.home).entries if self.home.is_dir() else {}
+        return any(is_image(path) or path.endswith(".parquet") for path in files)
 
     def _unreadable(self, listing: Listing, part: Part, progress: Progress) -> list[str]:
         images, _ = listing.parts[part]()
@@ -195,17 +203,25 @@ class Dataset:
         except OSError as error:
             raise InputError(f"{self.prepared.parent}: cannot be made ({error.strerror})") from error
         with FileLock(self.prepared.parent / f"{self.key}.lock"), self._scratch() as (unfinished, unpacked, old):
-            listing = self.checked(self._find_packed(unpacked, progress))
+            found = self._find_packed(unpacked, progress)
+            listing = self.checked(found)
             parts = self.both_parts(listing)
             count = sum(len(labels) for _, labels in parts.values())
             unfinished.mkdir()
             tick = progress("looking at sizes", count)
             chosen = choose_form(form, [images for images, _ in parts.values()], unfinished, tick)
-            manifest = write(listing, chosen, unfinished, progress(f"writing {chosen}", count))
+            published = {part: self._published(found, part, progress) for part in PARTS}
+            manifest = write(listing, chosen, published, unfinished, progress(f"writing {chosen}", count))
             if self.prepared.exists():
                 self.prepared.rename(old)
             unfinished.rename(self.prepared)
         return manifest
+
+    def _published(self, found: Listing, part: Part, progress: Progress) -> tuple[str, list[str]]:
+        """Return the digest of a part as it was published, and a line for each image that is left out of it."""
+        images, _ = found.parts[part]()
+        whole = self.checked(found, whole=True)
+        return stored(images).digest, self._unreadable(whole, part, progress) if self.ref.skip_broken else []
 
     @contextmanager
     def _scratch(self) -> Iterator[list[Path]]:

@@ -41,6 +41,24 @@ def test_parquet_with_splits_and_with_names_as_labels(tmp_path: Path) -> None:
     assert torch.equal(stored(train).image(9), stored(train).image(9)) and labels.tolist() == sorted(labels.tolist())
 
 
+@pytest.mark.parametrize(
+    "names", [("Train", "Test"), ("train0", "test0"), ("training", "testing"), ("a-TRAIN", "a-TEST")]
+)
+def test_a_split_is_known_by_any_usual_form_of_its_name(names: tuple[str, str], tmp_path: Path) -> None:
+    for name, numbers in zip(names, (range(5), range(5, 6)), strict=True):
+        parquet(tmp_path / f"{name}.parquet", listed(numbers), list(CLASSES))
+    source = get_source(f"parquet:{tmp_path}?tasks=2")
+    assert [len(source.load(part)[1]) for part in PARTS] == [20, 4]
+
+
+def test_files_with_other_class_names_are_refused(tmp_path: Path) -> None:
+    parquet(tmp_path / "train.parquet", listed(), list(CLASSES))
+    parquet(tmp_path / "test.parquet", listed(), list(CLASSES[::-1]))
+    source = get_source(f"parquet:{tmp_path}?tasks=2")
+    with pytest.raises(InputError, match="test.parquet: column 'label' has other class names than in .*train.parquet"):
+        source.load("test")
+
+
 def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
     columns = {"image": [r["bytes"] for r in listed()], "label": [r["label"] for r in listed()]}
     coarse = ["small" if row["label"] < 2 else "large" for row in listed()]

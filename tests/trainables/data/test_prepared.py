@@ -24,7 +24,8 @@ from tausearch.testing.stored_images import images_of
 from tests.support.layouts import encoded, put
 from tests.trainables.data.own_data import CLASSES, content, dataset, images, require_usable, silent
 from trainables.backbones import Backbone
-from trainables.data import build_benchmark, get_source
+from trainables.data import BenchmarkRef, build_benchmark, get_source
+from trainables.data.dataset import dataset_of
 from trainables.data.disk.manifest import MANIFEST, changed_files
 from trainables.errors import InputError
 
@@ -72,6 +73,28 @@ def test_prepared_data_of_other_files_is_refused(tmp_path: Path) -> None:
             path.unlink()
     require_usable(text, ["train", "test"])
     assert len(get_source(text).load("train")[1]) == 17
+
+
+def test_a_fault_of_the_folder_is_not_taken_for_removed_images(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    dataset(tmp_path).prepare("array", silent)
+    put(tmp_path, {"bat/new.png": encoded(10, 7, 0), "bat/notes.txt": b"x"})
+    with pytest.raises(InputError, match="'notes.txt' is not an image file"):
+        require_usable(f"folder:{tmp_path}?tasks=2", ["train"])
+
+
+@pytest.mark.parametrize("form", ["array", "parquet"])
+def test_images_that_were_left_out_are_said_of_the_prepared_form_too(form: Any, tmp_path: Path) -> None:
+    put(tmp_path, images() | {"bat/broken.png": b"x"})
+    text = f"folder:{tmp_path}?tasks=2&skip_broken=yes"
+    before = require_usable(text, ["train", "test"])
+    dataset_of(BenchmarkRef.parse(text)).prepare(form, silent)
+    assert require_usable(text, ["train", "test"]) == before and "bat/broken.png" in before[0]
+    with pytest.raises(InputError, match="broken.png"):
+        require_usable(f"folder:{tmp_path}?tasks=2", ["train", "test"])
+    put(tmp_path, {"bat/new.png": encoded(10, 7, 0)})
+    with pytest.raises(InputError, match="was made from other files than lie in"):
+        require_usable(text, ["train", "test"])
 
 
 @pytest.mark.parametrize("form", ["array", "parquet"])

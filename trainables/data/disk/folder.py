@@ -34,10 +34,12 @@ def find(root: Path) -> Listing:
             f"folder:{root}: has {loose[0]!r} and no class folders; if it is a class folder itself, name the folder"
             f" above: folder:{root.parent}"
         )
-    if loose:
-        raise InputError(f"folder:{root}: {loose[0]!r} lies beside the class folders; move it into one or away")
+    _require_none_loose(tree)
     if set(folders) & set(PARTS):
         return _split(tree, folders)
+    alike = [name for name in folders if name.lower() in PARTS]
+    if {name.lower() for name in alike} == set(PARTS):
+        raise InputError(f"folder:{root}: the folders {' and '.join(map(repr, alike))} must be named test and train")
     names, files = _classes(tree, 4, f"2 to train, 1 to validate, 1 to test ({TEST_SHARE:.0%})")
     return Listing(names, split_files(files), "class folders, seeded 80/20 split")
 
@@ -63,6 +65,7 @@ def _split(tree: Tree, folders: list[str]) -> Listing:
 
 def _classes(tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], FileRows]:
     root, names = tree.root, tuple(_visible_folders(tree.root))
+    _require_none_loose(tree)
     if len(names) < 2:
         raise InputError(f"folder:{root}: needs at least 2 class folders, has {len(names)}")
     _require_on_disk(tree, names)
@@ -88,6 +91,12 @@ def _classes(tree: Tree, fewest: int, why: str) -> tuple[tuple[str, ...], FileRo
     return names, labelled_files(
         (str(root / name / path), entry, label) for label, name in enumerate(names) for path, entry in images[name]
     )
+
+
+def _require_none_loose(tree: Tree) -> None:
+    loose = [path for path in tree.entries if "/" not in path] + list(tree.closed)
+    if loose:
+        raise InputError(f"folder:{tree.root}: {loose[0]!r} lies beside the class folders; move it into one or away")
 
 
 def _require_on_disk(tree: Tree, folders: Sequence[str]) -> None:

@@ -54,6 +54,7 @@ class PreparedPart:
     images: int
     source: str  # digest of the published images
     files: dict[str, PreparedFile]  # by name, in order
+    left_out: tuple[str, ...] = ()  # a line for each published image that cannot be read
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def read_manifest(folder: Path) -> Manifest | None:
         parts = {}
         for part, each in content["parts"].items():
             files = {name: PreparedFile(**file) for name, file in each["files"].items()}
-            parts[part] = PreparedPart(each["images"], each["source"], files)
+            parts[part] = PreparedPart(each["images"], each["source"], files, tuple(each.get("left_out", ())))
         manifest = Manifest(content["version"], content["form"], tuple(content["classes"]), content["layout"], parts)
     except FileNotFoundError:
         return None

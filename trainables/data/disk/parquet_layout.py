@@ -17,7 +17,7 @@ from trainables.data.disk.tree import open_tree
 from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 
-_SPLIT = re.compile(r"(?:^|[/_.-])(train|test|validation|valid|val|dev)(?=[/_.-]|$)")
+_SPLIT = re.compile(r"(?i)(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:ing)?(?=[\d/_.-]|$)")
 
 
 def find(path: Path, label: str | None = None) -> Listing:
@@ -93,7 +93,7 @@ def _splits(files: Sequence[str], root: Path) -> dict[str, list[str]]:
     for file in files:
         name = Path(file).name if file == str(root) else Path(os.path.relpath(file, root)).as_posix()
         found = _SPLIT.findall(name)  # the last is the nearest to the images
-        split = found[-1] if found else "one"
+        split = found[-1].lower() if found else "one"
         splits.setdefault("validation" if split in ("valid", "val", "dev") else split, []).append(file)
     return splits
 
@@ -119,6 +119,9 @@ def _classes(files: Sequence[str], column: str) -> tuple[tuple[str, ...], Encode
     number = {value: label for label, value in enumerate(known)}
 
     def encode(paths: Sequence[str]) -> Tensor:
+        for path in paths:
+            if (parquet.label_names(path, column) or names) != names:
+                raise InputError(f"{path}: column {column!r} has other class names than in {files[0]}")
         values = parquet.read_labels(paths, column)
         for row, value in enumerate(values):
             if not isinstance(value, int | str) or value not in number:

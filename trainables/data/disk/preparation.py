@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,24 @@ def _encoded_bytes(images: Tensor | StoredImages) -> int:
     return images.numel() if isinstance(images, Tensor) else 0
 
 
-def write(listing: Listing, form: Form, folder: Path, tick: Tick) -> Manifest:
-    """Write the prepared form of a dataset into an empty folder; an unreadable image is an InputError."""
+def write(
+    listing: Listing, form: Form, published: Mapping[Part, tuple[str, Sequence[str]]], folder: Path, tick: Tick
+) -> Manifest:
+    """Write the prepared form of a dataset into an empty folder.
+
+    Args:
+        listing: The dataset.
+        form: The form.
+        published: Of each part, the digest of its published images, and a line for each that the listing leaves out.
+        folder: The folder.
+        tick: Is told of each image.
+
+    Returns:
+        What the folder holds.
+
+    Raises:
+        InputError: If an image is unreadable.
+    """
     parts: dict[Part, PreparedPart] = {}
     for part in PARTS:
         images, labels = listing.parts[part]()
@@ -72,7 +88,8 @@ def write(listing: Listing, form: Form, folder: Path, tick: Tick) -> Manifest:
         else:
             names = _write_shards(part, stored(images), labels, listing.class_names, folder, tick)
         files = {name: PreparedFile((folder / name).stat().st_size, manifest.sha256(folder / name)) for name in names}
-        parts[part] = PreparedPart(len(labels), stored(images).digest, files)
+        source, left_out = published[part]
+        parts[part] = PreparedPart(len(labels), source, files, tuple(left_out))
     written = Manifest(manifest.VERSION, form, listing.class_names, listing.layout, parts)
     (folder / manifest.MANIFEST).write_text(json.dumps(asdict(written), indent=1) + "\n", encoding="utf-8")
     return written
