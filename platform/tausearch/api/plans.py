@@ -55,6 +55,7 @@ from trainables.user_code import file_name
 
 DEFAULT_TRIALS = 12
 MOST_GP_TRIALS = 1_000
+MOST_GRID_POINTS = 100_000  # as many trials as there can be
 _FEW = 100  # validation images, one of which is a point or more
 
 
@@ -476,10 +477,18 @@ def _trial_count(trials: int | None, algorithm: str, points: int, anything_to_se
 
 
 def require_enough(trials: int | None, algorithm: str, points: int, anything_to_search: bool) -> None:
-    """Refuse more trials than there are configurations, or than `gp` takes; `points` is the size of the grid."""
+    """Check the number of trials, and the number of points of a grid.
+
+    Raises:
+        InputError: If the grid is too large, or has fewer points than there are trials, or they are too many for `gp`.
+    """
     if trials is not None and algorithm == "gp" and trials > MOST_GP_TRIALS:
         slow = "a proposal takes seconds then, and its time grows faster than the number of trials"
         raise InputError(f"--trials {trials}: gp takes {MOST_GP_TRIALS} at most, as {slow}; tpe takes more")
+    if algorithm == "grid" and points > MOST_GRID_POINTS:
+        raise InputError(
+            f"the grid has {points:,} points, of at most {MOST_GRID_POINTS:,}; tpe and random need no grid"
+        )
     if trials is not None and algorithm == "grid" and trials > points:
         raise InputError(f"--trials {trials}: the grid has {counted(points, 'point')}")
     if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:

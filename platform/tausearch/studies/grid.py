@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,13 +19,18 @@ SPREAD = 64  # points that are chosen one by one, which takes time; after them a
 
 def grid_size(space: Mapping[str, Dimension], known: Sequence[KnownPoint] = ()) -> int:
     """Return the number of different points of a grid search: those of the grid and of the warm start."""
-    return len(without_repeats([*grid_points(space), *(each.point for each in known)]))
+    values = _values(space)
+    beside = (each.point for each in known if any(each.point[name] not in there for name, there in values.items()))
+    return math.prod(len(set(there)) for there in values.values()) + len(without_repeats(beside))
 
 
 def grid_points(space: Mapping[str, Dimension]) -> list[Point]:
     """Return all points of the grid; the last hyperparameter varies fastest."""
-    values = [[dimension.typed(value) for value in dimension.grid] for dimension in space.values()]
-    return [dict(zip(space, point, strict=True)) for point in itertools.product(*values)]
+    return [dict(zip(space, point, strict=True)) for point in itertools.product(*_values(space).values())]
+
+
+def _values(space: Mapping[str, Dimension]) -> dict[str, list[Scalar]]:
+    return {name: [dimension.typed(value) for value in dimension.grid] for name, dimension in space.items()}
 
 
 def spread(points: Sequence[Point], ahead: Sequence[Point], count: int, seed: int) -> list[Point]:

@@ -139,17 +139,20 @@ def _nearest(dimension: Dimension, value: Scalar | None, otherwise: Scalar) -> S
     return dimension.typed(nearest if nearest in dimension else otherwise)
 
 
-def warm_start_lines(spec: SearchSpec) -> Iterator[str]:
-    """Yield a line per point of a warm start: its origin, whether it gets a trial, and its misfits."""
-    for number, known in enumerate(spec.warm_start, start=1):
-        late = "" if number < spec.trials else f" (not among the {spec.trials} trials)"
+def warm_start_lines(spec: SearchSpec, ahead: Sequence[Mapping[str, Scalar]]) -> Iterator[str]:
+    """Yield a line per point of a warm start: its origin, whether it gets a trial, and its misfits.
+
+    `ahead` are the points that are tried before the algorithm proposes any, in order.
+    """
+    tried = ahead[: spec.trials]
+    for known in spec.warm_start:
+        late = "" if known.point in tried else f" (not among the {spec.trials} trials)"
         yield f"warm start: {known.origin}{late}" + "".join(f"; {misfit}" for misfit in known.misfits)
 
 
 def without_repeats(points: Iterable[Mapping[str, Scalar]]) -> list[dict[str, Scalar]]:
     """Return the points in order, each once."""
-    found: list[dict[str, Scalar]] = []
+    found: dict[frozenset[tuple[str, Scalar]], dict[str, Scalar]] = {}
     for point in points:
-        if point not in found:
-            found.append(dict(point))
-    return found
+        found.setdefault(frozenset(point.items()), dict(point))
+    return list(found.values())

@@ -27,12 +27,18 @@ SPACES = {
     "inf": "space: {lr: {low: 0.001, high: .inf, grid: [0.01]}}",
     "half": "space: {rank: {low: 0.5, high: 8, log: true, integer: true, grid: [4]}}",
     "name": "space: {momentum: {low: 0.5, high: 1, grid: [1]}}",
+    "large": f"space: {{alpha: {{low: 1, high: 400, grid: {[*range(1, 401)]}}}, lr: {{low: 0.001, high: 0.4,"
+    f" grid: {[n / 1000 for n in range(1, 401)]}}}}}",
 }
 REFUSED = [
     ("search digit ita-lora", "unknown benchmark 'digit'; did you mean 'digits'\\? allowed: digits, glyphs"),
     ("search digits ita", "unknown method 'ita'; did you mean .* allowed: ita-fft"),
     ("search digits joint --scheduler asha", "stops no trial before task 3, and a trial has 1"),
     ("search digits joint --algorithm grid --trials 9", "--trials 9: the grid has 4 points"),
+    (
+        "search digits ita-lora --algorithm grid --space large.yaml",
+        "the grid has 960,000 points, of at most 100,000; tpe and",
+    ),
     (
         "search digits ita-lora --algorithm gp --trials 1001",
         "--trials 1001: gp takes 1000 at most, as a ",

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from search_spaces import Range
+from tausearch.runs import KnownPoint
 from tausearch.studies import grid_size
 from tausearch.studies.grid import grid_points, spread
 
@@ -45,6 +46,12 @@ def test_all_points_are_there_and_more_trials_begin_with_the_same_ones() -> None
     for points in (some, more):
         assert len(points) == len(every) == grid_size(SPACE) and all(point in points for point in every)
     assert spread(every, [], 5, 4)[:5] != some[:5]
+
+
+def test_the_size_is_known_without_the_points() -> None:
+    large = {f"x{n}": Range(low=0.0, high=9.0, grid=tuple(range(10))) for n in range(30)}
+    inside, outside = (KnownPoint(origin="", point=dict.fromkeys(large, value)) for value in (9.0, 9.5))
+    assert grid_size(large, [inside, outside, outside]) == 10**30 + 1
 
 
 def test_the_whole_grid_keeps_its_order() -> None:

@@ -133,9 +133,11 @@ def test_what_does_not_fit_is_said(storage: Storage, tmp_path: Path) -> None:
     spec = planned(storage, "paper", space=narrow)
     assert {known.point["alpha"] for known in spec.warm_start} == {1.0, 3.0}
     assert "alpha was 0.02, 1.0 here" in spec.warm_start[0].misfits
-    lines = list(warm_start_lines(spec.model_copy(update={"trials": 2})))
-    assert lines[0].startswith("warm start: the paper on imagenet_r; alpha was 0.02, 1.0 here")
-    assert lines[1].startswith("warm start: the paper on cub200 (not among the 2 trials)")
+    for changes, tried in (({"trials": 2}, 1), ({"trials": 2, "algorithm": "grid", "start": {"alpha": 1.5}}, 2)):
+        few = spec.model_copy(update=changes)
+        lines = list(warm_start_lines(few, points_ahead(few)))
+        assert lines[0].startswith("warm start: the paper on imagenet_r; alpha was 0.02, 1.0 here")
+        assert ["not among the 2 trials" in line for line in lines] == [n >= tried for n in range(len(lines))]
 
 
 def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: SearchSpec, storage: Storage) -> None:
