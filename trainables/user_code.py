@@ -46,7 +46,8 @@ _LIBRARIES = (
     "timm",
     "torch",
 )
-NOT_THEIRS = {"checked_input", "search_spaces", "tausearch", "trainables", *_LIBRARIES, *sys.stdlib_module_names}
+_OURS = {"checked_input", "search_spaces", "tausearch", "trainables"}
+NOT_THEIRS = {*_OURS, *_LIBRARIES, *sys.stdlib_module_names}
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _PATHS = ("folder:", "parquet:")  # a benchmark's images; what follows is no name in a module
 _INSTALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # such a name can be a part of the names of runs and files
@@ -203,14 +204,15 @@ def explaining() -> Iterator[None]:
     """Add to an error that leaves the block a line with its place in the user's code, the last of its traceback.
 
     Raises:
-        RuntimeError: For an error that another process cannot read, and for a `SystemExit` of code of the user, which
-            would end the process without a traceback.
+        RuntimeError: For an error that another process cannot read, and for those of code of the user that would be
+            taken for something else: a `SystemExit`, which would end the process without a traceback, and an `OSError`,
+            which would be one of the storage.
         SystemExit: If a signal asks the process to end.
     """
     try:
         yield
     except Exception as error:
-        if not _can_be_sent(error):
+        if not _can_be_sent(error) or (isinstance(error, OSError) and _raised_by_theirs(error)):
             told = _retold(error)
             raise told from None
         error.add_note(explained(error))
@@ -267,9 +269,19 @@ def _frames(error: BaseException) -> list[tuple[FrameType, int]]:
     return list(traceback.walk_tb(error.__traceback__))[::-1]
 
 
+def _raised_by_theirs(error: BaseException) -> bool:
+    """Whether code of the user raised an error, or a library that it called, and not our code that it called."""
+    frames = (frame for frame, _ in _frames(error))
+    return next((_is_theirs(each) for each in frames if _is_theirs(each) or _package_of(each) in _OURS), False)
+
+
 def _is_theirs(frame: FrameType) -> bool:
     """Whether a frame is in code of the user."""
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] not in NOT_THEIRS
+    return _package_of(frame) not in NOT_THEIRS
+
+
+def _package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _bare(name: str) -> str:

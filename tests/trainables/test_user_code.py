@@ -240,6 +240,10 @@ def _exits() -> object:
     raise SystemExit(3)
 
 
+def _cannot_read() -> object:
+    raise OSError(5, "Input/output error")
+
+
 def _wrong() -> object:
     raise InputError("two\nlines")
 
@@ -273,6 +277,7 @@ def test_the_place_of_an_error_is_in_the_code_that_called_a_library() -> None:
         (_sends_badly, RuntimeError, "TwoArguments: 1 and 2"),
         (_caused_badly, RuntimeError, "ValueError: no"),
         (_exits, RuntimeError, "SystemExit: 3"),
+        (_cannot_read, RuntimeError, "OSError: [Errno 5] Input/output error"),
     ],
 )
 def test_a_traceback_ends_with_the_place_in_the_users_code(
@@ -285,6 +290,13 @@ def test_a_traceback_ends_with_the_place_in_the_users_code(
     assert f"in {function.__name__}\n" in "".join(traceback.format_exception(error))
     pickle.loads(pickle.dumps(error))
     assert error.__cause__ is None, "Ray copies causes"
+
+
+def test_an_error_of_our_own_writing_stays_one_of_the_storage() -> None:
+    namespace = {"__name__": "trainables.state"}
+    exec("def written(): raise OSError(28, 'No space left on device')", namespace)
+    assert type(_raised(namespace["written"])) is OSError  # type: ignore[arg-type]
+    assert type(_raised(lambda: namespace["written"]())) is OSError  # type: ignore[operator]
 
 
 def test_the_end_that_a_signal_asks_for_is_left_as_it_is() -> None:
