@@ -1,6 +1,6 @@
 from .reading import METHODS_WITH_SPACE, far_off, for_own_images, load_space, paper_benchmarks, paper_points
 from .schema import Choices, Dimension, Range, ResolvedSpace, SpaceFile
-from .values import Scalar, SpaceError, parse_assignments
+from .values import Scalar, parse_assignments
 
 __all__ = [
     "Choices",
@@ -9,7 +9,6 @@ __all__ = [
     "Range",
     "ResolvedSpace",
     "Scalar",
-    "SpaceError",
     "SpaceFile",
     "far_off",
     "for_own_images",

@@ -10,11 +10,12 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from checked_input.errors import InputError
 from checked_input.names import choices
 from checked_input.schema import Strict, fault_words, is_no_mapping, read_model
 from checked_input.text_files import TextFileError, one_line
 from search_spaces.schema import DEFAULT, Choices, Dimension, Range, ResolvedSpace, Scalar, SpaceFile, resolve
-from search_spaces.values import SpaceError, is_number
+from search_spaces.values import is_number
 
 _FOLDER = Path(__file__).parent
 _KINDS: dict[object, type[Strict]] = {"range": Range, "choices": Choices}  # by the tags of `Dimension`
@@ -41,7 +42,7 @@ def _file_of(method: str, own: Path | None) -> SpaceFile:
     if own is not None:
         return read_space_file(own) if own.is_file() else SpaceFile()
     if method not in METHODS_WITH_SPACE:
-        raise SpaceError(f"no search space for method {method!r}; {choices(method, METHODS_WITH_SPACE)}")
+        raise InputError(f"no search space for method {method!r}; {choices(method, METHODS_WITH_SPACE)}")
     return _own_file(method)
 
 
@@ -88,7 +89,7 @@ def load_space(
             the ranges of `own_images` then count. None for other benchmarks.
 
     Raises:
-        SpaceError: If there is no file for the method, or a file or a fixed value is wrong.
+        InputError: If there is no file for the method, or a file or a fixed value is wrong.
     """
     usual, source = _file_of(method, own), f"{method}.yaml" if own is None else str(own)
     names = tuple(known or dict.fromkeys(name for _, name in usual.places()))
@@ -104,7 +105,7 @@ def load_space(
     fixed = overrides or {}
     for name, value in fixed.items():
         if name not in names:
-            raise SpaceError(f"--set {name}={value}: unknown hyperparameter {name!r}; {choices(name, names)}")
+            raise InputError(f"--set {name}={value}: unknown hyperparameter {name!r}; {choices(name, names)}")
     _require_numbers(usual, fixed, "--set ")
     return resolve(files, method, benchmark, fixed, source)
 
@@ -112,14 +113,14 @@ def load_space(
 def _require_known(source: str, file: SpaceFile, names: Collection[str], benchmarks: Collection[str] | None) -> None:
     for where, name in file.places():
         if name not in names:
-            raise SpaceError(f"{source}: {where}: unknown hyperparameter {name!r}; {choices(name, names)}")
+            raise InputError(f"{source}: {where}: unknown hyperparameter {name!r}; {choices(name, names)}")
     if benchmarks is None:
         return
     for section in ("paper", "start", "fixed"):
         allowed = (*benchmarks, *(() if section == "paper" else (DEFAULT,)))
         for name in getattr(file, section):
             if name not in allowed and ":" not in name:  # names with a colon, such as folder:PATH, are checked on use
-                raise SpaceError(f"{source}: {section}: unknown benchmark {name!r}; {choices(name, allowed)}")
+                raise InputError(f"{source}: {section}: unknown benchmark {name!r}; {choices(name, allowed)}")
 
 
 def _require_numbers(usual: SpaceFile, values: Mapping[str, Scalar], where: str) -> None:
@@ -131,21 +132,21 @@ def _require_numbers(usual: SpaceFile, values: Mapping[str, Scalar], where: str)
         whole = "whole " if dimension.integer else ""
         number = is_number(value) and math.isfinite(value)
         if not number or (dimension.integer and not float(value).is_integer()):
-            raise SpaceError(f"{where}{name}={value}: must be a {whole}number, such as {dimension.grid[0]:g}")
+            raise InputError(f"{where}{name}={value}: must be a {whole}number, such as {dimension.grid[0]:g}")
 
 
 def read_space_file(path: Path) -> SpaceFile:
     """Return the checked content of a search-space file.
 
     Raises:
-        SpaceError: If the file cannot be read, is not YAML, or breaks the schema; names the first fault.
+        InputError: If the file cannot be read, is not YAML, or breaks the schema; names the first fault.
     """
     try:
         return read_model(path, SpaceFile.model_validate, _explain)
     except FileNotFoundError as error:
-        raise SpaceError(f"{path}: cannot be read ({error.strerror})") from error
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except TextFileError as error:
-        raise SpaceError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {error}") from error
 
 
 def _explain(error: ValidationError) -> str:

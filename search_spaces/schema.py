@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, FiniteFloat, Tag, model_validator
 
+from checked_input.errors import InputError
 from checked_input.schema import Strict
 from checked_input.text_files import shown
-from search_spaces.values import Scalar, ScalarField, SpaceError, is_number
+from search_spaces.values import Scalar, ScalarField, is_number
 
 DEFAULT = "default"
 
@@ -187,7 +188,7 @@ def resolve(
     start value, the start moves to the nearest allowed value. Overridden values (`--set`) are not searched.
 
     Raises:
-        SpaceError: If a start value is missing or out of range; names the source of the files.
+        InputError: If a start value is missing or out of range; names the source of the files.
     """
     space: dict[str, Dimension] = {}
     first: dict[str, Scalar] = {}
@@ -204,10 +205,10 @@ def resolve(
     space = {name: dimension for name, dimension in space.items() if name not in overrides}
     for name, dimension in space.items():
         if name not in first:
-            raise SpaceError(f"{source}: start.{benchmark} or start.default must give {name!r} ({dimension.allowed})")
+            raise InputError(f"{source}: start.{benchmark} or start.default must give {name!r} ({dimension.allowed})")
         if name not in files[-1].first_values(benchmark):
             first[name] = dimension.nearest(first[name])  # the user's file narrowed the range
         if first[name] not in dimension:
-            raise SpaceError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {first[name]!r}")
+            raise InputError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {first[name]!r}")
     start = {name: dimension.typed(first[name]) for name, dimension in space.items()}
     return ResolvedSpace(method, benchmark, space, start, paper, {**fixed, **overrides})

@@ -8,14 +8,11 @@ from typing import Annotated, TypeGuard
 
 from pydantic import AfterValidator, BeforeValidator
 
+from checked_input.errors import InputError
 from checked_input.text_files import shown
 from checked_input.yaml_text import number_or_text
 
 Scalar = bool | int | float | str
-
-
-class SpaceError(ValueError):
-    """A search space is wrong; the message is one line with file, key, value and the allowed values."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -41,18 +38,18 @@ def parse_assignments(texts: Iterable[str], option: str = "--set") -> dict[str, 
     """Return key and value of every `key=value` of the command line; a value that looks like a number is a number.
 
     Raises:
-        SpaceError: If a text is not `key=value`, has a number that 64 bits cannot represent, or sets a key again.
+        InputError: If a text is not `key=value`, has a number that 64 bits cannot represent, or sets a key again.
     """
     found: dict[str, Scalar] = {}
     for text in texts:
         key, _, right = (part.strip() for part in text.partition("="))
         if not (key and right):
-            raise SpaceError(f"{option} {shown(text)}: must be KEY=VALUE, such as lr=0.001")
+            raise InputError(f"{option} {shown(text)}: must be KEY=VALUE, such as lr=0.001")
         try:
             value = number_or_text(right)
         except ValueError as error:
-            raise SpaceError(f"{option} {shown(text)}: {error}") from error
+            raise InputError(f"{option} {shown(text)}: {error}") from error
         if key in found:
-            raise SpaceError(f"{option} {key}: is given twice, {found[key]} and {value}")
+            raise InputError(f"{option} {key}: is given twice, {found[key]} and {value}")
         found[key] = value
     return found

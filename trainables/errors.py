@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-
-class InputError(ValueError):
-    """A mistake of the user; the message is one line with the value, its place and the allowed values."""
-
-    def __str__(self) -> str:
-        """Return the message; an error of several faults has a line for each."""
-        return "\n".join(map(str, self.args))
+from checked_input.errors import InputError as InputError  # the packages below this one raise it, too
 
 
 class Faults:

@@ -1,6 +1,7 @@
 from . import tables
 from .api import (
     FinalResult,
+    InputError,
     SearchResult,
     allow_code,
     compose,
@@ -41,6 +42,7 @@ __all__ = [
     "ChoiceChanged",
     "Event",
     "FinalResult",
+    "InputError",
     "Model",
     "Prediction",
     "Preview",

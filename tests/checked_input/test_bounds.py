@@ -10,7 +10,7 @@ import pytest
 
 from checked_input import bounds as bounds_module
 from checked_input.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, text_fault
-from search_spaces import SpaceError, parse_assignments
+from search_spaces import parse_assignments
 from search_spaces.schema import Choices, Range
 from tausearch.api import ComposeRequest, EvaluateRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
 from trainables.errors import InputError
@@ -131,7 +131,7 @@ def test_every_hyperparameter_has_bounds(name: str) -> None:
     "texts", [["lr=1", "lr=2"], ["lr=1", " lr =1"], ["lr=" + "9" * 400], ["lr=1e400"], ["lr"], ["lr="], ["=1"], [""]]
 )
 def test_assignments_that_are_refused(texts: list[str]) -> None:
-    with pytest.raises(SpaceError, match="--set ") as error:
+    with pytest.raises(InputError, match="--set ") as error:
         parse_assignments(texts)
     assert len(str(error.value)) < 200
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from checked_input.names import choices, near
-from search_spaces import SpaceError, load_space
+from search_spaces import load_space
 from tausearch.studies import algorithm_named
 from trainables.data import reference
 from trainables.errors import InputError
@@ -41,5 +41,5 @@ def test_names_of_methods_benchmarks_algorithms_and_hyperparameters_are_suggeste
         reference("digts?tasks=2")
     with pytest.raises(InputError, match=r"unknown algorithm 'tpu'; .*; did you mean 'tpe'"):
         algorithm_named("tpu")
-    with pytest.raises(SpaceError, match=r"unknown hyperparameter 'bta'; .*; did you mean 'beta'"):
+    with pytest.raises(InputError, match=r"unknown hyperparameter 'bta'; .*; did you mean 'beta'"):
         load_space("iel-lora", "digits", overrides={"bta": 1})

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces import METHODS_WITH_SPACE, Range, SpaceError, far_off, load_space, paper_benchmarks, paper_points
+from search_spaces import METHODS_WITH_SPACE, Range, far_off, load_space, paper_benchmarks, paper_points
 from search_spaces.reading import read_space_file
 from search_spaces.schema import Choices, SpaceFile, resolve
 from tausearch.studies.spaces import require_space_fits
 from trainables.data import BENCHMARKS
+from trainables.errors import InputError
 from trainables.methods import METHODS, get_method
 
 PAPER = ("imagenet_r", "cifar100", "cub200", "caltech256", "mit67", "resisc45", "cropdisease")
@@ -124,7 +125,7 @@ def test_the_methods_own_file_must_have_a_start_inside_its_range(start: dict[str
     """Only a user's file may leave the start out, or narrow the range under it."""
     space = {"lr": {"low": 0, "high": 9, "grid": [1]}}
     file = SpaceFile.model_validate({"space": space, "start": {"default": start}})
-    with pytest.raises(SpaceError, match="a file: start.*'lr'"):
+    with pytest.raises(InputError, match="a file: start.*'lr'"):
         resolve([file], "m", "digits", {}, "a file")
 
 
@@ -205,7 +206,7 @@ def test_ranges_for_own_images_replace_the_usual_ones_there_alone(tmp_path: Path
     assert load_space("ita-lora", "folder:a", file=mine).space == load_space("ita-lora", "folder:a").space
     found = load_space("ita-lora", "folder:a", file=mine, suited={})
     assert found.space["lr"].grid == (0.5,) and found.start["lr"] == 0.1  # the nearest end of the range
-    with pytest.raises(SpaceError, match="own_images: unknown hyperparameter 'speed'"):
+    with pytest.raises(InputError, match="own_images: unknown hyperparameter 'speed'"):
         load_space("ita-lora", "digits", file=write(tmp_path, "own_images: {speed: {choices: [1, 2]}}"))
 
 
@@ -215,16 +216,16 @@ def test_methods_that_do_not_run_yet_are_checked_all_the_same(tmp_path: Path) ->
         ("fixed: {digits: {lr: fast}}", "mine.yaml: fixed: lr=fast: must be a number, such as"),
         ("start: {digits: {speed: 1}}", "mine.yaml: start.digits: unknown hyperparameter 'speed'; allowed: epsilon"),
     ):
-        with pytest.raises(SpaceError, match=message):
+        with pytest.raises(InputError, match=message):
             load_space("ewc", "digits", file=write(tmp_path, text))
     for name, value, message in (
         ("lr", "fast", "--set lr=fast: must be a number, such as 0.001"),
         ("lr", float("nan"), "--set lr=nan: must be a number"),
         ("speed", 1, "--set speed=1: unknown hyperparameter 'speed'; allowed: epsilon, gamma, lr"),
     ):
-        with pytest.raises(SpaceError, match=message):
+        with pytest.raises(InputError, match=message):
             load_space("ewc", "digits", overrides={name: value})
-    with pytest.raises(SpaceError, match="--set r=2.5: must be a whole number"):
+    with pytest.raises(InputError, match="--set r=2.5: must be a whole number"):
         load_space("inflora", "digits", overrides={"r": 2.5})
 
 
@@ -232,9 +233,9 @@ def test_a_misspelt_benchmark_is_not_passed_over(tmp_path: Path) -> None:
     known = ("digits", "glyphs")
     for section in ("paper", "start", "fixed"):
         text = f"{section}: {{digit: {{lr: 0.001}}}}"
-        with pytest.raises(SpaceError, match=f"mine.yaml: {section}: unknown benchmark 'digit'; .* allowed: .*glyphs"):
+        with pytest.raises(InputError, match=f"mine.yaml: {section}: unknown benchmark 'digit'; .* allowed: .*glyphs"):
             load_space("ita-lora", "digits", file=write(tmp_path, text), benchmarks=known)
-    with pytest.raises(SpaceError, match="paper: unknown benchmark 'default'"):  # the paper has no such values
+    with pytest.raises(InputError, match="paper: unknown benchmark 'default'"):  # the paper has no such values
         load_space("ita-lora", "digits", file=write(tmp_path, "paper: {default: {lr: 0.1}}"), benchmarks=known)
     own = write(tmp_path, "fixed: {'folder:/data/birds': {lr: 0.001}, mine: {lr: 0.1}, mit67: {lr: 0.2}}")
     assert load_space("ita-lora", "mine", file=own, benchmarks=known).fixed["lr"] == 0.1
@@ -290,17 +291,17 @@ def test_the_json_form_has_what_the_tables_have() -> None:
     ],
 )
 def test_what_is_wrong_with_a_file_is_named(text: str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(SpaceError, match=f"mine.yaml: .*{message}"):
+    with pytest.raises(InputError, match=f"mine.yaml: .*{message}"):
         load_space("ita-lora", "digits", file=write(tmp_path, text))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SpaceError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         read_space_file(tmp_path / "none.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(SpaceError, match="not a text file"):
+    with pytest.raises(InputError, match="not a text file"):
         read_space_file(tmp_path / "binary.yaml")
-    with pytest.raises(SpaceError, match="no search space for method 'itta'; allowed: "):
+    with pytest.raises(InputError, match="no search space for method 'itta'; allowed: "):
         load_space("itta", "digits")
 
 

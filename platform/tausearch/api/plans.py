@@ -79,8 +79,7 @@ def plan_search(
         write: Whether the storage must have a place for the run.
 
     Raises:
-        InputError: If something in the request is wrong.
-        SpaceError: If the search space is wrong.
+        InputError: If something in the request or the space is wrong.
     """
     benchmarks = split_references(request.benchmark)
     if len(benchmarks) > 1:
@@ -99,8 +98,7 @@ def _plan_one(request: SearchRequest, opening: Opening, *, write: bool = True) -
     images before the weights, which are not downloaded if an image is broken. Missing tasks are said with both.
 
     Raises:
-        InputError: If something in the request is wrong.
-        SpaceError: If the search space is wrong.
+        InputError: If something in the request or the space is wrong.
     """
     words = _checked_words(request, opening, write=write)
     entry, opened = words.entry, words.opened
@@ -304,8 +302,7 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
     """Return the space that a search would use. Only a benchmark of the user's own is opened; its code is allowed.
 
     Raises:
-        InputError: If method, benchmark, backbone or a fixed value is wrong.
-        SpaceError: If the space is wrong.
+        InputError: If method, benchmark, backbone, space or a fixed value is wrong.
     """
     allow_named(request)
     ref, file = reference(_text_of(request)), None if request.space is None else Path(request.space)

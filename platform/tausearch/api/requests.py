@@ -14,7 +14,7 @@ from checked_input.bounds import Bounds
 from checked_input.text_files import shown
 from tausearch.presentation import Stream, address_words
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
-from trainables.errors import InputError
+from trainables.errors import InputError as InputError
 from trainables.user_code import allow_typed
 
 if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to show the options must not

@@ -128,8 +128,7 @@ def search_with(request: SearchRequest) -> SearchResult:
         All trials and the best configuration.
 
     Raises:
-        InputError: Before any work, if something in the request is wrong.
-        SpaceError: Before any work, if the search space is wrong.
+        InputError: Before any work, if something in the request or the space is wrong.
     """
     allow_named(request)
     callbacks = callbacks_of(request.callbacks)
@@ -154,8 +153,7 @@ def preview_search_with(request: SearchRequest) -> Preview:
         The preview; `print` shows it.
 
     Raises:
-        InputError: If something in the request is wrong.
-        SpaceError: If the search space is wrong.
+        InputError: If something in the request or the space is wrong.
     """
     allow_named(request)
     callbacks_of(request.callbacks)  # refuses wrong ones

@@ -79,8 +79,7 @@ def campaign_with(request: CampaignRequest) -> CampaignResult:
         The state of its cells, and the files that were written.
 
     Raises:
-        InputError: Before any work, if something in the file is wrong, or another process drives the campaign.
-        SpaceError: Before any work, if a search space is wrong.
+        InputError: Before any work, if something in file or spaces is wrong, or another process drives the campaign.
         StorageError: If the storage became full or went away; the same command continues the campaign.
     """
     callbacks = callbacks_of(request.callbacks)

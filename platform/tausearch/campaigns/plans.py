@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from checked_input import bounds
-from search_spaces import SpaceError
 from tausearch.api import (
     DriveRequest,
     Opening,
@@ -235,9 +234,8 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
     for cell in file.cells:
         try:
             rows.append(planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo))
-        except ValueError as error:  # InputError and SpaceError are
-            faults = error.args if isinstance(error, InputError) else (str(error),)
-            rows.append(RefusedCell(cell.title, tuple(faults)))
+        except InputError as error:
+            rows.append(RefusedCell(cell.title, tuple(error.args)))
     gone = tuple(each for title, each in known.items() if title not in titles)
     known_of = (planner.opening, planner.gpus)
     return CampaignPlan(file.name, storage, directory, tuple(rows), gone, request, *known_of)
@@ -331,11 +329,8 @@ class _Planner:
         """Return the plan of a cell's search; what is wrong with it is said together with its final run's faults."""
         faults = Faults()
         with faults:
-            try:
-                request = SearchRequest(cell.benchmark, cell.method, **asked)
-                return plan_search(request, self.opening, gpus=self.gpus, bf16=self.bf16, write=False)
-            except SpaceError as error:
-                raise InputError(*error.args) from error
+            request = SearchRequest(cell.benchmark, cell.method, **asked)
+            return plan_search(request, self.opening, gpus=self.gpus, bf16=self.bf16, write=False)
         with faults:
             self._check_training(cell, final)
         faults.raise_all()

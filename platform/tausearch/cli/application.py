@@ -48,12 +48,6 @@ def main() -> None:
         # No name of ours is too long, or a loop of links.
         given = error.errno in (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.ELOOP)
         _end(OSError(f"{where}{error.strerror or error}"), 2 if given else 1)
-    except ValueError as error:
-        from search_spaces import SpaceError  # pydantic takes a moment to import
-
-        if not isinstance(error, SpaceError):
-            raise
-        _end(error, 2)
 
 
 def _open_closed() -> None:

@@ -207,7 +207,7 @@ def progress_to(format: str) -> Literal["stdout", "stderr"]:
 
 
 def assignments(texts: list[str] | None, option: str = "--set") -> dict[str, Any]:
-    """Read the values of an option; raises `SpaceError` for text that is no KEY=VALUE."""
+    """Read the values of an option; raises `InputError` for text that is no KEY=VALUE."""
     from search_spaces import parse_assignments  # pydantic takes a moment to import
 
     return parse_assignments(texts or [], option)

@@ -256,7 +256,7 @@ class RunQueue:
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
             record, *others = [*recorder.listeners, *self.follow(cell, run), _FirstTask(self._work, run.import_ahead)]
             run.listeners = run.units.listeners(record, others)
-        except (ValueError, OSError) as error:  # InputError and SpaceError are ValueErrors
+        except (ValueError, OSError) as error:  # of the storage, or of what a sampler does with the record
             if not self.watch.failed(error):
                 cell.failed(error)
             return None

@@ -189,7 +189,7 @@ def test_all_wrong_fields_are_said_at_once() -> None:
         (
             ComposeRequest,
             {"runs": ["ita"], "rule": InputError},
-            "--rule must be a text, got a class; its name is 'trainables.errors:InputError'",
+            "--rule must be a text, got a class; its name is 'checked_input.errors:InputError'",
         ),
         (SearchRequest, {"storage": 5}, "--storage must be a path, got 5"),
         (SearchRequest, {"set": ["lr=1"]}, "--set must be a mapping of names to values, got ['lr=1']"),

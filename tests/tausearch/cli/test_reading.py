@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from search_spaces import SpaceError
 from tausearch.api.synchronisation import Synced
 from tausearch.cli import application, completion, compose, options
 from tausearch.cli.application import app
@@ -28,7 +27,7 @@ from trainables.errors import InputError
     [
         (InputError("wrong\nvalue"), 2, "wrong value"),
         (StorageError("the disk is full"), 1, "the disk is full"),
-        (SpaceError("space.lr: wrong"), 2, "space.lr: wrong"),
+        (InputError("space.lr: wrong"), 2, "space.lr: wrong"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "x"), 2, "x: File name too long"),
         (OSError(errno.EISDIR, "Is a directory", "x"), 2, "x: Is a directory"),
         (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device"),
