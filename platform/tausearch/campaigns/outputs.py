@@ -188,7 +188,8 @@ def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:
 def _final_runs(storage: Storage, cells: Sequence[CellRuns]) -> list[FinalRun]:
     """Return the final runs that have results; unreadable runs are left out."""
     ended = [run for run in (storage.run(cell.final) for cell in cells) if run.results_file.exists()]
-    return [run for _, run in map(read_final_run, ended) if run is not None]
+    found, _ = storage.read_each(read_final_run, among=ended)  # the standing of a cell says what is wrong
+    return [run for _, run in found if run is not None]
 
 
 def write_comparison(storage: Storage, directory: CampaignDirectory) -> list[Path]:

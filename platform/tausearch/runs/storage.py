@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -97,11 +97,17 @@ class Storage:
         return sorted(found, key=lambda run: (_modified(run.spec_file), run.name))
 
     def read_each(
-        self, read: Callable[[RunDirectory], T], newest: int | None = None
+        self,
+        read: Callable[[RunDirectory], T],
+        newest: int | None = None,
+        among: Sequence[RunDirectory] | None = None,
     ) -> tuple[list[T], list[InputError]]:
-        """Return the results of `read`, oldest run first, and the errors of unreadable runs, which stop no other."""
+        """Return the results of `read`, and the errors of unreadable runs, which stop no other.
+
+        Without `among`, all runs are read, or only the `newest`, the oldest first.
+        """
         found, faults = [], []
-        for directory in self.runs()[0 if newest is None else -newest :]:
+        for directory in self.runs()[0 if newest is None else -newest :] if among is None else among:
             try:
                 found.append(read(directory))
             except (InputError, StorageError) as error:

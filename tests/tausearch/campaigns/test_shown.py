@@ -65,6 +65,20 @@ def test_a_plan_says_cells_sizes_and_time(
     assert [each["seconds_left"] is None for each in cells] == [False, True, True]
 
 
+def test_results_that_cannot_be_read_hide_no_other_cell(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = read_cells(storage.campaign("t")).cells
+    for cell in cells:
+        make_final_run(storage, cell.final, [80.0, 90.0], benchmark=cell.benchmark, method=cell.method)
+    storage.run(cells[0].final).results_file.write_text("{")
+    code, out, err = shown(storage, capsys, monkeypatch, "status", "t")
+    assert (code, err) == (0, "") and "85.00" in out
+    write_campaign_report(storage, read_standing(storage, storage.campaign("t")))
+    page = storage.campaign("t").path / "report.html"
+    assert "85.00" in page.read_text(encoding="utf-8")
+
+
 def test_a_plan_for_a_cluster_says_its_devices_and_leaves_out_what_fits_here(
     storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
