@@ -8,7 +8,7 @@ from tausearch.models.evaluation_results import EvaluationResult, read_evaluatio
 from tausearch.models.results import EVALUATION, CompositionResult, read_compositions
 from tausearch.presentation import output_to
 from tausearch.runs import RunDirectory, RunSpec, Score, Storage
-from tausearch.tracking import Version, reason, register_model, track_composition
+from tausearch.tracking import REMOVED_TAG, Version, reason, register_model, track_composition
 from trainables.errors import InputError
 from trainables.metrics import VALIDATION
 
@@ -66,6 +66,8 @@ def _record(spec: RunSpec, storage: Storage, result: CompositionResult | Evaluat
     else:
         weights = ",".join(f"{weight:.6g}" for weight in result.weights)
         tags = {"rule": result.rule, "weights": weights, "composition.sources": ",".join(result.runs)}
+        if result.removal is not None:
+            tags[REMOVED_TAG] = ", ".join(f"class {each.number}" for each in result.removal.classes)
         scores = result.summary()
         if result.search is not None:
             tags["search"] = f"{len(result.search.trials)} trials, seed {result.search.seed}"
@@ -74,6 +76,6 @@ def _record(spec: RunSpec, storage: Storage, result: CompositionResult | Evaluat
 
 
 def _points(scores: dict[str, Score]) -> dict[str, float]:
-    """Return mean and deviation as metrics, named as those of a final run."""
+    """Return means and deviations as metrics, named as those of a final run; one seed has no deviation."""
     means = {f"{name}/mean": score.mean for name, score in scores.items()}
-    return means | {f"{name}/std": score.std or 0.0 for name, score in scores.items()}
+    return means | {f"{name}/std": score.std for name, score in scores.items() if score.std is not None}

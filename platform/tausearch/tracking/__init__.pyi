@@ -1,5 +1,5 @@
 from .choice import checked_tracking, require_installed, tracking_text, tracking_words
-from .compositions import Version, is_registered, register_model, track_composition
+from .compositions import REMOVED_TAG, Version, is_registered, register_model, track_composition
 from .contract_check import check_callback
 from .delivery import PATIENCE_SECONDS, QUEUE_SIZE, Deliveries, Delivery
 from .events import (
@@ -26,6 +26,7 @@ from .tensorboard import TensorBoardCallback
 from .tracker import Tracker
 
 __all__ = [
+    "REMOVED_TAG",
     "callbacks_of",
     "tracking_text",
     "tracking_words",

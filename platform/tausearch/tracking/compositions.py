@@ -20,6 +20,7 @@ from trainables.metrics import TEST
 LABEL_TAG = "tausearch.composition"
 BEST_ALIAS = "best"
 ACCURACY_TAG = "final_accuracy"
+REMOVED_TAG = "removed"  # the classes that `--forget` took out; accuracies are then of the others
 _FOLDER = "model"
 
 
@@ -29,7 +30,7 @@ class Version:
 
     model: str  # the benchmark's name; "-" stands for characters that MLflow refuses in names
     number: int  # from 1
-    best: bool  # whether no version of the model has a higher accuracy: it has the alias `BEST_ALIAS`
+    best: bool  # whether no version with all classes has a higher accuracy: it has the alias `BEST_ALIAS`
 
     @property
     def uri(self) -> str:
@@ -80,8 +81,10 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
     else:
         client.log_artifacts(run.info.run_id, str(folder), _FOLDER)
         version = client.create_model_version(model, f"{run.info.artifact_uri}/{_FOLDER}", run.info.run_id)
+    removed = run.data.tags.get(REMOVED_TAG)
     accuracy = run.data.metrics[f"{TEST.final_accuracy}/mean"]
-    client.set_model_version_tag(model, version.version, ACCURACY_TAG, f"{accuracy:.6g}")
+    tag = (ACCURACY_TAG, f"{accuracy:.6g}") if removed is None else (REMOVED_TAG, removed)
+    client.set_model_version_tag(model, version.version, *tag)
     return Version(model, int(version.version), _mark_best(client, model) == int(version.version))
 
 
@@ -101,10 +104,16 @@ def _versions(client: Any, run: Any) -> list[Any]:
     return list(client.search_model_versions(f"run_id = '{run.info.run_id}'"))
 
 
-def _mark_best(client: Any, model: str) -> int:
-    """Give the alias to the version with the highest accuracy, of equal ones the first; returns its number."""
+def _mark_best(client: Any, model: str) -> int | None:
+    """Give the alias to the version of all classes with the highest accuracy, of equal ones the first.
+
+    Returns:
+        Its number, None if classes were taken out of every version.
+    """
     versions = client.search_model_versions(f"name = '{model}'")
     judged = [(float(each.tags[ACCURACY_TAG]), -int(each.version)) for each in versions if ACCURACY_TAG in each.tags]
+    if not judged:
+        return None
     number = -max(judged)[1]
     client.set_registered_model_alias(model, BEST_ALIAS, str(number))
     return number
