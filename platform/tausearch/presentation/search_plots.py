@@ -69,8 +69,9 @@ class SearchPlots:
         if by is not None and by.metric != self.spec.metrics.final_accuracy:
             return self._history_of(by)
         values = {trial.number: trial.value or 0.0 for trial in self.finished}
-        after = [trial.number for trial in self.trials if trial.number >= self.finished[0].number]
-        best = list(accumulate((values.get(number, self.spec.worst) for number in after), max))
+        kept = {trial.number: values[trial.number] for trial in self.finished if self.spec.aim.keeps(trial)}
+        after = [trial.number for trial in self.trials if kept and trial.number >= min(kept)]
+        best = list(accumulate((kept.get(number, self.spec.worst) for number in after), max))
         most = max(values, key=lambda number: values[number])
         chosen = "none keeps the constraints" if self.best is None else f"trial {self.best.number} is the best"
         chosen = f"trial {most} is the most accurate" if self.spec.aim.by_knee else chosen
@@ -82,7 +83,8 @@ class SearchPlots:
             f" {min(values.values()):.2f} to {self.spec.value_text(max(values.values()))}; {chosen}."
         )
         points = self._points(lambda trial: trial.number, self.trials)
-        series = [Series(after, best, "best so far", kind="steps", colour=BEST), *points, *rings]
+        steps = [Series(after, best, "best so far", kind="steps", colour=BEST)] if kept else []
+        series = [*steps, *points, *rings]
         return self._plot("History", caption, [Facet(Axis("trial", whole=True), series)])
 
     def _rings(self, heights: Mapping[int, float]) -> list[Series]:
@@ -96,13 +98,14 @@ class SearchPlots:
         if not values:
             return None
         better = max if objective.direction == "maximize" else min
-        best = list(accumulate(values.values(), better))
+        kept = {each.number: values[each.number] for each in self.finished if self.spec.aim.keeps(each)}
+        best = list(accumulate(kept.values(), better))
         caption = (
             f"The {objective.name} of {len(values)} finished trials, from {objective.text(min(values.values()))} to"
             f" {objective.text(max(values.values()))}."
         )
         series = [
-            Series(list(values), best, "best so far", kind="steps", colour=BEST),
+            *([Series(list(kept), best, "best so far", kind="steps", colour=BEST)] if kept else []),
             Series(list(values), list(values.values()), "trial", trials=list(values)),
             *self._rings(values),
         ]

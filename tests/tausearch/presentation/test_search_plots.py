@@ -98,6 +98,9 @@ def test_the_best_so_far_is_the_better_by_the_objective(
     drawn = series(SearchPlots(spec.model_copy(update={"objectives": aim}), trials, chosen=1).history())
     assert drawn["best so far"].y == best and drawn["trial"].y == [3.0, 1.0, 4.0]
     assert (drawn["chosen"].x, drawn["chosen"].y) == ([1], [1.0])
+    bound = (Constraint(metric="val/forgetting", relation=">=", bound=2),)  # trial 1 breaks it
+    kept = SearchPlots(spec.model_copy(update={"objectives": aim, "constraints": bound}), trials).history()
+    assert series(kept)["best so far"].x == [0, 2]
 
 
 def test_a_caption_explains_only_marks_that_are_drawn(plots: SearchPlots) -> None:
@@ -117,6 +120,11 @@ def test_the_best_keeps_the_constraints(plots: SearchPlots) -> None:
     history, lines = bound.history(), bound.task_by_task()
     assert history is not None and "trial 2 is the best" in history.caption and lines is not None
     assert [line.trials for line in lines.facets[0].series if line.colour == BEST and not line.thin] == [[2]]
+    assert max(series(history)["best so far"].y) == finished(2).value < finished(5).value
+    none = Constraint(metric="val/final_accuracy", relation="<=", bound=1)
+    without = replace(plots, spec=plots.spec.model_copy(update={"constraints": (none,)})).history()
+    assert without is not None and "none keeps the constraints" in without.caption
+    assert "best so far" not in series(without)
 
 
 def test_lines_end_where_trials_ended(plots: SearchPlots) -> None:

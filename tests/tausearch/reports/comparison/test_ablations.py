@@ -47,6 +47,7 @@ def test_variants_of_a_method_stand_in_one_row_with_the_papers(
 def test_another_curvature_and_other_references_are_rows_of_their_own_beside_no_paper(storage: Storage) -> None:
     kronecker, generic = {"curvature": "kronecker"}, {"references": "generic"}
     for name, method, changes in (
+        ("k-none", "ita-lora", {**kronecker, "regularise": "none"}),
         ("k-all", "ita-lora", kronecker),
         ("k-head", "ita-lora", {**kronecker, "regularise": "head"}),
         ("p-all", "tak", {}),
@@ -57,7 +58,7 @@ def test_another_curvature_and_other_references_are_rows_of_their_own_beside_no_
         make_final_run(storage, name, [70.0], method=method, overrides=changes)
     found = {(row.method, row.settings): row for row in ablations(read_final_runs(storage)[0], paper_results())}
     assert {key for key in found if key[1]} == {("ita-lora", "curvature=kronecker"), ("tak", "references=generic")}
-    assert found["ita-lora", "curvature=kronecker"].ours.keys() == {"all", "head"}
+    assert found["ita-lora", "curvature=kronecker"].ours.keys() == {"all", "head", "none"}
     assert found["ita-lora", "curvature=kronecker"].paper == {}
     assert {run.spec.name for run in found["tak", ""].ours.values()} == {"p-all", "p-none"}
 
