@@ -76,7 +76,7 @@ class TestComposition:
         assert list(others.get_ydata()) == pytest.approx([-0.3, -0.6]) and opposed.get_ydata()[0] == -0.8  # type: ignore[index]
         assert list(zip(*points.get_data(), strict=True)) == [(1, pytest.approx(0.3)), (2, pytest.approx(0.6))]
         assert composed.get_linestyle() == "--" and list(composed.get_ydata()) == pytest.approx([0.8, 0.8])
-        assert texts(axes.get_legend().get_texts()) == ["a and b", "a and c"]  # type: ignore[union-attr]
+        assert texts(axes.figure.legends[0].get_texts()) == ["a and b", "a and c"]
 
     def test_a_dotted_line_marks_the_size_of_the_vectors_as_each_run_learned_them(self) -> None:
         rows = [
@@ -121,6 +121,12 @@ class TestPanels:
         heights = {line.get_xdata()[0]: line.get_ydata()[0] for line in axes.lines if len(line.get_xdata()) == 1}  # type: ignore[index]
         assert heights[70.0] > heights[80.0] and heights[60.0] == 1.0  # the axis points down
         assert axes.get_ylim()[0] > axes.get_ylim()[1] and texts(axes.get_yticklabels()) == ["a", "b"]
+
+    def test_names_are_no_formulas(self) -> None:
+        figure = draw_panels([Panel("a$b_{$c" * 12, (Line("d$e_{$", (50.0, 1.0), None),), group=0)])
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        assert texts(axes.get_yticklabels()) == [r"d\$e_{\$"] and axes.get_title().count("\n") == 1
 
     def test_groups_stand_together_three_abreast(self) -> None:
         line = (Line("a", (70.0, 1.0), None),)
@@ -194,6 +200,23 @@ class TestSearch:
         assert [each.get_ylabel() for each in axes if each.get_visible()] == ["accuracy", "", "", "", "accuracy"]
         assert [each.get_xlabel() for each in axes if each.get_visible()] == [f"x{n}" for n in range(5)]
         assert len(axes) == 8 and axes[0].get_subplotspec().get_gridspec().ncols == 4  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize(("letters", "columns"), [(5, 4), (40, 1)])
+    def test_the_legend_has_as_many_names_in_a_line_as_fit(self, letters: int, columns: int) -> None:
+        series = [Series([1], [1], f"{n}$_{{$".ljust(letters, "x"), kind="line", colour="red") for n in range(4)]
+        figure = draw_plot(Plot("t", "c", Axis("y"), [Facet(Axis("x"), series)]), "s")
+        figure.draw_without_rendering()
+        (legend,) = figure.legends
+        box = legend.get_window_extent()
+        assert legend._ncols == columns and box.x0 >= 0 and box.x1 <= figure.bbox.x1
+
+    def test_choices_that_do_not_fit_along_an_axis_stand_slanted(self) -> None:
+        words = ("diagonal", "kronecker", "a_module:Own", "another_module_of_mine:OtherCurvature")
+        facets = [Facet(Axis("x", words=some), [Series([some[0]], [1.0], "a")]) for some in (words, words[:2])]
+        slanted, flat = draw_plot(Plot("t", "c", Axis("y"), facets), "s").axes
+        assert [[each.get_rotation() for each in axes.get_xticklabels()][0] for axes in (slanted, flat)] == [30, 0]
+        assert texts(slanted.get_xticklabels())[3].endswith("e:OtherCurvature")
+        assert max(map(len, texts(slanted.get_xticklabels()))) <= 26
 
     def test_axes_are_as_they_are_described(self) -> None:
         series = [Series([0.01, 10.0], [0, 1], "a"), Series([0.01, 10.0], [0, 1], kind="steps")]

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from tausearch.presentation.figures.style import make_logarithmic, new_figure, one_pair_of_axes, plain
+from tausearch.presentation.figures.style import WIDE, make_logarithmic, new_figure, one_pair_of_axes, plain
 from trainables.task_names import titles
 
 _LARGE_RISK = 10.0  # nats, far above that of guessing
 Rows = Sequence[Mapping[str, Any]]
 _KINDS = {"composed": "composed model", "individuals": "mean of individual models", "pretrained": "theta_0 with h0"}
+_MARKS = "osD^v"  # for each ten colours
 _STAGES = {"preconsolidation": "set-up", "training": "training"}
 
 
@@ -58,7 +60,7 @@ def risk_figure(rows: Rows) -> Figure:
             fmt="o",
             label=name,
         )
-    axes.set_yticks(range(len(runs)), runs, fontsize=8)
+    axes.set_yticks(range(len(runs)), list(map(plain, runs)), fontsize=8)
     axes.set_ylim(len(runs) - 0.5, -0.5)
     axes.set_xlabel("cross-entropy on the test images of all tasks (nats)")
     axes.set_xlim(left=0)
@@ -81,9 +83,9 @@ def theorem_figure(rows: Rows) -> Figure:
     for number, run in enumerate(dict.fromkeys(row["run"] for row in rows)):
         own = [row for row in rows if row["run"] == run]
         x, colour = [row["size"] for row in own], f"C{number}"
-        risks.plot(x, [row["composed"] for row in own], "o-", color=colour, label=run)
+        risks.plot(x, [row["composed"] for row in own], "o-", color=colour, label=plain(run))
         risks.plot(x, [row["second_order"] for row in own], "--", color=colour)
-        gaps.plot(x, [abs(row["gap"]) for row in own], "o-", color=colour, label=run)
+        gaps.plot(x, [abs(row["gap"]) for row in own], "o-", color=colour, label=plain(run))
         (learned,) = [row["size"] for row in own if row["scale"] == 1]
         gaps.axvline(learned, color=colour, linestyle=":", linewidth=0.8)
     risks.set(xlabel="mean size of the scaled task vectors", ylabel="nats")
@@ -140,18 +142,21 @@ def alignment_figure(rows: Rows) -> Figure:
         The figure; it belongs to no window.
     """
     pairs = list(dict.fromkeys((row["run"], row["other"]) for row in rows))
-    figure, axes = one_pair_of_axes()
+    width, height = WIDE
+    figure, axes = one_pair_of_axes((width, height + 0.1 * len(pairs)))
     for number, pair in enumerate(pairs):
         own = [row for row in rows if (row["run"], row["other"]) == pair]
         tasks = sorted({row["task"] for row in own} - {0})
         found = [_mean_and_deviation([r["cosine"] for r in own if r["task"] == task]) for task in (*tasks, 0)]
         values, spreads = zip(*(value for value in found if value), strict=True)
-        colour = f"C{number}"
-        axes.errorbar(tasks, values[:-1], yerr=spreads[:-1], fmt="o-", color=colour, label=" and ".join(pair))
+        colour, mark = f"C{number % 10}", _MARKS[number // 10 % len(_MARKS)]
+        name = plain(" and ".join(pair))
+        axes.errorbar(tasks, values[:-1], yerr=spreads[:-1], fmt=f"{mark}-", color=colour, label=name)
         axes.axhline(values[-1], color=colour, linestyle="--")
     axes.set(xlabel="task t", ylabel="cosine", title="task vectors tau_t (points) and composed ones (dashed)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
 
 
@@ -169,8 +174,9 @@ def time_figure(rows: Rows) -> Figure:
     left = [0.0] * len(runs)
     for stage, name in _STAGES.items():
         widths = [_mean([row["seconds"] for row in rows if (row["run"], row["stage"]) == (run, stage)]) for run in runs]
-        axes.barh(runs, widths, left=left, label=name)
+        axes.barh(range(len(runs)), widths, left=left, label=name)
         left = [start + width for start, width in zip(left, widths, strict=True)]
+    axes.set_yticks(range(len(runs)), list(map(plain, runs)))
     axes.invert_yaxis()
     axes.set(xlabel="seconds per task, mean over tasks and seeds")
     axes.tick_params(axis="y", labelsize=8)

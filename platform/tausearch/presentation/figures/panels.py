@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,10 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tausearch.presentation.figures.style import new_figure
+from tausearch.presentation.figures.style import new_figure, plain
 
 _COLUMNS = 3
 _PANEL, _ROW, _AROUND = 4.6, 0.26, 1.1  # inches: width of a panel, height of a line, title and axis of a panel
+_LETTERS = 10  # letters of a title in an inch
 _OURS, _PAPER = "#c2410c", "#4d82b7"
 Spread = tuple[float, float]
 
@@ -67,13 +69,13 @@ def _draw(axes: Axes, panel: Panel, longest: int) -> None:
         if line.ours is not None:
             value, spread = line.ours
             axes.errorbar(value, height + apart, xerr=spread, fmt="o", color=_OURS, ms=5)
-    axes.set_yticks(range(len(panel.lines)), [line.label for line in panel.lines], fontsize=8)
+    axes.set_yticks(range(len(panel.lines)), [plain(line.label) for line in panel.lines], fontsize=8)
     axes.set_ylim(longest - 0.4, -0.6)  # the same distance between methods in all panels of a row
     axes.grid(axis="both", color="0.92")
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(length=0, labelsize=8)
-    axes.set_title(panel.title, fontsize=10)
+    axes.set_title(plain(textwrap.fill(panel.title, int(_PANEL * _LETTERS))), fontsize=10)
     axes.set_xlabel("final accuracy, %", fontsize=8)
     low, high = axes.get_xlim()
     if high - low < 5:  # one or two points would fill the panel with their tenths

@@ -35,7 +35,9 @@ _BESIDE = (8, 0)  # points from a mark to the number of trials there
 _ALONG = 30  # letters that fit along the axis of a facet
 _FACET = 3.2  # inches of one of several facets
 _LETTERS, _LINE = 16, 0.16  # letters in an inch of a caption, and inches of its line
-_ABREAST = 4  # names in a line of the legend
+_ABREAST = 4  # names in a line of the legend, at most
+_MARK = 6  # letters that the mark of a name takes there
+_LONGEST = 24  # letters of a choice at an axis
 _COLOURS = LinearSegmentedColormap.from_list("trials", SCALE)
 
 
@@ -82,7 +84,10 @@ def draw_plot(plot: Plot, of: str) -> Figure:
     above = textwrap.wrap(f"{plot.title}: {of}", int(width * TITLE_LETTERS))
     below = textwrap.wrap(plot.caption, int(width * _LETTERS))
     names = [series.name for series in plot.facets[0].series if series.name]
-    lines = -(-len(names) // _ABREAST)
+    fits = int(width * TITLE_LETTERS) - _MARK
+    abreast = max(1, min(_ABREAST, (fits + _MARK) // (max(map(len, names), default=0) + _MARK)))
+    names = [textwrap.fill(name, fits) for name in names]
+    lines = -(-len(names) // abreast) * max((name.count("\n") + 1 for name in names), default=0)
     room = lines + lines // 2  # empty lines of the title, for the legend, whose lines are higher
     inside = 0.9 + 0.45 * len(plot.y.words) if plot.y.words else max(3.7, _FACET * rows)
     figure = new_figure((width, inside + _LINE * (len(above + below) + max(0, room - 1))), layout="constrained")
@@ -105,12 +110,13 @@ def draw_plot(plot: Plot, of: str) -> Figure:
         figure.colorbar(colours, ax=grid, label=name, ticks=MaxNLocator(integer=True))
     if plot.legend:
         under = 1 - _LINE * len(above) / figure.get_figheight()  # the empty last lines of the title
-        marks = grid[0, 0].get_legend_handles_labels()
+        marks, names = grid[0, 0].get_legend_handles_labels()
         figure.legend(
-            *marks,
+            marks,
+            [plain(textwrap.fill(name, fits)) for name in names],
             loc="upper center",
             bbox_to_anchor=(0.5, under),
-            ncols=_ABREAST,
+            ncols=abreast,
             frameon=False,
             fontsize=9,
             borderaxespad=0,
@@ -157,6 +163,11 @@ def _set_axis(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
     if axis.zero:
         axes.axhline(0, color="grey", linewidth=0.8)
     if axis.words:
-        axes.set(**{f"{which}ticks": range(len(axis.words)), f"{which}ticklabels": list(map(plain, axis.words))})
+        words = [word if len(word) <= _LONGEST else f"…{word[1 - _LONGEST :]}" for word in axis.words]
+        axes.set(**{f"{which}ticks": range(len(words)), f"{which}ticklabels": list(map(plain, words))})
+        if which == "x" and sum(map(len, words)) + 2 * len(words) > _ALONG:
+            axes.tick_params("x", labelsize=8, rotation=30)
+            for label in axes.get_xticklabels():
+                label.set(ha="right", rotation_mode="anchor")
     if axis.log:
         make_logarithmic(axes, which)

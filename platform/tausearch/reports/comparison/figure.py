@@ -10,6 +10,7 @@ from tausearch.reports.comparison.cells import label
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.rows import Comparison, ComparisonRow
 from tausearch.reports.comparison.runs import describe
+from tausearch.runs import shown_benchmark
 from trainables.errors import InputError
 
 
@@ -49,7 +50,7 @@ def _panel(comparison: Comparison, rows: Sequence[ComparisonRow], paper: PaperRe
     if comparison.in_paper:
         title = paper.benchmarks[comparison.benchmark].title
     else:
-        title = f"{comparison.benchmark} (not in the paper)"
+        title = f"{shown_benchmark(comparison.benchmark)} (not in the paper)"
     lines = tuple(_line(text, row) for text, row in zip(labels, rows, strict=True))
     return Panel(title, lines, group=0 if comparison.in_paper else 1)
 
