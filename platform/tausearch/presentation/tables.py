@@ -101,17 +101,22 @@ class Table:
         return note_mark(note)
 
     def without(self, *names: str) -> Table:
-        """Return the table without the columns of these names."""
-        kept = [place for place, name in enumerate(self.header) if name not in names]
-        rows = [tuple(row[place] for place in kept) for row in self.rows]
-        looks = {(row, kept.index(place)): look for (row, place), look in self.looks.items() if place in kept}
-        return replace(self, columns=[self.columns[place] for place in kept], rows=rows, looks=looks)
+        """Return the table without the columns of these names, of several the last: names of users precede it."""
+        last = {name: place for place, name in enumerate(self.header) if name in names}
+        return self._with_columns(place for place in range(len(self.header)) if place not in last.values())
 
     def without_empty(self, *names: str) -> Table:
         """Return the table without the columns that are empty in every row; with names, only these can be removed."""
         texts = self.texts
-        empty = [name for place, name in enumerate(self.header) if not any(row[place] for row in texts)]
-        return self.without(*(name for name in empty if not names or name in names))
+        filled = (any(row[place] for row in texts) for place in range(len(self.header)))
+        kept = [bool(names and name not in names) or some for name, some in zip(self.header, filled, strict=True)]
+        return self._with_columns(place for place, keep in enumerate(kept) if keep)
+
+    def _with_columns(self, places: Iterable[int]) -> Table:
+        kept = list(places)
+        rows = [tuple(row[place] for place in kept) for row in self.rows]
+        looks = {(row, kept.index(place)): look for (row, place), look in self.looks.items() if place in kept}
+        return replace(self, columns=[self.columns[place] for place in kept], rows=rows, looks=looks)
 
 
 def note_mark(number: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -259,6 +260,21 @@ def test_trials_that_failed_for_the_same_reason_share_a_line(
     assert "trial 12 diverged: out of memory" in lines
     assert "trial 20 failed: fault 20" in lines and not any("fault 21" in line for line in lines)
     assert "3 more reasons: see --format json" in lines
+
+
+@pytest.mark.parametrize(("orders", "named"), [(None, "seed 7"), ((0, 2), "seed 7 (class order 2)")])
+def test_seeds_that_failed_are_named_by_their_seed(
+    orders: tuple[int, ...] | None, named: str, spec: SearchSpec, tmp_path: Path, capsys: Captured
+) -> None:
+    protocol = spec.protocol.model_copy(update={"class_orders": orders})
+    final = final_spec(spec, name="final", seeds=(5, 7), trials=2 if orders is None else 4, protocol=protocol)
+    number = 1 if orders is None else 3
+    lost = replace(make_trial(number, tasks=1, status="failed", error="out of memory"), seed=7)
+    directory = recorded(final, [lost], tmp_path)
+    show_status(read_status(directory))
+    assert f"{named} failed: out of memory" in lines_of(capsys)
+    show_final(result_of(directory, [lost], summary={}, results_file=None), final, "")
+    assert f"{named} failed: out of memory" in lines_of(capsys)
 
 
 def test_settings_are_what_is_fixed_and_what_bounds_the_choice(

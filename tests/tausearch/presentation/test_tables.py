@@ -63,6 +63,8 @@ def test_columns_that_go_take_their_looks_along() -> None:
     table = Table("t", [Column("a"), Column("b"), Column("c")], [(None, 1, 0), (None, 2, "")], looks=looks)
     assert table.without("b").looks == {(1, 1): CellLook("second")}
     assert table.without_empty().header == ["b", "c"] and table.without_empty("b").header == ["a", "b", "c"]
+    twice = Table("t", [Column("error"), Column("b"), Column("error")], [(0.5, 1, None)])
+    assert twice.without("error").rows == twice.without_empty().rows == twice.without_empty("error").rows == [(0.5, 1)]
 
 
 @pytest.mark.parametrize(

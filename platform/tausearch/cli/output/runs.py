@@ -187,7 +187,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         lines.warn(sync_advice(result.name, result.tracking_error, storage_option))
     _show_metric_warnings(lines, spec, result.trials)
     _show_waiting(lines, spec, result.trials)
-    _show_errors(lines, result.trials)
+    _show_errors(lines, spec, result.trials)
 
 
 def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> None:
@@ -207,6 +207,7 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     if spec.tuned_on is not None:
         elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
         lines.say("tuned on", f"{spec.tuned_on} (search {spec.source}){elsewhere}")
+    _show_errors(lines, spec, result.trials)
     if result.results_file is not None:
         lines.say("results", result.results_file)
     if (result.path / "task_vectors").exists():
@@ -286,7 +287,7 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None, go_on: str
         _show_left_out(lines, found.spec, found.trials)
         _show_front(lines, found.spec, found.trials, best)
         _show_trust(lines, found.spec, found.trials, found.rank_correlations)
-    _show_errors(lines, found.trials)
+    _show_errors(lines, found.spec, found.trials)
     if go_on is not None:
         lines.out.print(f"go on: {go_on}", soft_wrap=True)
 
@@ -430,18 +431,27 @@ def _show_waiting(lines: _Lines, spec: RunSpec, trials: Sequence[TrialSummary]) 
         lines.warn(f"trials waited for images in {100 * share:.0f} % of their training: {instead}")
 
 
-def _show_errors(lines: _Lines, trials: Sequence[TrialSummary]) -> None:
-    """Print why trials failed or diverged, trials with the same reason together."""
+def _show_errors(lines: _Lines, spec: AnySpec, trials: Sequence[TrialSummary]) -> None:
+    """Print why trials or seeds failed or diverged, those with the same reason together."""
     found = defaultdict[tuple[str, str | None], list[str]](list)
     for trial in trials:
         if trial.status in ("failed", "diverged"):
-            found[trial.status, trial.error].append(str(trial.number))
+            found[trial.status, trial.error].append(_in_its_run(spec, trial))
     for (status, why), failed in list(found.items())[:_MOST_REASONS]:
         more = f" and {len(failed) - _NAMED_TRIALS} more" if len(failed) > _NAMED_TRIALS else ""
-        named = f"trial{'s' * (len(failed) > 1)} {', '.join(failed[:_NAMED_TRIALS])}{more}"
+        word = "trial" if spec.purpose == "search" else "seed"
+        named = f"{word}{'s' * (len(failed) > 1)} {', '.join(failed[:_NAMED_TRIALS])}{more}"
         lines.warn(f"{named} {status}: {why}", "red")
     if len(found) > _MOST_REASONS:
         lines.warn(f"{len(found) - _MOST_REASONS} more reasons: see --format json", "red")
+
+
+def _in_its_run(spec: AnySpec, trial: TrialSummary) -> str:
+    """Return the number of a trial; of a final run its seed, and its class order if it has several."""
+    if spec.purpose == "search":
+        return str(trial.number)
+    order = spec.class_order(trial.number)
+    return str(trial.seed) if order is None else f"{trial.seed} (class order {order})"
 
 
 def _show_trust(
