@@ -26,6 +26,8 @@ _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''"},
     **{"’": "'", "‘": "`", "–": "--", "—": "---", "…": "...", "·": r"$\cdot$", "×": r"$\times$", "θ": r"$\theta$"},
 }
+# Letters by which Markdown would make a cell, a link, code or emphasis of a name; underscores inside a word do not.
+_MARKDOWN_SIGNS = re.compile(r"[|\\`*]|\](?=[(\[])|(?<![^\W_])_|_(?![^\W_])")
 _ACCENTS = (
     "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327"  # pdflatex sets them on any letter
 )
@@ -183,7 +185,7 @@ def _with_breaks(text: str) -> str:
 
 def _markdown(table: Table) -> str:
     def shown(text: str) -> str:
-        return _with_breaks(text).replace("|", "\\|")
+        return _with_breaks(_MARKDOWN_SIGNS.sub(r"\\\g<0>", text))
 
     def cell(text: str, look: CellLook, _: Column) -> str:
         ranked = {"best": "**{}**", "second": "<u>{}</u>"}.get(look.rank or "", "{}").format(shown(text))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 from dataclasses import replace
 
 import pytest
+from markdown_it import MarkdownIt
 
 from tausearch.presentation import (
     CellLook,
@@ -95,6 +97,12 @@ def test_of_seven_benchmarks_names_are_smaller_and_large_deviations_shorter(colu
     assert re.findall(r"pm\$([\d.]+)", text) == printed
     names = [r"\rowname c0 & \rowname c1", r"\rowname m & 1.00"]
     assert all((name in text) == (columns > 7) for name in names)
+
+
+@pytest.mark.parametrize("name", ["__init__", "a*b* c", "[l](u)", "x\\|y", "`c`", "val/final_accuracy", "[0.1, 0.2]"])
+def test_a_name_is_no_markdown(name: str) -> None:
+    page = MarkdownIt().enable("table").render(as_markdown([Table("t", [Column("a")], [(name,)])]))
+    assert f"<td>{html.escape(name, quote=False)}</td>" in page
 
 
 def test_markdown_ranks_and_notes() -> None:

@@ -11,8 +11,9 @@ import yaml
 from tausearch.api import ResumeRequest, SearchRequest, plan_search, preview_search, resume_with
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest
-from tausearch.cli.output import show_search, show_status, status_as_dict
+from tausearch.cli.output import show_search, show_status, show_statuses, status_as_dict
 from tausearch.reports import cells_of
+from tausearch.reports.html.page import _overview
 from tausearch.reports.html.views import ReportCell, read_cell
 from tausearch.runs import KnownPoint, MultiSearchSpec, Record, Reevaluate, Storage, read_spec, read_status
 from tausearch.runs.creation import create
@@ -119,8 +120,11 @@ def test_status_and_best_file_know_every_benchmark(tmp_path: Path, capsys: pytes
     assert (
         "0.00 normalised (trial 0), chosen 100.00 normalised, +100.00 points" in out and "chosen on the others" in out
     )
-    view = read_cell(ReportCell(spec.benchmark, spec.method, directory, None, "done")).search
-    assert view is not None and (view.score, view.unit) == ("100.00", "normalised")
+    cell = read_cell(ReportCell(spec.benchmark, spec.method, directory, None, "done"))
+    assert cell.search is not None and (cell.search.score, cell.search.unit) == ("100.00", "normalised")
+    assert _overview([cell]).texts[0][2] == "100.00 normalised"  # in a column of percentages
+    show_statuses([found])
+    assert "100.00 normalised" in capsys.readouterr().out
 
 
 def test_fresh_runs_have_the_unit_of_the_score(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ from tausearch.runs import (
     RunResult,
     RunSpec,
     RunStatus,
+    Score,
     SearchSpec,
     Storage,
     TrialSummary,
@@ -238,7 +239,7 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
     """Print one line per run."""
     columns = [
         *words("run", "purpose", "benchmark", "method", "state", "trials"),
-        Column("best", score, wrap=True),
+        Column("best", wrap=True),
         *words("hyperparameters", "note"),
     ]
     rows = [
@@ -249,7 +250,7 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
             found.spec.method,
             found.state,
             f"{found.ended}/{found.planned}",
-            found.accuracy if found.score is None else found.score,
+            _best_cell(found),
             None if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.dimensions)),
             found.note,
         )
@@ -290,6 +291,14 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None, go_on: str
     _show_errors(lines, found.spec, found.trials)
     if go_on is not None:
         lines.out.print(f"go on: {go_on}", soft_wrap=True)
+
+
+def _best_cell(found: RunStatus) -> str | None:
+    """Return a run's accuracy, percent; where trials are chosen by another value, that with its unit."""
+    value = found.accuracy if found.score is None else found.score
+    if value is None or isinstance(value, Score) or found.spec.value_unit == "%":
+        return None if value is None else score(value)
+    return found.spec.value_text(value)
 
 
 def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:

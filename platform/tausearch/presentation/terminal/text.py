@@ -28,7 +28,7 @@ class SafeConsole(Console):
 
     def __init__(self, **how: Any) -> None:
         plain = {"force_terminal": False} if in_notebook() else {}
-        super().__init__(**{"force_jupyter": False, **plain, **how})
+        super().__init__(**{"force_jupyter": False, "emoji": False, **plain, **how})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Return the segments of rich; its own control codes are segments of their own."""

@@ -97,7 +97,7 @@ def show(
     for name in benchmarks:
         if name not in known:
             raise InputError(f"unknown benchmark {name!r}; {choices(name, known)}")
-    if runs or form == "json":
+    if runs or benchmarks or form == "json":
         print_answer(answer(runs, without), form)
     else:
         unfinished = f" ({', '.join(without)} without results yet)" if without else ""
@@ -110,10 +110,10 @@ def print_answer(answer: Answer, form: Form) -> None:
         print(answer.lack, file=sys.stderr)
     if form == "json":
         print_json(answer.content)
-    elif form == "csv":
-        print(as_csv(record_table(answer.records)), end="")
     elif answer.empty and not answer.tables:
         _say(answer.empty, form)
+    elif form == "csv":
+        print(as_csv(record_table(answer.records)), end="")
     elif form == "text":
         out = console()
         show_sheets(answer.tables, out)

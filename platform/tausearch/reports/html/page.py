@@ -103,7 +103,7 @@ def _overview(views: Sequence[CellView]) -> Table:
         (
             view.title,
             view.cell.state,
-            None if view.search is None else view.search.score,
+            None if view.search is None else view.search.score_in_percent,
             None if view.final is None else view.final.score,
             None if view.final is None else view.final.incremental,
             None if view.final is None else view.final.forgetting,

@@ -63,8 +63,7 @@ def time_plot(trials: Sequence[TrialSummary], spec: RunSpec) -> PagePlot | None:
     bars = []
     for stage, found in shown.items():
         hover = [
-            f"task {escape(spec.step_title(task), quote=False)}, {stage}: {value:.1f} s"
-            for task, value in zip(tasks, found, strict=True)
+            f"task {spec.step_title(task)}, {stage}: {value:.1f} s" for task, value in zip(tasks, found, strict=True)
         ]
         bars.append(Series(tasks, found, stage, kind="bars", colour=colours[stage], hover=hover))
     parts = ", ".join(f"{stage} {clock(sum(found))}" for stage, found in shown.items())

@@ -122,6 +122,11 @@ class RunView:
     incremental: str = ""
     forgetting: str = ""
 
+    @property
+    def score_in_percent(self) -> str:
+        """The score for a column of percentages: with its unit if that is another."""
+        return self.score if self.unit == "%" or not self.score else f"{self.score} {self.unit}"
+
 
 @dataclass
 class CellView:

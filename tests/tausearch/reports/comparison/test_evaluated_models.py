@@ -127,6 +127,9 @@ def test_nothing_to_show_says_how_to_make_it(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "no final runs in" in shown(storage, capsys, monkeypatch, "--composition")
+    assert "| ita-lora |  | 86.60 ± 0.40 |" in shown(
+        storage, capsys, monkeypatch, "mit67", "--format", "markdown"
+    )  # the paper's
     make_final_run(storage, "alone", [50.0], benchmark="digits", method="finetune")
     assert "no final run has been evaluated so; do it with:" in shown(storage, capsys, monkeypatch, "--composition")
     assert "--set regularise=none" in shown(storage, capsys, monkeypatch, "--ablation")

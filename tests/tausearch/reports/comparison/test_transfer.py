@@ -146,6 +146,9 @@ def test_how_it_is_printed(storage: Storage, capsys: pytest.CaptureFixture[str])
 def test_nothing_to_show_is_one_line(storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     show_transfer(storage, ["mit67"], "text")
     assert capsys.readouterr().out.startswith("no hyperparameters were judged on a benchmark they were not tuned on")
+    show_transfer(storage, ["mit67"], "csv")
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("no hyperparameters were judged")
     show_transfer(open_storage(tmp_path / "none", write=False), [], "text")
     assert capsys.readouterr().out.startswith("no final runs in ")
     with pytest.raises(InputError, match="unknown benchmark 'nope'"):

@@ -15,6 +15,7 @@ from tausearch.reports.html.run_plots import hover_text, search_plots, slice_plo
 from tausearch.runs import SearchSpec, TrialSummary, rank_correlations
 from tests.tausearch.reports.html.runs import FINISHED, finished, make_trials
 from trainables.metrics import VALIDATION
+from trainables.task_names import NamedTask
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 CONTOUR, EARLY = "The two that matter most", SearchPlots.early_accuracy
@@ -94,6 +95,9 @@ def test_times_of_a_final_run_are_means_over_seeds(spec: SearchSpec) -> None:
     assert plot is not None and plot.text.startswith("Of a seed, mean over seeds: preconsolidation 0:01, training 0:09")
     means = {"preconsolidation": [0.5] * 3, "training": [3] * 3, "evaluation": [0.5] * 3}
     assert {trace["name"]: trace["y"] for trace in figure(plot)["data"]} == means
+    named = spec.model_copy(update={"tasks": tuple(NamedTask(("a",), name=f"R&D <{n}>") for n in range(3))})
+    odd = time_plot([first], named)
+    assert odd is not None and "task 1: R&amp;D &lt;0&gt;, preconsolidation" in json.dumps(figure(odd))
     for row in first.rows:
         row |= {"seconds/training": 0, "seconds/preconsolidation": 0, "seconds/evaluation": 0}
     assert time_plot([first], spec) is None
