@@ -25,7 +25,7 @@ from torch import Tensor
 
 from trainables.tensor_files import header_of, read_sealed, replace_file, sealed
 
-FORMAT_VERSION = 5  # also rises when the same key would give other numbers
+FORMAT_VERSION = 6  # also rises when the same key would give other numbers
 _SUFFIX = ".safetensors"
 _log = logging.getLogger(__name__)
 

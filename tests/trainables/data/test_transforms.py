@@ -111,6 +111,17 @@ def fitted(images: Tensor, channels: int) -> Tensor:
     return TransformSpec(channels=channels, size=32, **unit).build()(images, None) * 255  # type: ignore[arg-type]
 
 
+def test_grey_is_the_same_in_one_channel_and_in_three_whatever_stands_beside_it(generator: torch.Generator) -> None:
+    grey = torch.randint(256, (4, 1, 40, 40), generator=generator, dtype=torch.uint8)
+    colour = torch.randint(256, (1, 3, 40, 40), generator=generator, dtype=torch.uint8)
+    cut = ResizeCenterCrop(36, 32, Normalise((0.5,), (0.5,)))
+    alone, three = cut(grey), cut(grey.expand(-1, 3, -1, -1))
+    mixed = cut(torch.cat([colour, grey.expand(-1, 3, -1, -1)]))
+    assert torch.equal(alone, three) and torch.equal(mixed[1:], alone)
+    several = cut([grey[0].expand(3, -1, -1), colour[0], *grey[1:]])
+    assert torch.equal(several[[0, 2, 3, 4]], alone) and torch.equal(several[1], mixed[0])
+
+
 def test_other_images_are_fitted_to_a_benchmark_whose_images_have_one_size(generator: torch.Generator) -> None:
     grey = torch.randint(256, (2, 1, 32, 32), generator=generator, dtype=torch.uint8)
     torch.testing.assert_close(fitted(grey, 1), grey.float())

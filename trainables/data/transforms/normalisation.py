@@ -58,7 +58,10 @@ def of_one_size(images: Images) -> Tensor:
 
 
 def with_channels(images: Tensor, normalise: Normalise) -> Tensor:
-    """Return `(..., c, h, w)` with the channels of `normalise`: grey is repeated, RGB weighted to grey."""
+    """Return `(..., c, h, w)` with the channels of `normalise`: grey is repeated, RGB weighted to grey.
+
+    An image of three equal channels becomes one of them: the weighted sum of equal values rounds some down.
+    """
     got, wanted = images.shape[-3], len(normalise.mean)
     if got == wanted:
         return images
@@ -66,4 +69,6 @@ def with_channels(images: Tensor, normalise: Normalise) -> Tensor:
         return images.expand(*images.shape[:-3], wanted, -1, -1)
     from torchvision.transforms.v2 import functional as vision  # takes two seconds to import
 
-    return vision.rgb_to_grayscale(images)
+    first = images[..., :1, :, :]
+    is_grey = (images == first).flatten(-3).all(-1)[..., None, None, None]
+    return torch.where(is_grey, first, vision.rgb_to_grayscale(images))

@@ -66,10 +66,7 @@ class TransformSpec:
 
 @dataclass(frozen=True)
 class FittedToSize:
-    """Normalise images; images of another size are resized before, and their middle is cut out.
-
-    Three equal channels become grey by taking one: the weighted sum of equal values rounds some down.
-    """
+    """Normalise images; images of another size are resized before, and their middle is cut out."""
 
     size: int
     normalise: Normalise
@@ -79,8 +76,6 @@ class FittedToSize:
         return self.normalise(torch.stack([self._fitted(image) for image in images]))
 
     def _fitted(self, image: Tensor) -> Tensor:
-        if len(self.normalise.mean) == 1 and bool((image == image[:1]).all()):
-            image = image[:1]
         image = with_channels(image, self.normalise)
         if image.shape[1:] == (self.size, self.size):
             return image
