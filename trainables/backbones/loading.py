@@ -37,14 +37,19 @@ def load(name: str, weights: Path | None, device: torch.device, tokens: Tokens, 
             _load_weights(model, weights or glyph_vit.WEIGHTS)
         else:
             model = _load_timm(name, weights)
+    computed_as_ours(model, device, tokens)
+    if attention == "plain":
+        write_out(model)
+    return model.eval().to(device)
+
+
+def computed_as_ours(model: nn.Module, device: torch.device, tokens: Tokens = "class") -> None:
+    """Replace the blocks of a timm ViT that can do with less work; in bf16 the others would round otherwise."""
     if isinstance(model, VisionTransformer):
         if tokens == "class":
             read_class_token_only(model)
         if device.type == "cpu":
             attend_among_few(model)
-    if attention == "plain":
-        write_out(model)
-    return model.eval().to(device)
 
 
 def load_own(

@@ -14,6 +14,7 @@ from timm.models import save_for_hf
 from torch import Tensor, nn
 
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
+from trainables.backbones.loading import computed_as_ours
 from trainables.backbones.timm_names import created, skeleton, timm_name
 from trainables.composition.merging import composed
 from trainables.composition.networks import ComposedNetwork
@@ -86,6 +87,7 @@ def read_timm_folder(folder: Path, backbone: str, classes: int, device: torch.de
     else:
         model.to_empty(device=device)
     model.load_state_dict(tensors)
+    computed_as_ours(model, device)
     return model.requires_grad_(False).eval()
 
 

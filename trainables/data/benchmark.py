@@ -121,8 +121,8 @@ def build_benchmark(
     """Return a benchmark with the images of one purpose, for the input `reads` of a backbone (by default its own).
 
     Raises:
-        InputError: If a class has fewer than 2 training images, in a search without its validation images, or a task no
-            image to evaluate on.
+        InputError: If a class has fewer than 2 training images, in a search without its validation images, or none to
+            evaluate on.
     """
     spec = source.spec
     stored, labels = source.load("train")
@@ -134,27 +134,30 @@ def build_benchmark(
         eval_rows = torch.arange(len(eval_labels))
     images, labels = select(stored, train_rows), labels[train_rows]
     eval_images, eval_labels = select(eval_stored, eval_rows), eval_labels[eval_rows]
-    _require_examples(spec, labels, purpose)
+    _require_examples(spec, labels, eval_labels, purpose)
     train_transform, eval_transform = source.transforms(reads or Backbone(spec.backbone).input)
     tasks, evaluation = [], []
     for index, classes in enumerate(spec.task_classes, start=1):
         train = _of_classes(images, labels, classes, train_transform)
         tasks.append(Task(index, classes, train, replace(train, transform=eval_transform)))
         evaluation.append(_of_classes(eval_images, eval_labels, classes, eval_transform))
-        if len(evaluation[-1]) == 0:
-            raise InputError(f"benchmark {spec.name!r}: task {index} has no image to evaluate on")
     seen = _fingerprint(spec, [task.train for task in tasks], stored, train_rows)
     seen_later = _fingerprint(spec, evaluation, eval_stored, eval_rows)
     return Benchmark(spec, purpose, split_seed, tuple(tasks), tuple(evaluation), seen, seen_later)
 
 
-def _require_examples(spec: BenchmarkSpec, labels: Tensor, purpose: Purpose) -> None:
+def _require_examples(spec: BenchmarkSpec, labels: Tensor, eval_labels: Tensor, purpose: Purpose) -> None:
     counts = torch.bincount(labels, minlength=len(spec.class_names))
     if int(counts.min()) < 2:
         name = spec.class_names[int(counts.argmin())]
         beside = " beside those that validate" if purpose == "search" else ""
         raise InputError(
             f"benchmark {spec.name!r}: class {name!r} has {int(counts.min())} training images{beside}, needs 2"
+        )
+    counts = torch.bincount(eval_labels, minlength=len(spec.class_names))
+    if int(counts.min()) == 0:
+        raise InputError(
+            f"benchmark {spec.name!r}: class {spec.class_names[int(counts.argmin())]!r} has no image to evaluate on"
         )
 
 

@@ -75,13 +75,22 @@ def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output
         bounds = [row for each in pools for row in models.theorem_rows(each, tick)]
         title = f"Theorem 1, task vectors scaled: {composed}, test images"
         tables.add("theorem1", bounds, presentation.theorem_figure, title)
-    for each in pools:
-        name, title = f"cosines-{Path(each.sources[0].text).name}", f"task vectors: {_of(each.sources)}"
+    names = _distinct([Path(each.sources[0].text) for each in pools])
+    for each, name in zip(pools, names, strict=True):
+        title = f"task vectors: {_of(each.sources)}"
         labels = [task.label for task in each.benchmark.spec.named_tasks]
-        tables.add(name, models.cosine_rows(each), partial(presentation.cosine_figure, labels=labels), title)
+        draw_cosines = partial(presentation.cosine_figure, labels=labels)
+        tables.add(f"cosines-{name}", models.cosine_rows(each), draw_cosines, title)
     alignment = [row for pair in combinations(pools, 2) if _alike(*pair) for row in models.alignment_rows(*pair)]
     tables.add("alignment", alignment, presentation.alignment_figure, f"task vectors: {composed}")
     return tables.pictures
+
+
+def _distinct(paths: Sequence[Path]) -> list[str]:
+    """Return the names of runs and folders; of equal ones with the folder above, and their place if these are equal."""
+    names = [path.name for path in paths]
+    above = [f"{p.absolute().parent.name}-{p.name}" if names.count(p.name) > 1 else p.name for p in paths]
+    return [f"{name}-{place}" if above.count(name) > 1 else name for place, name in enumerate(above, start=1)]
 
 
 def _of(sources: Iterable[VectorSource]) -> str:

@@ -18,7 +18,7 @@ from .merge_configs import (
     uniform,
 )
 from .mlflow_records import record_compositions, register, try_to_record
-from .model import Confusion, Model, Prediction
+from .model import Confusion, Model, Prediction, named_after
 from .pools import Pools, backbone_of, device_of, make_pools, reduced, require_alike
 from .removal.measure import evaluate_removal, removal_steps
 from .removal.names import removal_of
@@ -64,6 +64,7 @@ __all__ = [
     "forgetting",
     "image_paths",
     "load_model",
+    "named_after",
     "list_images",
     "device_of",
     "make_pools",

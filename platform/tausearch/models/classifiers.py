@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -87,6 +88,20 @@ def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Mod
         return FeatureTangentClassifier(network.linearised, network.weights, chosen)
     network.model.load_state_dict({**network.model.state_dict(), **network.weights})
     return Classifier(network.model, chosen, network.precision)
+
+
+def of_timm(folder: Path, backbone: str, classes: int, device: torch.device, precision: Precision) -> nn.Module:
+    """Return an exported timm model, whose ViT computes in a precision and whose classifier in float32.
+
+    Raises:
+        InputError: If its file is damaged or of another network.
+    """
+    from trainables.composition.checkpoints import read_timm_folder  # imports timm: two seconds
+
+    vit: Any = read_timm_folder(folder, backbone, classes, device)
+    head = vit.get_classifier()
+    vit.reset_classifier(0)
+    return Classifier(vit, (head.weight, head.bias), precision).requires_grad_(False).eval()
 
 
 def of_adapter(folder: Path, backbone: Backbone, classes: int, device: torch.device, precision: Precision) -> nn.Module:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from checked_input.bounds import text_fault
-from tausearch.models.classifiers import of_adapter, of_composition
+from tausearch.models.classifiers import of_adapter, of_composition, of_timm
 from tausearch.models.descriptions import About, describes, read_about
 from tausearch.models.evaluation import merging_rule
 from tausearch.models.merge_configs import MergeConfig, keeping, require_tasks, tasks_called
@@ -62,8 +62,13 @@ def load_model(
         The model.
 
     Raises:
-        InputError: If the run or folder does not exist or holds no model, or the backbone differs from the run's.
+        InputError: If the run or folder does not exist or holds no model, the backbone differs from the run's, or an
+            argument is of another type.
     """
+    if isinstance(keep, str):
+        raise InputError(f"--keep must be a list of whole numbers or names, got {keep!r}")
+    if seed is not None and type(seed) is not int:
+        raise InputError(f"--seed must be a whole number, got {seed!r}")
     model = open_model(what, ModelOptions(seed, keep, backbone_weights, device), storage)
     for note in model.notes:
         warnings.warn(note, stacklevel=2)
@@ -110,8 +115,8 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     if seed not in source.seeds:
         have = ", ".join(map(str, source.seeds))
         raise InputError(f"{source.name}: has no task vectors of seed {seed}; allowed: {have}")
-    asked = tasks_called("keep", options.keep, about.named_tasks) if options.keep else source.tasks
-    tasks = tuple(sorted(asked or range(1, count + 1)))
+    own = source.tasks or range(1, count + 1)
+    tasks = tuple(sorted(own if options.keep is None else tasks_called("keep", options.keep, about.named_tasks)))
     require_tasks("keep", tasks, count)
     if len(tasks) == count and about.weights:
         merge = MergeConfig("exported", about.weights, about.rule, about.rule_parameters)
@@ -155,9 +160,7 @@ def _exported(folder: Path, about: About, options: ModelOptions) -> Model:
     if options.seed is not None and options.seed != seed:
         raise InputError(f"--seed {options.seed}: {folder} is of another seed")
     if about.form == "timm":
-        from trainables.composition.checkpoints import read_timm_folder  # imports timm: two seconds
-
-        module = read_timm_folder(folder, about.protocol.backbone, len(about.class_names), device)
+        module = of_timm(folder, about.protocol.backbone, len(about.class_names), device, about.protocol.precision)
     else:
         backbone = backbone_of(", ".join(about.runs), about.protocol, options.backbone_weights)
         module = of_adapter(folder, backbone, len(about.class_names), device, about.protocol.precision)

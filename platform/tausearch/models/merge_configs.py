@@ -39,7 +39,7 @@ class MergeConfig:
 
     def merged_by(self, rule: str, parameters: Mapping[str, float]) -> MergeConfig:
         """Return the same weights with another rule, which the label names."""
-        parts = [] if rule == LINEAR else [rule.replace(":", "."), *(f"{value:g}" for value in parameters.values())]
+        parts = [] if rule == LINEAR else [rule.replace(":", "."), *map(_exact, parameters.values())]
         return MergeConfig("-".join([self.label, *parts]), self.weights, rule, parameters)
 
 
@@ -157,12 +157,18 @@ def _weighted(count: int, keep: Sequence[int] | None, weights: Sequence[float]) 
     if not all(map(math.isfinite, weights)):
         raise InputError(f"--weights must be finite numbers, got {', '.join(map(str, weights))}")
     given = dict(zip(tasks, weights, strict=True))
-    label = "weights-" + ",".join(f"{w:g}" for w in weights) + ("" if keep is None else f"-of-{_list(keep)}")
+    label = "weights-" + ",".join(map(_exact, weights)) + ("" if keep is None else f"-of-{_list(keep)}")
     return MergeConfig(label, tuple(float(given.get(t, 0.0)) for t in range(1, count + 1)))
 
 
 def _equal(count: int, tasks: Sequence[int]) -> tuple[float, ...]:
     return tuple(1 / len(tasks) if t in tasks else 0.0 for t in range(1, count + 1))
+
+
+def _exact(value: float) -> str:
+    """Return a number in as few digits as tell it from all others: labels of different compositions differ."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 def _list(tasks: Sequence[int]) -> str:

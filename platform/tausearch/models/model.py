@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -23,6 +24,12 @@ from trainables.evaluation import EVALUATION_BATCH
 from trainables.process import threads
 
 
+def named_after(image: str | Path, classes: Iterable[str]) -> str | None:
+    """Return the class that the folder of an image file is named after; None for another folder or no file."""
+    folder = os.path.basename(os.path.dirname(os.path.abspath(image)))
+    return folder if Path(image).suffix and folder in classes else None  # one in memory has a number
+
+
 @dataclass(frozen=True)
 class Prediction:
     """The classification of an image.
@@ -42,8 +49,7 @@ class Prediction:
     @property
     def true_label(self) -> str | None:
         """The class that the image's folder is named after; None if the model has no class of that name."""
-        name = Path(self.image).parent.name
-        return name if name in self.probabilities else None
+        return named_after(self.image, self.probabilities)
 
     @property
     def wrong(self) -> bool:

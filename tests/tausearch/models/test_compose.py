@@ -87,6 +87,7 @@ def test_dropping_all_but_one_is_keeping_it_and_heads_stay(made: Storage) -> Non
         ({"drop": [2], "coefficient": "negate"}, "drop-2-negate", (1 / 3, -1 / 3, 1 / 3)),
         ({"drop": [2], "coefficient": "subtract"}, "drop-2-subtract", (1 / 3, 1 / 3 - 1, 1 / 3)),
         ({"weights": [0.5, -1.0, 2.0]}, "weights-0.5,-1,2", (0.5, -1.0, 2.0)),
+        ({"weights": [0.12345671, 0.5, 1 / 3]}, f"weights-0.12345671,0.5,{1 / 3}", (0.12345671, 0.5, 1 / 3)),
         ({"keep": [3, 1], "weights": [2, -1]}, "weights-2,-1-of-3,1", (-1.0, 0.0, 2.0)),
         ({"rule": "ties"}, "uniform-ties-0.2", (1 / 3, 1 / 3, 1 / 3)),
     ],

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tausearch.models import Confusion, Prediction
+from pathlib import Path
+
+import pytest
+
+from tausearch.models import Confusion, Prediction, named_after
 
 CLASSES = ("tree", "sea", "sun", "sky", "moon")
 
@@ -21,3 +25,10 @@ def test_lines_are_true_classes_and_columns_predicted_ones() -> None:
 def test_without_folders_of_classes_it_is_empty() -> None:
     assert Confusion.of(CLASSES, [predicted("holiday", "sky")]).images == 0
     assert predicted("holiday", "sky").true_label is None and not predicted("holiday", "sky").wrong
+
+
+def test_the_folder_of_a_relative_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sun").mkdir()
+    monkeypatch.chdir(tmp_path / "sun")
+    paths = {"a.png": "sun", "../b.png": None, "../sky/c.png": "sky", "sea/d.png": "sea", "0": None}
+    assert {path: named_after(path, CLASSES) for path in paths} == paths

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tausearch import draw
 from tausearch.api import analysis
+from tausearch.api.analysis import _distinct
 from tausearch.presentation import save
 from tausearch.presentation.figures.composition import theorem_figure
 from tausearch.runs import Record, Storage, read_spec
@@ -177,3 +178,8 @@ def test_runs_are_aligned_if_only_their_methods_differ(
     monkeypatch.setattr(analysis.models, "require_alike", require)
     other = pools(changes.get("method", "iel-lora"), changes.get("seeds", [1, 2]), changes.get("keys", ["weight"]))
     assert analysis._alike(pools("ita-lora", [0, 1], ["weight"]), other) == alike
+
+
+def test_folders_of_one_name_get_figures_of_their_own() -> None:
+    assert _distinct([Path("exp/0/vectors"), Path("ita"), Path("exp/5/vectors")]) == ["0-vectors", "ita", "5-vectors"]
+    assert _distinct([Path("a/0/vectors"), Path("b/0/vectors")]) == ["0-vectors-1", "0-vectors-2"]

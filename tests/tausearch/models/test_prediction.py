@@ -9,6 +9,7 @@ import os
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from trainables.backbones import Backbone
 from trainables.composition import VECTOR_FILE, vector_folders
 from trainables.data import build_benchmark, get_source
 from trainables.errors import InputError
+from trainables.precision import features
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +130,13 @@ def test_some_tasks_are_composed_alone_and_know_their_classes(
     assert capsys.readouterr().err == "tausearch: --keep: F is a class of task 3, E, F, which is taken whole\n"
     with pytest.raises(InputError, match="--keep: there is no task 'G'"):
         tausearch.load_model("letters", keep=["G"], storage=storage.root)
+    for wrong, said in (
+        ({"keep": "12"}, "--keep must be a list"),
+        ({"keep": []}, "--keep must be different tasks, got"),
+        ({"seed": "0"}, "--seed must be a whole number, got '0'"),
+    ):
+        with pytest.raises(InputError, match=said):
+            tausearch.load_model("letters", **wrong, storage=storage.root)
     found = model.predict([letters / "test" / name for name in "ABEF"])
     kept = compose(["letters"], keep=[1, 3], seeds=[0], storage=storage.root).result.accuracies[0]
     for names, accuracy in (("AB", kept[0]), ("EF", kept[2])):  # over fewer classes there is less to confuse
@@ -213,6 +222,18 @@ class TestArtefacts:
             tausearch.load_model(Path(moved) / "models" / "seed_0")
         with pytest.raises(InputError, match="--keep: .* is one composed model"):
             tausearch.load_model(Path(moved) / "timm", keep=[1])
+
+    def test_every_form_computes_in_the_precision_of_the_run(
+        self, storage: Storage, letters: Path, tmp_path: Path
+    ) -> None:
+        compose(["letters"], export=tmp_path / "out", seeds=[1], storage=storage.root)
+        for form in ("vectors", "adapter", "timm"):
+            for file in (tmp_path / "out" / form).rglob("model.json"):
+                file.write_text(file.read_text().replace('"precision": "fp32"', '"precision": "bf16"'))
+            model = tausearch.load_model(tmp_path / "out" / form)
+            with mock.patch("tausearch.models.classifiers.features", wraps=features) as computed:
+                model.probabilities(letters / "test")
+            assert {call.args[2] for call in computed.call_args_list} == {"bf16"}
 
     def test_a_merging_rule_goes_along(self, storage: Storage, letters: Path, tmp_path: Path) -> None:
         compose(["letters"], rule="dare", density=0.4, export=tmp_path / "out", seeds=[1], storage=storage.root)

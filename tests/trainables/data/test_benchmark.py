@@ -173,14 +173,15 @@ def test_a_class_trains_on_two_images_at_least(purpose: Any, fewest: int) -> Non
         build_benchmark(source(fewest - 1), purpose)
 
 
-def test_a_task_without_a_test_image_is_refused_before_training() -> None:
+@pytest.mark.parametrize(("there", "lacks"), [([0, 1], "c"), ([0, 1, 3], "c"), ([1, 2, 3, 1], "a")])
+def test_a_class_without_a_test_image_is_refused_before_training(there: list[int], lacks: str) -> None:
     def load(part: str) -> tuple[Tensor, Tensor]:
-        labels = torch.tensor([0, 1, 2, 3] * 3 if part == "train" else [0, 1])
+        labels = torch.tensor([0, 1, 2, 3] * 3 if part == "train" else there)
         return torch.zeros(len(labels), 1, 2, 2, dtype=torch.uint8), labels
 
     source = BenchmarkSource("toy", tuple("abcd"), 2, 1, 1, "glyph_vit", load, small_transforms)
     build_benchmark(source, "search")
-    with pytest.raises(InputError, match=r"^benchmark 'toy': task 2 has no image to evaluate on$"):
+    with pytest.raises(InputError, match=rf"^benchmark 'toy': class '{lacks}' has no image to evaluate on$"):
         build_benchmark(source, "final")
 
 

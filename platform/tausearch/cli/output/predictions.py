@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tausearch.models import Confusion, Model, Prediction, list_images
+from tausearch.models import Confusion, Model, Prediction, list_images, named_after
 from tausearch.presentation import (
     Column,
     Table,
@@ -109,7 +109,7 @@ def require_figure(option: str, path: Path, images: Sequence[Path], storage: Sto
 
 def require_truth(model: Model, images: Sequence[Path], path: Path) -> None:
     """Raise an `InputError`, before images are classified, if the true class of none is known."""
-    if not any(image.parent.name in model.classes for image in images):
+    if not any(named_after(image, model.classes) for image in images):
         raise InputError(f"--confusion {path}: no image lies in a folder named after a class of the model")
 
 
