@@ -70,7 +70,7 @@ def allow_code(name: str, folder: str | Path | None = None) -> None:
     Raises:
         InputError: If `name` has another form.
     """
-    if not is_code(name):
+    if not isinstance(name, str) or not is_code(name):
         raise InputError(f"only code of the form MODULE:NAME can be allowed, got {name!r}")
     _allowed[_bare(name)] = os.getcwd() if folder is None else str(folder)
 

@@ -158,8 +158,6 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EvaluateRequest) 
     Raises:
         InputError: If something does not fit.
     """
-    if not runs:
-        raise InputError("runs: name at least one run")
     sources = [models.find_source(storage, text) for text in runs]
     for source in sources:
         if source.reduced:

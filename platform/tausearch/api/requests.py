@@ -33,6 +33,7 @@ _MAY_BE_CODE = ("benchmark", "method", "backbone", "algorithm", "scheduler", "ru
 # The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
 # annotation is a text in this file, so that a check imports neither torch nor pydantic.
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "bool": (bool, "True or False"),
     "str": (str, "a text"),
     "str | Path": ((str, Path), "a path"),
     "Sequence[str]": ((list, tuple), "a list of texts"),
@@ -43,6 +44,12 @@ _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "Sequence[float]": ((list, tuple), "a list of numbers"),
     "Sequence[Callback | str]": ((list, tuple), "a list of callbacks"),
     "Mapping[str, Scalar]": (Mapping, "a mapping of names to values"),
+}
+_PARTS: dict[str, type | tuple[type, ...]] = {  # the same for what is in a list; `Bounds` checks numbers here, too
+    "Sequence[str]": (str, Path),
+    "Sequence[str | Path]": (str, Path),
+    "Sequence[str] | int | str": (str, int),
+    "Sequence[int | str]": (int, str),
 }
 
 
@@ -84,8 +91,13 @@ def _expected(of: Field[Any], value: object) -> str | None:
     asked = str(of.type)
     if value is None and asked.endswith(" | None"):
         return None
-    kind, words = _KINDS.get(asked.removesuffix(" | None"), (object, ""))
+    asked = asked.removesuffix(" | None")
+    if asked == "BestFile":  # to import the class takes seconds
+        return None if hasattr(value, "hyperparameters") else "a best file, as `load_best` returns it"
+    kind, words = _KINDS.get(asked, (object, ""))
     if not isinstance(value, kind):
+        return words
+    if isinstance(value, list | tuple) and not all(isinstance(part, _PARTS.get(asked, object)) for part in value):
         return words
     single = "bounds" in of.metadata and not asked.startswith("Sequence")
     return "one number" if single and isinstance(value, list | tuple | range) else None
@@ -339,6 +351,12 @@ class EvaluateRequest(CheckedRequest):
     data_root: str | Path | None = None
     device: str | None = None
     storage: str | Path = DEFAULT_STORAGE
+
+    def __post_init__(self) -> None:
+        """Check every field; without a run it is an InputError, too."""
+        super().__post_init__()
+        if not self.runs:
+            raise InputError("runs: name at least one run")
 
 
 @dataclass(frozen=True)

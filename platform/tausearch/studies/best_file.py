@@ -304,6 +304,8 @@ def load_best(path: str | Path) -> BestFile:
     Raises:
         InputError: If it cannot be read, is not YAML, has another version, or an unknown, missing or wrong key.
     """
+    if not isinstance(path, str | Path):
+        raise InputError(f"best file must be a path, got {shown(path)}")
     try:
         return _completed(read_model(Path(path), _of_this_version, _explain))
     except FileNotFoundError as error:

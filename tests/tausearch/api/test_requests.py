@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from tausearch.campaigns import CampaignRequest
 from tausearch.cli import campaign, compose, launch
 from trainables.errors import InputError
 
+BEST = SimpleNamespace(hyperparameters={})
 DOORS: dict[str, Any] = {
     "search": SearchRequest,
     "resume": ResumeRequest,
@@ -34,7 +36,7 @@ DOORS: dict[str, Any] = {
 ASKED: dict[str, dict[str, Any]] = {
     "search": {"benchmark": "digits", "method": "ita-lora"},
     "resume": {"name": "s"},
-    "train": {"best": object()},
+    "train": {"best": BEST},
 }
 
 
@@ -86,7 +88,7 @@ READ: dict[str, tuple[Any, str, Any]] = {  # an option whose text is read: text,
     "class_orders": ("1,2", "class_orders", [1, 2]),
     "format": ("json", "progress_to", "stderr"),
     "warm_start": ("paper,a.yaml", "warm_start", ["paper", "a.yaml"]),
-    "what": (["a", "b"], "best", ["a", "b"]),
+    "what": (["a", "b"], "best", SimpleNamespace(hyperparameters={}, what=["a", "b"])),
 }
 COMMANDS = [
     (launch.search, "search", SearchRequest, set()),
@@ -100,7 +102,8 @@ COMMANDS = [
 def test_the_command_line_reaches_every_field(
     command: Any, door: str, request_of: type, apart: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "_best_of", lambda what, storage: what)
+    read = lambda what, storage: SimpleNamespace(hyperparameters={}, what=what)  # noqa: E731
+    monkeypatch.setattr(launch, "_best_of", read)
     given: dict[str, Any] = {}
     wanted: dict[str, Any] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -195,7 +198,14 @@ def test_all_wrong_fields_are_said_at_once() -> None:
         (SearchRequest, {"set": ["lr=1"]}, "--set must be a mapping of names to values, got ['lr=1']"),
         (SearchRequest, {"warm_start": "paper"}, "--warm-start must be a list of texts, got 'paper'"),
         (SearchRequest, {"time_budget": [1]}, "--time-budget must be one number, got [1]"),
-        (TrainRequest, {"best": None, "seeds": 3}, "--seeds must be a list of whole numbers, got 3"),
+        (TrainRequest, {"best": BEST, "seeds": 3}, "--seeds must be a list of whole numbers, got 3"),
+        (TrainRequest, {"best": "s1"}, "best must be a best file, as `load_best` returns it, got 's1'"),
+        (TrainRequest, {"best": None}, "best must be a best file, as `load_best` returns it, got None"),
+        (SearchRequest, {"task": [["0", "1"]]}, "--task must be a list of texts, got [['0', '1']]"),
+        (SearchRequest, {"task": [3]}, "--task must be a list of texts, got [3]"),
+        (SearchRequest, {"with_bounds": "no"}, "--with-bounds must be True or False, got 'no'"),
+        (EvaluateRequest, {"runs": [None]}, "runs must be a list of texts, got [None]"),
+        (EvaluateRequest, {"runs": []}, "runs: name at least one run"),
         (ComposeRequest, {"runs": "ita"}, "runs must be a list of texts, got 'ita'"),
         (ComposeRequest, {"runs": ["ita"], "keep": 1}, "--keep must be a list of whole numbers or names, got 1"),
     ],
