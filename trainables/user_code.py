@@ -270,9 +270,11 @@ def _frames(error: BaseException) -> list[tuple[FrameType, int]]:
 
 
 def _raised_by_theirs(error: BaseException) -> bool:
-    """Whether code of the user raised an error, or a library that it called, and not our code that it called."""
-    frames = (frame for frame, _ in _frames(error))
-    return next((_is_theirs(each) for each in frames if _is_theirs(each) or _package_of(each) in _OURS), False)
+    """Whether code that the user named raised an error, or a library that it called, and not code of ours."""
+    # Frames of other packages decide nothing: our code calls libraries, too, such as that of file locks.
+    theirs = {module.partition(".")[0] for module in _modules.values()} - NOT_THEIRS
+    packages = (_package_of(frame) for frame, _ in _frames(error))
+    return next((each in theirs for each in packages if each in theirs or each in _OURS), False)
 
 
 def _is_theirs(frame: FrameType) -> bool:

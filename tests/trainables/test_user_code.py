@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Protocol
@@ -226,6 +228,12 @@ class TwoArguments(Exception):
         super().__init__(f"{first} and {second}")
 
 
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests stand for a module that the user has named."""
+    monkeypatch.setitem(user_code._modules, "tests:Own", __name__)
+
+
 def _raised(function: Callable[[], object]) -> BaseException:
     with pytest.raises(BaseException) as caught, explaining():
         function()
@@ -281,7 +289,7 @@ def test_the_place_of_an_error_is_in_the_code_that_called_a_library() -> None:
     ],
 )
 def test_a_traceback_ends_with_the_place_in_the_users_code(
-    function: Callable[[], object], kind: type[BaseException], said: str
+    function: Callable[[], object], kind: type[BaseException], said: str, named: None
 ) -> None:
     error = _raised(function)
     last = traceback.format_exception(error)[-1].strip()
@@ -292,11 +300,19 @@ def test_a_traceback_ends_with_the_place_in_the_users_code(
     assert error.__cause__ is None, "Ray copies causes"
 
 
-def test_an_error_of_our_own_writing_stays_one_of_the_storage() -> None:
-    namespace = {"__name__": "trainables.state"}
-    exec("def written(): raise OSError(28, 'No space left on device')", namespace)
-    assert type(_raised(namespace["written"])) is OSError  # type: ignore[arg-type]
-    assert type(_raised(lambda: namespace["written"]())) is OSError  # type: ignore[operator]
+def test_an_error_of_our_own_writing_stays_one_of_the_storage(named: None) -> None:
+    def called_by(package: str, function: Any) -> Any:
+        namespace = {"__name__": package, "function": function}
+        exec("def call(): return function()", namespace)
+        return namespace["call"]
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    written = called_by("trainables.state", called_by("filelock", partial(os.stat, "/no/such/file")))
+    assert type(_raised(written)) is FileNotFoundError
+    assert type(_raised(called_by("tests.own", written))) is FileNotFoundError
+    assert type(_raised(called_by("trainables.state", full))) is RuntimeError  # code of the user that ours calls
 
 
 def test_the_end_that_a_signal_asks_for_is_left_as_it_is() -> None:

@@ -101,7 +101,7 @@ class Benchmark:
     tasks: tuple[Task, ...]  # the only part that methods receive
     evaluation: tuple[ImageSet, ...]  # by task: validation images in a search, test images in a final run
     fingerprint: str  # digest of all that training sees: images, labels, split, transforms, task sizes
-    evaluation_fingerprint: str  # the same of all that evaluation sees
+    evaluation_fingerprint: str  # the same of images and labels to evaluate on
 
     @property
     def metrics(self) -> MetricNames:
@@ -141,8 +141,8 @@ def build_benchmark(
         train = _of_classes(images, labels, classes, train_transform)
         tasks.append(Task(index, classes, train, replace(train, transform=eval_transform)))
         evaluation.append(_of_classes(eval_images, eval_labels, classes, eval_transform))
-    seen = _fingerprint(spec, [task.train for task in tasks], stored, train_rows)
-    seen_later = _fingerprint(spec, evaluation, eval_stored, eval_rows)
+    seen = _fingerprint(spec, [task.train for task in tasks], stored, train_rows, transforms=True)
+    seen_later = _fingerprint(spec, evaluation, eval_stored, eval_rows, transforms=False)
     return Benchmark(spec, purpose, split_seed, tuple(tasks), tuple(evaluation), seen, seen_later)
 
 
@@ -166,8 +166,15 @@ def _of_classes(images: Pixels, labels: Tensor, classes: range, transform: Trans
     return ImageSet(narrow(images, rows), labels[rows], transform)
 
 
-def _fingerprint(spec: BenchmarkSpec, sets: Sequence[ImageSet], stored: Tensor | StoredImages, rows: Tensor) -> str:
-    """Return the digest of the images of all tasks, with labels and transforms, 64 hexadecimal digits.
+def _fingerprint(
+    spec: BenchmarkSpec,
+    sets: Sequence[ImageSet],
+    stored: Tensor | StoredImages,
+    rows: Tensor,
+    *,
+    transforms: bool,
+) -> str:
+    """Return the digest of the images of all tasks, with labels and perhaps transforms, 64 hexadecimal digits.
 
     Images on disk count by the digest of their part and their rows, so that none is read. `rows` are the rows of
     `stored` that the sets are made of, int64 `(n,)`.
@@ -182,7 +189,8 @@ def _fingerprint(spec: BenchmarkSpec, sets: Sequence[ImageSet], stored: Tensor |
         else:
             assert not isinstance(stored, Tensor)
             what, content = stored.digest, rows[images.images.rows]
-        digest.update(f"({index}, {classes}, {what!r}, {transform_text(images.transform)})".encode())
+        transform = transform_text(images.transform) if transforms else ""
+        digest.update(f"({index}, {classes}, {what!r}, {transform})".encode())
         digest.update(content.numpy().tobytes())
         digest.update(images.labels.numpy().tobytes())
     return digest.hexdigest()

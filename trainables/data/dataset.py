@@ -21,7 +21,7 @@ from trainables.data.disk.manifest import VERSION, Form, Manifest, listing_of, r
 from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import note_file, noted, stored, unreadable_rows
 from trainables.data.disk.preparation import choose_form, write
-from trainables.data.disk.tree import PREPARED, Progress, Tree, open_tree
+from trainables.data.disk.tree import PREPARED, DiskFile, Progress, Tree, open_tree
 from trainables.data.published import PUBLISHED, Expected, Publication
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
 from trainables.data.splits import PARTS, Part
@@ -177,8 +177,9 @@ class Dataset:
 
     @property
     def _has_images(self) -> bool:
-        files = open_tree(self.home).entries if self.home.is_dir() else {}
-        return any(is_image(path) or path.endswith(".parquet") for path in files)
+        files = open_tree(self.home).entries.items() if self.home.is_dir() else ()
+        on_disk = (path for path, entry in files if isinstance(entry, DiskFile))
+        return any(path.endswith(".parquet") or (is_image(path) and "/" in path) for path in on_disk)
 
     def _unreadable(self, listing: Listing, part: Part, progress: Progress) -> list[str]:
         images, _ = listing.parts[part]()

@@ -19,7 +19,7 @@ from tausearch.cli.campaign import campaign_app
 from tausearch.cli.data import data_app, list_app
 from tausearch.cli.options import app
 from tausearch.cli.runs import runs_app
-from tausearch.runs import StorageError
+from tausearch.runs import RunError
 from trainables.errors import InputError
 
 _NUMBERS = ("--seeds", "--class-orders", "--keep", "--drop", "--weights")
@@ -39,7 +39,7 @@ def main() -> None:
         require_commas(sys.argv[1:])
         _require_working_folder()
         app(prog_name="tausearch", standalone_mode=True)
-    except StorageError as error:
+    except RunError as error:
         _end(error, 1)
     except InputError as error:
         _end(error, 2)

@@ -95,7 +95,7 @@ def grey_line(spec: RunSpec) -> str | None:
     name = spec.protocol.backbone
     if not BenchmarkRef.parse(spec.benchmark).is_own or Backbone(name).input.channels != 1:
         return None
-    return f"{name} reads {_reads(name)}; images lose their colours"
+    return f"{name} reads {_reads(name)}; images that have colours lose them"
 
 
 def _reads(name: str) -> str:

@@ -37,6 +37,7 @@ from tausearch.runs import (
     FinalSpec,
     PartsSpec,
     Resources,
+    RunError,
     RunResult,
     RunSpec,
     SearchSpec,
@@ -227,6 +228,7 @@ def drive(
 
     Raises:
         InputError: If the cluster cannot run the trials.
+        RunError: If code of the user, such as a sampler, failed after the run had begun; it can be continued.
         StorageError: If the storage became full or went away; the run can be continued.
         OSError: If something else could not be read or written.
     """
@@ -266,7 +268,12 @@ def drive(
             driver.run(queue, session)
         else:
             driver.conclude(queue, session)
-        cell.check()
+        try:
+            cell.check()
+        except InputError as error:
+            if not queue.results or not queue.broken:
+                raise  # nothing had begun, or what follows cannot be opened
+            raise RunError(f"{error}; what has ended is kept, and this goes on: {driver.resume_command}") from error
         left = after is not None and not cell.exhausted
         return _result(run, queue.results, interrupt if left else None)
 

@@ -139,6 +139,7 @@ class RunQueue:
 
     Attributes:
         results: The results of the runs that have been concluded, in this order.
+        broken: The names of the runs that an error has ended; see `failed`.
     """
 
     def __init__(
@@ -155,6 +156,7 @@ class RunQueue:
         self.say = say
         self.follow = follow
         self.results: list[RunResult] = []
+        self.broken: list[str] = []
         self.deliveries = Deliveries(callbacks, _TRACKERS, say, lambda: interrupt.must_stop)
         self._cells = list(cells)
         self._ahead: Run | None = None
@@ -196,6 +198,7 @@ class RunQueue:
         if entry.error is None:
             entry.error = error
             entry.cell.failed(error)
+            self.broken.append(run.spec.name)
         run.exhausted = True
 
     def pass_over(self) -> bool:

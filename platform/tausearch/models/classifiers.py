@@ -100,6 +100,7 @@ def of_timm(folder: Path, backbone: str, classes: int, device: torch.device, pre
 
     vit: Any = read_timm_folder(folder, backbone, classes, device)
     head = vit.get_classifier()
+    head = head[0] if isinstance(head, tuple) else head  # the two of a distilled model are equal here
     vit.reset_classifier(0)
     return Classifier(vit, (head.weight, head.bias), precision).requires_grad_(False).eval()
 

@@ -168,7 +168,7 @@ def _equal(count: int, tasks: Sequence[int]) -> tuple[float, ...]:
 def _exact(value: float) -> str:
     """Return a number in as few digits as tell it from all others: labels of different compositions differ."""
     short = f"{value:g}"
-    return short if float(short) == value else repr(value)
+    return short if float(short) == value else repr(float(value))
 
 
 def _list(tasks: Sequence[int]) -> str:

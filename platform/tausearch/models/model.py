@@ -27,7 +27,8 @@ from trainables.process import threads
 def named_after(image: str | Path, classes: Iterable[str]) -> str | None:
     """Return the class that the folder of an image file is named after; None for another folder or no file."""
     folder = os.path.basename(os.path.dirname(os.path.abspath(image)))
-    return folder if Path(image).suffix and folder in classes else None  # one in memory has a number
+    in_memory = str(image).isdecimal()  # it has its position as name
+    return folder if not in_memory and folder in classes else None
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ from .status import RunStatus, all_statuses, chosen_trial, read_status, read_tri
 from .storage import (
     DEFAULT_CACHE_SIZE,
     DEFAULT_STORAGE,
+    RunError,
     Storage,
     StorageError,
     nearest_folder,
@@ -151,6 +152,7 @@ __all__ = [
     "Record",
     "Resources",
     "RunDirectory",
+    "RunError",
     "RunResult",
     "Aim",
     "AnySpec",

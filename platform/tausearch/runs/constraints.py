@@ -83,6 +83,11 @@ class Constraint(Strict):
         """Return `val/forgetting <= 5`."""
         return f"{self.metric} {self.relation} {self.bound:.12g}"
 
+    def excludes(self, other: Constraint) -> bool:
+        """Whether no value of the metric keeps both bounds."""
+        low, high = sorted((self, other), key=lambda each: each.relation == "<=")
+        return self.metric == other.metric and self.relation != other.relation and low.bound > high.bound
+
     def worst(self, trial: TrialSummary) -> float | None:
         """Return the worst value of the metric over the tasks, NaN if one is; None without one."""
         if self.metric == SECONDS:

@@ -43,7 +43,7 @@ class DataFacts(Strict):
     train: int  # training images
     per_task: tuple[int, ...] = ()  # training images of each task; empty in the recorded tables of benchmarks
     evaluation: int  # validation images in a search, test images in a final run
-    evaluation_digest: str | None = None  # of these, with labels and transforms; None in runs of earlier versions
+    evaluation_digest: str | None = None  # of these, with labels; None in runs of earlier versions
 
     def has_images_of(self, other: DataFacts) -> bool:
         """Whether both train and evaluate on the same images; of runs of earlier versions the number must be equal."""

@@ -25,7 +25,11 @@ _MAX_SUGGESTIONS = 5  # run names in an error message
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class StorageError(RuntimeError):
+class RunError(RuntimeError):
+    """A run ended by an error, such as one of the user's sampler; what was written stays, and it can be continued."""
+
+
+class StorageError(RunError):
     """The storage is full, gone or not accessible; what was written stays, and the run can be continued."""
 
 

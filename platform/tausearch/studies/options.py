@@ -117,6 +117,8 @@ def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_g
             raise InputError(f"--constraint {texts[number]}: {fault}")
         if any((each.metric, each.relation) == (other.metric, other.relation) for other in found[:number]):
             raise InputError(f"--constraint {texts[number]}: {each.metric} has a bound on this side already")
+        if (other := next((other for other in found[:number] if other.excludes(each)), None)) is not None:
+            raise InputError(f"--constraint {texts[number]}: no trial can keep it together with {other}")
     return tuple(found)
 
 

@@ -47,13 +47,13 @@ def space_of(
     return space
 
 
-def require_hyperparameters(entry: MethodEntry, overrides: Mapping[str, Scalar]) -> None:
-    """Refuse the values of `--set` whose names the method does not know, all at once; raises an `InputError`."""
+def require_hyperparameters(entry: MethodEntry, values: Mapping[str, Scalar], origin: str = "--set ") -> None:
+    """Refuse values whose names the method does not know, all at once; raises an `InputError` that names the origin."""
     known, faults = [each.name for each in fields(entry.config)], Faults()
-    for name, value in overrides.items():
+    for name, value in values.items():
         with faults:
             if name not in known:
-                raise InputError(f"--set {name}={value}: unknown hyperparameter {name!r}; {choices(name, known)}")
+                raise InputError(f"{origin}{name}={value}: unknown hyperparameter {name!r}; {choices(name, known)}")
     faults.raise_all()
 
 

@@ -127,7 +127,7 @@ def test_no_backbone_is_offered_where_it_does_not_help(
 def test_a_backbone_that_reads_grey_is_said_of_own_images(own: SearchSpec, tmp_path: Any) -> None:
     assert grey_line(own) is None  # it reads colour
     small = own.model_copy(update={"protocol": own.protocol.model_copy(update={"backbone": EMBEDDED})})
-    said = "grey: glyph_vit reads 32 x 32 grey; images lose their colours"
+    said = "grey: glyph_vit reads 32 x 32 grey; images that have colours lose them"
     assert said in str(preview_of(Plan(small, Storage(tmp_path), named=True), None)).splitlines()
     assert grey_line(small.model_copy(update={"benchmark": "digits"})) is None
 

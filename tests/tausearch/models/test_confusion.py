@@ -30,5 +30,5 @@ def test_without_folders_of_classes_it_is_empty() -> None:
 def test_the_folder_of_a_relative_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sun").mkdir()
     monkeypatch.chdir(tmp_path / "sun")
-    paths = {"a.png": "sun", "../b.png": None, "../sky/c.png": "sky", "sea/d.png": "sea", "0": None}
+    paths = {"a.png": "sun", "../b.png": None, "../sky/c.png": "sky", "sea/d.png": "sea", "e": "sun", "0": None}
     assert {path: named_after(path, CLASSES) for path in paths} == paths

@@ -137,6 +137,14 @@ class TestReading:
         with pytest.raises(InputError, match="val/forgetting has a bound on this side already"):
             of("forgetting <= 5", "val/forgetting <= 6")
 
+    @pytest.mark.parametrize(
+        "texts", [("forgetting <= 5", "forgetting >= 10"), ("forgetting >= 10", "forgetting <= 5")]
+    )
+    def test_two_bounds_that_no_trial_keeps_together(self, texts: tuple[str, str]) -> None:
+        with pytest.raises(InputError, match=f"{texts[1]}: no trial can keep it together with val/{texts[0]}$"):
+            of(*texts)
+        assert len(of("forgetting <= 5", "forgetting >= 5", "final_accuracy >= 10")) == 3
+
     def test_it_is_a_text_in_run_yaml(self, spec: SearchSpec, tmp_path: Path) -> None:
         spec, directory = create(bound(spec, "forgetting <= 5", "seconds <= 9"), Storage(tmp_path))
         assert read_yaml(directory.spec_file)["constraints"] == ["val/forgetting <= 5", "seconds <= 9"]  # type: ignore[call-overload, index]

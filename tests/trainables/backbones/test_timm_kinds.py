@@ -13,13 +13,14 @@ from peft import PeftModel
 from safetensors.torch import save_file
 from torch import Tensor
 
+from tausearch.models.classifiers import of_timm
 from tests.support.methods.small_digits import IEL, ITA, few_digits, run
 from trainables.backbones import Backbone, tuned_layers
 from trainables.backbones.offered import TRIED
 from trainables.backbones.timm_names import created, timm_name
 from trainables.composition import ComposedNetwork, VectorPool, vector_folders
 from trainables.composition.adapter import concatenated, write_adapter
-from trainables.composition.checkpoints import read_timm_folder, write_timm_folder
+from trainables.composition.checkpoints import write_timm_folder
 from trainables.data import Benchmark, build_benchmark, get_source
 from trainables.errors import InputError
 from trainables.sequence import IncrementalSequence
@@ -84,7 +85,7 @@ def test_it_learns_two_tasks_and_is_composed_exported_and_opened(name: str, tmp_
     theirs = timm.create_model(f"local-dir:{tmp_path / 'timm'}", pretrained=True).eval()
     with torch.no_grad():
         torch.testing.assert_close(theirs(images), wanted, rtol=1e-3, atol=1e-4)
-        opened = read_timm_folder(tmp_path / "timm", name, 4, CPU)
+        opened = of_timm(tmp_path / "timm", name, 4, CPU, "fp32")
         torch.testing.assert_close(opened(images), wanted, rtol=1e-3, atol=1e-4)
 
         write_adapter(tmp_path / "adapter", concatenated(pool, [0.5, 0.5]))

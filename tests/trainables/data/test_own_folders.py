@@ -64,6 +64,7 @@ SPLIT = images(4, "train/") | images(1, "test/")
         (images(4, "train/"), "has no folder 'test'"),
         (SPLIT | {"train/notes.txt": b"x"}, "train: 'notes.txt' lies beside the class folders"),
         (images(4, "Train/") | images(4, "TEST/"), "the folders 'TEST' and 'Train' must be named test and train"),
+        (images(4, "train/") | images(4, "Testing/"), "the folders 'Testing' and 'train' must be named test and train"),
         (SPLIT | {"val/a/1.png": b"x"}, "'val' lies beside .* belong into train"),
         (SPLIT | {"train/fox/1.png": b"x"}, "class 'fox' has 1 image, needs at"),
         (SPLIT | {f"train/fox/{n}.png": b"x" for n in (1, 2)}, "'fox' has 2 images, needs at least 3: 2 to train, 1"),

@@ -35,11 +35,12 @@ def find(root: Path) -> Listing:
             f" above: folder:{root.parent}"
         )
     _require_none_loose(tree)
+    alike = {name: name.lower().removesuffix("ing") for name in folders}
+    meant_so = [name for name, part in alike.items() if part in PARTS]
+    if {alike[name] for name in meant_so} == set(PARTS) and set(meant_so) != set(PARTS):
+        raise InputError(f"folder:{root}: the folders {' and '.join(map(repr, meant_so))} must be named test and train")
     if set(folders) & set(PARTS):
         return _split(tree, folders)
-    alike = [name for name in folders if name.lower() in PARTS]
-    if {name.lower() for name in alike} == set(PARTS):
-        raise InputError(f"folder:{root}: the folders {' and '.join(map(repr, alike))} must be named test and train")
     names, files = _classes(tree, 4, f"2 to train, 1 to validate, 1 to test ({TEST_SHARE:.0%})")
     return Listing(names, split_files(files), "class folders, seeded 80/20 split")
 

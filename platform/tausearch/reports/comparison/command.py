@@ -60,7 +60,7 @@ def show_comparison(
             without = [name for name in without if name in chosen.runs]
         named = list(dict.fromkeys(benchmarks))
         comparisons = compare(runs, paper_results(), named, chosen.order)
-        drawn = _draw(comparisons, figure, storage) if runs else None
+        drawn = _draw(comparisons, figure, storage) if runs or figure is not None else None
         rows = rows_as_dicts(comparisons)
         about = {"source": paper_results().source, "figure": None if drawn is None else str(drawn)}
         content = {**about, "rows": rows, "without_results": without}
