@@ -147,8 +147,14 @@ def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all
 
 
 def _encoded(name: str) -> str:
-    """Return a name without the characters that separate; letters of any script stay, with their marks."""
-    return "".join(char if _stays(char) else "".join(f"%{byte:02X}" for byte in char.encode()) for char in name)
+    """Return a name without the characters that separate, and without spaces at its ends, which readers cut off.
+
+    Letters of any script stay, with their marks.
+    """
+    first, end = len(name) - len(name.lstrip(" ")), len(name.rstrip(" "))
+    kept = (_stays(char) and first <= place < end for place, char in enumerate(name))
+    pairs = zip(name, kept, strict=True)
+    return "".join(char if stays else "".join(f"%{byte:02X}" for byte in char.encode()) for char, stays in pairs)
 
 
 def _stays(char: str) -> bool:

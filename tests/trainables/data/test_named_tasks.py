@@ -36,7 +36,7 @@ def test_the_text_form_repeats(text: str) -> None:
 
 
 def test_names_keep_their_characters() -> None:
-    task = NamedTask(("a,b", "c&d=e?", "50%25"), "n=1?")
+    task = NamedTask(("a,b", "c&d=e?", "50%25", " two  ends "), "n=1?")
     assert NamedTask.parse(str(task)) == task
     assert BenchmarkRef.parse(str(BenchmarkRef(name="digits", task=(task,)))).task == (task,)
 

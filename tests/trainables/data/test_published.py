@@ -134,6 +134,17 @@ def test_one_of_two_layouts_is_taken(one: str, other: str, taken: str, copies: d
     assert dataset.find().layout.startswith(taken)
 
 
+def test_grey_images_of_the_same_names_are_not_taken_for_coloured_ones(
+    copies: dict[str, Path], contents: dict[str, Images], tmp_path: Path
+) -> None:
+    """PlantVillage has folders `color`, `grayscale` and `segmented` with the same names of files."""
+    root = linked(copies["cropdisease split files"], tmp_path) / "cropdisease"
+    for folder in ("grayscale", "raw/segmented"):
+        put(root / folder, {path.name: b"grey" for path in (root / "images").iterdir()})
+    (root / "images").rename(root / "raw" / "color")
+    assert all_images(small("cropdisease split files"), tmp_path) == contents["cropdisease split files"]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_nothing_reachable_in_a_search_leads_to_a_test_image(
     layout: str, copies: dict[str, Path], contents: dict[str, Images]

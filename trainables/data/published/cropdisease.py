@@ -71,7 +71,9 @@ def _listed(tree: Tree, part: Part) -> Rows:
     parquet = tree.find(f"cropdisease_{part}.parquet")
     if parquet is not None:
         return _in_parquet(tree.path_on_disk(parquet), paths, split), torch.tensor(labels, dtype=torch.int64)
-    files = {ending(path, 1): entry for path, entry in tree.entries.items() if is_image(path)}
+    # PlantVillage has grey and segmented images under the same names.
+    colour_last = sorted(tree.entries.items(), key=lambda item: "/color/" in f"/{item[0]}")
+    files = {ending(path, 1): entry for path, entry in colour_last if is_image(path)}
     return from_split_file(files, [ending(path, 1) for path in paths], labels, split_file=split)
 
 
