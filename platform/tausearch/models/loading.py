@@ -67,7 +67,7 @@ def load_model(
     """
     if isinstance(keep, str):
         raise InputError(f"--keep must be a list of whole numbers or names, got {keep!r}")
-    if seed is not None and type(seed) is not int:
+    if isinstance(seed, str):
         raise InputError(f"--seed must be a whole number, got {seed!r}")
     model = open_model(what, ModelOptions(seed, keep, backbone_weights, device), storage)
     for note in model.notes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -70,7 +71,8 @@ class SearchPlots:
             return self._history_of(by)
         values = {trial.number: trial.value or 0.0 for trial in self.finished}
         kept = {trial.number: values[trial.number] for trial in self.finished if self.spec.aim.keeps(trial)}
-        after = [trial.number for trial in self.trials if kept and trial.number >= min(kept)]
+        first = min(kept, default=math.inf)
+        after = [trial.number for trial in self.trials if trial.number >= first]
         best = list(accumulate((kept.get(number, self.spec.worst) for number in after), max))
         most = max(values, key=lambda number: values[number])
         chosen = "none keeps the constraints" if self.best is None else f"trial {self.best.number} is the best"

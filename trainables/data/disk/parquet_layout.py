@@ -105,7 +105,7 @@ Encode = Callable[[Sequence[str]], Tensor]
 def _classes(files: Sequence[str], column: str) -> tuple[tuple[str, ...], Encode]:
     """Return the class names of a column of labels and the function that reads labels."""
     known: Sequence[int | str]
-    names = parquet.label_names(files[0], column)
+    names = declared = parquet.label_names(files[0], column)
     if names is not None:
         known, allowed = range(len(names)), f"from 0 to {len(names) - 1}"
     else:
@@ -120,7 +120,7 @@ def _classes(files: Sequence[str], column: str) -> tuple[tuple[str, ...], Encode
 
     def encode(paths: Sequence[str]) -> Tensor:
         for path in paths:
-            if (parquet.label_names(path, column) or names) != names:
+            if declared is not None and (parquet.label_names(path, column) or declared) != declared:
                 raise InputError(f"{path}: column {column!r} has other class names than in {files[0]}")
         values = parquet.read_labels(paths, column)
         for row, value in enumerate(values):

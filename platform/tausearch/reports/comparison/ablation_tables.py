@@ -89,9 +89,8 @@ def _group(run: FinalRun, paper: PaperResults) -> tuple[object, ...]:
 def _row(variants: dict[str, FinalRun], paper: PaperResults) -> AblationRow:
     run = next(iter(variants.values()))
     benchmark, method = run.spec.benchmark, run.spec.method
-    apart = any(name in paper.beyond for name in run.marks) or any(
-        departures(each, paper) for each in variants.values()
-    )
+    beyond = any(name in paper.beyond for name in run.marks)
+    apart = beyond or any(departures(each, paper) for each in variants.values())
     cells = {} if apart else {name: paper.cell(benchmark, method, name) for name in VARIANTS}
     theirs = {name: cell.accuracy for name, cell in cells.items() if cell is not None}
     others = {name: value for name, value in run.settings.items() if name != paper.ablated}
