@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing
 from dataclasses import MISSING, fields
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from trainables.methods import METHODS
 REQUESTS: dict[type, dict[str, Any]] = {
     SearchRequest: {"benchmark": "digits", "method": "ita-lora"},
     ResumeRequest: {"name": "s"},
-    TrainRequest: {"best": object()},
+    TrainRequest: {"best": SimpleNamespace(hyperparameters={})},
     EvaluateRequest: {"runs": ["f"]},
     ComposeRequest: {"runs": ["f"]},
     FiguresRequest: {"runs": ["f"]},

@@ -135,7 +135,8 @@ def search_with(request: SearchRequest) -> SearchResult:
     plan = plan_search(request)
     out = stream_of(request.progress_to)
     plan = measured(plan, request.address, out)
-    for line in warm_start_lines(plan.spec, points_ahead(plan.spec)) if plan.spec.warm_start else ():
+    ahead = points_ahead(plan.spec) if plan.spec.warm_start else []
+    for line in warm_start_lines(plan.spec, ahead):
         print(line, file=out, flush=True)
     with interruptible(), plan.entered() as (spec, directory):
         run = SearchRun(spec, plan.storage, directory)

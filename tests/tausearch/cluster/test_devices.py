@@ -168,7 +168,7 @@ def test_a_pilot_says_its_line_before_the_run_starts_where_progress_is_shown(
     gpus(1)
     pilot_that(monkeypatch, SHARED)
     went: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(searches, "warm_start_lines", lambda spec: ["warm start: 1 point"])
+    monkeypatch.setattr(searches, "warm_start_lines", lambda spec, ahead: ["warm start: 1 point"])
     monkeypatch.setattr(searches, "run_search", lambda run, *how: went.append((run.spec.resources, *how)))
     searches.search_with(request_of(tmp_path, progress_to=progress_to, time_budget=9.0))
     assert went == [(SHARED, None, 9.0, progress_to, [], " --tracking none")]
