@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
 
+from checked_input.bounds import TRIALS
 from checked_input.names import choices
 from search_spaces import ResolvedSpace
 from tausearch import studies
@@ -55,7 +56,6 @@ from trainables.user_code import file_name
 
 DEFAULT_TRIALS = 12
 MOST_GP_TRIALS = 1_000
-MOST_GRID_POINTS = 100_000  # as many trials as there can be
 _FEW = 100  # validation images, one of which is a point or more
 
 
@@ -483,10 +483,8 @@ def require_enough(trials: int | None, algorithm: str, points: int, anything_to_
     if trials is not None and algorithm == "gp" and trials > MOST_GP_TRIALS:
         slow = "a proposal takes seconds then, and its time grows faster than the number of trials"
         raise InputError(f"--trials {trials}: gp takes {MOST_GP_TRIALS} at most, as {slow}; tpe takes more")
-    if algorithm == "grid" and points > MOST_GRID_POINTS:
-        raise InputError(
-            f"the grid has {points:,} points, of at most {MOST_GRID_POINTS:,}; tpe and random need no grid"
-        )
+    if algorithm == "grid" and points > (most := int(TRIALS.high)):
+        raise InputError(f"the grid has {points:,} points, of at most {most:,}; tpe and random need no grid")
     if trials is not None and algorithm == "grid" and trials > points:
         raise InputError(f"--trials {trials}: the grid has {counted(points, 'point')}")
     if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:

@@ -139,7 +139,7 @@ class RunQueue:
 
     Attributes:
         results: The results of the runs that have been concluded, in this order.
-        broken: The names of the runs that an error has ended; see `failed`.
+        broken: Whether an error has ended a run; see `failed`.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class RunQueue:
         self.say = say
         self.follow = follow
         self.results: list[RunResult] = []
-        self.broken: list[str] = []
+        self.broken = False
         self.deliveries = Deliveries(callbacks, _TRACKERS, say, lambda: interrupt.must_stop)
         self._cells = list(cells)
         self._ahead: Run | None = None
@@ -198,7 +198,7 @@ class RunQueue:
         if entry.error is None:
             entry.error = error
             entry.cell.failed(error)
-            self.broken.append(run.spec.name)
+            self.broken = True
         run.exhausted = True
 
     def pass_over(self) -> bool:

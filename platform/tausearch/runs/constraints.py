@@ -93,8 +93,10 @@ class Constraint(Strict):
         if self.metric == SECONDS:
             return trial.own_seconds
         values = [row[self.metric] for row in trial.measured_rows if self.metric in row]
-        if not values or any(map(isnan, values)):
-            return nan if values else None
+        if not values:
+            return None
+        if any(map(isnan, values)):
+            return nan
         return max(values) if self.relation == "<=" else min(values)
 
     def excess(self, trial: TrialSummary) -> float | None:
@@ -103,8 +105,10 @@ class Constraint(Strict):
         None if the metric is missing.
         """
         worst = self.worst(trial)
-        if worst is None or isnan(worst):
-            return None if worst is None else inf
+        if worst is None:
+            return None
+        if isnan(worst):
+            return inf
         return worst - self.bound if self.relation == "<=" else self.bound - worst
 
     def keeps(self, trial: TrialSummary) -> bool:

@@ -47,9 +47,9 @@ class DataFacts(Strict):
 
     def has_images_of(self, other: DataFacts) -> bool:
         """Whether both train and evaluate on the same images; of runs of earlier versions the number must be equal."""
-        known = self.evaluation_digest and other.evaluation_digest
-        evaluates_alike = self.evaluation_digest == other.evaluation_digest if known else True
-        return self.digest == other.digest and self.evaluation == other.evaluation and evaluates_alike
+        digests = {self.evaluation_digest, other.evaluation_digest}
+        same = (self.digest, self.evaluation) == (other.digest, other.evaluation)
+        return same and (None in digests or len(digests) == 1)
 
 
 class Pilot(Strict):

@@ -102,8 +102,7 @@ COMMANDS = [
 def test_the_command_line_reaches_every_field(
     command: Any, door: str, request_of: type, apart: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = lambda what, storage: SimpleNamespace(hyperparameters={}, what=what)  # noqa: E731
-    monkeypatch.setattr(launch, "_best_of", read)
+    monkeypatch.setattr(launch, "_best_of", lambda what, storage: SimpleNamespace(hyperparameters={}, what=what))
     given: dict[str, Any] = {}
     wanted: dict[str, Any] = {}
     for name, parameter in inspect.signature(command).parameters.items():

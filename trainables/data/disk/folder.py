@@ -34,7 +34,6 @@ def find(root: Path) -> Listing:
             f"folder:{root}: has {loose[0]!r} and no class folders; if it is a class folder itself, name the folder"
             f" above: folder:{root.parent}"
         )
-    _require_none_loose(tree)
     alike = {name: name.lower().removesuffix("ing") for name in folders}
     meant_so = [name for name, part in alike.items() if part in PARTS]
     if {alike[name] for name in meant_so} == set(PARTS) and set(meant_so) != set(PARTS):
@@ -47,6 +46,7 @@ def find(root: Path) -> Listing:
 
 def _split(tree: Tree, folders: list[str]) -> Listing:
     root = tree.root
+    _require_none_loose(tree)
     extra = sorted(set(folders) - set(PARTS))
     if extra:
         advice = "its images belong into train" if extra[0] in _VALIDATION else "move it away"

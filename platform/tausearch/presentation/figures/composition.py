@@ -12,13 +12,19 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from tausearch.presentation.figures.style import WIDE, make_logarithmic, new_figure, one_pair_of_axes, plain
+from tausearch.presentation.figures.style import (
+    WIDE,
+    legend_layout,
+    make_logarithmic,
+    new_figure,
+    one_pair_of_axes,
+    plain,
+)
 from trainables.task_names import titles
 
 _LARGE_RISK = 10.0  # nats, far above that of guessing
 Rows = Sequence[Mapping[str, Any]]
 _KINDS = {"composed": "composed model", "individuals": "mean of individual models", "pretrained": "theta_0 with h0"}
-_HALF_A_LINE = 42  # letters of a name in a legend with two names in a line
 _MARKS = "osD^v"  # for each ten colours
 _STAGES = {"preconsolidation": "set-up", "training": "training"}
 
@@ -145,7 +151,7 @@ def alignment_figure(rows: Rows) -> Figure:
     """
     pairs = list(dict.fromkeys((row["run"], row["other"]) for row in rows))
     width, height = WIDE
-    abreast = 1 if max(map(len, map(" and ".join, pairs)), default=0) > _HALF_A_LINE else 2
+    abreast, fits = legend_layout([*map(" and ".join, pairs)], width, most=2)
     figure, axes = one_pair_of_axes((width, height + 0.2 * len(pairs) / abreast))
     for number, pair in enumerate(pairs):
         own = [row for row in rows if (row["run"], row["other"]) == pair]
@@ -153,7 +159,7 @@ def alignment_figure(rows: Rows) -> Figure:
         found = [_mean_and_deviation([r["cosine"] for r in own if r["task"] == task]) for task in (*tasks, 0)]
         values, spreads = zip(*(value for value in found if value), strict=True)
         colour, mark = f"C{number % 10}", _MARKS[number // 10 % len(_MARKS)]
-        name = plain(textwrap.fill(" and ".join(pair), 2 * _HALF_A_LINE))
+        name = plain(textwrap.fill(" and ".join(pair), fits))
         axes.errorbar(tasks, values[:-1], yerr=spreads[:-1], fmt=f"{mark}-", color=colour, label=name)
         axes.axhline(values[-1], color=colour, linestyle="--")
     axes.set(xlabel="task t", ylabel="cosine", title="task vectors tau_t (points) and composed ones (dashed)")

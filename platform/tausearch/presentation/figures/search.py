@@ -21,6 +21,7 @@ from tausearch.presentation.figures.style import (
     WIDE,
     caption,
     entitle,
+    legend_layout,
     make_logarithmic,
     new_figure,
     plain,
@@ -36,7 +37,6 @@ _ALONG = 30  # letters that fit along the axis of a facet
 _FACET = 3.2  # inches of one of several facets
 _LETTERS, _LINE = 16, 0.16  # letters in an inch of a caption, and inches of its line
 _ABREAST = 4  # names in a line of the legend, at most
-_MARK = 6  # letters that the mark of a name takes there
 _LONGEST = 24  # letters of a choice at an axis
 _COLOURS = LinearSegmentedColormap.from_list("trials", SCALE)
 
@@ -84,8 +84,7 @@ def draw_plot(plot: Plot, of: str) -> Figure:
     above = textwrap.wrap(f"{plot.title}: {of}", int(width * TITLE_LETTERS))
     below = textwrap.wrap(plot.caption, int(width * _LETTERS))
     names = [series.name for series in plot.facets[0].series if series.name]
-    fits = int(width * TITLE_LETTERS) - _MARK
-    abreast = max(1, min(_ABREAST, (fits + _MARK) // (max(map(len, names), default=0) + _MARK)))
+    abreast, fits = legend_layout(names, width, _ABREAST)
     names = [textwrap.fill(name, fits) for name in names]
     lines = -(-len(names) // abreast) * max((name.count("\n") + 1 for name in names), default=0)
     room = lines + lines // 2  # empty lines of the title, for the legend, whose lines are higher

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from checked_input.text_files import printable
 from tausearch.presentation.figures.fonts import choose_fonts
 from tausearch.runs import RunSpec, shown_benchmark
 
+_MARK = 6  # letters that the mark of a name takes in a legend
 DPI = 150
 WIDE = (7.0, 4.2)  # inches of a figure with one pair of axes
 TITLE_LETTERS = 13  # letters of a title that fit into an inch; matplotlib's own wrapping leaves no room for its lines
@@ -47,6 +49,13 @@ def entitle(figure: Figure, text: str) -> None:
     fits = int(TITLE_LETTERS * figure.get_figwidth())
     lines = [part for line in text.split("\n") for part in textwrap.wrap(line, fits) or [""]]
     figure.suptitle(plain("\n".join(lines)), fontsize=9, color="0.35", wrap=True)
+
+
+def legend_layout(names: Sequence[str], inches: float, most: int) -> tuple[int, int]:
+    """Return how many names of a legend fit in a line, at most `most`, and after how many letters a name wraps."""
+    letters = int(inches * TITLE_LETTERS)
+    longest = max(map(len, names), default=0)
+    return max(1, min(most, letters // (longest + _MARK))), letters - _MARK
 
 
 def make_logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
