@@ -1,6 +1,6 @@
 from .cells import CampaignCells, CellRuns, campaign_of, read_cells
 from .driver import CampaignResult, campaign, campaign_with, run_campaign
-from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots
+from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots, seconds_here
 from .file import Cell, read_campaign
 from .mlflow_tables import LOCAL, read_pages, track_tables
 from .outputs import selected_runs, set_apart, write_campaign_report
@@ -34,6 +34,7 @@ __all__ = [
     "read_standing",
     "run_campaign",
     "run_pilots",
+    "seconds_here",
     "selected_runs",
     "set_apart",
     "starting_campaigns",

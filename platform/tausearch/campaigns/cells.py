@@ -41,20 +41,30 @@ class CellRuns(Strict):
         return (self.trials + self.reevaluations + self.seeds) * self.steps
 
 
+KEPT = ("data_root", "max_concurrent_trials", "tracking", "tracking_uri")
+"""Options of a driver that hold for the next one if it is not given others."""
+
+
 class CampaignCells(Strict):
     """The cells of a campaign, as its folder keeps them.
 
     Attributes:
         file: The campaign's file as the last driver was given it.
-        tracking: The option `--tracking` as it was given last; None if it never was.
+        gone: Cells that its file has named before.
         address: Address of the Ray cluster that the last driver joined; None for a Ray of its own.
+        data_root: The option `--data-root` as it was given last; None if it never was. So are the others.
+        tracking_uri: Without its password.
     """
 
     campaign: str
     file: str
     cells: tuple[CellRuns, ...]
-    tracking: str | None = None
+    gone: tuple[CellRuns, ...] = ()
     address: str | None = None
+    data_root: str | None = None
+    max_concurrent_trials: int | None = None
+    tracking: str | None = None
+    tracking_uri: str | None = None
 
     def save(self, directory: CampaignDirectory) -> None:
         """Write the cells to the campaign's folder."""

@@ -230,10 +230,7 @@ def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
     storage_option = storage_words(plan.storage.root)
     return Driver(
         home=plan.directory,
-        resources=Resources(
-            cpus_per_trial=max(spec.resources.cpus_per_trial for spec in specs),
-            gpus_per_trial=max(spec.resources.gpus_per_trial for spec in specs),
-        ),
+        resources=_kinds(plan),
         read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
         resume_command=campaign_command(str(request.file), storage_option, code, request.resume_options),
         address=request.address,
@@ -243,6 +240,14 @@ def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
         trainable=trainable,
         progress_to=request.progress_to,
     )
+
+
+def _kinds(plan: CampaignPlan) -> list[Resources]:
+    """Return the different resources of trials that are left; of all where none is."""
+    left = [cell for cell in plan.cells if cell.next != "nothing"]
+    specs = [spec for cell in left or plan.cells for spec in cell.specs]
+    kinds = [(spec.resources.cpus_per_trial, spec.resources.gpus_per_trial) for spec in specs]
+    return [Resources(cpus_per_trial=cpus, gpus_per_trial=gpus) for cpus, gpus in dict.fromkeys(kinds)]
 
 
 def _most_at_a_time(cell: PlannedCell) -> int:

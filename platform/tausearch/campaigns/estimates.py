@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import resource
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from checked_input.text_files import read_json
 from tausearch.campaigns.plans import CampaignPlan, PlannedCell
+from tausearch.cluster import gpus_here, local_cpus
 from tausearch.execution import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
 from tausearch.presentation import LongWork
-from tausearch.runs import CampaignDirectory, RunStatus, Storage, all_statuses, open_storage, replace_text
-from trainables.errors import DivergedError
+from tausearch.runs import (
+    CampaignDirectory,
+    RunSpec,
+    RunStatus,
+    Storage,
+    all_statuses,
+    open_storage,
+    replace_text,
+)
+from trainables.config import TrialConfig
+from trainables.errors import DivergedError, InputError
 
 PILOT_TASKS = 2  # the first task also computes what all trials share
 
@@ -27,10 +38,12 @@ class Measured:
     Attributes:
         pace: Time of a whole trial, if every later task takes as long as the second.
         memory: Peak memory of the process so far, bytes.
+        of: What was measured, as `_of_trial` says it.
     """
 
     pace: Pace
     memory: int
+    of: str
 
 
 @dataclass(frozen=True)
@@ -52,14 +65,33 @@ class Estimate:
 
 def estimate(plan: CampaignPlan) -> list[Estimate]:
     """Estimate each cell of a campaign, in order, from the runs in its storage root and from pilots."""
-    known: dict[tuple[str, str], list[RunStatus]] = defaultdict(list)
+    known: dict[tuple[str, str, str], list[RunStatus]] = defaultdict(list)
     for status in all_statuses(plan.storage)[0]:
-        known[status.spec.benchmark, status.spec.method].append(status)
+        known[_measured_with(status.spec)].append(status)
     pilots = pilots_of(plan.directory)
     return [
-        _of(plan.storage, cell, known[cell.runs.benchmark, cell.runs.method], pilots.get(cell.runs.title))
+        _of(plan.storage, cell, known[_measured_with(cell.search.spec)], _still(pilots.get(cell.title), cell))
         for cell in plan.cells
     ]
+
+
+def _measured_with(spec: RunSpec) -> tuple[str, str, str]:
+    return spec.benchmark, spec.method, spec.protocol.backbone
+
+
+def _still(pilot: Measured | None, cell: PlannedCell) -> Measured | None:
+    """Return a pilot if it has measured the trials that the campaign's file asks for now."""
+    return pilot if pilot is not None and pilot.of == _of_trial(_piloted(cell)) else None
+
+
+def _piloted(cell: PlannedCell) -> TrialConfig:
+    """Return the first trial of a cell's search, without the cache."""
+    return cell.search.spec.trial(0, dict(cell.search.spec.start), cache=None)
+
+
+def _of_trial(config: TrialConfig) -> str:
+    """Return a digest of all that a trial computes."""
+    return hashlib.sha256(repr(replace(config, run="")).encode()).hexdigest()[:16]
 
 
 def pilots_of(directory: CampaignDirectory) -> dict[str, Measured]:
@@ -73,40 +105,57 @@ def pilots_of(directory: CampaignDirectory) -> dict[str, Measured]:
 
 def _measured(found: Mapping[str, Any]) -> Measured:
     pace = Pace(float(found["pace"]["own"]), float(found["pace"]["shared"]))
-    return Measured(pace, int(found["memory"]))
+    return Measured(pace, int(found["memory"]), str(found["of"]))
 
 
 def run_pilots(plan: CampaignPlan) -> None:
     """Run the first tasks of one trial of every cell without measurements in this process, and save the times.
 
     Raises:
-        InputError: If the folder of the campaign cannot be written.
+        InputError: If the folder of the campaign cannot be written, or trials need a GPU, which this machine lacks.
     """
+    unknown = [cell for cell, found in zip(plan.cells, estimate(plan), strict=True) if found.seconds is None]
+    if any(cell.search.spec.resources.gpus_per_trial for cell in unknown) and not gpus_here():
+        raise InputError(
+            "--pilot runs on this machine, which has no GPU as the cluster at --address has; leave out one"
+        )
     open_storage(plan.storage.root, write=True)
     plan.directory.path.mkdir(parents=True, exist_ok=True)
-    unknown = [cell for cell, found in zip(plan.cells, estimate(plan), strict=True) if found.seconds is None]
     pilots = pilots_of(plan.directory)
     with LongWork() as work:
         tick = work.start("pilot trials", len(unknown))
         for cell in unknown:
-            pilots[cell.runs.title] = _pilot(plan, cell)
+            pilots[cell.title] = _pilot(cell)
             content = {title: asdict(found) for title, found in pilots.items()}
             replace_text(plan.directory.pilot_file, json.dumps(content, indent=2) + "\n")
             tick(1)
 
 
-def _pilot(plan: CampaignPlan, cell: PlannedCell) -> Measured:
+def _pilot(cell: PlannedCell) -> Measured:
     """Run the first tasks of the first trial of a cell's search, without the cache."""
     from tausearch.cluster import first_rows  # imports torch, which an estimate without pilots does not need
     from trainables.trial import build_sequence
 
-    spec = cell.search.spec
+    config = _piloted(cell)
     rows: list[dict[str, float]] = []
     with suppress(DivergedError):  # the time of its finished tasks counts
-        rows.extend(first_rows(build_sequence(spec.trial(0, dict(spec.start), cache=None)), PILOT_TASKS))
+        rows.extend(first_rows(build_sequence(config), PILOT_TASKS))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    whole = rows[:1] + rows[-1:] * (spec.steps - 1)
-    return Measured(pace_of_trials([whole]) or Pace(0.0), memory)
+    whole = rows[:1] + rows[-1:] * (cell.search.spec.steps - 1)
+    return Measured(pace_of_trials([whole]) or Pace(0.0), memory, _of_trial(config))
+
+
+def seconds_here(plan: CampaignPlan, estimates: Sequence[Estimate]) -> float:
+    """Return the least seconds that the known cells take on the CPUs and GPUs of this machine."""
+    on_cpus = on_gpus = in_all = 0.0
+    for cell, found in zip(plan.cells, estimates, strict=True):
+        seconds, resources = found.seconds or 0.0, cell.search.spec.resources
+        in_all += seconds
+        on_cpus += seconds * resources.cpus_per_trial
+        on_gpus += seconds * resources.gpus_per_trial
+    gpus = max(1, gpus_here() if on_gpus else 0)  # torch takes seconds to import
+    at_most = plan.request.max_concurrent_trials or local_cpus()
+    return max(on_cpus / local_cpus(), on_gpus / gpus, in_all / at_most)
 
 
 def _of(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:

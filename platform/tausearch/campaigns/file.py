@@ -60,7 +60,7 @@ def read_campaign(path: str | Path) -> CampaignFile:
         InputError: If it cannot be read; or with a line for each wrong entry, its place and the allowed values.
     """
     try:
-        return _campaign(read_model(Path(path), content_of))
+        return _named_apart(_campaign(read_model(Path(path), content_of)))
     except FileNotFoundError as error:
         raise InputError(f"campaign file {path}: cannot be read ({error.strerror})") from error
     except (TextFileError, InputError) as error:
@@ -76,23 +76,44 @@ def read_remainder(path: str | Path) -> CampaignFile | None:
     return None if content is None else _campaign(content)
 
 
+def _named_apart(file: CampaignFile) -> CampaignFile:
+    """Refuse cells of one title, which would share their runs: the title has the last part of a folder's path alone."""
+    first: dict[str, Cell] = {}
+    pairs = [(first.setdefault(cell.title, cell), cell) for cell in file.cells]
+    if faults := [_alike(cell, other) for cell, other in pairs if cell is not other]:
+        raise InputError(*faults)
+    return file
+
+
+def _alike(cell: Cell, other: Cell) -> str:
+    both = [f"{each.method} on {each.benchmark}" for each in (cell, other)]
+    return f"{' and '.join(both)}: both would be {cell.title}; give one another name, as by a link to its folder"
+
+
 def _campaign(file: FileContent) -> CampaignFile:
     search = None if file.search is None else file.search.given
     usual = Cell("", "", _of_search(search), file.train.given, _of_protocol(search))
-    rows = {each.benchmark: _row(usual, each.benchmark, file.cells) for each in file.cells if each.benchmark}
+    of_row = {each.benchmark: _row(usual, each.benchmark, file.cells) for each in file.cells if each.benchmark}
     cells: dict[tuple[str, str], Cell] = {}
 
     def cell(benchmark: str, method: str) -> Cell:
-        return replace(rows.get(benchmark, usual), benchmark=benchmark, method=method)
+        return replace(of_row.get(benchmark, usual), benchmark=benchmark, method=method)
 
     for benchmark, method in product(file.benchmarks, file.methods):
         cells[benchmark, method] = cell(benchmark, method)
+    named = [(each.benchmark, name) for each in file.cells if each.benchmark for name in _columns(file, each)]
     for each in file.cells:
-        columns = file.methods if each.method is None else [each.method]
-        for place in product([each.benchmark] if each.benchmark else file.benchmarks, columns):  # it can be a new one
+        added = [benchmark for benchmark, method in named if method == each.method]
+        benchmarks = [each.benchmark] if each.benchmark else dict.fromkeys([*file.benchmarks, *added])
+        for place in product(benchmarks, _columns(file, each)):  # it can be a new one
             cells[place] = _changed(cells.get(place) or cell(*place), each)
-    order = list(dict.fromkeys(benchmark for benchmark, _ in cells))
-    return CampaignFile(file.campaign, tuple(sorted(cells.values(), key=lambda cell: order.index(cell.benchmark))))
+    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    order = sorted(cells.values(), key=lambda cell: (rows.index(cell.benchmark), columns.index(cell.method)))
+    return CampaignFile(file.campaign, tuple(order))
+
+
+def _columns(file: FileContent, each: Difference) -> Sequence[str]:
+    return file.methods if each.method is None else [each.method]
 
 
 def _row(usual: Cell, benchmark: str, differences: Sequence[Difference]) -> Cell:

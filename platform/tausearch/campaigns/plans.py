@@ -20,7 +20,7 @@ from tausearch.api import (
     plan_training,
     within,
 )
-from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
+from tausearch.campaigns.cells import KEPT, CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import CampaignFile, Cell, read_campaign, read_remainder
 from tausearch.campaigns.status import CellStanding, cell_standing
 from tausearch.cluster import AddressFault, GpusAt, asked_once, bf16_at, gpus_at, require_reachable
@@ -37,6 +37,7 @@ from tausearch.runs import (
     reevaluations_of,
 )
 from tausearch.studies import BestFile, load_best, start_of
+from tausearch.tracking import checked_uri
 from trainables.errors import Faults, InputError
 
 _CHOSEN = ("fixed", "source", "tuned_on", "measure_removability")  # fields of a final run that follow from the choice
@@ -130,7 +131,8 @@ class CampaignPlan:
     Attributes:
         directory: Its folder, which need not exist yet.
         rows: All cells in the order of the file; a campaign with one that is refused is not driven.
-        gone: Earlier cells that its file does not name any more.
+        gone: Cells of its last driver that its file does not name any more.
+        long_gone: Those that it had left out before; what comes back has its runs.
         opening: Opens each benchmark once, so that it is checked once.
         gpus: Joins the cluster once, to ask for its GPUs.
     """
@@ -140,6 +142,7 @@ class CampaignPlan:
     directory: CampaignDirectory
     rows: tuple[PlannedCell | RefusedCell, ...]
     gone: tuple[CellRuns, ...]
+    long_gone: tuple[CellRuns, ...]
     request: CampaignRequest
     opening: Opening
     gpus: GpusAt
@@ -156,15 +159,18 @@ class CampaignPlan:
 
     @property
     def kept(self) -> CampaignCells:
-        """The cells to write to the campaign's folder."""
-        cells = tuple(each.runs for each in self.cells)
+        """The content of the campaign's folder: its cells, those that are gone, and the options of its driver."""
         request = self.request
         return CampaignCells(
             campaign=self.name,
             file=str(request.file),
-            cells=cells,
-            tracking=request.tracking,
+            cells=tuple(each.runs for each in self.cells),
+            gone=self.gone + self.long_gone,
             address=request.address,
+            data_root=None if request.data_root is None else str(Path(request.data_root).absolute()),
+            max_concurrent_trials=request.max_concurrent_trials,
+            tracking=request.tracking,
+            tracking_uri=request.tracking_uri,
         )
 
     def require_all(self) -> None:
@@ -219,12 +225,13 @@ def preview_campaign(request: CampaignRequest) -> CampaignPlan:
 
 
 def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
+    request = replace(request, tracking_uri=checked_uri(request.tracking_uri))
     storage = open_storage(request.storage, write=False)
     directory = storage.campaign(file.name)
     kept = read_cells(directory) if directory.exists() else None
-    known = {} if kept is None else {each.title: each for each in kept.cells}
-    if kept is not None and request.tracking is None:  # cells that have not begun are tracked like those that have
-        request = replace(request, tracking=kept.tracking)
+    known = {} if kept is None else {each.title: each for each in kept.gone + kept.cells}
+    if kept is not None:  # cells that have not begun are driven like those that have
+        request = replace(request, **{name: getattr(kept, name) for name in KEPT if getattr(request, name) is None})
     titles = [cell.title for cell in file.cells]
     for title in request.redo:
         if title not in titles:
@@ -236,9 +243,10 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
             rows.append(planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo))
         except InputError as error:
             rows.append(RefusedCell(cell.title, tuple(error.args)))
-    gone = tuple(each for title, each in known.items() if title not in titles)
+    cells, earlier = ((), ()) if kept is None else (kept.cells, kept.gone)
+    gone, long_gone = (tuple(each for each in runs if each.title not in titles) for runs in (cells, earlier))
     known_of = (planner.opening, planner.gpus)
-    return CampaignPlan(file.name, storage, directory, tuple(rows), gone, request, *known_of)
+    return CampaignPlan(file.name, storage, directory, tuple(rows), gone, long_gone, request, *known_of)
 
 
 def work_left(plan: CampaignPlan) -> str:
@@ -357,7 +365,7 @@ class _Planner:
         if known is not None and not anew:
             return _stem_of(known.final)
         stem = f"{self.campaign}-{cell.title.replace('/', '-')}"
-        return self.storage.free_name(stem) if anew else stem
+        return self.storage.free_name(stem, ("", "-final")) if anew else stem  # not each cell has a search
 
 
 def _given(request: CampaignRequest) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field as RequestField
@@ -41,6 +42,7 @@ _OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with
 _OUR_WORDS = {  # kind of pydantic's fault to words in place of pydantic's
     **dict.fromkeys(("model_type", "dict_type"), "must be a mapping"),
     **dict.fromkeys(("sequence_str", "is_instance_of"), "must be a list in brackets, as [A, B]"),
+    "scalar": "must be a number, a text, true or false",
 }
 _OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"} | {
     "callbacks",
@@ -63,6 +65,9 @@ class RequestOptions(BaseModel):
     def _underscored(cls, given: object) -> object:
         if not isinstance(given, Mapping):
             return given
+        names = Counter(str(name).replace("-", "_") for name in given)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise InputError(*(f"{name} is there twice, with dashes and with underscores" for name in twice))
         return {str(name).replace("-", "_"): value for name, value in given.items()}
 
     @property
@@ -188,10 +193,12 @@ def entry_of(place: tuple[int | str, ...]) -> tuple[int | str, ...]:
 
 def _lines(fault: Any) -> Iterator[str]:
     """Yield the lines of one fault that pydantic has found."""
-    place: Sequence[int | str] = fault["loc"]
-    path = [one_line(part) for part in place if not str(part).startswith(("function", "Sequence", "Mapping"))]
+    place: tuple[int | str, ...] = fault["loc"]
+    entry = entry_of(place)
+    path = [one_line(part) for part in (*entry, *(part for part in place[len(entry) :] if isinstance(part, int)))]
     key = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path).removeprefix(".")
-    kind, raised = fault["type"], fault.get("ctx", {}).get("error")
+    kind = "scalar" if "set" in entry[-2:-1] else fault["type"]
+    raised = fault.get("ctx", {}).get("error")
     if kind == "missing":
         yield f"{key} is missing"
     elif kind == "extra_forbidden" and path[-1] in _OF_THE_COMMAND and len(path) > 1:

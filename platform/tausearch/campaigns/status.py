@@ -246,7 +246,9 @@ def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
         return "waiting", None
     if not searched:
         under_way: CellState = "reevaluating" if search.ended == search.planned else "searching"
-        return (under_way if search.state == "running" else "stopped"), None
+        if search.state == "running":  # its run may be open before there is room for its first trial
+            return (under_way if search.trials else "waiting"), None
+        return "stopped", None
     if search.best is None:
         return "failed", why_nothing_chosen(search)
     return "stopped", None  # its search has chosen, and its final run has not started

@@ -32,14 +32,14 @@ ray.cloudpickle.register_pickle_by_value(node_probe)  # works on a node without 
 
 @contextmanager
 def nodes_checked(
-    resources: Resources, home: DrivenDirectory, needed: Sequence[str], say: Callable[[str], None]
+    needs: Sequence[Resources], home: DrivenDirectory, needed: Sequence[str], say: Callable[[str], None]
 ) -> Iterator[NodeCheck]:
     """Check versions, storage, package, data and resources of every node that has CPUs while the block runs.
 
     A node without a GPU, beside others that have one, gets no trials that need it, and is not refused for that.
 
     Args:
-        resources: The resources of one trial.
+        needs: The resources of a trial, of each kind of trials. A node that fits one of them is large enough.
         home: The folder of the driver, which every node must see and write. The driver has locked it.
         needed: Other files and folders that trials read.
         say: Prints a line for a person, about nodes on which the lock does not hold.
@@ -57,7 +57,7 @@ def nodes_checked(
     (home.path / token).write_text(token)
     try:
         answers = _ask(nodes, home, token, list(needed))
-        yield NodeCheck(nodes, answers, resources, (home.path, token), say)
+        yield NodeCheck(nodes, answers, needs, (home.path, token), say)
     finally:
         _remove(home.path, token)
 
@@ -69,7 +69,7 @@ class NodeCheck:
         nodes: The nodes that are asked.
         answers: Waits for so many seconds; returns node id to report or error, without nodes that did not answer in
             time; None if some may still answer.
-        resources: The resources of one trial.
+        needs: The resources of a trial, of each kind of trials.
         files: A folder, and the name of the driver's file there; that of each node's file begins with it.
         say: Prints a line for a person.
     """
@@ -78,13 +78,13 @@ class NodeCheck:
         self,
         nodes: list[dict[str, Any]],
         answers: Callable[[float], dict[str, Any] | None],
-        resources: Resources,
+        needs: Sequence[Resources],
         files: tuple[Path, str],
         say: Callable[[str], None],
     ) -> None:
         self._nodes = nodes
         self._answers = answers
-        self._resources = resources
+        self._needs = needs
         self._files = files
         self._say = say
         self._passed = False
@@ -103,7 +103,7 @@ class NodeCheck:
         faults = {each["NodeID"]: fault for each in self._nodes if (fault := _problem(each, reports, *self._files))}
         _remove(*self._files)
         sound = [node for node in self._nodes if node["NodeID"] not in faults]
-        if lines := (*faults.values(), *_too_small(sound, self._resources)):
+        if lines := (*faults.values(), *_too_small(sound, self._needs)):
             raise InputError(*lines)
         if line := _without_lock({node_name(node): reports[node["NodeID"]]["lock"] for node in self._nodes}):
             self._say(line)
@@ -156,20 +156,33 @@ def _answers(asked: Mapping[Any, str], deadline: float, seconds: float) -> dict[
     return reports
 
 
-def _too_small(nodes: Sequence[dict[str, Any]], resources: Resources) -> Iterator[str]:
-    """Yield a line for each node that is too small for a trial; nodes without a GPU count if none has one."""
-    on_gpu = resources.gpus_per_trial > 0 and any(node["Resources"].get("GPU") for node in nodes)
-    for node in nodes:
-        has = node["Resources"]
-        if on_gpu and not has.get("GPU"):
-            continue  # it gets no trials
-        for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
-            if has.get(kind, 0) < wanted:
-                yield (
-                    f"{node_name(node)}: has {has.get(kind, 0):g} {kind}, a trial needs {wanted:g}; ask for less, or"
-                    " start this node's Ray with --num-cpus=0 so that it gets no trials"
-                )
-                break
+def _too_small(nodes: Sequence[dict[str, Any]], needs: Sequence[Resources]) -> Iterator[str]:
+    """Yield a line for each node that is too small for all kinds of trials, and for each kind that no node fits.
+
+    Nodes without a GPU count for trials that need one if none has one.
+    """
+    on_gpu = any(node["Resources"].get("GPU") for node in nodes)
+    lacks = [[_lack(node["Resources"], need) for need in needs] for node in nodes]
+    for node, of_node in zip(nodes, lacks, strict=True):
+        gets_none = on_gpu and not node["Resources"].get("GPU")
+        asked = [lack for need, lack in zip(needs, of_node, strict=True) if not (gets_none and need.gpus_per_trial)]
+        if asked and all(asked):
+            yield (
+                f"{node_name(node)}: has {asked[0]}; ask for less, or start this node's Ray with --num-cpus=0 so that"
+                " it gets no trials"
+            )
+    if len(needs) > 1:
+        for need, of_need in zip(needs, zip(*lacks, strict=True), strict=False):
+            if all(of_need):
+                yield f"no node fits a trial of {need.cpus_per_trial} CPU and {need.gpus_per_trial:g} GPU; ask for less"
+
+
+def _lack(has: Mapping[str, float], need: Resources) -> str | None:
+    """Return what a node has too little of for a trial, in words."""
+    for kind, wanted in (("CPU", need.cpus_per_trial), ("GPU", need.gpus_per_trial)):
+        if has.get(kind, 0) < wanted:
+            return f"{has.get(kind, 0):g} {kind}, a trial needs {wanted:g}"
+    return None
 
 
 def _problem(node: dict[str, Any], reports: dict[str, Any], folder: Path, token: str) -> str | None:

@@ -67,7 +67,7 @@ class Driver:
 
     Attributes:
         home: The folder of the driver: a run directory, or that of a campaign.
-        resources: The most that any trial gets.
+        resources: What a trial gets, of each kind of trials.
         read: Files and folders outside the storage that trials read.
         resume_command: The command that continues the runs.
         address: Address of a running Ray cluster; None to start Ray here.
@@ -79,7 +79,7 @@ class Driver:
     """
 
     home: DrivenDirectory
-    resources: Resources
+    resources: Sequence[Resources]
     read: Sequence[str]
     resume_command: str
     address: str | None = None
@@ -165,7 +165,7 @@ class Driver:
         display.enter(_entrance(self.address))
         with ExitStack() as stack:
             with interrupt.at_once(partial(_leave_at_start, leave)):
-                ray = ray_session(self.resources, self.address, processes=self.processes, say=display.say)
+                ray = ray_session(_most(self.resources), self.address, processes=self.processes, say=display.say)
                 stack.enter_context(ray)
             if self.address is None:
                 stack.enter_context(raylet_watched(partial(_leave_without_raylet, leave, interrupt)))
@@ -205,6 +205,12 @@ class Driver:
             yield check.require_fit
 
 
+def _most(resources: Sequence[Resources]) -> Resources:
+    """Return the most that a trial of any kind gets of each resource."""
+    kinds = ("cpus_per_trial", "gpus_per_trial")
+    return resources[0].model_copy(update={kind: max(getattr(each, kind) for each in resources) for kind in kinds})
+
+
 def drive(
     run: Run,
     *,
@@ -235,7 +241,7 @@ def drive(
     spec = run.spec
     driver = Driver(
         home=run.directory,
-        resources=spec.resources,
+        resources=[spec.resources],
         read=read_by_trials(spec),
         resume_command=resume_command(spec.name, run.storage.root, spec.code, resume_options),
         address=address,

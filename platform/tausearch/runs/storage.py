@@ -130,10 +130,10 @@ class Storage:
         found = near(name, names) or names[-_MAX_SUGGESTIONS:][::-1]
         return f"; there are: {', '.join(found)}{', ...' if len(names) > len(found) else ''}" if found else ""
 
-    def free_name(self, stem: str) -> str:
-        """Return the first of `stem-1`, `stem-2`, ... that is not taken."""
+    def free_name(self, stem: str, endings: Sequence[str] = ("",)) -> str:
+        """Return the first of `stem-1`, `stem-2`, ... that is not taken with any of the endings."""
         number = 1
-        while (self.root / f"{stem}-{number}").exists():
+        while any((self.root / f"{stem}-{number}{ending}").exists() for ending in endings):
             number += 1
         return f"{stem}-{number}"
 

@@ -26,14 +26,15 @@ from trainables.errors import InputError
 from trainables.trial import Trial
 
 
-def test_a_driver_needs_the_resources_of_its_largest_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_needs_the_resources_of_each_kind_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "local_cpus", lambda: 8)
     monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
     own = "cells: [{method: ewc, search: {cpus_per_trial: 3}, train: {gpus_per_trial: 0.5}}]\n"
     for place in (driver_module, concurrency):
         monkeypatch.setattr(place, "local_cpus", lambda: 8)
     driver = _driver(planned(tmp_path, TABLE + own), Trial)
-    assert driver.processes == 5 and driver.resources == Resources(cpus_per_trial=3, gpus_per_trial=0.5)
+    kinds = [Resources(), Resources(cpus_per_trial=3), Resources(gpus_per_trial=0.5)]
+    assert driver.processes == 5 and driver.resources == kinds
 
 
 def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,47 @@ def test_cells_are_rows_times_columns_with_their_exceptions(tmp_path: Path) -> N
     assert by_title["glyphs/joint"].search is None  # a row is the listed methods'
 
 
+ADDED = """
+campaign: t
+benchmarks: [digits]
+methods: [finetune, ita-lora]
+cells:
+  - {method: ita-lora, search: {trials: 3, epochs: 4}}
+  - {method: joint, search: null}
+  - {benchmark: glyphs, search: {trials: 5}}
+  - {benchmark: letters, method: ita-lora}
+"""
+
+
+def test_a_column_holds_for_benchmarks_that_other_exceptions_add(tmp_path: Path) -> None:
+    cells = read_campaign(written(tmp_path, ADDED)).cells
+    assert [cell.title for cell in cells] == [
+        *(f"digits/{method}" for method in ("finetune", "ita-lora", "joint")),
+        *(f"glyphs/{method}" for method in ("finetune", "ita-lora")),  # a row is the listed methods'
+        "letters/ita-lora",
+    ]
+    asked = {cell.title: (cell.search, dict(cell.protocol)) for cell in cells if cell.method == "ita-lora"}
+    assert asked == {
+        "digits/ita-lora": ({"trials": 3}, {"epochs": 4}),
+        "glyphs/ita-lora": ({"trials": 5}, {"epochs": 4}),  # the later exception counts
+        "letters/ita-lora": ({"trials": 3}, {"epochs": 4}),
+    }
+
+
+def test_cells_that_would_share_their_runs_are_refused(tmp_path: Path) -> None:
+    for place in ("a/train", "b/train"):
+        (tmp_path / place).mkdir(parents=True)
+    one, other = (f"folder:{tmp_path / place}" for place in ("a/train", "b/train"))
+    text = WHOLE.replace("[digits, glyphs]", f"[{one}, {other}, glyphs]")
+    with pytest.raises(InputError) as caught:
+        read_campaign(written(tmp_path, text))
+    faults = caught.value.args
+    assert [fault.rpartition(": both would be ")[2].partition(";")[0] for fault in faults] == [
+        f"folder-train/{method}" for method in ("ita-lora", "finetune", "joint")
+    ]
+    assert all(one in fault and other in fault for fault in faults)
+
+
 def test_benchmarks_and_methods_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = WHOLE.replace("[digits, glyphs]", "[glyphs, digits]").replace("[ita-lora, finetune]", "[ita-lora, ewc]")
     titles = [cell.title for cell in read_campaign(written(tmp_path, text)).cells]
@@ -131,7 +172,13 @@ def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: P
         ("method: joint", "method: jont", r"cells\[0\].method: unknown method 'jont'; did you mean 'joint'"),
         ("seeds: [0, 1]", "seeds: 3", r"train.seeds: must be a list in brackets, as \[A, B\], got 3"),
         ("seeds: [0, 1]", "seeds: [a]", r"train.seeds\[0\]: input should be a valid integer, got 'a'"),
-        ("lr: 1e-3", "lr: [1]", r"cells\[1\].search.set.lr.*, got \[1\]"),
+        ("lr: 1e-3", "lr: [1]", r"cells\[1\].search.set.lr: must be a number, a text, true or false, got \[1\]$"),
+        ("trials: 6", "class_order: [a, 1]", r"search.class_order\[1\]: input should be a valid string, got 1$"),
+        (
+            "trials: 6",
+            "max-concurrent-trials: 2, max_concurrent_trials: 3",
+            "search: max_concurrent_trials is there tw",
+        ),
         ("{method: joint, search: null}", "{search: null}", r"cells\[0\]: names neither a benchmark nor a method"),
         ("{method: joint, search", "{metod: joint, search", r"cells\[0\].metod: .*allowed: benchmark, method, search"),
         ("search: null", "search: 3", r"cells\[0\].search: must be a mapping, got 3"),

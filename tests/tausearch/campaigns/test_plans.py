@@ -15,15 +15,10 @@ from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.campaigns import (
     CampaignPlan,
     CampaignRequest,
-    estimate,
-    pilots_of,
     plan_campaign,
-    read_standing,
     run_campaign,
-    run_pilots,
 )
 from tausearch.cluster import AddressFault
-from tausearch.execution import bytes_of
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
@@ -40,6 +35,9 @@ search: {{trials: {trials}, algorithm: random}}
 train: {{seeds: [0, 1]}}
 cells: [{{method: joint, search: null}}]
 """
+
+
+REEVALUATED = TABLE.replace("trials: {trials}", "trials: {trials}, reevaluate: 2, reevaluate_runs: 2")
 
 
 def planned(tmp_path: Path, text: str = TABLE, trials: int = 4, **options: Any) -> CampaignPlan:
@@ -160,6 +158,20 @@ def test_cells_that_have_not_begun_are_tracked_like_those_that_have(tmp_path: Pa
     assert [spec.trackers for cell in plan.cells for spec in cell.specs] == [()] * 5
     plan.kept.save(plan.directory)
     assert [spec.trackers for cell in planned(tmp_path).cells for spec in cell.specs] == [()] * 5
+
+
+def test_what_a_driver_was_given_holds_for_the_next_that_is_given_nothing(tmp_path: Path) -> None:
+    uri = "postgresql://me:secret@host/runs"
+    given = {"data_root": tmp_path / "data", "max_concurrent_trials": 1, "tracking_uri": uri}
+    plan = planned(tmp_path, **given)
+    plan.directory.path.mkdir(parents=True)
+    plan.kept.save(plan.directory)
+    assert "secret" not in plan.directory.spec_file.read_text()
+    again = planned(tmp_path)
+    assert again.kept == plan.kept and again.request.max_concurrent_trials == 1
+    assert again.request.data_root == str(tmp_path / "data")
+    assert {spec.tracking_uri for cell in again.cells for spec in cell.specs} == {"postgresql://me@host/runs"}
+    assert planned(tmp_path, max_concurrent_trials=2).kept.max_concurrent_trials == 2
 
 
 def test_more_trials_extend_a_cell(tmp_path: Path) -> None:
@@ -327,6 +339,15 @@ def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
         planned(tmp_path, redo=["nope"])
 
 
+def test_a_cell_without_a_search_is_started_anew_again_and_again(tmp_path: Path) -> None:
+    names = []
+    for _ in range(3):
+        plan = planned(tmp_path, redo=["digits/joint"])
+        names.append(plan.cells[-1].runs.final)
+        create(plan.cells[-1].training.spec, plan.storage)
+    assert names == [f"t-digits-joint-{number}-final" for number in (1, 2, 3)]
+
+
 def test_a_cell_that_is_gone_is_said(tmp_path: Path) -> None:
     started(tmp_path)
     plan = planned(tmp_path, TABLE.replace("[ita-lora, finetune]", "[finetune]"))
@@ -334,137 +355,22 @@ def test_a_cell_that_is_gone_is_said(tmp_path: Path) -> None:
     assert [each.runs.title for each in plan.cells] == ["digits/finetune", "digits/joint"]
 
 
+def test_a_cell_that_comes_back_has_the_runs_that_it_had(tmp_path: Path) -> None:
+    started(tmp_path)
+    without = TABLE.replace("[ita-lora, finetune]", "[finetune]")
+    for text, redo in ((TABLE, ["digits/ita-lora"]), (without, []), (without, [])):
+        plan = planned(tmp_path, text, redo=redo)
+        plan.kept.save(plan.directory)
+    assert planned(tmp_path, without).gone == ()  # it was said when the file left it out
+    back = planned(tmp_path)
+    assert back.cells[0].runs.search == "t-digits-ita-lora-1" and back.kept.gone == ()
+
+
 def remember(directory: RunDirectory, number: int, seconds: float, *, complete: bool = True, seed: int = 0) -> None:
     """Leave a trial whose tasks took so long."""
     trial = make_trial(number, 5, 5.0) if complete else make_trial(number, 3, status="pruned")
     rows = [{**row, "seconds/training": seconds} for row in trial.rows]
     Record(directory.record, tasks=5).write(replace(trial, rows=rows, seed=seed))
-
-
-REEVALUATED = TABLE.replace("trials: {trials}", "trials: {trials}, reevaluate: 2, reevaluate_runs: 2")
-
-
-def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -> None:
-    plan = started(tmp_path, REEVALUATED)
-    assert [each.seconds for each in estimate(planned(tmp_path, REEVALUATED))] == [None, None, None]
-    remember(plan.cells[0].search.directory, 0, 2.0)
-    remember(plan.cells[0].search.directory, 1, 2.0, complete=False)
-    left = estimate(planned(tmp_path, REEVALUATED))
-    assert left[0].seconds == pytest.approx((4 - 2 + 6) * 10 + 2 * 10)  # no final run yet: as long as the search's
-    assert left[0].source == (plan.cells[0].runs.search,) and left[1].seconds is None
-    remember(create(plan.cells[0].training.spec, plan.storage)[1], 0, 7.0)
-    anew = planned(tmp_path, REEVALUATED, redo=["digits/ita-lora"])  # it has no run yet
-    assert estimate(anew)[0].seconds == pytest.approx((4 + 6) * 10 + 2 * 35)
-
-
-def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path) -> None:
-    plan = started(tmp_path)
-    search = plan.cells[0].search
-    for number in range(4):
-        remember(search.directory, number, 2.0)
-    start_of(search.spec).save(search.directory.best_file)
-    record = Record(create(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
-    record.write(make_trial(0, 5, 5.0))
-    assert planned(tmp_path).cells[0].standing.state == "stopped"
-    record.write(replace(make_trial(1, 0, status="diverged", error="not finite"), seed=1))
-    standing = planned(tmp_path).cells[0].standing
-    assert (standing.state, standing.reason) == ("failed", "seed 1 diverged: not finite")
-    assert estimate(planned(tmp_path))[0].seconds == 0
-
-
-def test_a_driven_cell_searches_then_reevaluates(tmp_path: Path) -> None:
-    plan = started(tmp_path, REEVALUATED)
-    search, states = plan.cells[0].search.directory, []
-    with driver_lock(search):
-        for number in range(4):
-            remember(search, number, 1.0)
-            states.append(read_standing(plan.storage, plan.directory).cells[0].state)
-    assert states == ["searching"] * 3 + ["reevaluating"]
-
-
-def test_a_pilot_says_what_no_run_has_said(tmp_path: Path) -> None:
-    text = TABLE.replace("[digits]", "['digits?epochs=1']").replace("[ita-lora, finetune]", "[finetune]")
-    run_pilots(planned(tmp_path, text))
-    pilot, joint = estimate(planned(tmp_path, text))
-    assert pilot.seconds is not None and pilot.seconds > 0 and pilot.source == ("pilot",)
-    measured = json.loads(planned(tmp_path, text).directory.pilot_file.read_text())
-    paces = {name: found["pace"]["own"] for name, found in measured.items()}
-    assert pilot.seconds == pytest.approx((4 + 2) * paces["digits-epochs-1/finetune"], rel=0.01)
-    assert joint.seconds == pytest.approx(2 * paces["digits-epochs-1/joint"], rel=0.01)  # neither prepares anything
-    assert pilot.memory is not None and 2**28 < pilot.memory < 2**36
-    (tmp_path / "runs" / "campaigns" / "t" / "pilot.json").write_text("[1")
-    assert estimate(planned(tmp_path, text))[0].seconds is None  # it is only a help
-
-
-PILOT = {"pace": {"own": 1.0, "shared": 100.0}, "memory": 2**30}
-
-
-def test_what_the_cache_will_have_is_computed_once_for_each_seed(tmp_path: Path) -> None:
-    """One trial of the search, a re-evaluation in each of two rounds, and both seeds of the final run."""
-    plan = started(tmp_path, REEVALUATED)
-    plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": PILOT}))
-    assert estimate(planned(tmp_path, REEVALUATED))[0].seconds == pytest.approx(4 + 6 + 2 + 100 * (1 + 2 + 2))
-    plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": {"seconds": 1.0, "memory": 2**30}}))
-    assert estimate(planned(tmp_path, REEVALUATED))[0].seconds is None  # a damaged file is only no help
-
-
-def test_a_pilot_takes_its_first_task_once_and_its_second_for_every_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    piloted: list[str] = []
-
-    def rows(sequence: str, tasks: int) -> list[dict[str, float]]:
-        piloted.append(sequence)
-        return [{"seconds/training": 9.0, "seconds/evaluation": 1.0, "val/accuracy": 50.0}, {"seconds/training": 3.0}][
-            :tasks
-        ]
-
-    monkeypatch.setattr("trainables.trial.build_sequence", lambda config: config.method)
-    monkeypatch.setattr("tausearch.cluster.first_rows", rows)
-    plan = started(tmp_path)
-    remember(plan.cells[0].search.directory, 0, 2.0)
-    run_pilots(planned(tmp_path))
-    assert piloted == ["finetune", "joint"]  # the time of the first cell is known
-    seconds = {title: found.pace.seconds(1, 1) for title, found in pilots_of(plan.directory).items()}
-    assert seconds == {"digits/finetune": 10 + 4 * 3, "digits/joint": 10}
-
-
-def test_another_benchmark_says_nothing_of_the_time_and_only_ended_runs_of_the_size(tmp_path: Path) -> None:
-    plan = started(tmp_path, TABLE.replace("[digits]", "[digits, 'digits?epochs=1']"))
-    search, final = plan.cells[0].search, create(plan.cells[0].training.spec, plan.storage)[1]
-    start_of(search.spec).save(search.directory.best_file)
-    for number in range(2):
-        remember(final, number, 2.0, seed=number)
-    again = planned(tmp_path, TABLE.replace("[digits]", "[digits, 'digits?epochs=1']"), redo=["digits/ita-lora"])
-    found = dict(zip((cell.runs.title for cell in again.cells), estimate(again), strict=True))
-    assert found["digits-epochs-1/ita-lora"].seconds is None and found["digits/ita-lora"].seconds == pytest.approx(60)
-    assert found["digits/ita-lora"].source == (search.spec.name, plan.cells[0].runs.final)
-    assert found["digits/ita-lora"].disk is None  # the search has not ended
-    for number in range(4):
-        remember(search.directory, number, 2.0)
-    ended = estimate(again)[0]
-    assert ended.disk == bytes_of(search.directory.path) + bytes_of(final.path)
-
-
-def test_a_cell_that_is_not_searched_becomes_as_large_as_its_final_run(tmp_path: Path) -> None:
-    plan = started(tmp_path)
-    final = create(plan.cells[2].training.spec, plan.storage)[1]
-    for number in range(2):
-        Record(final.record, tasks=1).write(replace(make_trial(number, 1, 5.0), seed=number))
-    anew = planned(tmp_path, redo=["digits/joint"])
-    assert estimate(anew)[2].disk == bytes_of(final.path)
-
-
-@pytest.mark.parametrize("purpose", ["search", "final"])
-def test_a_run_of_either_purpose_is_preferred_to_a_pilot(purpose: str, tmp_path: Path) -> None:
-    plan = started(tmp_path)
-    search, training = plan.cells[0].search, plan.cells[0].training
-    measured = search.directory if purpose == "search" else create(training.spec, plan.storage)[1]
-    remember(measured, 0, 10.0)  # 50 seconds
-    plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": PILOT}))
-    anew = planned(tmp_path, redo=["digits/ita-lora"])
-    (first, *_) = estimate(anew)
-    assert first.seconds == pytest.approx((4 + 2) * 50) and measured.name in first.source
 
 
 def test_a_table_of_seven_benchmarks_by_all_methods_is_planned_in_seconds(tmp_path: Path) -> None:

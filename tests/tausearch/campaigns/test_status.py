@@ -33,6 +33,8 @@ def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) 
     assert states(plan) == ["stopped", "waiting", "waiting"]
     with driver_lock(plan.directory, "campaign"):
         assert states(plan) == ["waiting", "waiting", "waiting"]  # made, and no trial has ended
+        with driver_lock(search.directory):
+            assert states(plan)[0] == "waiting"  # open, and there is no room for its first trial
         remember(search.directory, 0, 1.0)
         assert states(plan)[0] == "searching"
         with driver_lock(search.directory):

@@ -165,24 +165,22 @@ def test_only_what_is_not_whole_says_where_to_get_it(capsys: Captured) -> None:
     assert any(line.startswith("looked for in /data/<benchmark>") for line in lines)
 
 
-def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaigns, "local_cpus", lambda: 4)
-
+def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory() -> None:
     def estimate(seconds: float | None, disk: int | None = None, memory: int | None = None) -> Any:
         return SimpleNamespace(seconds=seconds, disk=disk, memory=memory)
 
     known = [estimate(100.0, 10**6, 2**30), estimate(300.0, 2 * 10**6), estimate(None, None, 2**31)]
-    assert list(campaigns._costs(known, on_cluster=False)) == [
-        "left to do: 6:40 inside trials, and 1 cell of unknown time; 1:40 with 4 at a time, after Ray has started",
+    assert list(campaigns._costs(known, 100.0)) == [
+        "left to do: 6:40 inside trials, and 1 cell of unknown time; 1:40 on this machine, after Ray has started",
         "disk: 3 MB for the 2 cells whose runs are known",
         "memory: at most 2.0 GiB per trial at a time (from the pilot)",
     ]
-    assert list(campaigns._costs([estimate(0.0)], on_cluster=False)) == [
-        "left to do: 0:00 inside trials; 0:00 with 4 at a time, after Ray has started"
+    assert list(campaigns._costs([estimate(0.0)], 0.0)) == [
+        "left to do: 0:00 inside trials; 0:00 on this machine, after Ray has started"
     ]
-    (there,) = campaigns._costs([estimate(100.0)], on_cluster=True)
+    (there,) = campaigns._costs([estimate(100.0)], None)
     assert there == "left to do: 1:40 inside trials"  # how many run at a time is the cluster's affair
-    (unknown,) = campaigns._costs([estimate(None, 1, 1)], on_cluster=False)
+    (unknown,) = campaigns._costs([estimate(None, 1, 1)], None)
     assert unknown.startswith("the time is unknown; measure it with --pilot")
 
 

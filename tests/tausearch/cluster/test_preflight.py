@@ -56,7 +56,7 @@ def looked_at(
     patch.setattr(preflight.ray, "nodes", lambda: nodes)
     patch.setattr(preflight, "_ask", ask)
     patch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
-    with nodes_checked(NEEDS, home, ["/data"], lines.append) as check:
+    with nodes_checked([NEEDS], home, ["/data"], lines.append) as check:
         assert not check.require_fit(0.0) and lines == []  # some have not answered
         assert check.require_fit(1.0) and list(folder.iterdir()) == []
         assert check.require_fit(0.0)
@@ -145,6 +145,16 @@ def test_a_node_without_a_gpu_is_refused_only_if_no_node_has_one(
     with pytest.raises(InputError) as caught:
         looked_at(monkeypatch, tmp_path, [node(1, gpus=0), node(2, gpus=0)], {})
     assert ["has 0 GPU, a trial needs 0.5" in line for line in caught.value.args] == [True, True]
+
+
+def test_a_node_that_fits_one_kind_of_trials_is_large_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide, on_gpu = Resources(cpus_per_trial=16), Resources(gpus_per_trial=1)
+    nodes = [node(1, cpus=16, gpus=0), node(2, cpus=4, gpus=1), node(3, cpus=4, gpus=0)]
+    assert list(preflight._too_small(nodes[:2], [wide, on_gpu])) == []
+    [line] = preflight._too_small(nodes, [wide, on_gpu])
+    assert line.startswith("node host3") and "has 4 CPU, a trial needs 16; ask for less" in line
+    [line] = preflight._too_small(nodes[1:2], [wide, on_gpu])
+    assert line == "no node fits a trial of 16 CPU and 0 GPU; ask for less"
 
 
 def test_a_node_that_has_all(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from tausearch.campaigns import LOCAL, read_pages, set_apart, work_left
-from tausearch.cluster import local_cpus
+from tausearch.campaigns import LOCAL, read_pages, seconds_here, set_apart, work_left
 from tausearch.presentation import (
     Column,
     Emphasis,
@@ -195,7 +194,7 @@ def _searched(trials: int, spec: SearchSpec) -> str:
 def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
     cells, tasks = counted(len(plan.cells), "cell"), counted(sum(each.runs.tasks for each in plan.cells), "task")
     out.print(f"{cells}, {work_left(plan)}, {tasks} in all")
-    for line in _costs(estimates, on_cluster=plan.request.address is not None):
+    for line in _costs(estimates, seconds_here(plan, estimates) if plan.request.address is None else None):
         out.print(line)
 
 
@@ -209,17 +208,16 @@ def _of_devices(plan: CampaignPlan) -> Iterator[str]:
         yield f"device: {device}" + (f": {', '.join(titles)}" if len(cells) > 1 else "")
 
 
-def _costs(estimates: Sequence[Estimate], *, on_cluster: bool) -> Iterator[str]:
-    """Return a line about the remaining time, then lines about disk and memory where they are known."""
+def _costs(estimates: Sequence[Estimate], here: float | None) -> Iterator[str]:
+    """Return a line about the remaining time, `here` on this machine, then those about disk and memory if known."""
     known = [each.seconds for each in estimates if each.seconds is not None]
     if not known:
         yield "the time is unknown; measure it with --pilot, or run these methods here"
         return
     unknown = len(estimates) - len(known)
     rest = f", and {counted(unknown, 'cell')} of unknown time" if unknown else ""
-    concurrent = local_cpus()
-    total = f"; {clock(sum(known) / concurrent)} with {concurrent} at a time, after Ray has started"
-    yield f"left to do: {clock(sum(known))} inside trials{rest}{'' if on_cluster else total}"
+    alone = "" if here is None else f"; {clock(here)} on this machine, after Ray has started"
+    yield f"left to do: {clock(sum(known))} inside trials{rest}{alone}"
     disk = [each.disk for each in estimates if each.disk is not None]
     if disk:
         yield f"disk: {sum(disk) / 1e6:.0f} MB for the {counted(len(disk), 'cell')} whose runs are known"

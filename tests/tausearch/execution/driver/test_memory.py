@@ -34,7 +34,7 @@ def unfrozen() -> Iterator[None]:
 def test_what_lived_before_is_looked_at_again_once_the_driver_has_ended(tmp_path: Path) -> None:
     old, young = Node(), None
     old_end = weakref.ref(old)
-    driver = Driver(home=RunDirectory(tmp_path), resources=Resources(), read=[], resume_command="")
+    driver = Driver(home=RunDirectory(tmp_path), resources=[Resources()], read=[], resume_command="")
     with driver.session(lambda screen: ProgressDisplay(search_spec(), TrialTable(), screen)):
         young = Node()
         young_end = weakref.ref(young)

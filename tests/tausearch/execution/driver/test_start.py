@@ -63,7 +63,7 @@ def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: Worl
     assert world.did == [
         ("head watched", "10.0.0.1:6379", resume),
         ("ray", resources, "10.0.0.1:6379"),
-        ("nodes", resources, run.directory.path, ["/data"]),
+        ("nodes", [resources], run.directory.path, ["/data"]),
         "nodes watched",
         "a process has started",
         ("tune", run.directory, Trial, 3),

@@ -77,9 +77,9 @@ class World:
 
     @contextmanager
     def nodes_checked(
-        self, resources: Resources, home: DrivenDirectory, needed: Sequence[str], say: Callable[[str], None]
+        self, needs: Sequence[Resources], home: DrivenDirectory, needed: Sequence[str], say: Callable[[str], None]
     ) -> Iterator[SimpleNamespace]:
-        self.did.append(("nodes", resources, home.path, list(needed)))
+        self.did.append(("nodes", needs, home.path, list(needed)))
         yield SimpleNamespace(require_fit=self.require_fit)
         self.did.append("the check is over")
 
