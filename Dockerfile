@@ -7,7 +7,7 @@ ARG TORCH_INDEX=
 RUN python -m venv /opt/venv
 COPY . /source
 RUN /opt/venv/bin/python -m pip install --no-cache-dir --progress-bar off --disable-pip-version-check \
-      ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} --constraint /source/constraints.txt /source
+      ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} --constraint /source/constraints.txt '/source[kubernetes]'
 
 FROM python:3.11-slim-bookworm
 # KubeRay asks its nodes with wget whether they are well.

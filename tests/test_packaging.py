@@ -43,6 +43,12 @@ def test_an_image_has_the_python_of_the_tests_and_runs_as_nobody_special() -> No
     assert user not in ("root", "0") and "RUN" not in after
 
 
+def test_an_image_has_the_dashboard_by_which_kuberay_submits_a_job() -> None:
+    extra, pins = PACKAGING["project"]["optional-dependencies"]["kubernetes"], (ROOT / "constraints.txt").read_text()
+    assert "'/source[kubernetes]'" in DOCKERFILE and extra == ["ray[default]~=2.60.0"]
+    assert "\naiohttp-cors==" in pins and "\nopencensus==" in pins  # Ray starts no dashboard without them
+
+
 def test_the_workflow_runs_the_gate() -> None:
     assert "- run: .ci/run\n" in (ROOT / ".github/workflows/gate.yml").read_text(encoding="utf-8")
 

@@ -56,8 +56,9 @@ def cluster() -> Iterator[Cluster]:
         cluster.shutdown()
 
 
-def alive(cluster: Cluster) -> int:
-    return sum(node["Alive"] for node in cluster.global_state.node_table())
+def alive(cluster: Cluster) -> set[str]:
+    """Return the ids of the nodes that Ray takes for alive; one of an earlier test may be among them for a while."""
+    return {node["NodeID"] for node in cluster.global_state.node_table() if node["Alive"]}
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -91,12 +92,12 @@ def other_machine(cluster: Cluster, setup: str, **environment: str) -> Iterator[
         start_new_session=True,
     )
     try:
-        wait_until(lambda: process.poll() is not None or alive(cluster) > before, 240, "the second node")
+        wait_until(lambda: process.poll() is not None or bool(alive(cluster) - before), 240, "the second node")
         assert process.poll() is None, process.communicate()
         yield
     finally:
         end(process)
-        wait_until(lambda: alive(cluster) == before, 240, "Ray to notice that the node is gone")
+        wait_until(lambda: alive(cluster) <= before, 240, "Ray to notice that the node is gone")
 
 
 def another_version(site: Path) -> str:
@@ -233,7 +234,7 @@ def test_shares_of_gpus_fit_as_counted_on_one_gpu_each_while_nodes_leave_and_joi
         for group in groups:
             remove_placement_group(group)
         cluster.remove_node(stays)
-    wait_until(lambda: alive(cluster) == before, 240, "Ray to notice that the nodes are gone")
+    wait_until(lambda: alive(cluster) <= before, 240, "Ray to notice that the nodes are gone")
 
 
 WAITING = """
@@ -263,7 +264,7 @@ def test_a_gpu_that_comes_later_is_waited_for(
         assert process.wait(240) == 0, out.read_text()
     finally:
         cluster.remove_node(node)
-        wait_until(lambda: alive(cluster) == before, 240, "Ray to notice that the node is gone")
+        wait_until(lambda: alive(cluster) <= before, 240, "Ray to notice that the node is gone")
     lack = "a trial needs 0.5 GPU, the cluster has 0 in all"
     line = f"{lack}: waiting until its autoscaler has started a node that fits a trial"
     before_it, waited, capacity, after_it = out.read_text().splitlines()  # tests before may have left nodes with CPUs
