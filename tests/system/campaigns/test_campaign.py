@@ -182,7 +182,7 @@ def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, r
     assert provenance(result.standing).endswith("% of the slots' time inside trials.")
     title = result.standing.cells[0].cell.title
     result.standing.directory.pilot_file.write_text(
-        json.dumps({title: {"pace": {"own": 500, "shared": 225}, "memory": 0}})
+        json.dumps({title: {"pace": {"own": 500, "shared": 225}, "memory": 0, "of": ""}})
     )
     assert re.search(r"4 cells took \d+:\d\d", provenance(result.standing))
     assert "pilot` and actual time: 1:30:00 and 0:" in provenance(result.standing)
