@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from typing import Any
 
 from tausearch.api import FinalRun, SearchRun
 from tausearch.campaigns.cells import read_cells
@@ -69,21 +70,24 @@ class CampaignCell:
             return None
         if not self._searched:
             self._searched = True
-            if self.planned.added:
-                self.plan.directory.reopen(self.planned.search.spec.name)
+            self._reopen(self.planned.search)
             return SearchRun.entered(self.planned.search, locks)
         self._trained = True
         grows = self.planned.added_seeds > 0
         if not self._may_choose_anew and not grows and self._is_concluded(self.runs.final):
             return None
         final = self._final()
-        if final.added:
-            self.plan.directory.reopen(final.spec.name)
+        self._reopen(final)
         if self._is_concluded(final.spec.name):
             self.final = self._known
             return None
         self._rename(final.spec.name)
         return FinalRun.entered(final, locks)
+
+    def _reopen(self, plan: Plan[Any]) -> None:
+        """Forget that a run was concluded if it gets more trials, or was deleted since and is made again."""
+        if plan.added or not plan.exists:
+            self.plan.directory.reopen(plan.spec.name)
 
     def failed(self, error: Exception) -> None:
         """Note the error; the other cells go on."""

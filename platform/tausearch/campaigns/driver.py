@@ -29,7 +29,7 @@ from tausearch.campaigns.plans import (
 from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.cluster import local_cpus, measured
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrent_trials_here, read_by_trials
-from tausearch.presentation import campaign_command, counted, storage_words, stream_of
+from tausearch.presentation import campaign_command, counted, stream_of
 from tausearch.reports import RunPlots
 from tausearch.runs import (
     CampaignDirectory,
@@ -41,6 +41,7 @@ from tausearch.runs import (
     open_storage,
     remove_empty,
     require_space,
+    storage_words,
 )
 from tausearch.tracking import Callback, callbacks_of, table_writer
 from trainables.errors import InputError
@@ -184,8 +185,8 @@ def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Cal
             display.say(line)
         queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow, callbacks)
         # A driver that was killed after the last trial has left runs to conclude, which takes no Ray.
-        if all(each.standing.state == "done" for each in plan.cells) and not queue.pass_over():
-            display.say("all cells are done: none is run, and the tables are written again")
+        if all(each.next == "nothing" for each in plan.cells) and not queue.pass_over():
+            display.say("no cell has anything left to run: the tables are written again")
             driver.conclude(queue, session)
         else:
             driver.run(queue, session)
@@ -199,7 +200,7 @@ def _result(
     interrupt: Interrupt,
     resume_command: str,
 ) -> CampaignResult:
-    standing = replace(read_standing(plan.storage, plan.directory), running=False)  # only this process holds the lock
+    standing = read_standing(plan.storage, plan.directory, running=False)  # this process alone holds the lock
     files = write_outputs(plan.storage, standing, _drawn(cells))
     tracking_errors = {each.name: each.tracking_error for each in queue.results if each.tracking_error}
     try:

@@ -38,6 +38,8 @@ from tausearch.runs import (
 )
 from tausearch.studies import BestFile, load_best, start_of
 from tausearch.tracking import checked_uri
+from trainables.data import reference
+from trainables.data.reference import OPTIONS
 from trainables.errors import Faults, InputError
 
 _CHOSEN = ("fixed", "source", "tuned_on", "measure_removability")  # fields of a final run that follow from the choice
@@ -163,7 +165,7 @@ class CampaignPlan:
         request = self.request
         return CampaignCells(
             campaign=self.name,
-            file=str(request.file),
+            file=str(Path(request.file).absolute()),
             cells=tuple(each.runs for each in self.cells),
             gone=self.gone + self.long_gone,
             address=request.address,
@@ -238,9 +240,14 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
             raise InputError(f"--redo {title}: the campaign has no such cell; it has {', '.join(titles)}")
     planner = _Planner(request, storage, file.name)
     rows: list[PlannedCell | RefusedCell] = []
+    first: dict[tuple[str, str], str] = {}
     for cell in file.cells:
         try:
-            rows.append(planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo))
+            planned = planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo)
+            of = (planned.runs.benchmark, planned.runs.method)
+            if (other := first.setdefault(of, cell.title)) != cell.title:
+                raise InputError(f"is {other} once more: both are {of[1]} on {of[0]}")
+            rows.append(planned)
         except InputError as error:
             rows.append(RefusedCell(cell.title, tuple(error.args)))
     cells, earlier = ((), ()) if kept is None else (kept.cells, kept.gone)
@@ -314,6 +321,7 @@ class _Planner:
         self.bf16 = asked_once(bf16_at)
 
     def plan(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> PlannedCell:
+        _require_said_once(cell)
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
         final = f"{stem}-final" if known is None or anew else known.final
         asked = {**_given(self.request), **cell.protocol, **(cell.search or {}), "name": stem if searched else final}
@@ -368,6 +376,15 @@ class _Planner:
         return self.storage.free_name(stem, ("", "-final")) if anew else stem  # not each cell has a search
 
 
+def _require_said_once(cell: Cell) -> None:
+    """Refuse an option of the benchmark that its name and `search` give two values: the cell is called by the name."""
+    named = reference(cell.benchmark)
+    for name in set(OPTIONS) & set(cell.protocol):
+        asked, there = cell.protocol[name], getattr(named, name)
+        if asked is not None and there not in (None, False, tuple(asked) if isinstance(asked, list) else asked):
+            raise InputError(f"{name} is {there} in the benchmark's name and {asked} under `search`; give it once")
+
+
 def _given(request: CampaignRequest) -> dict[str, Any]:
     """Return the options that all runs of a campaign share."""
     return {
@@ -384,6 +401,19 @@ def _training(cell: Cell, name: str, best: BestFile, request: CampaignRequest) -
     return TrainRequest(best, name=name, **{**_given(request), **cell.train})
 
 
+def _require_alike(planned: PlannedCell, then: AnySpec) -> None:
+    """Refuse a final run without its search, or one that is to have none now."""
+    source = then.source if isinstance(then, FinalSpec) else None
+    if planned.cell.search is not None:
+        raise InputError(
+            f"run {then.name!r} was trained without a search"
+            if source is None
+            else f"run {then.name!r} was trained after the search {source!r}, which is gone"
+        )
+    if source is not None:
+        raise InputError(f"run {then.name!r} was trained after the search {source!r}, and the file asks for none now")
+
+
 def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening: Opening, gpus: GpusAt) -> PlannedCell:
     """Return a cell, with a new final run if its search has chosen otherwise since; refuse one with other options.
 
@@ -397,8 +427,8 @@ def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening
     try:
         if planned.cell.search is not None and planned.search.exists:
             planned.search.continued()
-        elif planned.cell.search is not None and planned.training.exists:
-            raise InputError(f"run {planned.runs.final!r} was trained without a search")
+        elif planned.training.exists:
+            _require_alike(planned, read_spec(planned.training.directory))
         over = planned.cell.search is None or (search is not None and search.state == "finished" and not planned.added)
         if not planned.training.exists:
             return planned

@@ -31,6 +31,7 @@ from search_spaces import Scalar
 from search_spaces.values import ScalarField
 from tausearch.api import SearchRequest, TrainRequest, field_fault
 from tausearch.cluster import ASKED_PRECISIONS
+from tausearch.runs import checked_name
 from tausearch.studies import BestFile, algorithm_named, one_of, pruner_class
 from tausearch.tracking import Callback
 from trainables.data import reference
@@ -142,7 +143,7 @@ class Difference(Strict):
 class FileContent(Strict):
     """The content of a campaign's file."""
 
-    campaign: str
+    campaign: Annotated[str, AfterValidator(checked_name)]
     benchmarks: list[Benchmark] = Field(min_length=1)
     methods: list[Method] = Field(min_length=1)
     search: SearchOptions | None = SearchOptions()

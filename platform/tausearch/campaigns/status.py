@@ -165,13 +165,18 @@ class CampaignStanding:
         }
 
 
-def read_standing(storage: Storage, directory: CampaignDirectory) -> CampaignStanding:
+def read_standing(storage: Storage, directory: CampaignDirectory, *, running: bool | None = None) -> CampaignStanding:
     """Return the state of a campaign. A cell with an unreadable run is a failed one.
+
+    Args:
+        storage: The storage root.
+        directory: The campaign's folder.
+        running: Whether a process drives it; None looks at its lock.
 
     Raises:
         InputError: If there is no such campaign, or its file cannot be read.
     """
-    cells, running = read_cells(directory), is_driven(directory)
+    cells, running = read_cells(directory), is_driven(directory) if running is None else running
     standing = tuple(_readable_or_failed(storage, cell, running=running) for cell in cells.cells)
     return CampaignStanding(directory.name, cells.file, directory, running, standing, cells.address)
 

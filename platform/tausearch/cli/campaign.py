@@ -9,8 +9,8 @@ import typer
 
 from tausearch.cli import options, output
 from tausearch.cli.ending import leave
-from tausearch.presentation import print_json, say_loading, say_unreadable, see_page, storage_words
-from tausearch.runs import DEFAULT_STORAGE, open_storage, require_output
+from tausearch.presentation import print_json, say_loading, say_unreadable, see_page
+from tausearch.runs import DEFAULT_STORAGE, open_storage, require_output, storage_words
 
 campaign_app = typer.Typer(
     help="Make a whole table: methods by benchmarks, from one file. Each cell is searched and trained.",
@@ -85,7 +85,7 @@ def run(
         )
     else:
         output.show_campaign(result, open_storage(storage, write=False), storage_words(storage))
-    succeeded = result.out_of_time or not result.failed
+    succeeded = result.out_of_time or (not result.failed and result.standing.finished)
     leave(result.signal, result.out_of_time, result.resume_command, succeeded)
 
 

@@ -15,8 +15,8 @@ from tausearch.cli import completion, options, output
 from tausearch.cli.ending import leave
 from tausearch.cli.options import app
 from tausearch.cli.sections import SectionedCommand
-from tausearch.presentation import LongWork, print_json, say_loading, say_unreadable, storage_words
-from tausearch.runs import DEFAULT_STORAGE, open_storage
+from tausearch.presentation import LongWork, print_json, say_loading, say_unreadable
+from tausearch.runs import DEFAULT_STORAGE, open_storage, storage_words
 from trainables.errors import InputError
 from trainables.task_names import split_names
 

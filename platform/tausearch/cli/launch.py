@@ -14,7 +14,7 @@ from tausearch.cli.ending import leave
 from tausearch.cli.options import app
 from tausearch.cli.sections import SectionedCommand
 from tausearch.presentation import print_json, say_loading, say_unreadable
-from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE, open_storage
+from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE, open_storage, storage_words
 from trainables.errors import InputError
 from trainables.user_code import allow_typed
 
@@ -287,7 +287,7 @@ def _show_preview(found: Preview, format: str) -> None:
 def _show_result(result: SearchResult | FinalResult, request: DriveRequest, format: str) -> None:
     """Print the results of a run and end the command, with an error if nothing was chosen or a seed is missing."""
     from tausearch.api import SearchResult
-    from tausearch.presentation import resume_command, storage_words
+    from tausearch.presentation import resume_command
     from tausearch.runs import read_spec
 
     storage = request.storage

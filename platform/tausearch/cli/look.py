@@ -11,8 +11,8 @@ import typer
 
 from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
-from tausearch.presentation import address_words, print_json, resume_command, say_unreadable, storage_words
-from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_output
+from tausearch.presentation import address_words, print_json, resume_command, say_unreadable
+from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_output, storage_words
 from trainables.errors import InputError
 
 if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not

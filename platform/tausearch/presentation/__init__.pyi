@@ -29,7 +29,6 @@ from .terminal.commands import (
     campaign_command,
     command_on,
     resume_command,
-    storage_words,
     sync_advice,
     tool,
 )
@@ -123,7 +122,6 @@ __all__ = [
     "scores_table",
     "see_page",
     "spread",
-    "storage_words",
     "stream_of",
     "sync_advice",
     "terminal_table",

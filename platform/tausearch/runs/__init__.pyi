@@ -87,9 +87,11 @@ from .storage import (
     RunError,
     Storage,
     StorageError,
+    checked_name,
     nearest_folder,
     open_storage,
     replace_text,
+    storage_words,
 )
 from .trials import STATUSES, Status, TrialSummary, TrialTable, at_rest, final_value, metrics_of, ranked
 
@@ -194,6 +196,7 @@ __all__ = [
     "is_driven",
     "metrics_of",
     "names_in",
+    "checked_name",
     "nearest_folder",
     "new_run",
     "note_code",
@@ -213,6 +216,7 @@ __all__ = [
     "read_trials",
     "remove_empty",
     "replace_text",
+    "storage_words",
     "require_new_folder",
     "require_output",
     "require_picture",

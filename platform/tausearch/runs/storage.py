@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,7 @@ class Storage:
 
     def campaign(self, name: str) -> CampaignDirectory:
         """Return the folder of a campaign, which need not exist; raises an `InputError` for a name not allowed."""
-        return CampaignDirectory(self.campaigns_folder / _checked(name))
+        return CampaignDirectory(self.campaigns_folder / checked_name(name))
 
     def campaigns(self) -> list[CampaignDirectory]:
         """Return the folders of all campaigns, oldest first."""
@@ -80,7 +81,7 @@ class Storage:
 
     def run(self, name: str) -> RunDirectory:
         """Return a run directory, which need not exist; raises an `InputError` for wrong and reserved names."""
-        if _checked(name) in _RESERVED:
+        if checked_name(name) in _RESERVED:
             raise InputError(f"name {name!r}: is reserved for files that all runs share; choose another")
         return RunDirectory(self.root / name)
 
@@ -125,7 +126,7 @@ class Storage:
     def near(self, name: str) -> str:
         """Return the end of an error about an unknown run: the campaign of that name, similar names, or latest runs."""
         if _NAME.fullmatch(name) and self.campaign(name).exists():
-            return f"; {name} is a campaign: tausearch campaign status {name}"
+            return f"; {name} is a campaign: tausearch campaign status {name}{storage_words(self.root)}"
         names = [run.name for run in self.runs()]
         found = near(name, names) or names[-_MAX_SUGGESTIONS:][::-1]
         return f"; there are: {', '.join(found)}{', ...' if len(names) > len(found) else ''}" if found else ""
@@ -138,8 +139,18 @@ class Storage:
         return f"{stem}-{number}"
 
 
-def _checked(name: str) -> str:
-    """Return a name that is allowed for a folder; raises an `InputError` for others."""
+def storage_words(root: str | Path) -> str:
+    """Return ` --storage ROOT` for a command; empty for the default root."""
+    is_default = Path(root).absolute() == Path(DEFAULT_STORAGE).absolute()
+    return "" if is_default else f" --storage {shlex.quote(str(root))}"
+
+
+def checked_name(name: str) -> str:
+    """Return a name that is allowed for a folder.
+
+    Raises:
+        InputError: If it is not.
+    """
     if not _NAME.fullmatch(name):
         allowed = "letters, digits, '.', '_' and '-', and start with a letter or digit"
         raise InputError(f"name {shown(name)}: must be {allowed}")

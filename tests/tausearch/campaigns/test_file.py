@@ -151,6 +151,7 @@ def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: P
     [
         ("campaign: table-1\n", "", "campaign is missing"),
         ("campaign: table-1", "campaign: [a]", r"campaign: input should be a valid string, got "),
+        ("campaign: table-1", "campaign: b 2/x", r"campaign: name 'b 2/x': must be letters, digits"),
         ("[digits, glyphs]", "[]", "benchmarks: list should have at least 1 item"),
         ("[digits, glyphs]", "[digits, digits]", "benchmarks: 'digits' is there twice"),
         ("[digits, glyphs]", "[digits, nope]", r"benchmarks\[1\]: unknown benchmark 'nope'; allowed: digits, glyphs"),

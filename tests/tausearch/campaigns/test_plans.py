@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -346,6 +347,40 @@ def test_a_cell_without_a_search_is_started_anew_again_and_again(tmp_path: Path)
         names.append(plan.cells[-1].runs.final)
         create(plan.cells[-1].training.spec, plan.storage)
     assert names == [f"t-digits-joint-{number}-final" for number in (1, 2, 3)]
+
+
+def test_a_final_run_whose_search_is_gone_or_is_asked_for_no_more_is_refused_by_its_reason(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    search, training = plan.cells[0].search, plan.cells[0].training
+    create(training.spec.model_copy(update={"source": search.spec.name}), plan.storage)
+    none = TABLE.replace("cells: [", "cells: [{{method: ita-lora, search: null}}, ")
+    with pytest.raises(
+        InputError, match="after the search 't-digits-ita-lora', and the file asks for none now; .*redo"
+    ):
+        planned(tmp_path, none)
+    shutil.rmtree(search.directory.path)
+    with pytest.raises(InputError, match="after the search 't-digits-ita-lora', which is gone; to start the cell anew"):
+        planned(tmp_path)
+
+
+def test_two_cells_of_one_benchmark_and_method_are_refused(tmp_path: Path) -> None:
+    """They would write the same best file, and one place of the comparison."""
+    text = TABLE.replace("[digits]", "[digits, 'digits?epochs=1']").replace(
+        "cells: [", "cells: [{{benchmark: digits, method: finetune, search: {{epochs: 1}}}}, "
+    )
+    said = "digits-epochs-1/finetune: is digits/finetune once more: both are finetune on digits?epochs=1"
+    with pytest.raises(InputError, match=re.escape(said)):
+        planned(tmp_path, text)
+
+
+def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
+    text = TABLE.replace("[digits]", "['digits?epochs=2']").replace("random", "random, epochs: {epochs}")
+    with pytest.raises(
+        InputError, match="epochs is 2 in the benchmark's name and 1 under `search`; give it once"
+    ) as all_:
+        planned(tmp_path, text.replace("{epochs}", "1"))
+    assert "(and 2 more cells)" in str(all_.value)
+    assert planned(tmp_path, text.replace("{epochs}", "2")).cells[0].runs.benchmark == "digits?epochs=2"
 
 
 def test_a_cell_that_is_gone_is_said(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_
     assert opened(plan) == [second]
     shutil.rmtree(tmp_path / first)
     assert opened(plan) == [first, second]
+    assert not plan.directory.is_concluded(first)  # if it is stopped now, it goes on
 
 
 def test_a_final_run_with_more_seeds_is_opened_again_and_trains_only_these(tmp_path: Path) -> None:

@@ -186,6 +186,11 @@ def test_a_cell_with_other_options_of_the_benchmark_is_named(
     for words in (["plan", str(tmp_path / "t.yaml")], ["status", "t"]):
         out = shown(plan.storage, capsys, monkeypatch, *words)[1]
         assert said in out and out.count("another column") == 1
+    two = TABLE.replace(", finetune]", "]").replace("cells: [", own).format(trials=4).replace("t\n", "v\n", 1)
+    (tmp_path / "v.yaml").write_text(two)
+    assert (
+        said in shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "v.yaml"))[1]
+    )  # of two, it is the odd
     rows = TABLE.replace("algorithm: random", "algorithm: random, epochs: 7").replace("t\n", "u\n", 1)
     (tmp_path / "u.yaml").write_text(rows.format(trials=4))
     assert "another column" not in shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "u.yaml"))[1]
@@ -209,7 +214,7 @@ def test_a_campaign_whose_name_is_given_for_a_run_is_shown_the_way(
     command: str, storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, _, err = run([*command.split(), "--storage", str(storage.root)], capsys, monkeypatch)
-    assert code == 2 and err.endswith("; t is a campaign: tausearch campaign status t\n")
+    assert code == 2 and err.endswith(f"; t is a campaign: tausearch campaign status t --storage {storage.root}\n")
 
 
 def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.presentation import brief, clock, output_to, storage_words, stream_of, tool
+from tausearch.presentation import brief, clock, output_to, stream_of, tool
 from tausearch.presentation.terminal import bars, commands
 from tausearch.presentation.terminal.text import SafeConsole, number, spread
+from tausearch.runs import storage_words
 from tests.support.modes import umask
 from trainables.user_code import allow_code, code_words
 

@@ -25,6 +25,7 @@ from tausearch.presentation import (
     tool,
     words,
 )
+from trainables.data import reference
 from trainables.metrics import TEST
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -87,8 +88,9 @@ def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:
     of_name: dict[str, list[CellRuns]] = {}
     for cell in cells:
         of_name.setdefault(cell.title.partition("/")[0], []).append(cell)
-    for alike in of_name.values():
-        usual = Counter(cell.benchmark for cell in alike).most_common(1)[0][0]
+    for name, alike in of_name.items():
+        counts = Counter(cell.benchmark for cell in alike)
+        usual = max(counts, key=lambda benchmark: (counts[benchmark], reference(benchmark).slug == name))
         for cell in alike:
             if cell.benchmark != usual:
                 yield f"{cell.title} is on {cell.benchmark}: in the comparison, another column than {usual}"
@@ -138,7 +140,7 @@ def show_campaign(result: CampaignResult, root: Storage, storage_option: str) ->
         if title not in {each.cell.title for each in result.standing.failed}:
             out.print(f"{title}: {reason}", style="red", soft_wrap=True)
     for name, error in result.tracking_errors.items():
-        out.print(sync_advice(name, error, storage_option))
+        out.print(sync_advice(name, error, storage_option, is_run=name != result.standing.name))
     best = [path for path in result.files if path.parent.parent.name == "best"]
     figures = [path for path in result.files if path.parent.name == "figures"]
     if best:

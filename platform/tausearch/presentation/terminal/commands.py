@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tausearch.runs import DEFAULT_STORAGE
+from tausearch.runs import storage_words
 from trainables.user_code import code_words
 
 if TYPE_CHECKING:  # it takes a quarter of a second to import, which the help would wait for
@@ -25,22 +25,18 @@ def tool() -> str:
     return shlex.quote(os.path.relpath(beside)) if beside.exists() else "python -m tausearch"
 
 
-def storage_words(root: str | Path) -> str:
-    """Return ` --storage ROOT` for a command; empty for the default root."""
-    is_default = Path(root).absolute() == Path(DEFAULT_STORAGE).absolute()
-    return "" if is_default else f" --storage {shlex.quote(str(root))}"
-
-
 def address_words(address: str | None) -> str:
     """Return ` --address ADDRESS` for a command; empty without a cluster."""
     return "" if address is None else f" --address {shlex.quote(address)}"
 
 
-def sync_advice(name: str, error: str, storage_option: str) -> str:
-    """Return the line about a run that MLflow lacks in part: the error, and the command that writes the rest."""
-    return (
-        f"MLflow does not have all of {name} ({error}); once MLflow answers: {tool()} runs sync {name}{storage_option}"
-    )
+def sync_advice(name: str, error: str, storage_option: str, *, is_run: bool = True) -> str:
+    """Return the line about a run or campaign that MLflow lacks in part: the error, and what writes the rest.
+
+    The tables of a campaign are written when all runs are.
+    """
+    sync = f"{tool()} runs sync{f' {name}' if is_run else ''}{storage_option}"
+    return f"MLflow does not have all of {name} ({error}); once MLflow answers: {sync}"
 
 
 def command_on(verb: str, name: str, root: str | Path) -> str:
