@@ -13,9 +13,10 @@ import pytest
 
 from tausearch.api import outcome
 from tausearch.api.outcome import outcome_of
-from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, TrialSummary
+from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, TrialSummary, objectives_of, trial_name
 from tausearch.studies import Selection
 from tests.support.runs.trials import final_spec, make_trial
+from trainables.metrics import VALIDATION
 
 
 @pytest.fixture
@@ -86,6 +87,23 @@ def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
     assert found.metrics == INSIGHT | reevaluated | {"reevaluated/seconds": 9.0}
     pictures = figures if isinstance(figures, list) else []
     assert found.files == (directory.spec_file, directory.best_file, *pictures)
+
+
+def test_mlflow_gets_the_best_file_of_each_point_of_a_front(
+    spec: SearchSpec, directory: RunDirectory, drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = (VALIDATION.final_accuracy, VALIDATION.forgetting)
+    spec = spec.model_copy(update={"objectives": objectives_of(names, names)})
+    trials = [make_trial(number, value=90.0 - number) for number in range(2)]
+    for trial in trials:
+        trial.rows[-1][VALIDATION.forgetting] = 5.0 - trial.number
+    chosen(monkeypatch, SimpleNamespace(trial=0, reevaluation=None, metric=names[0], objectives={}, gain=None))
+    points = [directory.front / f"{trial_name(number)}.yaml" for number in range(2)]
+    directory.front.mkdir()
+    for point in points:
+        point.touch()
+    found = outcome_of(spec, directory).conclude(trials)
+    assert found.files == (directory.spec_file, directory.best_file, *points) and found.notes["front"] == "0 1"
 
 
 def test_without_a_choice_there_is_no_best_file(

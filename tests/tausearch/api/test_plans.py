@@ -124,6 +124,17 @@ def test_a_final_run_measures_the_removability_that_a_bound_has_asked_for(
     assert not plan_training(TrainRequest(start_of(spec), storage=tmp_path)).spec.removability
 
 
+@pytest.mark.parametrize(("aim", "measured"), [("forgetting", False), ("removability/rest", True)])
+def test_a_final_run_measures_the_removability_that_its_search_has_aimed_at(
+    aim: str, measured: bool, tmp_path: Path
+) -> None:
+    request = SearchRequest("digits", "ita-lora", objective=("final_accuracy", aim), storage=tmp_path)
+    spec = plan_search(request).spec
+    row = {"task": 5.0, **{each.metric: 5.0 for each in spec.objectives}}
+    best = choose(spec, TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [row], 5.0), competitors=1)
+    assert plan_training(TrainRequest(best, storage=tmp_path)).spec.removability == measured
+
+
 @pytest.mark.parametrize("trials", [None, 1])
 def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> None:
     request = SearchRequest("digits", "finetune", set={"lr": 0.01}, trials=trials, storage=tmp_path)

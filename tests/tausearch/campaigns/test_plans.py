@@ -375,11 +375,8 @@ def test_two_cells_of_one_benchmark_and_method_are_refused(tmp_path: Path) -> No
 
 def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
     text = TABLE.replace("[digits]", "['digits?epochs=2']").replace("random", "random, epochs: {epochs}")
-    with pytest.raises(
-        InputError, match="epochs is 2 in the benchmark's name and 1 under `search`; give it once"
-    ) as all_:
+    with pytest.raises(InputError, match=r"epochs is 2 in the benchmark's name and 1 under `search`; .* \(and 2 more"):
         planned(tmp_path, text.replace("{epochs}", "1"))
-    assert "(and 2 more cells)" in str(all_.value)
     assert planned(tmp_path, text.replace("{epochs}", "2")).cells[0].runs.benchmark == "digits?epochs=2"
 
 

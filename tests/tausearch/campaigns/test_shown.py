@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Callable
@@ -188,9 +189,7 @@ def test_a_cell_with_other_options_of_the_benchmark_is_named(
         assert said in out and out.count("another column") == 1
     two = TABLE.replace(", finetune]", "]").replace("cells: [", own).format(trials=4).replace("t\n", "v\n", 1)
     (tmp_path / "v.yaml").write_text(two)
-    assert (
-        said in shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "v.yaml"))[1]
-    )  # of two, it is the odd
+    assert said in shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "v.yaml"))[1]
     rows = TABLE.replace("algorithm: random", "algorithm: random, epochs: 7").replace("t\n", "u\n", 1)
     (tmp_path / "u.yaml").write_text(rows.format(trials=4))
     assert "another column" not in shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "u.yaml"))[1]
@@ -241,6 +240,16 @@ def test_a_report_is_written(
     assert code == 0 and out == f"report: {page}\n" and "ita-lora" in page.read_text(encoding="utf-8")
     told = json.loads(shown(storage, capsys, monkeypatch, "report", "t", "--output", str(page), "--format", "json")[1])
     assert told == {"report": str(page)}
+
+
+def test_a_report_says_why_a_cell_failed(storage: Storage) -> None:
+    standing = read_standing(storage, storage.campaign("t"))
+    storage.run(str(standing.cells[0].cell.search)).spec_file.write_text("{")
+    standing = read_standing(storage, storage.campaign("t"))
+    page = write_campaign_report(storage, standing).read_text(encoding="utf-8")
+    reasons = [each.reason for each in standing.cells]
+    assert standing.cells[0].state == "failed" and reasons[1:] == [None, None]
+    assert str(reasons[0]) in html.unescape(page) and ">waiting</span>" in page
 
 
 def test_a_report_opens_with_methods_by_benchmarks(

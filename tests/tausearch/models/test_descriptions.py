@@ -91,6 +91,16 @@ def test_a_card_opens_each_form_with_its_library(about: About, form: str, librar
 
 
 @pytest.mark.parametrize(
+    ("weights", "folder"), [((0.5, 0.0, 0.5), "task_1"), ((0.0, 0.5, 0.5), "task_2"), ((0.0, 0.0, 0.0), "theta_0")]
+)
+def test_the_code_of_a_card_opens_the_first_model_that_there_is(
+    about: About, weights: tuple[float, ...], folder: str
+) -> None:
+    text = card(about.model_copy(update={"form": "models", "weights": weights}))
+    assert re.findall(r'"FOLDER/(.*)/model.safetensors"', text) == [folder]
+
+
+@pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"keep_ratio": True}, "grey, 32 x 32 pixels (resized to 37 pixels (shorter side), "),

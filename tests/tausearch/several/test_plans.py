@@ -51,6 +51,13 @@ def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Pa
     assert both.name == "digits-epochs-2-letters-epochs-2-ita-lora-1", "its name says what is trained"
 
 
+def test_a_mean_accuracy_moves_by_one_image_of_the_benchmark_with_the_fewest(tmp_path: Path) -> None:
+    images = [part.data.evaluation for part in planned(tmp_path).parts.values() if part.data is not None]
+    assert len(set(images)) == 2
+    found = {across: planned(tmp_path, across=across).resolution for across in ("mean", "rank", "normalised")}
+    assert found == {"mean": pytest.approx(100 / min(images) / 2), "rank": 0.0, "normalised": 0.0}
+
+
 @pytest.mark.parametrize("across", ["normalised", "rank"])
 def test_a_search_whose_values_move_cannot_be_continued_until_one_is_reached(across: str, tmp_path: Path) -> None:
     spec, _ = create(planned(tmp_path, across=across), Storage(tmp_path))

@@ -34,7 +34,16 @@ from tausearch.runs import (
     reevaluation_of,
 )
 from tausearch.runs.creation import create
-from tausearch.studies import OptunaSearcher, SearchStudy, load_best, replay, require_alone, study_of, write_best
+from tausearch.studies import (
+    BestListener,
+    OptunaSearcher,
+    SearchStudy,
+    load_best,
+    replay,
+    require_alone,
+    study_of,
+    write_best,
+)
 from tausearch.studies.recorded.trials import RecordedTrials
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
@@ -325,6 +334,19 @@ def test_the_front_is_written_shown_and_drawn(
     assert plot is not None and [[len(series.x) for series in facet.series] for facet in plot.facets] == [[4, 1, 3]]
     assert "Trial 2 is chosen." in plot.caption and plot.facets[0].series[1].x == [2.0]
     draw_plot(plot, "a test")
+
+
+def test_the_files_of_the_front_follow_a_search_whose_choice_stays(spec: SearchSpec, tmp_path: Path) -> None:
+    aim = aiming(spec, "final_accuracy", "forgetting", prefer="final_accuracy")
+    spec, directory = create(aim, Storage(tmp_path))
+    trials = TrialTable()
+    chosen: list[int] = []
+    listener = BestListener(spec, directory, trials, TrialTable(), lambda trial, verdict: chosen.append(trial.number))
+    for trial, front in zip(trials_at(POINTS), ([0], [0, 1], [0, 1, 2], [0, 1, 2]), strict=True):
+        trials.put(trial)
+        listener.trial_changed(trial)
+        assert sorted(file.stem for file in directory.front.iterdir()) == [f"trial-0000{number}" for number in front]
+    assert chosen == [0]
 
 
 def test_a_search_for_accuracy_alone_has_no_word_of_them_in_its_best_file(spec: SearchSpec, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from trainables import sequence as module
 from trainables.backbones import Backbone
 from trainables.errors import DivergedError, InputError
 from trainables.methods import ExtraMetric, get_method
+from trainables.methods.answers import CheckedPredict
 from trainables.sequence import IncrementalSequence
 from trainables.state import State
 
@@ -96,6 +97,23 @@ def test_numbers_that_are_none_are_a_divergence(
 ) -> None:
     with pytest.raises(DivergedError, match=f"^{what} at task 1$"):
         sequence_of(monkeypatch, **answers).run_next_task()
+
+
+@pytest.mark.parametrize("place", [0, 1, None])
+def test_nan_in_one_of_several_batches_is_a_divergence(place: int | None) -> None:
+    """A batch of another task's images may come last."""
+    answers = [torch.zeros(3, 2), torch.zeros(3, 2)]
+    if place is not None:
+        answers[place][1, 0] = torch.nan
+    left, task = iter(answers), small_digits().tasks[0]
+    predict = CheckedPredict("method 'm'", lambda images: next(left), 2)
+    for _ in answers:
+        predict(torch.zeros(3, 1))
+    if place is None:
+        predict.require_numbers(task)
+    else:
+        with pytest.raises(DivergedError, match="^logits are NaN at task 1$"):
+            predict.require_numbers(task)
 
 
 def test_numbers_of_libraries_and_declared_metrics_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
