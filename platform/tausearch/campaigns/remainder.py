@@ -42,9 +42,14 @@ def remainder(plain: object, needed: frozenset[str]) -> FileContent | None:
         if any(place[-1:] == ("search",) or _meant(place) in needed for place in places):
             return None
         # From the back, so that the numbers of entries of a list stay right.
-        if not all([_removed(left, place) for place in sorted(set(places), key=str, reverse=True)]):
+        if not all([_removed(left, place) for place in sorted(set(places), key=_in_order, reverse=True)]):
             return None
     return None
+
+
+def _in_order(place: Sequence[Any]) -> list[tuple[bool, Any]]:
+    """Return a key that sorts the numbers of entries as numbers."""
+    return [(isinstance(part, int), part) for part in place]
 
 
 def _removable(place: Sequence[Any]) -> tuple[Any, ...]:

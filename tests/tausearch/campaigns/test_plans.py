@@ -19,6 +19,7 @@ from tausearch.campaigns import (
     plan_campaign,
     run_campaign,
 )
+from tausearch.campaigns.remainder import remainder
 from tausearch.cluster import AddressFault
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
 from tausearch.runs.creation import create
@@ -267,6 +268,13 @@ def test_what_is_wrong_with_words_and_with_cells_is_said_at_once(tmp_path: Path)
         "digits/finetune: --set rate=1: unknown hyper",
         "digits/finetune: --seeds must be 1 to 1000 d",
     ]
+
+
+def test_what_is_left_of_a_long_list_is_all_but_its_wrong_entries() -> None:
+    names = ["nope" if number in (9, 10) else f"digits?epochs={number + 1}" for number in range(12)]
+    cells = [{"method": "ewc", "benchmark": name} for name in names]
+    left = remainder({"campaign": "t", "benchmarks": ["digits"], "methods": ["ewc"], "cells": cells}, frozenset())
+    assert left is not None and [each.benchmark for each in left.cells] == [name for name in names if name != "nope"]
 
 
 def test_a_wrong_word_makes_no_run_that_has_begun_another_one(tmp_path: Path) -> None:
