@@ -41,7 +41,7 @@ class CellRuns(Strict):
         return (self.trials + self.reevaluations + self.seeds) * self.steps
 
 
-KEPT = ("data_root", "max_concurrent_trials", "tracking", "tracking_uri")
+KEPT = ("data_root", "tracking", "tracking_uri")
 """Options of a driver that hold for the next one if it is not given others."""
 
 
@@ -52,7 +52,8 @@ class CampaignCells(Strict):
         file: The campaign's file as the last driver was given it.
         gone: Cells that its file has named before.
         address: Address of the Ray cluster that the last driver joined; None for a Ray of its own.
-        data_root: The option `--data-root` as it was given last; None if it never was. So are the others.
+        max_concurrent_trials: Trials at a time, as the last driver was asked for; None for as many as fit.
+        data_root: The option `--data-root` as it was given last; None if it never was. So are the next two.
         tracking_uri: Without its password.
     """
 
@@ -61,8 +62,8 @@ class CampaignCells(Strict):
     cells: tuple[CellRuns, ...]
     gone: tuple[CellRuns, ...] = ()
     address: str | None = None
-    data_root: str | None = None
     max_concurrent_trials: int | None = None
+    data_root: str | None = None
     tracking: str | None = None
     tracking_uri: str | None = None
 

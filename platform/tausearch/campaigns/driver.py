@@ -29,7 +29,7 @@ from tausearch.campaigns.plans import (
 from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.cluster import local_cpus, measured
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrent_trials_here, read_by_trials
-from tausearch.presentation import campaign_command, counted, stream_of
+from tausearch.presentation import campaign_command, concurrency_words, counted, stream_of
 from tausearch.reports import RunPlots
 from tausearch.runs import (
     CampaignDirectory,
@@ -229,11 +229,12 @@ def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
     request, specs = plan.request, [spec for cell in plan.cells for spec in cell.specs]
     code = [name for spec in specs for name in spec.code]
     storage_option = storage_words(plan.storage.root)
+    options = request.resume_options + concurrency_words(request.max_concurrent_trials)
     return Driver(
         home=plan.directory,
         resources=_kinds(plan),
         read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
-        resume_command=campaign_command(str(request.file), storage_option, code, request.resume_options),
+        resume_command=campaign_command(str(request.file), storage_option, code, options),
         address=request.address,
         time_budget=request.time_budget,
         max_concurrent_trials=request.max_concurrent_trials,

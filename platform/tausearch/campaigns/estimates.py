@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import resource
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from checked_input.text_files import read_json
@@ -90,8 +91,10 @@ def _piloted(cell: PlannedCell) -> TrialConfig:
 
 
 def _of_trial(config: TrialConfig) -> str:
-    """Return a digest of all that a trial computes."""
-    return hashlib.sha256(repr(replace(config, run="")).encode()).hexdigest()[:16]
+    """Return a digest of all that a trial computes; a share of a GPU counts as one, as only a pilot knows it."""
+    same = {"run": "", "cache_bytes": None, "gpus_per_trial": math.ceil(config.gpus_per_trial)}
+    content = json.dumps({**config.as_dict(), **same}, sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def pilots_of(directory: CampaignDirectory) -> dict[str, Measured]:
@@ -149,7 +152,8 @@ def seconds_here(plan: CampaignPlan, estimates: Sequence[Estimate]) -> float:
     """Return the least seconds that the known cells take on the CPUs and GPUs of this machine."""
     on_cpus = on_gpus = in_all = 0.0
     for cell, found in zip(plan.cells, estimates, strict=True):
-        seconds, resources = found.seconds or 0.0, cell.search.spec.resources
+        trials = cell.training if cell.cell.search is None else cell.search
+        seconds, resources = found.seconds or 0.0, trials.spec.resources
         in_all += seconds
         on_cpus += seconds * resources.cpus_per_trial
         on_gpus += seconds * resources.gpus_per_trial

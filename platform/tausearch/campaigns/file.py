@@ -87,7 +87,8 @@ def _named_apart(file: CampaignFile) -> CampaignFile:
 
 def _alike(cell: Cell, other: Cell) -> str:
     both = [f"{each.method} on {each.benchmark}" for each in (cell, other)]
-    return f"{' and '.join(both)}: both would be {cell.title}; give one another name, as by a link to its folder"
+    advice = "give one another name, as by a link to its folder" if reference(cell.benchmark).path else "leave out one"
+    return f"{' and '.join(both)}: both would be {cell.title}; {advice}"
 
 
 def _campaign(file: FileContent) -> CampaignFile:

@@ -38,7 +38,7 @@ from tausearch.runs import (
 )
 from tausearch.studies import BestFile, load_best, start_of
 from tausearch.tracking import checked_uri
-from trainables.data import reference
+from trainables.data import BenchmarkRef, reference
 from trainables.data.reference import OPTIONS
 from trainables.errors import Faults, InputError
 
@@ -321,11 +321,11 @@ class _Planner:
         self.bf16 = asked_once(bf16_at)
 
     def plan(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> PlannedCell:
-        _require_said_once(cell)
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
         final = f"{stem}-final" if known is None or anew else known.final
         asked = {**_given(self.request), **cell.protocol, **(cell.search or {}), "name": stem if searched else final}
         search = replace(self._search(cell, final, asked), may_extend=True)
+        _require_said_once(reference(cell.benchmark), BenchmarkRef.parse(search.spec.benchmark))
         training = self._training(cell, final, search)
         runs = CellRuns(
             benchmark=search.spec.benchmark,
@@ -376,13 +376,12 @@ class _Planner:
         return self.storage.free_name(stem, ("", "-final")) if anew else stem  # not each cell has a search
 
 
-def _require_said_once(cell: Cell) -> None:
-    """Refuse an option of the benchmark that its name and `search` give two values: the cell is called by the name."""
-    named = reference(cell.benchmark)
-    for name in set(OPTIONS) & set(cell.protocol):
-        asked, there = cell.protocol[name], getattr(named, name)
-        if asked is not None and there not in (None, False, tuple(asked) if isinstance(asked, list) else asked):
-            raise InputError(f"{name} is {there} in the benchmark's name and {asked} under `search`; give it once")
+def _require_said_once(named: BenchmarkRef, found: BenchmarkRef) -> None:
+    """Refuse an option of the benchmark to which its name, by which a cell is called, and `search` give two values."""
+    for option in OPTIONS:
+        there, now = getattr(named, option), getattr(found, option)
+        if there not in ((), None) and there is not False and there != now:
+            raise InputError(f"the name of the benchmark and `search` give two values to {option}; give it once")
 
 
 def _given(request: CampaignRequest) -> dict[str, Any]:

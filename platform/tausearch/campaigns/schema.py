@@ -198,7 +198,7 @@ def _lines(fault: Any) -> Iterator[str]:
     entry = entry_of(place)
     path = [one_line(part) for part in (*entry, *(part for part in place[len(entry) :] if isinstance(part, int)))]
     key = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path).removeprefix(".")
-    kind = "scalar" if "set" in entry[-2:-1] else fault["type"]
+    kind = "scalar" if "set" in entry[-2:-1] and place[-1] in ("bool", "int", "float", "str") else fault["type"]
     raised = fault.get("ctx", {}).get("error")
     if kind == "missing":
         yield f"{key} is missing"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tausearch.campaigns.cells import CellRuns, read_cells
-from tausearch.presentation import address_words, campaign_command
+from tausearch.presentation import address_words, campaign_command, concurrency_words
 from tausearch.runs import (
     CampaignDirectory,
     RunStatus,
@@ -114,6 +114,7 @@ class CampaignStanding:
         file: Its file as the last driver was given it.
         running: Whether a process drives it.
         address: Address of the Ray cluster that the last driver joined; None for a Ray of its own.
+        max_concurrent_trials: Trials at a time, as the last driver was asked for; None for as many as fit.
     """
 
     name: str
@@ -122,6 +123,7 @@ class CampaignStanding:
     running: bool
     cells: tuple[CellStanding, ...]
     address: str | None = None
+    max_concurrent_trials: int | None = None
 
     @property
     def runs(self) -> tuple[CellRuns, ...]:
@@ -150,7 +152,8 @@ class CampaignStanding:
         runs = [run for each in self.cells for run in (each.search, each.final) if run is not None]
         named = [name for each in self.cells for name in (each.cell.benchmark, each.cell.method)]
         code = (*named, *(name for run in runs for name in run.spec.code))
-        return campaign_command(self.file, storage_option, code, address_words(self.address))
+        options = address_words(self.address) + concurrency_words(self.max_concurrent_trials)
+        return campaign_command(self.file, storage_option, code, options)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --format json` prints."""
@@ -178,7 +181,8 @@ def read_standing(storage: Storage, directory: CampaignDirectory, *, running: bo
     """
     cells, running = read_cells(directory), is_driven(directory) if running is None else running
     standing = tuple(_readable_or_failed(storage, cell, running=running) for cell in cells.cells)
-    return CampaignStanding(directory.name, cells.file, directory, running, standing, cells.address)
+    driver = (cells.address, cells.max_concurrent_trials)
+    return CampaignStanding(directory.name, cells.file, directory, running, standing, *driver)
 
 
 def _readable_or_failed(storage: Storage, cell: CellRuns, *, running: bool) -> CellStanding:

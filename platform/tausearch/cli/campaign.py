@@ -16,6 +16,10 @@ campaign_app = typer.Typer(
     help="Make a whole table: methods by benchmarks, from one file. Each cell is searched and trained.",
     no_args_is_help=True,
 )
+DataRoot = Annotated[
+    str | None,
+    typer.Option(help="Folder of published datasets [default: as before, or TAUSEARCH_DATA, or ./tausearch-data]."),
+]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"The campaign's file; {see_page('campaign')}.")]
 
 
@@ -26,7 +30,7 @@ def plan(
         bool,
         typer.Option("--pilot", help="Run two tasks of each cell of unknown time, for the estimate."),
     ] = False,
-    data_root: options.DataRoot = None,
+    data_root: DataRoot = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
     address: options.Address = None,
@@ -57,7 +61,7 @@ def run(
         int | None, typer.Option(help="Trials at a time, of all cells together [default: as many as fit].")
     ] = None,
     time_budget: options.TimeBudget = None,
-    data_root: options.DataRoot = None,
+    data_root: DataRoot = None,
     allow_code: options.AllowCode = None,
     storage: options.Storage = DEFAULT_STORAGE,
     callback: options.Callbacks = None,

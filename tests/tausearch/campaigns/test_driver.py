@@ -53,7 +53,7 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     assert {name: getattr(driver, name) for name in asked} == asked and driver.processes == 3
     assert driver.read == ["/data", "/finetune", "/ewc"]
     runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code m:finetune+m:finetune+m:ewc+m:ewc"
-    told_again = "--address auto --callback m:C --tracking none"
+    told_again = "--address auto --callback m:C --tracking none --max-concurrent-trials 3"
     assert driver.resume_command.endswith(f" campaign run {tmp_path / 't.yaml'} {runs} {code} {told_again}")
 
 

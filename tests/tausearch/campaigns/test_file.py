@@ -174,6 +174,7 @@ def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: P
         ("seeds: [0, 1]", "seeds: 3", r"train.seeds: must be a list in brackets, as \[A, B\], got 3"),
         ("seeds: [0, 1]", "seeds: [a]", r"train.seeds\[0\]: input should be a valid integer, got 'a'"),
         ("lr: 1e-3", "lr: [1]", r"cells\[1\].search.set.lr: must be a number, a text, true or false, got \[1\]$"),
+        ("lr: 1e-3", "lr: .inf", r"cells\[1\].search.set.lr: value error, must be finite, got inf$"),
         ("trials: 6", "class_order: [a, 1]", r"search.class_order\[1\]: input should be a valid string, got 1$"),
         (
             "trials: 6",

@@ -199,8 +199,8 @@ def test_a_campaign_goes_on_at_the_cluster_of_its_last_driver(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = storage.campaign("t")
-    read_cells(directory).model_copy(update={"address": "auto"}).save(directory)
-    last = f" --storage {storage.root} --address auto"
+    read_cells(directory).model_copy(update={"address": "auto", "max_concurrent_trials": 3}).save(directory)
+    last = f" --storage {storage.root} --address auto --max-concurrent-trials 3"
     assert shown(storage, capsys, monkeypatch, "status", "t")[1].splitlines()[-1].endswith(last)
     words = ["status", read_cells(directory).cells[0].search or "", "--storage", str(storage.root)]
     assert run(words, capsys, monkeypatch)[1].splitlines()[-1].endswith(last)

@@ -25,7 +25,7 @@ from tausearch.presentation import (
     tool,
     words,
 )
-from trainables.data import reference
+from trainables.data import BenchmarkRef
 from trainables.metrics import TEST
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -90,7 +90,7 @@ def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:
         of_name.setdefault(cell.title.partition("/")[0], []).append(cell)
     for name, alike in of_name.items():
         counts = Counter(cell.benchmark for cell in alike)
-        usual = max(counts, key=lambda benchmark: (counts[benchmark], reference(benchmark).slug == name))
+        usual = max(counts, key=lambda benchmark: (counts[benchmark], BenchmarkRef.parse(benchmark).slug == name))
         for cell in alike:
             if cell.benchmark != usual:
                 yield f"{cell.title} is on {cell.benchmark}: in the comparison, another column than {usual}"
@@ -140,7 +140,7 @@ def show_campaign(result: CampaignResult, root: Storage, storage_option: str) ->
         if title not in {each.cell.title for each in result.standing.failed}:
             out.print(f"{title}: {reason}", style="red", soft_wrap=True)
     for name, error in result.tracking_errors.items():
-        out.print(sync_advice(name, error, storage_option, is_run=name != result.standing.name))
+        out.print(sync_advice(name, error, storage_option, is_run=name != result.standing.name), soft_wrap=True)
     best = [path for path in result.files if path.parent.parent.name == "best"]
     figures = [path for path in result.files if path.parent.name == "figures"]
     if best:

@@ -30,6 +30,11 @@ def address_words(address: str | None) -> str:
     return "" if address is None else f" --address {shlex.quote(address)}"
 
 
+def concurrency_words(max_concurrent_trials: int | None) -> str:
+    """Return ` --max-concurrent-trials NUMBER` for a command; empty for as many as fit."""
+    return "" if max_concurrent_trials is None else f" --max-concurrent-trials {max_concurrent_trials}"
+
+
 def sync_advice(name: str, error: str, storage_option: str, *, is_run: bool = True) -> str:
     """Return the line about a run or campaign that MLflow lacks in part: the error, and what writes the rest.
 
