@@ -162,5 +162,4 @@ def _moved(spec: AnySpec, data_root: str | Path) -> AnySpec:
     if not isinstance(spec, MultiSearchSpec):
         return spec.model_copy(update={"data_root": open_benchmark(spec.benchmark, data_root).data_root})
     roots = {name: open_benchmark(name, data_root).data_root for name in spec.parts}
-    parts = {name: part.model_copy(update={"data_root": roots[name]}) for name, part in spec.parts.items()}
-    return spec.model_copy(update={"parts": parts})
+    return spec.model_copy(update={"parts": spec.parts_at(roots), "data_root": next(iter(roots.values()))})

@@ -14,6 +14,7 @@ from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import extended_rule
 from tausearch.runs.guards import driver_lock, remove_empty, require_space
 from tausearch.runs.parts.reading import read_spec
+from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.parts.trials import recorded_trials
 from tausearch.runs.record.record import Record
 from tausearch.runs.specs.final import FinalSpec
@@ -133,6 +134,7 @@ class Plan(Generic[S]):
         assert isinstance(then, type(self.spec)), "purposes would differ"
         renewed = ("resources", "address", "data_root", "cache_size", "with_bounds")
         changed = {name: getattr(self.spec, name) for name in renewed}
+        changed |= _parts_where(then, self.spec)
         uri = self.spec.tracking_uri or then.tracking_uri
         tracking = then.tracking if self.spec.tracking is None else self.spec.tracking
         return then.model_copy(update={**changed, **extended, "tracking": tracking, "tracking_uri": uri})
@@ -192,6 +194,13 @@ def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:
         for name, digest in spec.code_digests.items()
         if now[name] != digest
     ]
+
+
+def _parts_where(then: RunSpec, now: RunSpec) -> dict[str, Any]:
+    """Return the benchmarks of an earlier search on several, with their images where they lie now."""
+    if not isinstance(then, MultiSearchSpec) or not isinstance(now, MultiSearchSpec):
+        return {}
+    return {"parts": then.parts_at({name: part.data_root for name, part in now.parts.items()})}
 
 
 def _with_more_seeds(then: FinalSpec, now: FinalSpec) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from tausearch.api import SearchRun, searches, synchronisation
 from tausearch.api.searches import ReevaluationRun, SearchResult
-from tausearch.runs import Reevaluate, RunResult, SearchSpec, Storage, read_spec
+from tausearch.runs import Reevaluate, RunResult, SearchSpec, Storage, TrackerName, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies import BestListener, StudyMirror
 from tests.support.runs.trials import make_trial
@@ -75,3 +75,13 @@ def test_sync_writes_where_it_is_asked_to_else_where_the_run_is(
     synced = synchronisation.sync_run(storage, directory, asked)
     assert written == [uri or storage.mlflow_uri] == [synced.tracking_uri] and synced.written == 7
     assert read_spec(directory).tracking_uri == kept
+
+
+def test_an_address_adds_mlflow_to_the_trackers_of_a_run_and_takes_none_away(spec: SearchSpec) -> None:
+    def trackers(own: tuple[TrackerName, ...], uri: str | None) -> tuple[TrackerName, ...]:
+        tracked = spec.model_copy(update={"tracking": own})
+        return synchronisation._tracked_as(tracked, uri, None).trackers
+
+    assert trackers((), "http://a:1") == ("mlflow",)
+    assert trackers(("tensorboard",), "http://a:1") == ("mlflow", "tensorboard")
+    assert trackers(("tensorboard",), None) == ("tensorboard",)

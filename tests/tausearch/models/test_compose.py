@@ -194,6 +194,12 @@ def test_vectors_of_two_runs(made: Storage) -> None:
     assert both.accuracies not in {compose([name], storage=made.root).result.accuracies for name in ("ita", "iel")}
 
 
+def test_vectors_of_two_runs_have_no_run_beside_which_they_stand(made: Storage) -> None:
+    weights = [0.5, 0.25, 0.25]
+    assert compose(["ita"], weights=weights, storage=made.root).trained is not None
+    assert compose(["ita:1,3", "iel:2"], weights=weights, storage=made.root).trained is None
+
+
 def test_images_are_read_where_the_command_says_else_where_the_run_read_them(
     made: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from tausearch.models.removal import measure
 from tausearch.models.removal.names import removal_of
 from tausearch.models.removal.remnants import remaining_lines
 from tausearch.models.removal.report import Answer, ForgottenClass, RemovalReport, Separation
+from tausearch.runs import Storage
 from trainables.data import BenchmarkSpec, Removal
 
 THREE = (range(2), range(2, 4), range(4, 6))
@@ -145,6 +146,16 @@ def test_each_task_is_told_of_by_the_run_that_it_is_of(monkeypatch: pytest.Monke
     sources = [SimpleNamespace(spec=spec, **each) for spec, each in zip(specs, about, strict=True)]
     measure._remains(SimpleNamespace(by_seed={0: Pool()}, sources=sources), Removal(THREE, frozenset({0})), None)  # type: ignore[arg-type]
     assert told == [["ita", "iel", "tmc"], [{"regularise": "none"}, {}, {}], ["a", "b", "c"]]
+
+
+def test_images_are_still_in_a_run_in_its_search_and_in_the_bounds_of_both_that_exist(tmp_path: Path) -> None:
+    for name in ("final", "search", "final-joint", "search-probe", "other-probe"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.yaml").touch()
+    for search, others in (("search", ["search", "search-probe", "final-joint"]), (None, ["final-joint"])):
+        spec, directory = SimpleNamespace(name="final", source=search), Storage(tmp_path).run("final")
+        source: Any = SimpleNamespace(text="final:1,2", spec=spec, directory=directory)
+        assert sorted(measure._holders(source)) == sorted(["final", *others])
 
 
 def test_answers_are_those_after_the_removal_first_then_those_before_it() -> None:

@@ -155,6 +155,14 @@ def test_slices_have_every_trial(plots: SearchPlots) -> None:
     assert series(slices, 2)["trial"].x == ["plain", "winding"] * 4
 
 
+def test_the_colours_of_slices_reach_to_the_last_finished_trial_whichever_have_failed(plots: SearchPlots) -> None:
+    failed = [
+        replace(each, status="failed", value=None) if each.number in (1, 2) else each for each in plots.all_trials
+    ]
+    slices = replace(plots, all_trials=failed).slices()
+    assert slices is not None and slices.scale == ("trial", 0, 7)  # as the points, which have the numbers of trials
+
+
 def test_the_front_is_ringed_over_both_costs(plots: SearchPlots) -> None:
     steady, dear, quick = finished(3), finished(5), finished(4)
     steady.rows[-1]["val/forgetting"], dear.rows[-1]["val/forgetting"] = 0.5, 8.0

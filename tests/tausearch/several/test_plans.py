@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from tausearch.api import ResumeRequest, SearchRequest, plan_search, preview_search, resume_with
+from tausearch.api import ResumeRequest, SearchRequest, continuation, plan_search, preview_search, resume_with
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest
 from tausearch.cli.output import show_search, show_status, show_statuses, status_as_dict
 from tausearch.reports import cells_of
 from tausearch.reports.html.page import _overview
 from tausearch.reports.html.views import ReportCell, read_cell
-from tausearch.runs import KnownPoint, MultiSearchSpec, Record, Reevaluate, Storage, read_spec, read_status
-from tausearch.runs.creation import create
+from tausearch.runs import (
+    DataFacts,
+    KnownPoint,
+    MultiSearchSpec,
+    Record,
+    Reevaluate,
+    StopRule,
+    Storage,
+    beside_bounds,
+    read_spec,
+    read_status,
+)
+from tausearch.runs.creation import Plan, create
 from tausearch.studies import best_of_all, load_best, write_best
 from tausearch.studies.parts.merging import merged
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial, search_spec
 from tests.tausearch.cli.test_output import result_of
-from tests.tausearch.several.made import accuracy, part, parts, several_search
+from tests.tausearch.several.made import accuracy, part, parts, several_search, several_spec
 from trainables.data import split_references
 from trainables.errors import InputError
 
@@ -64,6 +76,67 @@ def test_a_search_whose_values_move_cannot_be_continued_until_one_is_reached(acr
     for asked in ({"patience": 1}, {"target": 90.0}, {"trials": 6, "target": 90.0}):
         with pytest.raises(InputError, match="--patience, --target: with several benchmarks, go with --across mean"):
             resume_with(ResumeRequest(spec.name, storage=tmp_path, **asked))
+
+
+def test_a_search_does_not_go_on_with_other_images_on_one_of_its_benchmarks(tmp_path: Path) -> None:
+    spec, directory = create(planned(tmp_path, epochs=None), Storage(tmp_path))
+    letters = spec.parts["letters"]
+    assert letters.data is not None
+    data = letters.data.model_copy(update={"train": letters.data.train + 1})
+    parts = {**spec.parts, "letters": letters.model_copy(update={"data": data})}
+    spec.model_copy(update={"parts": parts}).save(directory)
+    now = f"parts.letters.data.train was {data.train} images, is now {letters.data.train}"
+    with pytest.raises(InputError, match=f"^run '{spec.name}': {now}$"):
+        resume_with(ResumeRequest(spec.name, storage=tmp_path))
+
+
+def test_data_that_has_moved_is_found_on_each_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(benchmark: str, root: str) -> SimpleNamespace:  # digits are part of the package
+        return SimpleNamespace(data_root=None if benchmark == "digits" else root)
+
+    monkeypatch.setattr(continuation, "open_benchmark", opened)
+    moved = continuation._moved(planned(tmp_path, epochs=None), "/there")
+    assert isinstance(moved, MultiSearchSpec)
+    assert {name: part.data_root for name, part in moved.parts.items()} == {"digits": None, "letters": "/there"}
+
+
+def lying(root: str, digest: str) -> MultiSearchSpec:
+    """A search whose two benchmarks have their images in a folder."""
+    spec, data = several_spec(), DataFacts(digest=digest * 8, train=90, evaluation=10)
+    parts = {name: part.model_copy(update={"data": data}) for name, part in spec.parts.items()}
+    spec = spec.model_copy(update={"parts": parts, "data_root": root})
+    return spec.model_copy(update={"parts": spec.parts_at(dict.fromkeys(parts, root))})
+
+
+def test_the_same_search_goes_on_with_a_copy_of_its_images_in_another_folder(tmp_path: Path) -> None:
+    """As on one benchmark; with other images it does not."""
+    storage = Storage(tmp_path)
+    create(lying("/here", "a"), storage)
+    again = Plan(lying("/there", "b"), storage, named=True, resume_if_exists=True).continued()
+    assert [again.data_root, *(part.data_root for part in again.parts.values())] == ["/there"] * 3
+    assert all(part.data is not None and part.data.digest == "a" * 8 for part in again.parts.values())
+    fewer = lying("/there", "b")
+    part = fewer.parts["glyphs"]
+    fewer.parts["glyphs"] = part.model_copy(update={"data": part.data and part.data.model_copy(update={"train": 89})})
+    with pytest.raises(InputError, match="parts.glyphs.data.train was 90, is now 89"):
+        Plan(fewer, storage, named=True, resume_if_exists=True).continued()
+
+
+def test_a_score_over_several_benchmarks_stands_beside_no_bounds(tmp_path: Path) -> None:
+    spec, storage, directory = several_search(tmp_path, trials=1)
+    for place in range(2):
+        Record(directory.record).write(part(spec, 0, place, 50.0))
+    found = read_status(directory)
+    assert found.best is not None and beside_bounds(found, storage) is None
+
+
+def test_a_longer_search_counts_from_its_next_trial_and_not_from_its_next_part(tmp_path: Path) -> None:
+    spec, _, directory = several_search(tmp_path, across="mean", stop=StopRule(patience=3))
+    for trial in range(2):
+        for place in range(2):
+            Record(directory.record).write(part(spec, trial, place, 50.0))
+    longer = continuation._extended(spec, directory, 8)
+    assert (longer.trials, longer.stop.since) == (8, 2)
 
 
 @pytest.mark.parametrize(

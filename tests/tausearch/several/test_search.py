@@ -21,6 +21,7 @@ from tausearch.runs import (
     parts_of,
     read_status,
     read_trials,
+    set_aside_orphans,
     whole_trials,
 )
 from tausearch.studies import MultiSearcher, PartSearcher, load_best
@@ -80,6 +81,19 @@ def test_a_kill_costs_nothing(tmp_path: Path) -> None:
         for one, other in ((directory, unbroken[2]), (directory.reevaluation, reevaluated)):
             assert Record(one.record).trials() == Record(other.record).trials()
         assert load_best(directory.best_file) == load_best(unbroken[2].best_file)
+
+
+def test_the_fresh_runs_of_a_trial_that_was_lost_are_put_aside_and_no_others(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"algorithm": "grid", "trials": 6, "reevaluate": Reevaluate(best=2, runs=2)}
+    spec, storage, directory = several_search(tmp_path, **how)
+    drive(spec, storage, directory, accuracy)
+    again, whole = ReevaluationSpec.of(spec), read_status(directory).reevaluation
+    assert whole is not None and set_aside_orphans(directory, 2) == []
+    lost, kept = whole.race.candidates
+    for place in range(2):
+        (directory.record / f"trial-{parts(spec).number(lost, place):05}.parquet").unlink()
+    assert len(set_aside_orphans(directory, 2)) == 4  # two runs on two benchmarks
+    assert {again.candidate(run.number // 2) for run in Record(directory.reevaluation.record).trials()} == {kept}
 
 
 @pytest.mark.parametrize("algorithm", ["tpe", "random"])

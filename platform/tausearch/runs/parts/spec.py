@@ -6,7 +6,7 @@ a search on this benchmark alone would be, and has a file of its own in the reco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
@@ -49,6 +49,10 @@ class MultiSearchSpec(SearchSpec):
     def names(self) -> tuple[str, ...]:
         """The names that may stand for code of the user; most are the tool's own."""
         return (*(name.partition("?")[0] for name in self.parts), *super().names)
+
+    def parts_at(self, data_roots: Mapping[str, str | None]) -> dict[str, Part]:
+        """Return the benchmarks with their published datasets in other folders, which `data_roots` has by reference."""
+        return {name: each.model_copy(update={"data_root": data_roots[name]}) for name, each in self.parts.items()}
 
     @property
     def value_metric(self) -> str:

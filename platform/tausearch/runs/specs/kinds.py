@@ -30,15 +30,27 @@ def differences(then: RunSpec, now: RunSpec) -> list[str]:
     """Return the differences that make two runs different, such as `trials was 12, is now 24`; not machine or paths."""
     follows = {"trials"} if isinstance(then, FinalSpec) else set()  # from seeds and class orders, which are named
     hidden: dict[str, Any] = dict.fromkeys((*_HOW, *follows), True)
-    # A digest has the times of files, which a copy changes.
-    digests = dict.fromkeys(("digest", "evaluation_digest", "per_task"), True)
-    hidden["data"] = then.data is None or now.data is None or digests
+    hidden["data"] = _hidden_of(then, now)
+    there, here = (getattr(spec, "parts", {}) for spec in (then, now))  # of a search on several benchmarks
+    hidden["parts"] = {
+        name: {"data_root": True, "data": _hidden_of(there.get(name), here.get(name))} for name in {**there, **here}
+    }
     old, new = (_flat(spec.model_dump(mode="json", exclude=hidden)) for spec in (then, now))
     return [
         f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"
         for key in dict.fromkeys([*old, *new])
         if old.get(key) != new.get(key)
     ]
+
+
+def _hidden_of(then: Any, now: Any) -> bool | dict[str, bool]:
+    """Return what of the `data` of two runs, or of two parts, makes no difference; all of it where one has none.
+
+    A digest has the times of files, which a copy changes.
+    """
+    if getattr(then, "data", None) is None or getattr(now, "data", None) is None:
+        return True
+    return dict.fromkeys(("digest", "evaluation_digest", "per_task"), True)
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
