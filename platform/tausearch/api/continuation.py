@@ -7,7 +7,7 @@ from pathlib import Path
 from tausearch import runs
 from tausearch.api.benchmarks import facts_of, open_benchmark
 from tausearch.api.final_runs import FinalResult, FinalRun, run_training
-from tausearch.api.plans import ENDS_BY_MEAN, require_continuable, require_enough
+from tausearch.api.plans import ENDS_BY_MEAN, NO_BOUNDS, require_continuable, require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import continued_resources
@@ -83,6 +83,8 @@ def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -
     """Check that a run can be continued; returns its specification with the changes of the request."""
     if request.data_root is not None:
         spec = _moved(spec, request.data_root)
+    if request.with_bounds and isinstance(spec, MultiSearchSpec):
+        raise InputError(NO_BOUNDS)
     _require_unchanged(spec)
     if request.trials is not None:
         spec = _extended(spec, directory, request.trials)

@@ -249,6 +249,7 @@ def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Op
     return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
 
 
+NO_BOUNDS = "--with-bounds: with several benchmarks, give it to the final run on each"
 ENDS_BY_MEAN = "--patience, --target: with several benchmarks, go with --across mean; other values move"
 _ABOUT_ONE = {"task": "task=", "variant": "variant=", "label_column": "label_column="}
 
@@ -293,7 +294,7 @@ def _require_several(request: SearchRequest, benchmarks: Sequence[str]) -> None:
     if request.objective is not None or request.prefer is not None:
         faults.append("--objective, --prefer: with several benchmarks, trials are judged by their accuracies alone")
     if request.with_bounds:
-        faults.append("--with-bounds: with several benchmarks, give it to the final run on each")
+        faults.append(NO_BOUNDS)
     if faults:
         raise InputError(*faults)
 

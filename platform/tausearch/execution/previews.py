@@ -26,6 +26,7 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     TrialTable,
+    parts_of,
     read_trials,
     reevaluations_of,
 )
@@ -116,7 +117,10 @@ class Preview:
 
     def _seconds_of(self, trials: int, cold: int, concurrent: int | None) -> float | None:
         pace = self.taken.pace
-        return None if pace is None or concurrent is None else pace.seconds(trials, cold, concurrent)
+        if pace is None or concurrent is None:
+            return None
+        count = _parts(self.spec)
+        return pace.of_share(1 / count).seconds(trials * count, cold * count, concurrent)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -276,9 +280,16 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
     concurrent = known_concurrent_trials(spec, on_cluster=address is not None)
     points = points_ahead(spec)[: spec.trials] if isinstance(spec, SearchSpec) else []
     rest = spec.trials - len(points) if isinstance(spec, SearchSpec) else 0
-    random = _random_trials(spec, rest, len(points), concurrent or 1) if isinstance(spec, SearchSpec) else 0
+    at_once = -(-(concurrent or 1) // _parts(spec))
+    random = _random_trials(spec, rest, len(points), at_once) if isinstance(spec, SearchSpec) else 0
     taken = taken_by_others(storage, spec)
     return Preview(spec, known.ended, begun, tuple(points), random, rest - random, concurrent, taken)
+
+
+def _parts(spec: RunSpec) -> int:
+    """Return how many parts of a trial run side by side: one, or one on each of several benchmarks."""
+    parts = parts_of(spec)
+    return 1 if parts is None or parts.search.scheduler != "none" else parts.count
 
 
 def _random_trials(spec: SearchSpec, rest: int, points: int, concurrent: int) -> int:

@@ -191,7 +191,7 @@ class BestFile(Strict):
 
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
-        on = f" --benchmark {next(iter(self.benchmarks))}" if self.benchmarks else ""
+        on = f" --benchmark {shlex.quote(next(iter(self.benchmarks)))}" if self.benchmarks else ""
         benchmarks = self.benchmarks or (self.benchmark,)
         code = code_words(*names_in(benchmarks, self.method, self.protocol, self.hyperparameters.values()))
         header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0,1,2{code}\n"

@@ -27,9 +27,10 @@ from tausearch.runs import (
     beside_bounds,
     read_spec,
     read_status,
+    titles_of,
 )
 from tausearch.runs.creation import Plan, create
-from tausearch.studies import best_of_all, load_best, write_best
+from tausearch.studies import best_of_all, load_best, start_of, write_best
 from tausearch.studies.parts.merging import merged
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial, search_spec
@@ -311,3 +312,33 @@ def test_the_report_shows_a_final_run_on_each_benchmark(tmp_path: Path) -> None:
     ]
     (alone,) = cells_of(storage, "on-glyphs")
     assert (alone.search, alone.final) == (directory, storage.run("on-glyphs"))
+
+
+def test_a_search_may_have_more_parts_than_a_search_may_have_trials() -> None:
+    assert parts(several_spec(trials=60_000)).trials == 120_000
+
+
+def test_bounds_are_not_promised_for_several_benchmarks(tmp_path: Path) -> None:
+    spec, *_ = several_search(tmp_path)
+    with pytest.raises(InputError, match="--with-bounds: with several benchmarks, give it to the final run on each"):
+        resume_with(ResumeRequest(spec.name, storage=tmp_path, with_bounds=True))
+
+
+def test_two_folders_of_one_name_have_titles_that_tell_them_apart() -> None:
+    two = ["folder:/a/pets?tasks=2", "folder:/b/pets?tasks=2"]
+    assert titles_of(two) == tuple(two) and titles_of(["digits", *two])[0] == "digits"
+
+
+def test_the_command_in_a_best_file_can_be_pasted(tmp_path: Path) -> None:
+    spec = plan_search(SearchRequest("digits?tasks=2&epochs=2,letters", "finetune", storage=tmp_path)).spec
+    start_of(spec).save(tmp_path / "best.yaml")
+    assert " --benchmark 'digits?tasks=2&epochs=2' --seeds" in (tmp_path / "best.yaml").read_text()
+
+
+def test_as_many_trials_are_drawn_at_random_as_on_one_benchmark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of a trial run side by side, so no more trials are under way."""
+    monkeypatch.setattr("tausearch.execution.concurrency.local_cpus", lambda: 64)
+    for several in ("digits", "digits,glyphs", "digits,glyphs,letters"):
+        assert preview_search(several, "ita-lora", trials=24, storage=tmp_path).random == 10

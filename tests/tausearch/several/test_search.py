@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tausearch.api import SearchRun
+from tausearch.execution.durations import pace_of_trials
 from tausearch.runs import (
     Part,
     Record,
@@ -193,3 +195,28 @@ def test_a_trial_that_went_on_after_a_benchmark_is_not_stopped_by_those_that_cam
     assert stops([first, *others]), "it would be the last there"
     assert not stops([first, *others, second]), "it leads after the second"
     assert stops([first, *others, part(spec, 0, 1, 20.0)])
+
+
+def test_fresh_runs_of_a_search_whose_trials_are_gone_are_named(tmp_path: Path) -> None:
+    """There is no scale for their accuracies then."""
+    spec, _, directory = several_search(tmp_path, reevaluate=Reevaluate(best=1, runs=1))
+    again = ReevaluationSpec.of(spec)
+    for place in range(2):
+        run = part(spec, 0, place, 50.0)
+        Record(directory.reevaluation.record).write(replace(run, seed=again.seed_of(0)))
+    with pytest.raises(InputError, match="the search has no trial 0"):
+        read_status(directory)
+
+
+def test_a_trial_that_found_all_in_the_cache_says_so_and_counts_as_such() -> None:
+    spec = several_spec()
+
+    def timed(trial: int, place: int) -> TrialSummary:
+        seconds = {"cache/hit": float(trial > 0), "seconds/preconsolidation": 0.1 if trial else 10.0}
+        found = part(spec, trial, place, 50.0)
+        return replace(found, rows=[seconds, {**found.rows[0], **seconds}])
+
+    whole = whole_trials(parts(spec), [timed(trial, place) for trial in range(4) for place in range(2)])
+    pace = pace_of_trials([trial.rows for trial in whole])
+    assert pace is not None and pace.shared == pytest.approx(40)
+    assert [[row["cache/hit"] for row in trial.rows] for trial in whole[:2]] == [[0.0, 0.0], [1.0, 1.0]]

@@ -57,7 +57,7 @@ Scales = Sequence[Scale | None]  # one for each benchmark, in order
 
 
 def score_of(scales: Scales, accuracies: Sequence[float | None], without: int | None = None) -> float:
-    """Return the mean score over the benchmarks with an accuracy, one at least; `without` leaves one of them out.
+    """Return the mean score over the benchmarks with an accuracy, 0 without one; `without` leaves one of them out.
 
     Rounded to a billionth, so that ties are ties.
     """
@@ -66,4 +66,4 @@ def score_of(scales: Scales, accuracies: Sequence[float | None], without: int | 
         for place, (scale, accuracy) in enumerate(zip(scales, accuracies, strict=True))
         if scale is not None and accuracy is not None and place != without
     ]
-    return round(fmean(found), 9)
+    return round(fmean(found), 9) if found else 0.0

@@ -107,10 +107,11 @@ class MultiSearchSpec(SearchSpec):
 
 
 def titles_of(benchmarks: Sequence[str]) -> tuple[str, ...]:
-    """Return a short title of each benchmark: its name, with its options where two have the same name."""
+    """Return a short title of each benchmark: its name, with options or whole path where two have the same name."""
     shown = [shown_benchmark(text) for text in benchmarks]
     names = [text.partition("?")[0] for text in shown]
-    return tuple(name if names.count(name) == 1 else text for name, text in zip(names, shown, strict=True))
+    titles = [name if names.count(name) == 1 else text for name, text in zip(names, shown, strict=True)]
+    return tuple(whole if titles.count(title) > 1 else title for title, whole in zip(titles, benchmarks, strict=True))
 
 
 class PartsSpec(SpecOfSearch):
@@ -120,6 +121,7 @@ class PartsSpec(SpecOfSearch):
     """
 
     role: ClassVar[Role] = "part"
+    trials: int  # follows from those of a search, whose bound it may pass
     search: MultiSearchSpec
     whole: RunSpec  # the search, or its re-evaluations
 

@@ -13,7 +13,7 @@ from tausearch.runs.record.record import Record
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
 from tausearch.runs.trials import Status, TrialSummary
-from trainables.metrics import PEAK_GPU_BYTES, TRAIN_LOSS, WAITING, MetricNames, is_seconds
+from trainables.metrics import CACHE_HIT, PEAK_GPU_BYTES, TRAIN_LOSS, WAITING, MetricNames, is_seconds
 
 _FAULTS: tuple[Status, ...] = ("failed", "diverged", "pruned")  # a part that ended so ends its trial
 
@@ -127,7 +127,7 @@ def _rows(names: MetricNames, parts: Sequence[TrialSummary | None]) -> Iterator[
 
 
 def _costs(part: TrialSummary) -> dict[str, float]:
-    """Return the loss, the seconds of each stage and the memory of a part."""
+    """Return the loss, the seconds of each stage, the memory of a part, and whether the cache had all that it needs."""
     found: dict[str, float] = {TRAIN_LOSS: part.final[TRAIN_LOSS]} if TRAIN_LOSS in part.final else {}
     for row in part.rows:
         for name, value in row.items():
@@ -135,6 +135,8 @@ def _costs(part: TrialSummary) -> dict[str, float]:
                 found[name] = found.get(name, 0.0) + value
             elif name == PEAK_GPU_BYTES:
                 found[name] = max(found.get(name, 0.0), value)
+            elif name == CACHE_HIT:
+                found[name] = min(found.get(name, 1.0), value)
     return found
 
 
