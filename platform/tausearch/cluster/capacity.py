@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from tausearch.runs import Resources
 
@@ -25,6 +26,14 @@ def trials_that_fit(resources: Resources, cpus: float, gpus: float) -> int:
     if resources.gpus_per_trial:
         fits = min(fits, int(gpus) * round(1 / resources.gpus_per_trial))
     return max(1, fits)
+
+
+def short_of(resources: Resources, has: Mapping[str, float]) -> tuple[str, float] | None:
+    """Return what a node or cluster has too little of, and how much a trial needs of it; None if it has enough."""
+    for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
+        if has.get(kind, 0) < wanted:
+            return kind, wanted
+    return None
 
 
 def capacity_here() -> tuple[float, float]:

@@ -19,6 +19,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tausearch.cluster import node_probe
+from tausearch.cluster.capacity import short_of
 from tausearch.cluster.watches import node_name
 from tausearch.runs import DrivenDirectory, Resources
 from trainables.errors import InputError
@@ -179,10 +180,10 @@ def _too_small(nodes: Sequence[dict[str, Any]], needs: Sequence[Resources]) -> I
 
 def _lack(has: Mapping[str, float], need: Resources) -> str | None:
     """Return what a node has too little of for a trial, in words."""
-    for kind, wanted in (("CPU", need.cpus_per_trial), ("GPU", need.gpus_per_trial)):
-        if has.get(kind, 0) < wanted:
-            return f"{has.get(kind, 0):g} {kind}, a trial needs {wanted:g}"
-    return None
+    if (short := short_of(need, has)) is None:
+        return None
+    kind, wanted = short
+    return f"{has.get(kind, 0):g} {kind}, a trial needs {wanted:g}"
 
 
 def _problem(node: dict[str, Any], reports: dict[str, Any], folder: Path, token: str) -> str | None:

@@ -12,7 +12,7 @@ from tempfile import gettempdir
 from typing import Any
 from unittest import mock
 
-from tausearch.cluster.capacity import gpus_here, local_cpus
+from tausearch.cluster.capacity import gpus_here, local_cpus, short_of
 from tausearch.cluster.waiting import ray_status, starts_nodes, wait_for_node
 from tausearch.runs import Resources
 from trainables.errors import InputError
@@ -241,10 +241,10 @@ def _require_room(resources: Resources, total: dict[str, float], say: Say | None
 
 def _lack(resources: Resources, total: dict[str, float]) -> str | None:
     """Return what a cluster lacks for a trial, in words."""
-    for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
-        if wanted > total.get(kind, 0):
-            return f"a trial needs {wanted:g} {kind}, the cluster has {total.get(kind, 0):g} in all"
-    return None
+    if (short := short_of(resources, total)) is None:
+        return None
+    kind, wanted = short
+    return f"a trial needs {wanted:g} {kind}, the cluster has {total.get(kind, 0):g} in all"
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def concurrency_words(max_concurrent_trials: int | None) -> str:
 def sync_advice(name: str, error: str, storage_option: str, *, is_run: bool = True) -> str:
     """Return the line about a run or campaign that MLflow lacks in part: the error, and what writes the rest.
 
-    The tables of a campaign are written when all runs are.
+    Without the name of a run, `runs sync` writes all runs, and then the tables of campaigns.
     """
     sync = f"{tool()} runs sync{f' {name}' if is_run else ''}{storage_option}"
     return f"MLflow does not have all of {name} ({error}); once MLflow answers: {sync}"
