@@ -74,5 +74,5 @@ class Gauges:
         gauge.set(self._sources[1.0], {**self.tags, "source": "cache"})
         gauge.set(self._sources[0.0], {**self.tags, "source": "computed"})
         if self._best is not None:
-            value = self._best.value or 0.0
+            value = self._best.final.get(self.spec.metrics.final_accuracy, self._best.value or 0.0)
             _gauge("best_accuracy", "Final accuracy of the best trial, percent.").set(value, self.tags)

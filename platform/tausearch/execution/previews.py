@@ -99,7 +99,7 @@ class Preview:
     @property
     def steps_per_epoch(self) -> tuple[int, ...]:
         """Batches per epoch of each task; empty if images were not counted."""
-        return tuple(steps_of(images, self.spec.protocol.batch_size) for images in _per_task(self.spec))
+        return _steps_per_epoch(self.spec)
 
     @property
     def seconds_inside(self) -> float | None:
@@ -170,13 +170,8 @@ class Preview:
             "benchmark": spec.benchmark,
             "method": spec.method,
             "algorithm": spec.algorithm if isinstance(spec, SearchSpec) else None,
-            "images": None if spec.data is None else spec.data.train,
-            "evaluation_images": None if spec.data is None else spec.data.evaluation,
             **spec.tasks_as_dict(),
-            "images_per_task": list(_per_task(spec)),
-            "steps_per_epoch": list(self.steps_per_epoch),
-            "batch_size": spec.protocol.batch_size,
-            "epochs": spec.protocol.epochs,
+            **_data_as_dict(spec),
             "trials": spec.trials,
             **({"objectives": str(spec.aim)} if isinstance(spec, SearchSpec) and spec.objectives else {}),
             **({"ends": spec.stop.model_dump()} if isinstance(spec, SearchSpec) and not spec.stop.never else {}),
@@ -330,7 +325,25 @@ def _of_part(part: Part) -> str:
     return f"{pace}; {data.train} images, {data.evaluation} for validation, one of which is {step:.2g} points"
 
 
-def _per_task(spec: RunSpec) -> tuple[int, ...]:
+def _per_task(spec: RunSpec | Part) -> tuple[int, ...]:
     """Return the number of training images of each task."""
     data = spec.data
     return () if data is None else data.per_task or (data.train // spec.steps,)
+
+
+def _steps_per_epoch(spec: RunSpec | Part) -> tuple[int, ...]:
+    return tuple(steps_of(images, spec.protocol.batch_size) for images in _per_task(spec))
+
+
+def _data_as_dict(spec: RunSpec | Part) -> dict[str, Any]:
+    """Return the plain form of images and steps; of several benchmarks, that of each by its reference."""
+    if isinstance(spec, MultiSearchSpec):
+        return {"benchmarks": {name: _data_as_dict(part) for name, part in spec.parts.items()}}
+    return {
+        "images": None if spec.data is None else spec.data.train,
+        "evaluation_images": None if spec.data is None else spec.data.evaluation,
+        "images_per_task": list(_per_task(spec)),
+        "steps_per_epoch": list(_steps_per_epoch(spec)),
+        "batch_size": spec.protocol.batch_size,
+        "epochs": spec.protocol.epochs,
+    }

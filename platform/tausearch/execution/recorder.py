@@ -29,6 +29,8 @@ class Recorder:
     def __init__(self, run: Run, deliveries: Deliveries, after: Recorder | None = None) -> None:
         self.run = run
         self.record = record_of(run.units.spec, run.directory)
+        for unit in run.units.settle():
+            self.record.write(unit)
         self._compact(trial.number for trial in run.units.trials)  # what a killed driver has left
         self.deliveries = deliveries
         before = None if after is None else after.announcer

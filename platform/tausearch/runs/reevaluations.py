@@ -19,7 +19,7 @@ from tausearch.runs.objectives.aim import best_trial, eligible
 from tausearch.runs.objectives.objective import Objective
 from tausearch.runs.parts.scores import Scales
 from tausearch.runs.parts.spec import MultiSearchSpec
-from tausearch.runs.parts.trials import MultiTrial, is_start, recorded_trials, scales_of
+from tausearch.runs.parts.trials import MultiTrial, is_start, recorded_trials, rescored, scales_of
 from tausearch.runs.racing import Race, Verdict, lead, race, verdict
 from tausearch.runs.record.record import Record
 from tausearch.runs.specs.run import Role, RunSpec
@@ -177,7 +177,9 @@ def reevaluation_of(
 
     The candidates are the best complete trials so far that keep all constraints, and the start if it is such a trial.
     """
-    fit = eligible(trials, spec.search.aim)
+    table = list(trials)
+    runs = rescored(runs, scales_within(spec.search, table))  # the search may have moved its scales since
+    fit = eligible(table, spec.search.aim)
     candidates = [trial.number for trial in fit[: spec.reevaluate.best]]
     start = start_trial(spec.search, fit) if spec.reevaluate.start else None
     if start is not None and start.number not in candidates:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tausearch.runs import Conclusion, FinalSpec, MultiSearchSpec, RunSpec, SearchSpec, Status, Storage, TrialSummary
 from tausearch.tracking.mlflow_store import open_store, search_runs, store_lock
-from tausearch.tracking.provenance import dataset_of, provenance
+from tausearch.tracking.provenance import datasets_of, provenance
 from trainables.metrics import is_seconds
 from trainables.task_names import in_full
 
@@ -152,7 +152,7 @@ class MlflowRun:
             parent = self._client.create_run(self._experiment, run_name=spec.run_name, tags=tags)
         if not (parent.inputs and parent.inputs.dataset_inputs):
             with store_lock(storage):  # MLflow fails if two runs say at once what data they are on
-                self._client.log_inputs(parent.info.run_id, [dataset_of(spec)])
+                self._client.log_inputs(parent.info.run_id, datasets_of(spec))
         if not parent.data.params:
             search = {"algorithm": spec.algorithm, "seed": spec.seed} if isinstance(spec, SearchSpec) else {}
             own = {"tasks", "epochs", "batch_size"} if isinstance(spec, MultiSearchSpec) else set()  # of each benchmark

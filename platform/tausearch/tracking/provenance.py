@@ -6,11 +6,12 @@ import getpass
 import hashlib
 import json
 import subprocess
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tausearch.runs import RunSpec
+from tausearch.runs import MultiSearchSpec, Part, RunSpec
 from tausearch.tracking.mlflow_store import tracked_name
 
 _DIGEST = 36  # characters that MLflow takes of a data set's digest
@@ -34,20 +35,25 @@ def commit() -> str | None:
     return _git(here, "rev-parse", "HEAD")
 
 
-def dataset_of(spec: RunSpec) -> Any:
-    """Return the data set of a run for MLflow."""
+def datasets_of(spec: RunSpec) -> list[Any]:
+    """Return the data sets of a run for MLflow: one for each of its benchmarks."""
+    parts: Mapping[str, RunSpec | Part] = spec.parts if isinstance(spec, MultiSearchSpec) else {spec.benchmark: spec}
+    evaluation = "validation" if spec.purpose == "search" else "test"
+    return [_dataset(benchmark, part, evaluation) for benchmark, part in parts.items()]
+
+
+def _dataset(benchmark: str, part: RunSpec | Part, evaluation: str) -> Any:
     from mlflow.entities import Dataset, DatasetInput, InputTag  # takes seconds to import
 
-    kind, colon, rest = spec.benchmark.partition("?")[0].partition(":")
-    path = rest if colon and kind in ("folder", "parquet") else spec.data_root
-    source = {"uri": path} if path else {"benchmark": spec.benchmark}
-    named = hashlib.sha256(f"{spec.benchmark} {spec.data_root}".encode()).hexdigest()
-    digest = named if spec.data is None else spec.data.digest
-    evaluation = "validation" if spec.purpose == "search" else "test"
-    numbers = {} if spec.data is None else {"train": spec.data.train, evaluation: spec.data.evaluation}
-    profile = json.dumps({"tasks": spec.protocol.tasks, **numbers})
+    kind, colon, rest = benchmark.partition("?")[0].partition(":")
+    path = rest if colon and kind in ("folder", "parquet") else part.data_root
+    source = {"uri": path} if path else {"benchmark": benchmark}
+    named = hashlib.sha256(f"{benchmark} {part.data_root}".encode()).hexdigest()
+    digest = named if part.data is None else part.data.digest
+    numbers = {} if part.data is None else {"train": part.data.train, evaluation: part.data.evaluation}
+    profile = json.dumps({"tasks": part.protocol.tasks, **numbers})
     kind_of = "local" if path else "code"
-    data = Dataset(tracked_name(spec.benchmark), digest[:_DIGEST], kind_of, json.dumps(source), profile=profile)
+    data = Dataset(tracked_name(benchmark), digest[:_DIGEST], kind_of, json.dumps(source), profile=profile)
     return DatasetInput(data, [InputTag("mlflow.data.context", f"training and {evaluation}")])
 
 

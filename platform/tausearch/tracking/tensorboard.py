@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # an extra; takes half a second to import
 
 
 class TensorBoardCallback:
-    """Writes a run to TensorBoard's event files: metrics of each task, and hyperparameters with the final value."""
+    """Writes a run to TensorBoard's event files: metrics of each task, and hyperparameters with the final accuracy."""
 
     def __init__(self) -> None:
         self._writers: dict[Path, SummaryWriter] = {}
@@ -47,7 +47,8 @@ class TensorBoardCallback:
         writer = self._writer(run, trial)
         if trial.value is not None:
             settings = {**trial.hyperparameters, "seed": trial.seed}
-            metrics = {f"hparam/{run.spec.value_metric}": trial.value}
+            name = run.spec.metrics.final_accuracy  # a score over benchmarks would move with later trials
+            metrics = {f"hparam/{name}": trial.final.get(name, trial.value)}
             writer.add_hparams(settings, metrics, run_name=".", global_step=trial.tasks_done)
         else:
             writer.add_text("status", f"{trial.status}: {trial.error}" if trial.error else trial.status)

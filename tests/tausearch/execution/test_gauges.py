@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tausearch.execution.gauges import Gauges
 from tausearch.presentation import ProgressDisplay
 from tausearch.runs import Constraint, StopRule, TrialTable
 from tests.support.runs.trials import make_trial, search_spec, tell
+from tests.tausearch.several.made import several_spec
 from trainables.metrics import CACHE_HIT
 
 
@@ -52,6 +54,14 @@ def test_they_say_what_the_table_says(made: dict[str, Kept]) -> None:
     assert states == {"complete": 3, "running": 1, "pending": 1}
     assert made["tasks_done"].values == {(): 10}
     assert made["best_accuracy"].values == {(): 80.0}
+
+
+def test_the_best_accuracy_is_one_where_trials_compare_by_scores(made: dict[str, Kept]) -> None:
+    names = {"name": "digits-ita-lora-1", "benchmark": "digits"}
+    told = Gauges(several_spec(**names), TrialTable())
+    for number, score in enumerate((100.0, 40.0)):
+        tell(told, replace(make_trial(number, value=70.0 + number), value=score))
+    assert made["best_accuracy"].values == {(): 70.0}
 
 
 def test_a_search_that_has_ended_early_has_no_pending_trials(made: dict[str, Kept]) -> None:

@@ -179,6 +179,12 @@ def test_the_dry_run_names_the_tasks_of_each_benchmark_and_what_becomes_of_the_a
     assert "across benchmarks: rank % (--across rank)" in lines
 
 
+def test_the_dry_run_has_the_data_of_each_benchmark(tmp_path: Path) -> None:
+    told = preview_search("letters,digits?epochs=2", "ita-lora", trials=2, storage=tmp_path).as_dict()
+    found = {name: (data["epochs"], len(data["steps_per_epoch"])) for name, data in told["benchmarks"].items()}
+    assert found == {"letters": (5, 10), "digits?epochs=2": (2, 5)} and "epochs" not in told
+
+
 def test_the_specification_is_read_as_it_was_written(tmp_path: Path) -> None:
     spec, _, directory = several_search(tmp_path)
     assert read_spec(directory).model_dump() == spec.model_dump()  # without the names of tasks

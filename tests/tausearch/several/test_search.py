@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tausearch.api import SearchRun
 from tausearch.execution.durations import pace_of_trials
+from tausearch.execution.recorder import Recorder
 from tausearch.runs import (
     Part,
     Record,
@@ -27,6 +29,7 @@ from tausearch.runs import (
     whole_trials,
 )
 from tausearch.studies import MultiSearcher, PartSearcher, load_best
+from tausearch.tracking import Deliveries, Event, TrialEnded
 from tests.support.runs.trials import search_spec
 from tests.tausearch.execution.reevaluated import drive
 from tests.tausearch.several.made import accuracy, part, parts, several_search, several_spec
@@ -133,9 +136,38 @@ def test_a_trial_is_stopped_between_benchmarks_for_good(tmp_path: Path) -> None:
     # A driver that died before it noted that it stopped the trial judges it again, and trains nothing.
     lost = directory.record / f"trial-{parts(spec).number(stopped[-1], 1):05}.parquet"
     lost.unlink()
-    run = SearchRun(spec, storage, directory)
-    run.units.listeners(Noting(directory.record), [])
+    told: list[Event] = []
+    deliveries = SimpleNamespace(of=lambda spec: [SimpleNamespace(send=told.append)])
+    Recorder(SearchRun(spec, storage, directory), cast(Deliveries, deliveries)).announcer.begin()
     assert read_trials(spec, directory)[stopped[-1]].status == "pruned" and lost.exists()
+    assert sum(isinstance(event, TrialEnded) and event.trial.number == stopped[-1] for event in told) == 1
+
+
+def test_while_a_search_is_extended_its_fresh_runs_are_on_the_new_scale(tmp_path: Path) -> None:
+    """In the fresh runs trial 0 is ahead by three points of digits, until trial 2 shows that these are few."""
+    spec, storage, directory = several_search(tmp_path, reevaluate=Reevaluate(best=1, runs=1, start=True))
+    again = ReevaluationSpec.of(spec)
+    both = parts_of(again)
+    assert both is not None
+    searched, fresh = ((80.0, 50.0), (82.0, 51.0)), ((83.0, 50.0), (80.0, 51.0))
+    for trial, place in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        point = {**spec.fixed, "alpha": 1.0 + trial, "lr": 0.01}
+        Record(directory.record).write(part(spec, trial, place, searched[trial][place], hyperparameters=point))
+        number = both.number(again.number(trial, 0), place)
+        run = part(spec, trial, place, fresh[trial][place], hyperparameters=point)
+        Record(directory.reevaluation.record).write(replace(run, number=number, seed=again.seed_of(0)))
+    before = read_status(directory).reevaluation
+    assert before is not None and before.verdict is not None
+    assert (before.verdict.chosen, before.verdict.mean) == (0, 75.0)
+    search = SearchRun(spec, storage, directory)
+    search.listeners = search.units.listeners(Noting(directory.record), search.own_listeners)
+    for place, value in enumerate((90.0, 40.0)):
+        search.units.trials.put(part(spec, 2, place, value))
+        for each in search.listeners:
+            each.trial_changed(part(spec, 2, place, value))
+    selection = load_best(directory.best_file).selection
+    assert selection is not None and selection.reevaluation is not None
+    assert (selection.trial, selection.reevaluation.value) == (1, 50.0)
 
 
 class Noting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
@@ -257,6 +258,8 @@ class TestEnd:
         parent = next(run for run in store.runs.values() if RUN_TAG in run.data.tags)
         assert [name for name in parent.data.metrics if name.startswith("best/")] == ["best/val/normalised"]
         assert "protocol/epochs" not in parent.data.params and "protocol/precision" in parent.data.params
+        data = [each.dataset for each in parent.inputs.dataset_inputs]
+        assert [(each.name, json.loads(each.profile)["tasks"]) for each in data] == [("digits", 3), ("glyphs", 2)]
 
 
 def test_all_pages_of_an_answer_are_read() -> None:

@@ -67,14 +67,14 @@ def test_a_run_names_its_command_and_the_images_that_judge_it(
 ) -> None:
     run = make(spec).model_copy(update={"data_root": "/data"})
     assert provenance.provenance(run)["mlflow.source.name"] == f"tausearch {command}"
-    found = provenance.dataset_of(run)
+    found = provenance.datasets_of(run)[0]
     assert found.tags[0].value == f"training and {judged_on}"
     assert json.loads(found.dataset.source) == {"uri": "/data"}
 
 
 def test_a_folder_of_images_is_the_source_even_with_a_data_root(spec: SearchSpec) -> None:
     run = spec.model_copy(update={"benchmark": "folder:/birds?tasks=3", "data_root": "/data"})
-    assert json.loads(provenance.dataset_of(run).dataset.source) == {"uri": "/birds"}
+    assert json.loads(provenance.datasets_of(run)[0].dataset.source) == {"uri": "/birds"}
 
 
 def test_a_table_untags_earlier_runs_of_its_own_methods_only(spec: SearchSpec, store: Store, tmp_path: Path) -> None:
@@ -145,18 +145,18 @@ def test_a_composition_that_changed_is_written_and_what_is_equal_is_not(
 def test_the_source_of_the_images(
     spec: SearchSpec, benchmark: str, data_root: str | None, kind: str, source: dict[str, str]
 ) -> None:
-    found = provenance.dataset_of(spec.model_copy(update={"benchmark": benchmark, "data_root": data_root})).dataset
+    found = provenance.datasets_of(spec.model_copy(update={"benchmark": benchmark, "data_root": data_root}))[0].dataset
     assert (found.source_type, json.loads(found.source)) == (kind, source)
 
 
 def test_the_digest_of_the_images_is_their_own_or_else_that_of_their_name_and_place(spec: SearchSpec) -> None:
     def digest(**changes: Any) -> str:
-        return str(provenance.dataset_of(spec.model_copy(update=changes)).dataset.digest)
+        return str(provenance.datasets_of(spec.model_copy(update=changes))[0].dataset.digest)
 
     facts = DataFacts(digest="0123456789" * 6, train=90, evaluation=10)
     assert digest(data=facts) == ("0123456789" * 6)[:36]
     assert len({digest(), digest(data_root="/data"), digest(benchmark="glyphs")}) == 3
-    profile = json.loads(provenance.dataset_of(spec.model_copy(update={"data": facts})).dataset.profile)
+    profile = json.loads(provenance.datasets_of(spec.model_copy(update={"data": facts}))[0].dataset.profile)
     assert profile == {"tasks": 3, "train": 90, "validation": 10}
 
 

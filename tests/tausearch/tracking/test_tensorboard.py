@@ -11,6 +11,7 @@ import pytest
 from tausearch.runs import Reevaluate, ReevaluationSpec, RunDirectory, SearchSpec, Storage
 from tausearch.tracking import RunEnded, RunInfo, TensorBoardCallback, changes, history
 from tests.support.runs.trials import make_trial
+from tests.tausearch.several.made import several_spec
 
 pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
 
@@ -44,6 +45,15 @@ def test_every_task_of_a_trial_is_a_step_of_its_folder(spec: SearchSpec, tmp_pat
     assert scalars(RunDirectory(run.path).tensorboard / "trial-1")["val/average_accuracy"] == [(1, 90.0)]
     callback.on_event(RunEnded(run, stopped=False, metrics={"importance/lr": 0.5}))
     assert scalars(RunDirectory(run.path).tensorboard / "run") == {"importance/lr": [(0, 0.5)]}
+
+
+def test_on_several_benchmarks_a_trial_has_its_accuracy_as_its_score_moves(tmp_path: Path) -> None:
+    run, callback, trial = run_at(tmp_path, several_spec()), TensorBoardCallback(), make_trial(0, value=70.0)
+    told(callback, run, replace(trial, value=100.0))
+    found = scalars(RunDirectory(run.path).tensorboard / "trial-0")
+    assert {name: value for name, value in found.items() if "hparam" in name} == {
+        "hparam/val/final_accuracy": [(3, 70.0)]
+    }
 
 
 def test_what_is_told_can_be_read_before_the_trial_ends(spec: SearchSpec, tmp_path: Path) -> None:

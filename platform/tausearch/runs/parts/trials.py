@@ -101,6 +101,16 @@ def _whole(spec: PartsSpec, number: int, parts: Sequence[TrialSummary | None], k
     return MultiTrial(number, begun.seed, status, begun.hyperparameters, rows, None, error, tuple(parts))
 
 
+def rescored(trials: Iterable[TrialSummary], scales: Scales | None) -> list[TrialSummary]:
+    """Return trials with the finished ones on other scales; None leaves them as they are."""
+    return [
+        _scored(trial, scales)
+        if scales is not None and isinstance(trial, MultiTrial) and None not in trial.accuracies
+        else trial
+        for trial in trials
+    ]
+
+
 def _scored(trial: MultiTrial, scales: Scales) -> MultiTrial:
     accuracies = trial.accuracies
     counted = [score_of(scales[: done + 1], accuracies[: done + 1]) for done in range(len(trial.rows))]

@@ -44,6 +44,10 @@ class Units:
         """Return the trials of units."""
         return units
 
+    def settle(self) -> list[TrialSummary]:
+        """Decide what an earlier driver died before deciding; returns the units that the record must note."""
+        return []
+
     def listeners(self, record: Listening, others: Sequence[Listening]) -> list[Listening]:
         """Return the listeners of changes of units; `others` are those of trials."""
         return [record, *others]
@@ -81,6 +85,22 @@ class PartUnits(Units):
         for trial in whole_trials(self.spec, self.trials, self.scales, known):
             self.whole_table.put(trial)
 
+    def stopped_early(self, trial: TrialSummary | None) -> list[TrialSummary]:
+        """Stop a trial that waits for its next benchmark if the rule says so; returns the parts that it lost."""
+        if not isinstance(trial, MultiTrial) or trial.status != "running" or trial.parts[trial.tasks_done] is not None:
+            return []
+        if not isinstance(self.proposing, MultiSearcher) or not self.proposing.should_stop(trial.number):
+            return []
+        lost = list(stopped_parts(self.spec, trial))
+        for part in lost:
+            self.trials.put(part)
+        self.update()
+        return lost
+
+    def settle(self) -> list[TrialSummary]:
+        """Stop the trials that an earlier driver died before stopping; returns the parts that they lost."""
+        return [part for trial in self.whole_table for part in self.stopped_early(trial)]
+
     def listeners(self, record: Listening, others: Sequence[Listening]) -> list[Listening]:
         """Return the listeners of changes of parts; `others` are told of the trials, one after the other."""
         return [record, _WholeTrials(self, record, others)]
@@ -94,32 +114,20 @@ class _WholeTrials:
         self.record = record
         self.others = others
         self._told = {trial.number: _stage(trial) for trial in units.whole_table}
-        for trial in units.whole_table:  # an earlier driver may have died before it noted that it stopped a trial
-            self._stop_early(trial)
 
     def trial_changed(self, part: TrialSummary) -> None:
         """Tell the others of the part's trial if it started, finished a benchmark, or ended."""
         units, number = self.units, self.units.spec.trial_of(part.number)
         units.update()
         if part.status == "complete":
-            self._stop_early(units.whole_table.get(number))
+            for lost in units.stopped_early(units.whole_table.get(number)):
+                self.record.trial_changed(lost)
         trial = units.whole_table.get(number)
         assert trial is not None, "the part belongs to it"
         if self._told.get(number) != _stage(trial):
             self._told[number] = _stage(trial)
             for each in self.others:
                 each.trial_changed(trial)
-
-    def _stop_early(self, trial: TrialSummary | None) -> None:
-        """Stop a trial that waits for its next benchmark if the rule says so; the record notes it."""
-        proposing = self.units.proposing
-        if not isinstance(trial, MultiTrial) or trial.status != "running" or trial.parts[trial.tasks_done] is not None:
-            return
-        if isinstance(proposing, MultiSearcher) and proposing.should_stop(trial.number):
-            for lost in stopped_parts(self.units.spec, trial):
-                self.units.trials.put(lost)
-                self.record.trial_changed(lost)
-            self.units.update()
 
 
 def _stage(trial: TrialSummary) -> tuple[str, int]:
