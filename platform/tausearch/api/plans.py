@@ -307,6 +307,8 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
     """
     allow_named(request)
     ref, file = reference(_text_of(request)), None if request.space is None else Path(request.space)
+    if request.backbone:
+        _ = Backbone(request.backbone).input  # refuses an unknown name
     if not ref.is_own:
         return studies.space_of(request.method, ref.name, file, request.set or {})
     entry, opened = get_method(request.method), open_benchmark(str(ref), None)

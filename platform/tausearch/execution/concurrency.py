@@ -11,12 +11,12 @@ def concurrent_trials(spec: RunSpec, cpus: float, gpus: float) -> int:
     """Return the number of concurrent trials that the user asked for, else the number that fits the CPUs and GPUs.
 
     If the sampler learns from finished trials, at most a quarter of all trials run at a time by default. With all of
-    them at once it would be a random search. On several benchmarks, these are the parts of trials.
+    them at once it would be a random search. On several benchmarks, this is the number of parts that run at a time.
     """
     if spec.resources.max_concurrent_trials is not None:
         return spec.resources.max_concurrent_trials
     fits = min(trials_that_fit(spec.resources, cpus, gpus), spec.trials)
-    whole, parts = (spec.whole, spec.count) if isinstance(spec, PartsSpec) else (spec, 1)
+    whole, parts = (spec.whole, spec.side_by_side) if isinstance(spec, PartsSpec) else (spec, 1)
     return min(fits, max(2, whole.trials // 4) * parts) if learns(whole) else fits
 
 

@@ -282,9 +282,9 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
 
 
 def _parts(spec: RunSpec) -> int:
-    """Return how many parts of a trial run side by side: one, or one on each of several benchmarks."""
+    """Return how many parts of a trial run side by side; a trial on one benchmark is one part."""
     parts = parts_of(spec)
-    return 1 if parts is None or parts.search.scheduler != "none" else parts.count
+    return 1 if parts is None else parts.side_by_side
 
 
 def _random_trials(spec: SearchSpec, rest: int, points: int, concurrent: int) -> int:

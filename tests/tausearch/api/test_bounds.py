@@ -44,6 +44,8 @@ def test_the_bounds_of_a_search_have_its_protocol_and_one_trial_at_the_start_of_
         assert (planned.seed, planned.trials, planned.reevaluate) == (4, 1, None)
         assert (planned.resources.cpus_per_trial, planned.cache_size) == (2, 3.0)
         assert (request.name, request.resume_if_exists, request.with_bounds) == (f"s-{method}", True, False)
+        elsewhere = spec.model_copy(update={"data_root": "/d"})
+        assert bound_search(elsewhere, method, Storage(tmp_path), None).data_root == "/d"
 
 
 def test_the_bounds_of_a_final_run_have_its_seeds_and_orders(tmp_path: Path) -> None:

@@ -229,6 +229,8 @@ def test_probing_and_pace_suit_the_images_and_are_said_before_it_starts(
     assert [told[name] for name in ("images", "evaluation_images", "steps_per_epoch", "epochs")] == [12, 4, [1, 1], 300]
     out, _ = command("list", "spaces", "ita-lora", "--benchmark", text, "--backbone", EMBEDDED, "--format", "json")
     assert json.loads(out)["fixed"] == plan.spec.fixed
+    other = ("--benchmark", text, "--backbone", "vit_tiny_patch16_224.augreg_in21k", "--format", "json")
+    assert json.loads(command("list", "spaces", "ita-lora", *other)[0])["fixed"]["lr_pre"] == 0.02
     _, err = command("list", "spaces", "ita-lora", "--benchmark", text.partition("?")[0], code=2)
     assert "or ?tasks=2 in its name" in err
 

@@ -138,6 +138,16 @@ def test_code_that_was_edited_between_two_starts_is_said_once(folder: Path) -> N
         assert started() == []
 
 
+def test_a_wrong_space_is_said_of_the_file_that_was_given(folder: Path, refused: Callable[..., str]) -> None:
+    bounded = GOOD.replace("lr: float", "lr: Annotated[float, Field(le=5)]")
+    imports_ = "from typing import Annotated\nfrom pydantic import Field\n"
+    (folder / "own_bounded.py").write_text(imports_ + bounded)
+    (folder / "given.yaml").write_text(SPACE.replace("high: 1", "high: 9"))
+    allow_code("own_bounded:Mine")
+    err = refused("list", "spaces", "own_bounded:Mine", "--space", "given.yaml")
+    assert err.startswith("tausearch: given.yaml: ")
+
+
 def test_all_that_it_declares_counts(folder: Path) -> None:
     (folder / "own_good.py").write_text(GOOD)
     allow_code("own_good:Mine")

@@ -16,7 +16,7 @@ import pytest
 from safetensors.torch import load_file
 
 from tausearch import compose
-from tausearch.api import FinalRun, StoppedError
+from tausearch.api import FinalRun, StoppedError, open_benchmark
 from tausearch.api.retraining import _reference
 from tausearch.execution import record_of
 from tausearch.models import CompositionResult, read_about, read_compositions
@@ -322,6 +322,22 @@ def test_a_signal_ends_the_command_with_the_way_to_go_on(
     trainings.stop_after = None
     out, err = command(*words, "--format", "json")
     assert json.loads(out)["removal"]["retrained"] == "ita" and "continued run ita-retrained-1" in err
+
+
+def test_images_that_have_moved_are_read_where_the_call_says(
+    storage: Storage, trainings: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = read_spec(storage.run("ita"))
+    spec.model_copy(update={"data_root": "/gone"}).save(storage.run("ita"))
+    asked: list[object] = []
+
+    def opening(text: str, data_root: object) -> Any:
+        asked.append(data_root)
+        return open_benchmark(text, None)
+
+    monkeypatch.setattr("tausearch.api.retraining.open_benchmark", opening)
+    retrained(storage, "task:2", data_root=tmp_path)
+    assert asked == [tmp_path]
 
 
 def test_epochs_and_batches_of_images_on_disk_stay_as_they_were(tmp_path: Path) -> None:

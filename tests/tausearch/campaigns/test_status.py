@@ -62,6 +62,13 @@ def test_a_campaign_has_ended_when_every_cell_is_done_or_failed(tmp_path: Path) 
     assert [each.cell.title for each in ended.failed] == ["digits/finetune"]
 
 
+def test_the_command_that_continues_allows_the_code_of_cells_that_have_not_begun(tmp_path: Path) -> None:
+    standing = standing_of(started(tmp_path))
+    own = replace(standing.cells[2], cell=standing.cells[2].cell.model_copy(update={"method": "mine:Method"}))
+    ahead = replace(standing, cells=(*standing.cells[:2], own))
+    assert "--allow-code mine:Method" in ahead.command("") and "--allow-code" not in standing.command("")
+
+
 def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
     plan = started(tmp_path)
     record = Record(create(plan.cells[2].training.spec, plan.storage)[1].record, tasks=1)

@@ -143,6 +143,11 @@ def test_spaces_prints_what_a_search_uses(ask: Ask) -> None:
     )  # it has been followed
 
 
+def test_spaces_refuses_a_backbone_that_a_search_would_refuse(ask: Ask) -> None:
+    code, _, err = ask("list", "spaces", "ita-lora", "--backbone", "vit_none")
+    assert code == 2 and err.startswith("tausearch: unknown backbone 'vit_none'")
+
+
 def test_spaces_lists_all_methods(ask: Ask) -> None:
     code, out, _ = ask("list", "spaces", "--benchmark", "mit67", "--format", "json")
     found = {each["method"]: each for each in json.loads(out)}

@@ -214,6 +214,17 @@ def test_little_left_of_earlier_tasks_is_said(
     assert (f"trial 0 forgets 83 points: little is left of earlier tasks {SEE}" in out) is said
 
 
+def test_what_is_left_of_a_task_is_said_of_the_chosen_trial(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    poor, chosen = make_trial(0, value=44.0), make_trial(1, value=60.0)
+    poor.rows[-1]["val/accuracy/task_1"] = 0.0
+    chosen.rows[-1]["val/accuracy/task_1"] = 40.0
+    show_search(searched(spec, [poor, chosen], tmp_path, choose(spec, chosen, 2)), spec, "")
+    found = [line for line in lines_of(capsys) if "little is left" in line]
+    assert found == [f"trial 1: little is left of task 1 (40 %, 90 % when it was learned) {SEE}"]
+
+
 @pytest.mark.parametrize(
     ("gpus", "waited", "said"),
     [(0.5, (4.0, 1.0), "50 %"), (0.5, (1.5, 1.0), "25 %"), (0.5, (1.0, 1.0), None), (0.0, (4.0, 4.0), None)],

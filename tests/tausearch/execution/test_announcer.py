@@ -9,8 +9,9 @@ from typing import cast
 
 import pytest
 
+from tausearch.api import SearchRun
 from tausearch.execution.announcer import Announcer
-from tausearch.runs import Record, SearchSpec, TrialSummary
+from tausearch.runs import Record, SearchSpec, TrialSummary, Verdict
 from tausearch.studies import FixedSearcher, load_best
 from tausearch.tracking import (
     BestFileWritten,
@@ -131,6 +132,16 @@ def test_a_search_tells_its_choices_and_those_of_its_reevaluation(tmp_path: Path
     for choice in choices:  # the trial has ended before it is chosen
         before = told[: told.index(choice)]
         assert any(isinstance(event, TrialEnded) and event.trial == choice.trial for event in before)
+
+
+def test_a_verdict_for_the_trial_that_is_chosen_already_is_told(tmp_path: Path) -> None:
+    run = SearchRun(*reevaluated_search(tmp_path))
+    told: list[Event] = []
+    run.announce = told.append
+    chosen, verdict = make_trial(3, value=70.0), Verdict(chosen=3, mean=68.0, error=None)
+    for known in (None, None, verdict):
+        run.chose(chosen, known)
+    assert [event.verdict for event in told if isinstance(event, ChoiceChanged)] == [None, verdict]
 
 
 @pytest.mark.parametrize("kill", [1, 6, 14, 15, 16, 20])

@@ -35,6 +35,7 @@ def test_concurrent_trials(
 
 def test_of_a_search_on_several_benchmarks_a_quarter_of_the_trials_runs_with_all_parts() -> None:
     assert concurrent_trials(parts(several_spec(trials=16, algorithm="tpe")), 64, 0) == 4 * 2
+    assert concurrent_trials(parts(several_spec(trials=16, algorithm="tpe", scheduler="asha")), 64, 0) == 4
 
 
 def test_concurrent_trials_are_limited_by_machine_request_and_trials(

@@ -132,6 +132,14 @@ def test_the_card_of_an_adapter_builds_its_backbone(
     assert "backbone =" not in card(about.model_copy(update={"form": "timm", "protocol": protocol}))
 
 
+def test_an_export_by_the_rule_of_a_package_is_read(
+    about: About, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.models.descriptions.installed", lambda kind: ("median",) if kind == "rule" else ())
+    about.model_copy(update={"rule": "median"}).save(tmp_path)
+    assert read_about(tmp_path).rule == "median"
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -140,6 +140,25 @@ def test_the_report_by_hand(exported: tuple[Path, CompositionResult], made: Stor
         assert gone.own_loss_after.auc == pytest.approx(separation(own[:1], own[1:]).auc)
 
 
+def test_the_report_is_of_the_model_that_the_rule_makes(
+    made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
+    asked: dict[str, Any] = {"forget": ["class:3"], "seeds": [1], "storage": made.root, "forms": ["timm"]}
+    done = compose(["ita"], rule="magnitude", density=0.05, export=tmp_path / "out", **asked)
+    assert done.result.removal is not None
+    (gone,), model = done.result.removal.classes, opened((tmp_path / "out", done.result))
+    benchmark = small_benchmark()
+    sets = [of_classes(each, [3]) for each in (benchmark.tasks[1].unaugmented, benchmark.evaluation[1])]
+    with torch.inference_mode():
+        own = [
+            -model(x.x).log_softmax(1).max(1).values for each in sets for x in each.batches(256, None, shuffle=False)
+        ]
+    assert gone.own_loss_after.auc == pytest.approx(separation(own[:1], own[1:]).auc)
+    plain = compose(["ita"], **{**asked, "forms": None}).result.removal
+    assert plain is not None and plain.classes[0].own_loss_after.auc != pytest.approx(gone.own_loss_after.auc)
+
+
 def test_names_are_in_no_file_of_an_export(tmp_path: Path) -> None:
     names = dict(zip(LETTERS, ("antilope", "bison", "capybara", "dromedary", "elephant", "fennec"), strict=True))
     folder = draw_letters(tmp_path / "animals")

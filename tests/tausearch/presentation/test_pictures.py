@@ -234,6 +234,10 @@ class TestSearch:
         files = draw_search(spec, [make_trial(0, value=70.0)], {}, {}, tmp_path / "new")
         assert [file.name for file in files] == ["history.png", "slices.png"] and (tmp_path / "new").is_dir()
         assert titles[0].startswith("History: ita-lora on digits, digits-ita-lora-1 (val split)")
+        marked: list[int | None] = []
+        monkeypatch.setattr(search.SearchPlots, "history", lambda plots: marked.append(plots.chosen))
+        draw_search(spec, [make_trial(0, value=70.0)], {}, {}, tmp_path / "new", 0)
+        assert marked == [0]
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])

@@ -60,6 +60,11 @@ def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Pa
     config = parts(spec).trial(3, {"alpha": 1.0}, cache=None)
     assert (config.trial, config.benchmark, config.seed, config.split_seed) == (3, "letters?epochs=2", 0, 0)
     assert {part.protocol.epochs for part in planned(tmp_path).parts.values()} == {1}
+    moved = {name: each.model_copy(update={"data_root": f"/{name[0]}"}) for name, each in spec.parts.items()}
+    elsewhere = parts(spec.model_copy(update={"parts": moved, "data_root": "/d"}))
+    assert [elsewhere.trial(number, {}, cache=None).data_root for number in (2, 3)] == ["/d", "/l"]
+    ordered = planned(tmp_path, class_order=3)
+    assert list(ordered.parts) == ["digits?class_order=3&epochs=1", "letters?class_order=3&epochs=1"]
     both = planned(tmp_path, "digits?epochs=3,letters", epochs=2)
     assert both.name == "digits-epochs-2-letters-epochs-2-ita-lora-1", "its name says what is trained"
 
@@ -348,3 +353,5 @@ def test_as_many_trials_are_drawn_at_random_as_on_one_benchmark(
     monkeypatch.setattr("tausearch.execution.concurrency.local_cpus", lambda: 64)
     for several in ("digits", "digits,glyphs", "digits,glyphs,letters"):
         assert preview_search(several, "ita-lora", trials=24, storage=tmp_path).random == 10
+    one_by_one = preview_search("digits,glyphs", "ita-lora", trials=24, scheduler="asha", storage=tmp_path)
+    assert one_by_one.random == 10, "parts of a trial wait for each other, so a part is a trial under way"

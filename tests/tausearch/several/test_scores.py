@@ -32,7 +32,7 @@ def test_a_score_says_where_an_accuracy_stands(across: Across, accuracy: float, 
 
 
 def test_a_gain_below_a_point_is_noise_and_a_missing_start_the_worst() -> None:
-    scale, without = Scale.of("normalised", 84.0, (83.9, 84.1)), Scale.of("normalised", None, KNOWN)
+    scale, without = Scale.of("normalised", 84.0, (83.9, 84.1)), Scale.of("normalised", None, (82.0, *KNOWN))
     assert scale is not None and scale.score(84.1) == pytest.approx(10) and scale.score(83.9) == pytest.approx(-10)
     assert without is not None and (without.start, without.score(82.0)) == (80.0, 50.0)
     assert Scale.of("mean", None, ()) is None

@@ -28,7 +28,8 @@ from tausearch.runs import (
     set_aside_orphans,
     whole_trials,
 )
-from tausearch.studies import MultiSearcher, PartSearcher, load_best
+from tausearch.runs.reevaluations import scales_within
+from tausearch.studies import MultiSearcher, PartSearcher, PartUnits, load_best
 from tausearch.tracking import Deliveries, Event, TrialEnded
 from tests.support.runs.trials import search_spec
 from tests.tausearch.execution.reevaluated import drive
@@ -168,6 +169,17 @@ def test_while_a_search_is_extended_its_fresh_runs_are_on_the_new_scale(tmp_path
     selection = load_best(directory.best_file).selection
     assert selection is not None and selection.reevaluation is not None
     assert (selection.trial, selection.reevaluation.value) == (1, 50.0)
+
+
+def test_fresh_runs_are_on_the_scale_of_the_search_and_not_on_one_of_their_own() -> None:
+    spec = several_spec(reevaluate=Reevaluate(best=1, runs=1, start=True))
+    both = parts_of(ReevaluationSpec.of(spec))
+    assert both is not None
+    searched = whole_trials(parts(spec), [part(spec, trial, 0, 80.0 + 4 * trial) for trial in range(2)])
+    fresh = [replace(part(spec, 0, place, 81.0), number=both.number(0, place)) for place in range(2)]
+    scales = scales_within(spec, searched)
+    again = PartUnits(both, TrialTable(fresh), TrialTable(), MultiSearcher(spec, TrialTable()), scales)
+    assert [trial.value for trial in again.whole(fresh)] == [25.0]  # a point of four; glyphs has no scale yet
 
 
 class Noting:

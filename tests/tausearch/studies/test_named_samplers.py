@@ -12,6 +12,7 @@ import numpy as np
 import optuna
 import pytest
 
+from search_spaces import Choices
 from tausearch.runs import SearchSpec
 from tausearch.studies import OptunaSearcher, RebuiltSampler, algorithm_named, pruner_named
 from tausearch.studies.study import SearchStudy, require_sampler
@@ -351,3 +352,5 @@ def test_what_was_accepted_proposes_and_the_same_with_a_wrong_option_is_refused(
 def test_only_code_of_the_user_is_code_of_the_run(spec: SearchSpec) -> None:
     assert with_(spec, algorithm="optuna:TPESampler", scheduler="optuna:NopPruner").code == ()
     assert with_(spec, algorithm="a.b:C", scheduler="d:E").code == ("a.b:C", "d:E")
+    curvatures = {**spec.space, "curvature": Choices(choices=("fisher", "mine:Curvature"))}
+    assert with_(spec, space=curvatures).code == ("mine:Curvature",)

@@ -18,6 +18,7 @@ from tausearch.runs import (
     Record,
     Reevaluate,
     ReevaluationSpec,
+    RunStatus,
     SearchSpec,
     StopRule,
     Storage,
@@ -237,6 +238,9 @@ class TestChosen:
         assert chosen is not None and chosen.number == 1
         assert found.verdict is not None and found.verdict.mean == 7.0 and found.verdict.ahead == 2.0
         assert found.values(1) == [6.0, 8.0]
+        once = min(self.TRIALS, key=lambda trial: trial.final[FORGETTING])
+        status = RunStatus(spec, "finished", {}, self.TRIALS, once, reevaluation=found)
+        assert status.goodness == -7.0, "searches compare by the mean of fresh runs"
         assert str(gain_of(spec, self.TRIALS, chosen, found)).startswith("+2.00 ± ")
         table = reevaluation_table(found)
         assert table.title == "fresh runs, forgetting (points)" and [len(row) for row in table.rows] == [5, 5, 5]

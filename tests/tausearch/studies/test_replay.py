@@ -21,6 +21,7 @@ from tausearch.studies.recorded.replays import Outcome, Replay
 from tausearch.studies.recorded.trials import distance
 from tests.support.command_line import run
 from tests.support.runs.trials import FIXED, final_spec, make_trial
+from tests.tausearch.studies.test_objectives import aiming
 from trainables.errors import InputError
 
 TASKS = 6
@@ -168,6 +169,10 @@ def test_a_replay_chooses_the_best_that_keeps_the_constraints_and_forgets_least(
     found = replay(spec, table)
     assert found.chosen is table.best is trials[2] and table.regret(80.0) == 0, "no replay may choose the other"
     assert RecordedTrials(trials[1:2], spec.space, spec.aim).best is trials[1], "none keeps the bound"
+    least = aiming(
+        spec, "final_accuracy", "forgetting", prefer="forgetting", constraints=(kept.model_copy(update={"bound": 1.0}),)
+    )
+    assert RecordedTrials(trials[:2], spec.space, least.aim).best is trials[0], "its objectives stay"
     assert RecordedTrials(trials, spec.space).best is trials[1]
 
 

@@ -295,7 +295,12 @@ def test_a_server_is_asked_once_and_for_5_seconds_unless_the_user_says_otherwise
 
 @pytest.mark.parametrize(
     ("uri", "known", "place"),
-    [("http://a:1", False, None), ("sqlite:///x.db", False, "artifacts"), (URI, True, "none")],
+    [
+        ("http://a:1", False, None),
+        ("https://a", False, None),
+        ("sqlite:///x.db", False, "artifacts"),
+        (URI, True, "none"),
+    ],
 )
 def test_artifacts_lie_in_the_storage_unless_a_server_has_a_place_for_them(
     uri: str, known: bool, place: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

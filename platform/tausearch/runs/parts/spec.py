@@ -143,6 +143,11 @@ class PartsSpec(SpecOfSearch):
         """The number of benchmarks."""
         return len(self.search.parts)
 
+    @property
+    def side_by_side(self) -> int:
+        """The number of parts of a trial that run at a time; one where a trial may be stopped between benchmarks."""
+        return self.count if self.search.scheduler == "none" else 1
+
     def number(self, trial: int, place: int) -> int:
         """Return the number of a part."""
         return trial * self.count + place

@@ -85,7 +85,7 @@ class PartSearcher:
         self.trials = trials
         self._given: set[int] = set()
         self._points = {trial.number: dict(trial.hyperparameters) for trial in trials}
-        self._one_by_one = spec.search.scheduler != "none"
+        self._one_by_one = spec.side_by_side == 1
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next part; see `Searcher`."""

@@ -179,10 +179,10 @@ def test_how_it_comes_to_ray_is_said(
 
 def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) -> None:
     assert read_by_trials(spec) == []
-    protocol = spec.protocol.model_copy(update={"backbone_weights": "/w"})
+    protocol = spec.protocol.model_copy(update={"backbone_weights": "/w", "initial_head": "/h"})
     benchmark = f"folder:{tmp_path}?tasks=3"
     changed = spec.model_copy(update={"protocol": protocol, "data_root": "/d", "benchmark": benchmark})
-    assert read_by_trials(changed) == ["/w", "/d", BenchmarkRef.parse(benchmark).path]
+    assert read_by_trials(changed) == ["/w", "/h", "/d", BenchmarkRef.parse(benchmark).path]
     both = several_spec()
     parts = {name: part.model_copy(update={"data_root": f"/{name}"}) for name, part in both.parts.items()}
     assert read_by_trials(both.model_copy(update={"parts": parts})) == ["/digits", "/glyphs"]

@@ -15,7 +15,7 @@ from PIL import Image
 from rich.console import Console
 
 from tausearch.reports import ComparisonRow, compare, paper_results, read_final_runs
-from tausearch.reports.comparison.cells import comparison_sheets
+from tausearch.reports.comparison.cells import _run, comparison_sheets
 from tausearch.reports.comparison.command import Form, Selection, show_comparison
 from tausearch.reports.comparison.figure import _drawn, _panel, draw
 from tausearch.reports.comparison.printing import show_sheets
@@ -195,6 +195,12 @@ def test_methods_that_the_paper_lacks_come_last_by_name(storage: Storage, monkey
     few = paper.model_copy(update={"final_accuracy": {"joint": (), "finetune": ()}})
     (comparison,) = compare(read_final_runs(storage)[0], few, ["digits"])
     assert [row.method for row in comparison.apart] == ["finetune", "ita-lora", "tmc"]
+
+
+def test_of_class_orders_each_seed_counts_in_each_order(storage: Storage) -> None:
+    make_final_run(storage, "orders", [90.0, 91.0, 92.0, None], protocol={"class_orders": (0, 1)})
+    (run,) = read_final_runs(storage)[0]
+    assert _run(ComparisonRow("cifar100", "ita-lora", {}, run, 0, None), run) == "orders (3 of 4 seeds)"
 
 
 def test_a_row_says_seeds_that_are_missing_further_runs_and_another_precision(storage: Storage) -> None:

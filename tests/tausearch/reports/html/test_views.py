@@ -18,12 +18,23 @@ from tausearch.reports.html import tables as report_tables
 from tausearch.reports.html.page import _overview, cell_link
 from tausearch.reports.html.plots import _plain
 from tausearch.reports.html.run_plots import hover_text
-from tausearch.reports.html.views import CellView, RunView, _add_scores, _facts, read_cell
-from tausearch.runs import Constraint, Reevaluate, Score, SearchSpec, Storage, read_status
+from tausearch.reports.html.views import CellView, RunView, _add_scores, _facts, _read_search, read_cell
+from tausearch.runs import (
+    Constraint,
+    Record,
+    Reevaluate,
+    ReevaluationSpec,
+    Score,
+    SearchSpec,
+    Storage,
+    read_spec,
+    read_status,
+)
 from tausearch.runs.creation import create
 from tests.support.runs.trials import final_spec, make_trial, search_spec
 from tests.tausearch.models.test_removal_report import forgotten
 from tests.tausearch.reports.html.runs import add_compositions, make_final, make_search, write
+from trainables.metrics import VALIDATION
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
@@ -38,6 +49,19 @@ def test_facts_of_a_search_and_of_a_final_run(tmp_path: Path) -> None:
     facts = _facts(read_status(final), final)
     assert facts["seeds"] == "2 complete" and facts["chosen by"] == "search the-search on digits"
     assert "algorithm" not in facts
+
+
+def test_the_headline_of_a_search_is_the_mean_over_fresh_runs(tmp_path: Path) -> None:
+    directory = make_search(Storage(tmp_path), reevaluate=Reevaluate(best=1, runs=1, start=False))
+    spec, best = read_spec(directory), read_status(directory).best
+    assert isinstance(spec, SearchSpec) and best is not None
+    again = ReevaluationSpec.of(spec)
+    rows = [*best.rows[:-1], {**best.final, VALIDATION.final_accuracy: 12.5}]
+    fresh = replace(best, number=again.number(best.number, 0), seed=again.seed_of(0), value=12.5, rows=rows)
+    Record(directory.reevaluation.record).write(fresh)
+    view = CellView(ReportCell("digits", "ita-lora", None, None, "done"))
+    _read_search(view, directory, None)
+    assert view.search is not None and view.search.score == "12.50"
 
 
 def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -> None:
