@@ -36,6 +36,7 @@ from tausearch.runs import (
     Constraint,
     ExperimentProtocol,
     FinalSpec,
+    KnownPoint,
     Objective,
     Plan,
     SearchSpec,
@@ -83,16 +84,25 @@ def plan_search(
     """
     benchmarks = split_references(request.benchmark)
     if len(benchmarks) > 1:
-        plan: Plan[SearchSpec] = _plan_several(request, benchmarks, opening)
+        plan: Plan[SearchSpec] = _plan_several(request, benchmarks, opening, _kept_points(request))
     elif request.across is not None:
         raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
     else:
-        plan = _plan_one(request, opening, write=write)
+        plan = _plan_one(request, opening, _kept_points(request), write=write)
     return placed(plan, request, gpus, auto=bf16 if request.precision == "auto" else None)
 
 
-def _plan_one(request: SearchRequest, opening: Opening, *, write: bool = True) -> Plan[SearchSpec]:
-    """Return the plan of a search on one benchmark, whose device is chosen afterwards.
+def _kept_points(request: SearchRequest) -> tuple[KnownPoint, ...] | None:
+    """Return the warm start of the search that a request continues, if it names the same sources."""
+    if not request.resume_if_exists or request.name is None:
+        return None
+    return studies.kept_points(request.warm_start or (), open_storage(request.storage, write=False).run(request.name))
+
+
+def _plan_one(
+    request: SearchRequest, opening: Opening, kept: tuple[KnownPoint, ...] | None = None, *, write: bool = True
+) -> Plan[SearchSpec]:
+    """Return the plan of a search on one benchmark, whose device is chosen afterwards; `kept` is its warm start.
 
     What is wrong is said at once, as far as one part can be checked without another. Words come before images, and
     images before the weights, which are not downloaded if an image is broken. Missing tasks are said with both.
@@ -106,12 +116,14 @@ def _plan_one(request: SearchRequest, opening: Opening, *, write: bool = True) -
     scenario = entry.scenario(opened.source.spec, backbone)
     space = _space(request, entry, opened, scenario)
     studies.require_runs(entry, space, scenario)
-    known = studies.known_points(
-        request.warm_start or (),
-        space,
-        open_storage(request.storage, write=False),
-        lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
-    )
+    known = kept
+    if known is None:
+        known = studies.known_points(
+            request.warm_start or (),
+            space,
+            open_storage(request.storage, write=False),
+            lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
+        )
     trials = _trial_count(request.trials, request.algorithm, studies.grid_size(space.space, known), bool(space.space))
     reads = backbone.input
     usable, protocol = images_then_weights(
@@ -135,6 +147,7 @@ def _plan_one(request: SearchRequest, opening: Opening, *, write: bool = True) -
         space=space.space,
         start=space.start,
         warm_start=known,
+        warm_start_from=tuple(map(str, request.warm_start or ())),
         constraints=words.constraints,
         objectives=words.objectives,
         prefer=words.prefer,
@@ -218,7 +231,9 @@ def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> No
     raise AssertionError("a method or a benchmark is missing, and no fault says so")
 
 
-def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Opening) -> Plan[SearchSpec]:
+def _plan_several(
+    request: SearchRequest, benchmarks: Sequence[str], opening: Opening, kept: tuple[KnownPoint, ...] | None
+) -> Plan[SearchSpec]:
     """Return the plan of a search on several benchmarks, from the plans that it would have on each alone."""
     faults, plans = FaultsOfEach(len(benchmarks)), []
     with faults:
@@ -226,7 +241,7 @@ def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Op
     alone = _alone(request)
     for benchmark in benchmarks:
         with faults.of(benchmark):
-            plans.append(_plan_one(replace(alone, benchmark=benchmark), opening))
+            plans.append(_plan_one(replace(alone, benchmark=benchmark), opening, kept))
     faults.raise_all()
     with faults:
         spec = studies.merged([plan.spec for plan in plans], request.across)
@@ -238,7 +253,8 @@ def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Op
         storage, name = _new_run(request, f"{stem}-{file_name(plans[0].spec.method)}")
     faults.raise_all()
     points = studies.grid_size(spec.space, spec.warm_start)
-    own = {
+    own: dict[str, Any] = {} if kept is None else {"warm_start": kept}
+    own |= {
         "name": name,
         "trials": _trial_count(request.trials, request.algorithm, points, bool(spec.space)),
         "scheduler": request.scheduler,

@@ -135,10 +135,9 @@ def search_with(request: SearchRequest) -> SearchResult:
     plan = plan_search(request)
     out = stream_of(request.progress_to)
     plan = measured(plan, request.address, out)
-    ahead = points_ahead(plan.spec) if plan.spec.warm_start else []
-    for line in warm_start_lines(plan.spec, ahead):
-        print(line, file=out, flush=True)
     with interruptible(), plan.entered() as (spec, directory):
+        for line in warm_start_lines(spec, points_ahead(spec) if spec.warm_start else []):
+            print(line, file=out, flush=True)
         run = SearchRun(spec, plan.storage, directory)
         how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
         return run_search(run, *how)

@@ -28,7 +28,7 @@ from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Sear
 from .spaces import defaults, require_hyperparameters, require_runs, space_of
 from .study import SearchStudy, directions_of, require_sampler, study_of
 from .study_mirror import StudyMirror
-from .warm_start import known_points, warm_start_lines
+from .warm_start import kept_points, known_points, warm_start_lines
 
 __all__ = [
     "BestFile",
@@ -67,6 +67,7 @@ __all__ = [
     "defaults",
     "different_numbers",
     "grid_size",
+    "kept_points",
     "known_points",
     "learns",
     "load_best",

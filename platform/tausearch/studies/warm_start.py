@@ -11,6 +11,7 @@ from search_spaces import Dimension, ResolvedSpace, Scalar, paper_points
 from tausearch.runs import (
     KnownPoint,
     Record,
+    RunDirectory,
     SearchSpec,
     Storage,
     eligible,
@@ -75,6 +76,19 @@ def known_points(
                 raise InputError(f"--warm-start {source}: {error}") from error
             points.append(known)
     return tuple(points)
+
+
+def kept_points(sources: Sequence[str | Path], directory: RunDirectory) -> tuple[KnownPoint, ...] | None:
+    """Return the warm start of a search that exists and was given the same sources, whatever has become of these.
+
+    Raises:
+        InputError: If its specification cannot be read.
+    """
+    if not sources or not directory.spec_file.is_file():
+        return None
+    spec = read_spec(directory)
+    same = isinstance(spec, SearchSpec) and spec.warm_start_from == tuple(map(str, sources))
+    return spec.warm_start if same else None
 
 
 def _configurations(source: str, method: str, storage: Storage) -> list[Configuration]:

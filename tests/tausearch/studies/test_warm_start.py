@@ -10,7 +10,7 @@ import pytest
 from search_spaces import Scalar, paper_points
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import Constraint, KnownPoint, Record, SearchSpec, Storage, TrialSummary, read_spec
-from tausearch.runs.creation import create
+from tausearch.runs.creation import Plan, create
 from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of, warm_start_lines
 from tausearch.studies.best_file import choose
 from tausearch.studies.grid import grid_points
@@ -174,6 +174,42 @@ def test_a_value_that_a_search_had_not_is_that_of_the_start(spec: SearchSpec, st
     )
     (known,) = planned(storage, "a", space=own).warm_start
     assert known.point["epochs_pre"] == 5 and "epochs_pre is not given, 5 here" in known.misfits
+
+
+@pytest.mark.parametrize("benchmark", ["letters", "letters,digits"])
+def test_the_same_command_goes_on_with_its_points_whatever_has_become_of_their_source(
+    benchmark: str, spec: SearchSpec, storage: Storage, tmp_path: Path
+) -> None:
+    trials = [make_trial(n, value=60.0 + n, hyperparameters={**FIXED, "alpha": 2.0 + n, "lr": 0.01}) for n in range(5)]
+    source = made(storage, spec.model_copy(update={"name": "source"}), trials[:4])
+
+    def plan(*sources: str) -> Plan[SearchSpec]:
+        known = {"warm_start": sources, "name": "warm", "resume_if_exists": True, "trials": 6}
+        return plan_search(SearchRequest(benchmark, "ita-lora", storage=storage.root, **known))  # type: ignore[arg-type]
+
+    with plan("source", "paper").entered() as (first, _):
+        assert first.warm_start[-1].origin.startswith("the paper on ")
+    Record(storage.run("source").record, tasks=source.steps).write(trials[4])  # now another one is its best
+    assert plan("source", "paper").continued().warm_start == first.warm_start
+    storage.run("source").path.rename(tmp_path / "gone")
+    assert plan("source", "paper").continued().warm_start == first.warm_start
+    with pytest.raises(
+        InputError, match=r"'warm' was started otherwise: warm_start was source, trial 3 on .*, is now "
+    ):
+        plan("paper").continued()
+
+
+def test_a_best_file_may_have_moved_between_two_starts(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:
+    for name in ("one.yaml", "other.yaml"):
+        choose(spec, make_trial(3, value=70.0), 1).save(tmp_path / name)
+
+    def plan(name: str) -> Plan[SearchSpec]:
+        known = {"warm_start": [tmp_path / name], "name": "warm", "resume_if_exists": True}
+        return plan_search(SearchRequest("letters", "ita-lora", storage=storage.root, **known))  # type: ignore[arg-type]
+
+    with plan("one.yaml").entered():
+        pass
+    assert plan("other.yaml").continued().warm_start[0].origin.startswith(f"{tmp_path}/one.yaml")
 
 
 def test_a_source_that_is_given_twice_is_refused(storage: Storage) -> None:

@@ -23,6 +23,7 @@ _HOW = {
     "cache_size",
     "with_bounds",
     "code_digests",
+    "warm_start_from",
 }
 
 
@@ -31,11 +32,14 @@ def differences(then: RunSpec, now: RunSpec) -> list[str]:
     follows = {"trials"} if isinstance(then, FinalSpec) else set()  # from seeds and class orders, which are named
     hidden: dict[str, Any] = dict.fromkeys((*_HOW, *follows), True)
     hidden["data"] = _hidden_of(then, now)
+    hidden["warm_start"] = {"__all__": {"origin", "misfits"}}  # the name of a search and the path of a file may change
     there, here = (getattr(spec, "parts", {}) for spec in (then, now))  # of a search on several benchmarks
     hidden["parts"] = {
         name: {"data_root": True, "data": _hidden_of(there.get(name), here.get(name))} for name in {**there, **here}
     }
     old, new = (_flat(spec.model_dump(mode="json", exclude=hidden)) for spec in (then, now))
+    if old.get("warm_start") != new.get("warm_start"):
+        old["warm_start"], new["warm_start"] = _origins(then), _origins(now)
     return [
         f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"
         for key in dict.fromkeys([*old, *new])
@@ -51,6 +55,12 @@ def _hidden_of(then: Any, now: Any) -> bool | dict[str, bool]:
     if getattr(then, "data", None) is None or getattr(now, "data", None) is None:
         return True
     return dict.fromkeys(("digest", "evaluation_digest", "per_task"), True)
+
+
+def _origins(spec: RunSpec) -> str:
+    """Return where the points of a warm start are from; of equal ones the values differ, which are long."""
+    points = spec.warm_start if isinstance(spec, SearchSpec) else ()
+    return "; ".join(known.origin for known in points) or "none"
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

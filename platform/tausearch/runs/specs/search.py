@@ -72,6 +72,7 @@ class SearchSpec(RunSpec):
         seed: The seed of the algorithm and of each trial.
         start: The point to try first.
         warm_start: The points to try next, before the algorithm proposes any.
+        warm_start_from: Where they are from, as the user named it; empty in searches of earlier versions.
         constraints: Bounds that a configuration must keep to be chosen.
         objectives: The metrics that it aims at; empty for the final accuracy alone.
         prefer: With several objectives, the metric of the one by which a point of the front is chosen, or "knee".
@@ -89,6 +90,7 @@ class SearchSpec(RunSpec):
     space: dict[str, Dimension] = {}
     start: dict[str, Scalar] = {}
     warm_start: tuple[KnownPoint, ...] = ()
+    warm_start_from: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     objectives: tuple[Objective, ...] = ()
     prefer: str = KNEE
