@@ -28,13 +28,13 @@ class NamedTask:
 
     @classmethod
     def parse(cls, text: str) -> NamedTask:
-        """Return the task of a text `NAME=class,class` or `class,class`; `%2C` is a comma inside a name.
+        """Return the task of a text `NAME=class,class` or `class,class`; `%2C` and `%3D` are `,` and `=` in a name.
 
         Raises:
             InputError: If a class or the name is missing, or no name is possible.
         """
-        name, equals, classes = text.rpartition("=")
-        task = cls(names_of(classes), unquote(name) if equals else None)
+        name, named, classes = text.partition("=")
+        task = cls(names_of(classes if named else text), unquote(name) if named else None)
         if fault := task.fault:
             number = f"; for a number of tasks: tasks={text}" if text.isdecimal() else ""
             raise InputError(f"task {text!r}: {fault}{number}")

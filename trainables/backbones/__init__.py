@@ -9,11 +9,11 @@ Not here: classifiers on the features (`heads`), and changes of the weights (`ta
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file
@@ -181,10 +181,20 @@ class Backbone:
 @lru_cache(maxsize=8)
 def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
     """Digest a backbone's weights, once per process and state of the file."""
-    digest = hashlib.sha256()
     # The embedded file has exactly the network's tensors, so no network needs to be built.
     embedded = (backbone.name, backbone.weights) == (EMBEDDED, None)
-    state = load_file(glyph_vit.WEIGHTS) if embedded else backbone.load().state_dict()
+    found = _digest_of(load_file(glyph_vit.WEIGHTS) if embedded else backbone.load().state_dict())
+    if backbone.own is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.seed()  # as another process has another state
+            again = _digest_of(backbone.load().state_dict())
+        if again != found:
+            raise InputError(f"backbone {backbone.name!r}: build gives other weights each time; seed what it draws")
+    return found
+
+
+def _digest_of(state: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256()
     for name, value in sorted(state.items()):
         digest.update(name.encode())
         digest.update(memoryview(value.contiguous().numpy()).cast("B"))

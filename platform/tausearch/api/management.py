@@ -87,7 +87,9 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     finals = [spec for spec in specs if spec.purpose == "final" and spec.source == old]
     idle = [spec for spec in finals if not is_driven(storage.run(spec.name))]
     for spec in idle:
-        spec.model_copy(update={"source": new}).save(storage.run(spec.name))
+        pointed = spec.model_copy(update={"source": new})
+        pointed.save(storage.run(spec.name))
+        _renew(pointed, storage.run(spec.name))
     return [spec.name for spec in idle]
 
 

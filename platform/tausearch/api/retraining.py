@@ -129,7 +129,9 @@ class RetrainingPlan:
             f" {counted(sum(left.values()), 'training')}, {self._time(left)}; {goes_on} run {name}"
         )
         if kept:
-            yield f"{numbered(kept)} {'are' if len(kept) > 1 else 'is'} taken over: no forgotten image has reached them"
+            several = len(kept) > 1
+            reached = f"no forgotten image has reached {'them' if several else 'it'}"
+            yield f"{numbered(kept)} {'are' if several else 'is'} taken over: {reached}"
 
     def _time(self, left: dict[int, int]) -> str:
         """Return the time of the trainings that are left, from the other run's seconds for each task."""

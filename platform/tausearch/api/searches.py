@@ -39,6 +39,7 @@ from tausearch.runs import (
     parts_of,
     read_spec,
     recorded_trials,
+    reevaluation_of,
     scales_within,
     whole_trials,
 )
@@ -265,6 +266,8 @@ class ReevaluationRun(Run):
 
     def __init__(self, search: SearchRun) -> None:
         spec, directory = ReevaluationSpec.of(search.spec), search.directory.reevaluation
+        candidates = reevaluation_of(spec, search.trials, ()).race.candidates
+        spec = spec.model_copy(update={"trials": max(1, len(candidates) * spec.reevaluate.runs)})
         trials = TrialTable(_reevaluations(search.spec, search.directory, search.trials))
         searcher, units, parts = ReevaluationSearcher(spec, search.trials, trials), None, parts_of(spec)
         if parts is not None:

@@ -221,6 +221,8 @@ def predict(
         limit = {} if max_image_bytes is None else {"max_image_bytes": max_image_bytes}
         found = opened.predict(paths, skip_broken=skip_broken, left_out=left_out, tick=tick, **limit)
     say_unreadable(*left_out)
+    if not found:
+        raise InputError("no image is left that can be read")
     output.show_predictions(opened, found, left_out, format)
     lines = [*(output.draw(opened, found, figure) if figure is not None else ())]
     lines += [*(output.draw_confusion(opened, found, confusion) if confusion is not None else ())]

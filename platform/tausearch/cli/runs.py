@@ -53,7 +53,7 @@ def rename(
     storage: options.Storage = DEFAULT_STORAGE,
     allow_code: options.AllowCode = None,
 ) -> None:
-    """Rename a run. Other runs of the storage folder that name it learn the new name."""
+    """Rename a run. Final runs of the storage folder that were chosen by it learn the new name."""
     from tausearch.api import rename_run
     from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
     from tausearch.presentation import command_on
@@ -63,7 +63,8 @@ def rename(
         raise InputError(f"run {name!r}: belongs to campaign {campaign!r}, which knows it by this name")
     pointed = rename_run(root, name, new)
     also = f", also as the source of {', '.join(pointed)}" if pointed else ""
-    print(f"{name} is called {new}{also}. MLflow learns it from: {command_on('runs sync', new, storage)}")
+    every = (command_on("runs sync", each, storage) for each in (new, *pointed))
+    print(f"{name} is called {new}{also}. MLflow learns it from: {'; '.join(every)}")
 
 
 @runs_app.command()

@@ -47,8 +47,9 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick, search: RuleSearch | 
     texts = [source.text for source in pools.sources]
     tasks = pools.benchmark.spec.named_tasks
     origin = "" if len(texts) == 1 else f"-of-{'+'.join(texts).replace('/', '_')}"
+    few = set(pools.by_seed) != set(pools.sources[0].every_seed)
     return CompositionResult(
-        label=merge.label + origin,
+        label=merge.label + origin + (f"-seeds-{','.join(map(str, pools.by_seed))}" if few else ""),
         runs=tuple(texts),
         benchmark=pools.sources[0].benchmark,
         rule=merge.rule,

@@ -76,10 +76,13 @@ def dropping(count: int, tasks: Sequence[int], mode: UnlearningMode = "drop", *,
 def forgetting(removal: Removal, *, retrained: bool = False) -> MergeConfig:
     """Return the weights of the tasks that a removal leaves; the label has the places of the classes, from 1.
 
-    Where tasks were trained again without the classes, each task that is left has a vector.
+    Where tasks were trained again without the classes, each task that is left has a vector. The run that was trained so
+    has other places, and removals of its own.
     """
-    weights = uniform(len(removal.tasks)).weights if retrained else removal.weights
-    return MergeConfig(f"forget-class-{_list([c + 1 for c in sorted(removal.forgotten)])}", weights)
+    label = f"forget-class-{_list([c + 1 for c in sorted(removal.forgotten)])}"
+    if retrained:
+        return MergeConfig(f"{label}-retrained", uniform(len(removal.tasks)).weights)
+    return MergeConfig(label, removal.weights)
 
 
 def merge_config_of(

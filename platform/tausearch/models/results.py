@@ -113,15 +113,18 @@ class CompositionResult(Strict):
 
     @property
     def title(self) -> str:
-        """The label with the names of tasks and classes: `drop 2 (animals)`, `forget zebra`."""
-        found = _NUMBERED.fullmatch(self.label)
+        """The label with the names of tasks and classes: `drop 2 (animals)`, `forget zebra, retrained, seeds 0`."""
+        label, few, seeds = self.label.rpartition("-seeds-")
+        rest = [f"seeds {seeds}"] if few else []
+        found = _NUMBERED.fullmatch(label if few else seeds)
         if self.removal is not None:
             names = [each.name or f"class {each.number}" for each in self.removal.classes]
-            return f"forget {', '.join(names)}"
+            again = ["retrained"] if self.removal.retrained else []
+            return ", ".join([f"forget {', '.join(names)}", *again, *rest])
         if found is None or not self.task_names:
             return self.label
         named = ", ".join(f"{task} ({self.task_names[int(task) - 1]})" for task in found[2].split(","))
-        return f"{found[1]} {named}{', ' + found[3] if found[3] else ''}"
+        return ", ".join([f"{found[1]} {named}", *filter(None, [found[3]]), *rest])
 
     @property
     def still_answered(self) -> tuple[StillAnswered, ...]:

@@ -43,6 +43,11 @@ class VectorSource:
     reduced: bool = False
 
     @property
+    def every_seed(self) -> tuple[int, ...]:
+        """The seeds of the run, with or without task vectors; those of exported vectors."""
+        return self.seeds if self.spec is None else self.spec.seeds
+
+    @property
     def text(self) -> str:
         """The source as a user writes it."""
         return self.name if self.tasks is None else f"{self.name}:{','.join(map(str, self.tasks))}"
@@ -103,9 +108,7 @@ def about_source(source: VectorSource) -> About:
 
 def chosen_seeds(sources: Sequence[VectorSource], seeds: Sequence[int] | None) -> tuple[int, ...]:
     """Return the seeds to compose: the given ones, or all of the first source. Every source must have them."""
-    first = sources[0]
-    own = first.seeds if first.spec is None else first.spec.seeds
-    chosen = own if seeds is None else tuple(seeds)
+    chosen = sources[0].every_seed if seeds is None else tuple(seeds)
     if not chosen or len(set(chosen)) < len(chosen):
         raise InputError(f"--seeds must be one or more different numbers, got {','.join(map(str, chosen)) or 'none'}")
     for source in sources:

@@ -34,7 +34,7 @@ from .insight import (
     waiting_share,
 )
 from .objectives.aim import Aim, best_trial, eligible
-from .objectives.objective import FINAL_ACCURACY, Objective, objectives_of, preferred
+from .objectives.objective import FINAL_ACCURACY, Objective, objectives_of, preferred, unit_of
 from .parts.left_out import LeftOut, left_out
 from .parts.reading import read_spec
 from .parts.scores import ACROSS, Across, Scale, Scales
@@ -111,6 +111,7 @@ __all__ = [
     "titles_of",
     "recorded_trials",
     "scales_within",
+    "unit_of",
     "whole_trials",
     "BesideBounds",
     "Bound",

@@ -49,6 +49,16 @@ class ReevaluationSpec(SpecOfSearch):
         own = {"name": reevaluation_name(search.name), "trials": reevaluations_of(search), "search": search}
         return cls(**{**shared, **own})
 
+    @property
+    def value_unit(self) -> str:
+        """The unit of the value, which is that of the search."""
+        return self.search.value_unit
+
+    @property
+    def step_name(self) -> str:
+        """The word for a step of a trial."""
+        return self.search.step_name
+
     def number(self, candidate: int, round_: int) -> int:
         """Return the number of a re-evaluation."""
         return candidate * _MOST + round_

@@ -87,8 +87,9 @@ def kept_points(sources: Sequence[str | Path], directory: RunDirectory) -> tuple
     if not sources or not directory.spec_file.is_file():
         return None
     spec = read_spec(directory)
-    same = isinstance(spec, SearchSpec) and spec.warm_start_from == tuple(map(str, sources))
-    return spec.warm_start if same else None
+    if isinstance(spec, SearchSpec) and spec.warm_start_from == tuple(map(str, sources)):
+        return spec.warm_start
+    return None
 
 
 def _configurations(source: str, method: str, storage: Storage) -> list[Configuration]:

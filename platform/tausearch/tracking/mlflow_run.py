@@ -142,9 +142,8 @@ class MlflowRun:
             parent = found[0]
             # The run may have a new name.
             self._client.update_run(parent.info.run_id, status="RUNNING", name=spec.run_name)
-            self._client.set_tag(parent.info.run_id, RUN_TAG, spec.run_name)
-            if spec.device:
-                self._client.set_tag(parent.info.run_id, DEVICE_TAG, spec.device)
+            device = {DEVICE_TAG: spec.device} if spec.device else {}
+            self._log(parent.info.run_id, tags={RUN_TAG: spec.run_name, **device, **_origin(spec)})
         else:
             names = {RUN_TAG: spec.run_name, ID_TAG: spec.id, "kind": spec.purpose}
             names |= {DEVICE_TAG: spec.device} if spec.device else {}

@@ -112,6 +112,7 @@ class TestRename:
         assert best.selection is not None and (best.selection.search, best.selection.value) == ("tuned", 70.0)
         assert load_best(storage.run("tuned").front / "trial-00001.yaml") == best
         assert read_spec(storage.run("final")).source == "tuned"
+        assert json.loads(storage.run("final").results_file.read_text(encoding="utf-8"))["source"] == "tuned"
         before = read_spec(storage.run("final")).id
         assert rename_run(storage, "final", "tested") == []
         directory = storage.run("tested")

@@ -185,7 +185,7 @@ class TestTheNewRun:
         assert "task 3: learned again without these images (new vector, h0, mixtures, Fisher)" in report.left_out
         assert not any("h0" in line or "Fisher" in line for line in report.remains)
         (kept,) = read_compositions(storage.run("ita-retrained-1"))
-        assert kept == result and kept.label == "forget-class-3,4"
+        assert kept == result and kept.label == "forget-class-3,4-retrained"
         about = read_about(tmp_path / "out" / "timm" / "seed_0")
         assert about.class_names == ("0", "1", "4", "5") and about.runs == ("ita-retrained-1",)
         assert (tmp_path / "out" / "vectors" / "seed_1" / "task_2" / VECTOR_FILE).is_file()
@@ -269,7 +269,7 @@ class TestThePrice:
             r" about 0:0\d, after Ray has started; new run ita-retrained-1",
             lines[0],
         )
-        assert lines[1:] == ["tausearch: task 1 is taken over: no forgotten image has reached them"]
+        assert lines[1:] == ["tausearch: task 1 is taken over: no forgotten image has reached it"]
 
     @pytest.mark.parametrize(
         ("at_once", "hit", "words"), [(1, 0.0, "about 0:42,"), (2, 1.0, "about 0:21, and the pre-")]
@@ -322,6 +322,18 @@ def test_a_signal_ends_the_command_with_the_way_to_go_on(
     trainings.stop_after = None
     out, err = command(*words, "--format", "json")
     assert json.loads(out)["removal"]["retrained"] == "ita" and "continued run ita-retrained-1" in err
+
+
+def test_a_removal_from_the_new_run_is_another_and_names_the_run_it_took_vectors_from(
+    storage: Storage, trainings: Trainings
+) -> None:
+    result = retrained(storage, "task:2")
+    again = compose(["ita-retrained-1"], forget=["task:2"], storage=storage.root).result  # the third task of ita
+    assert [result.label, again.label] == ["forget-class-3,4-retrained", "forget-class-3,4"]
+    kept = read_compositions(storage.run("ita-retrained-1"))
+    assert [each.title for each in kept] == ["forget 2, 3, retrained", "forget 4, 5"]
+    assert again.removal is not None
+    assert any("is still in ita-retrained-1, ita," in line for line in again.removal.remains)
 
 
 def test_images_that_have_moved_are_read_where_the_call_says(

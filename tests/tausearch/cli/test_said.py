@@ -232,11 +232,11 @@ def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_a
     assert standing_words(done) == f"trial 1, of {fresh}, +9.50 ± 0.50 points ahead of trial 3 (± standard error)"
     assert reevaluated_words(done) == ", re-evaluated 90.50 ± 0.50 %" and reevaluated_words(None) == ""
     once = reevaluation(spec, 1, {(3, 0): 80.0, (1, 0): 70.0})
-    assert standing_words(once).endswith(
-        " fresh seeds and validation splits, +10.00 points ahead of trial 1 (± standard error)"
+    assert standing_words(once) == (
+        "trial 3, of the best 2 on a fresh seed and validation split, +10.00 points ahead of trial 1"
     )
     lost = reevaluation(spec, 1, {(3, 0): None, (1, 0): None})
-    assert standing_words(lost).startswith("no: a fresh run of each of the best 2 on 1 fresh") and lost.verdict is None
+    assert standing_words(lost).startswith("no: a fresh run of each of the best 2 on a fresh") and lost.verdict is None
     one = reevaluation(spec, 1, {(3, 0): None, (1, 0): 70.0})
     assert standing_words(one).startswith("trial 1, the only candidate, the best 2")
 
@@ -332,7 +332,10 @@ def test_a_final_run_says_where_it_was_tuned_and_what_it_has_left(
     summary = {"test/final_accuracy": one, "test/forgetting": two}
     show_final(result_of(directory, [make_trial(0, value=70.0)], summary=summary, results_file=None), final, "")
     lines = lines_of(capsys)
-    assert "test/final_accuracy 70.00 % (one seed)" in lines and "test/forgetting 60.00 ± 1.50 % over 2 seeds" in lines
+    assert (
+        "test/final_accuracy 70.00 % (one seed)" in lines
+        and "test/forgetting 60.00 ± 1.50 points over 2 seeds" in lines
+    )
     assert any(line.startswith("this configuration forgets 60 points") for line in lines)
     tuned = [line for line in lines if line.startswith("tuned on")]
     assert tuned == ([] if elsewhere is None else [f"tuned on {tuned_on} (search s){elsewhere}"])

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from checked_input.bounds import SEED
-from tausearch.api import synchronisation
+from tausearch.api import SearchRun, synchronisation
 from tausearch.cli.output import show_status, show_statuses
 from tausearch.execution import concurrent_trials
 from tausearch.runs import (
@@ -299,3 +299,10 @@ def test_sync_ends_a_search_only_after_all_its_reevaluations(tmp_path: Path, mon
         file.unlink()
     synchronisation.sync_run(storage, directory)
     assert ended[2:] == [("reevaluation", "FINISHED"), ("trial", "KILLED")]  # the last one stays
+
+
+def test_a_start_that_is_among_the_best_is_no_further_candidate(tmp_path: Path) -> None:
+    search = reevaluated_search(tmp_path, reevaluate=Reevaluate(best=3, runs=2, start=True))
+    drive(*search, lambda spec, number, point: 90.0 - abs(math.log10(point["alpha"])) - point["lr"])
+    again = SearchRun(*search).follow_up()
+    assert again is not None and again.spec.trials == 3 * 2

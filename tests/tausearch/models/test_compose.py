@@ -61,6 +61,15 @@ def test_weights_e_t_are_the_t_th_model(name: str, made: Storage) -> None:
         assert list(done.result.accuracies[0]) == accuracies(predict, small_benchmark().evaluation, "cpu")
 
 
+def test_a_composition_of_some_seeds_leaves_that_of_all_where_it_is(made: Storage) -> None:
+    asked: list[dict[str, list[int]]] = [{}, {"seeds": [1]}, {"seeds": [1], "drop": [2]}]
+    found = [compose(["ia3"], storage=made.root, **options).result for options in asked]  # type: ignore[arg-type]
+    assert [each.label for each in found] == ["uniform", "uniform-seeds-1", "drop-2-seeds-1"]
+    assert found[2].title == "drop 2 (2, 3), seeds 1"
+    kept = {each.label: each.seeds for each in read_compositions(made.run("ia3"))}
+    assert kept["uniform"] == (0, 1) and kept["uniform-seeds-1"] == (1,)
+
+
 def test_tasks_are_named_by_their_classes(made: Storage) -> None:
     numbered = compose(["tmc"], drop=[1], seeds=[0], storage=made.root).result
     named = compose(["tmc"], drop=["0, 1"], seeds=[0], storage=made.root).result
@@ -94,6 +103,7 @@ def test_dropping_all_but_one_is_keeping_it_and_heads_stay(made: Storage) -> Non
 )
 def test_weights_and_labels(options: dict, label: str, weights: tuple[float, ...], made: Storage) -> None:
     done = compose(["ita"], seeds=[0], storage=made.root, **options)
+    label = f"{label}-seeds-0"
     assert (done.result.label, done.result.weights) == (label, weights)
     assert done.file == made.run("ita").compositions / f"{label}.json"
     assert done.result in read_compositions(made.run("ita"))
@@ -128,7 +138,7 @@ def test_a_rule_of_ones_own_takes_its_parameters_and_is_code_that_must_be_allowe
     whole = json.loads(shown("compose", "ita", *words, "--set", "part=1")[0])
     turned = json.loads(shown("compose", "ita", *words, "--set", "part=-1", "--export", "out")[0])
     assert whole["accuracies"] == json.loads(shown("compose", "ita", *words[:4])[0])["accuracies"]
-    assert turned["label"] == "uniform-their_part.Part--1" and turned["rule_parameters"] == {"part": -1.0}
+    assert turned["label"] == "uniform-their_part.Part--1-seeds-0" and turned["rule_parameters"] == {"part": -1.0}
     negative = json.loads(shown("compose", "ita", *words[:4], "--weights", ",".join([f"{-1 / 3}"] * 3))[0])
     assert turned["accuracies"] == negative["accuracies"] != whole["accuracies"]
     monkeypatch.setattr(user_code, "_allowed", {})

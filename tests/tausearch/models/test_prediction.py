@@ -297,6 +297,8 @@ class TestCommandLine:
         error = shown("predict", "letters", tmp_path, code=2)[1]
         named = [name for name in ("a", "b", "c0", "c1", "c2", "c3", "c4") if f"{name}.png: cannot be read" in error]
         assert named == ["a", "c0", "c1", "c2", "c3"] and error.endswith(f"; 1 more cannot be read{advice}\n")
+        out, err = shown("predict", "letters", tmp_path / "a.png", "--skip-broken", code=2)
+        assert out == "" and err.splitlines()[-1] == "tausearch: no image is left that can be read"
         for number in range(5):
             (tmp_path / f"c{number}.png").unlink()
         out, err = shown("predict", "letters", tmp_path, "--skip-broken", "--format", "json")

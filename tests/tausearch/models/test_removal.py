@@ -229,6 +229,13 @@ def test_what_was_not_regularised_holds_no_curvature() -> None:
     assert "task 1: the rows of its other classes are those of h0" in remains({0}, "none")[0]
 
 
+def test_no_training_is_advised_where_no_task_would_be_left() -> None:
+    alone = list(remaining_lines(Removal((range(3),), frozenset({0, 1})), ["ita-lora"], [{"regularise": "all"}], ["r"]))
+    assert any(line.startswith("No training removes the above") for line in alone)
+    assert not any("--retrain-later" in line for line in alone)
+    assert any("it needs all of task 1 to be forgotten" in line for line in remains({0}, "all"))
+
+
 def test_a_whole_task_of_tangents_goes_with_its_rows(made: Storage, tmp_path: Path) -> None:
     done = compose(["tmc"], forget=["task:2"], seeds=[0], export=tmp_path / "out", storage=made.root)
     assert done.exported.keys() == {"vectors"}
@@ -256,7 +263,7 @@ def test_a_task_that_has_lost_a_class_has_no_name_of_its_own_left() -> None:
 
 def test_a_removal_from_several_runs(made: Storage) -> None:
     done = compose(["ita:1,3", "ia3:2"], forget=["class:3"], seeds=[0], storage=made.root).result
-    assert done.label == "forget-class-4-of-ita:1,3+ia3:2" and done.weights == (0.5, 0.0, 0.5)
+    assert done.label == "forget-class-4-of-ita:1,3+ia3:2-seeds-0" and done.weights == (0.5, 0.0, 0.5)
     alone = compose(["ita"], forget=["class:3"], seeds=[0], storage=made.root).result
     assert done.accuracies == alone.accuracies  # of ia3 a row of h0 is left, and both runs have the same
 

@@ -153,7 +153,7 @@ def test_images_are_still_in_a_run_in_its_search_and_in_the_bounds_of_both_that_
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.yaml").touch()
     for search, others in (("search", ["search", "search-probe", "final-joint"]), (None, ["final-joint"])):
-        spec, directory = SimpleNamespace(name="final", source=search), Storage(tmp_path).run("final")
+        spec, directory = SimpleNamespace(name="final", source=search, retrained=None), Storage(tmp_path).run("final")
         source: Any = SimpleNamespace(text="final:1,2", spec=spec, directory=directory)
         assert sorted(measure._holders(source)) == sorted(["final", *others])
 

@@ -234,6 +234,10 @@ def storage(long_spec: SearchSpec, tmp_path: Path) -> Storage:
         spec, directory = create(with_(long_spec, name=name), root)
         for each in trials:
             Record(directory.record, tasks=TASKS).write(each)
+    never = Constraint(metric="val/final_accuracy", relation=">=", bound=99.9)
+    spec, directory = create(with_(long_spec, name="none", constraints=(never,)), root)
+    for each in recorded(long_spec, 4):
+        Record(directory.record, tasks=TASKS).write(each)
     create(final_spec(long_spec, name="final"), root)
     return root
 
@@ -318,6 +322,7 @@ def test_the_command_prints_a_table_and_json(
         (["s", "--algorithm", "tree"], "unknown algorithm 'tree'; allowed: tpe, gp, random, grid"),
         (["s", "--scheduler", "hyper"], "unknown scheduler 'hyper'; allowed: none, asha, median"),
         (["s", "--algorithm", "gp", "--scheduler", "asha"], "gp learns nothing from trials that were stopped"),
+        (["none"], "run 'none': nothing was chosen in it: "),
         (["s", "--trials", "21"], "--trials must be from 1 to 20, the number of recorded trials, got 21"),
         (["s", "--trials", "0"], "--trials must be from 1 to 20"),
         (["s", "--seeds", "0,0"], "--seeds must be 1 to 1000 different numbers, got (0, 0)"),

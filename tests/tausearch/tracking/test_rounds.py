@@ -68,6 +68,19 @@ def test_a_run_that_ends_at_once_waits_for_no_task(
     assert written == [(0, 0)] and tracker.error is None
 
 
+def test_a_slow_server_that_has_not_failed_has_more_patience(
+    spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 0.05)
+    note = tracker_module.MlflowRun.write
+    monkeypatch.setattr(tracker_module.MlflowRun, "write", lambda run, trial: (time.sleep(0.3), note(run, trial)))
+    tracker = Tracker(spec, Storage(tmp_path))
+    tracker.note(make_trial(0, tasks=0))
+    tracker.end("FINISHED", Conclusion())
+    tracker.wait()
+    assert written == [(0, 0)] and tracker.error is None
+
+
 def test_tasks_that_end_within_a_round_cost_one_call_together(
     spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]]
 ) -> None:

@@ -6,7 +6,6 @@ import getpass
 import json
 import subprocess
 import threading
-import time
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -305,24 +304,6 @@ def test_a_server_that_is_back_after_it_was_given_up_does_not_pass_for_whole(
     assert not tracker._thread.is_alive()
     end(tracker)
     assert tracker.error == "no answer"
-
-
-def test_a_slow_server_that_has_not_failed_has_more_patience(
-    spec: SearchSpec, storage: Storage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 0.05)
-    write = MlflowRun.write
-
-    def slow(self: MlflowRun, trial: TrialSummary) -> None:
-        time.sleep(0.5)
-        write(self, trial)
-
-    MlflowRun(spec, storage, storage.mlflow_uri)  # its database is there already
-    monkeypatch.setattr(MlflowRun, "write", slow)
-    tracker = Tracker(spec, storage)
-    tracker.note(make_trial(0, value=1.0))
-    end(tracker)
-    assert tracker.error is None
 
 
 def test_searches_of_one_name_from_two_roots_are_two_on_one_server(spec: SearchSpec, tmp_path: Path) -> None:

@@ -175,6 +175,16 @@ def test_a_wrong_field_is_said_in_a_line_before_anything_is_built(name: str) -> 
     assert str(caught.value).startswith(f"backbone 'their_backbones:{name}': {fault}") and "\n" not in str(caught.value)
 
 
+def test_weights_that_are_drawn_anew_in_each_process_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = OwnBackbone(build=lambda: Mixer().eval(), input=READS, tuned=TUNED)
+    monkeypatch.setattr(sys.modules["their_backbones"], "Drawn", own, raising=False)
+    allow_code("their_backbones:Drawn")
+    with pytest.raises(InputError, match="'their_backbones:Drawn': build gives other weights each time"):
+        plan_search(SearchRequest("digits", "finetune", backbone="their_backbones:Drawn", storage=tmp_path))
+
+
 def test_it_is_built_once_for_all_checks_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     own = OwnBackbone(build=lambda: made.append(1) or build(), input=READS, tuned=TUNED)

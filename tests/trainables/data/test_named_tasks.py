@@ -41,6 +41,11 @@ def test_names_keep_their_characters() -> None:
     assert BenchmarkRef.parse(str(BenchmarkRef(name="digits", task=(task,)))).task == (task,)
 
 
+def test_the_name_of_a_task_ends_at_the_first_sign_of_equality() -> None:
+    assert NamedTask.parse("q=x=y,z") == NamedTask(("x=y", "z"), "q")
+    assert NamedTask.parse("x%3Dy,z") == NamedTask(("x=y", "z"))
+
+
 def test_explicit_tasks_have_the_images_of_their_classes_alone() -> None:
     benchmark = build_benchmark(get_source("digits?task=low=0,1,2&task=9,5"), "final")
     spec, own = benchmark.spec, labels_by_name("digits")

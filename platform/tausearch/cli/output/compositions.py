@@ -30,7 +30,7 @@ _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its
 _NAMED = 3  # tasks, and classes of each, that the line about them names
 _UNMOVED = (
     "What was left out is known as before: its vectors carry little of it, and the probed classifier does the work"
-    f" alone. With a larger learning rate they carry more ({see_page('own-images')});"
+    f" alone. With a larger learning rate they carry more ({see_page('take-a-class-out')});"
     " --forget takes classes out for good."
 )
 

@@ -48,12 +48,10 @@ def draw(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterato
     """Draw the most and least confident predictions; yield lines about the picture.
 
     Raises:
-        InputError: If there is no image, or the file cannot be written.
+        InputError: If the file cannot be written.
     """
     from tausearch.presentation import draw_predictions, drawn_names  # matplotlib takes a second to import
 
-    if not predictions:
-        raise InputError(f"--figure {path}: there is no image to draw")
     read = {each.name: each.read for each in list_images([prediction.image for prediction in predictions])}
     drawn = drawn_names(model.classes)
     shown = [

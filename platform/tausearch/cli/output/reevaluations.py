@@ -19,7 +19,10 @@ def reevaluated_words(reevaluation: Reevaluation | None) -> str:
 def standing_words(reevaluation: Reevaluation) -> str:
     """Say where a re-evaluation stands: how far it is, or by how much the chosen trial is ahead."""
     verdict, race = reevaluation.verdict, reevaluation.race
-    asked = f"the best {len(race.candidates)} on {race.rounds} fresh seeds and validation splits"
+    fresh = (
+        f"{race.rounds} fresh seeds and validation splits" if race.rounds > 1 else "a fresh seed and validation split"
+    )
+    asked = f"the best {len(race.candidates)} on {fresh}"
     if not race.over or not race.candidates:
         ended = sum(run.has_ended for run in reevaluation.runs)
         return f"not yet: {asked}, {counted(ended, 'run')} ended"
@@ -30,7 +33,8 @@ def standing_words(reevaluation: Reevaluation) -> str:
     ahead = _with_error(verdict.ahead or 0.0, verdict.ahead_error, "+")
     unit = f" {reevaluation.difference}" if reevaluation.difference else ""
     of_what = " in the score of the knee" if reevaluation.spec.search.aim.by_knee else ""
-    lead = f"{ahead}{unit} ahead of trial {verdict.second}{of_what} (± standard error)"
+    error = "" if verdict.ahead_error is None else " (± standard error)"
+    lead = f"{ahead}{unit} ahead of trial {verdict.second}{of_what}{error}"
     return f"trial {verdict.chosen}, of {asked}, {lead}"
 
 

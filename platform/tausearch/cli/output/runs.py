@@ -59,6 +59,7 @@ from tausearch.runs import (
     rank_correlations,
     start_trial,
     summarise_orders,
+    unit_of,
     waiting_share,
     why_nothing_chosen,
 )
@@ -196,10 +197,10 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     lines = _Lines(console(), 14)
     _show_trials(lines, spec, result.trials, None)
     for metric, part in result.summary.items():
-        lines.out.print(f"{metric:<35}{_over_seeds(part)}")
+        lines.out.print(f"{metric:<35}{_over_seeds(part, unit_of(metric))}")
     for order, summary in summarise_orders(spec, result.trials).items():
         if accuracy := summary.get(spec.metrics.final_accuracy):
-            lines.out.print(f"class order {order:<23}{_over_seeds(accuracy)}")
+            lines.out.print(f"class order {order:<23}{_over_seeds(accuracy, '%')}")
     forgetting = result.summary.get(spec.metrics.forgetting)
     forgotten = 0.0 if forgetting is None else forgetting["mean"]
     _show_left(lines, spec, "this configuration", result.trials, forgotten)
@@ -482,9 +483,10 @@ def _show_trust(
         lines.out.print(f"{what}: {known}", soft_wrap=True)
 
 
-def _over_seeds(part: MetricSummary) -> str:
-    spread = " % (one seed)" if part["std"] is None else f" ± {part['std']:.2f} % over {part['seeds']} seeds"
-    return f"{part['mean']:6.2f}{spread}"
+def _over_seeds(part: MetricSummary, unit: str) -> str:
+    spread = "" if part["std"] is None else f" ± {part['std']:.2f}"
+    seeds = "(one seed)" if part["std"] is None else f"over {part['seeds']} seeds"
+    return f"{part['mean']:6.2f}{spread} {f'{unit} ' if unit else ''}{seeds}"
 
 
 def _say_trackers(lines: _Lines, spec: RunSpec, result: RunResult, storage_option: str) -> None:

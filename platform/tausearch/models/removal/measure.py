@@ -20,7 +20,7 @@ from tausearch.models.removal.remnants import left_out_lines, remaining_after_re
 from tausearch.models.removal.report import Answer, ForgottenClass, RemovalReport
 from tausearch.models.results import CompositionResult
 from tausearch.models.sources import VectorSource
-from tausearch.runs import Retraining, Storage, bound_name
+from tausearch.runs import FinalSpec, Retraining, Storage, bound_name, read_spec
 from trainables.bounds import BOUNDS
 from trainables.data import ImageSet, Removal, of_classes
 from trainables.evaluation import answers
@@ -184,10 +184,28 @@ def _remains(pools: Pools, removal: Removal, retrained: Retraining | None) -> It
     return remaining_lines(removal, methods, known, holders)
 
 
+def _learned_from(spec: FinalSpec, storage: Storage) -> Iterator[str]:
+    """Yield the run that a retrained run took its first vectors from, and so on, as far as they exist."""
+    known = {spec.name}
+    while spec.retrained is not None and spec.retrained.run not in known:
+        known.add(spec.retrained.run)
+        yield spec.retrained.run
+        if not storage.run_exists(spec.retrained.run):
+            return
+        before = read_spec(storage.run(spec.retrained.run))
+        if not isinstance(before, FinalSpec):
+            return
+        spec = before
+
+
 def _holders(source: VectorSource) -> list[str]:
-    """Return the names of a run, of its search, and of the bounds of both (`--with-bounds`), as far as they exist."""
+    """Return the names of a run, of its search, and of the bounds of both (`--with-bounds`), as far as they exist.
+
+    A run that was trained again without some classes took its first vectors from another run, which is named, too.
+    """
     if source.spec is None or source.directory is None:
         return [source.text]
-    storage, named = Storage(source.directory.path.parent), [source.spec.name, *filter(None, [source.spec.source])]
+    storage = Storage(source.directory.path.parent)
+    named = [source.spec.name, *_learned_from(source.spec, storage), *filter(None, [source.spec.source])]
     bounds = [bound_name(name, method) for name in named for method in BOUNDS]
     return [source.spec.name, *filter(storage.run_exists, [*named[1:], *bounds])]

@@ -78,7 +78,9 @@ def remaining_lines(
     elif alone and not kept and not removal.partial:
         name = " and ".join(sorted(alone)).upper()
         yield f"{name} learns each task alone from theta_0, so no other vector has learned from forgotten images."
-    if kept or removal.partial:
+    if (kept or removal.partial) and set(removal.tasks) <= set(removal.single):
+        yield "No training removes the above: a task is not trained on one class, and no other task is left."
+    elif kept or removal.partial:
         needs = f", and a task is not trained on one class: it needs all of {numbered(removal.single)} to be forgotten"
         yield f"`--retrain-later` removes all of the above, but none of the following{needs if removal.single else ''}."
     yield from _outside(holders)

@@ -76,7 +76,7 @@ class LiveDisplay(ABC):
     def times(self) -> str:
         """Return the time that has passed and the time left, as text."""
         left = self.seconds_left()
-        return f"{clock(self.elapsed)} elapsed, about {'?' if left is None else clock(left)} left"
+        return f"{clock(self.elapsed)} elapsed" + ("" if left is None else f", about {clock(left)} left")
 
     def say(self, line: str) -> None:
         """Print one line above the display."""

@@ -90,7 +90,7 @@ class ProgressDisplay(LiveDisplay):
             return f"best so far {'none' if best is None else f'{self.spec.words(best)} (trial {best.number})'}"
         finished = [trial for trial in self.trials if trial.value is not None]
         values = [trial.value or 0.0 for trial in finished]
-        mean = f"{statistics.fmean(values):.2f} %" if values else "none"
+        mean = self.spec.value_text(statistics.fmean(values)) if values else "none"
         if values and (aim := self._aim).objectives:
             mean = aim.words_of(aim.means(finished))
         runs = "of all fresh runs" if isinstance(self.spec, ReevaluationSpec) else "so far"

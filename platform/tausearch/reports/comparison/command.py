@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tausearch.presentation import Table, as_csv, record_table, say_unreadable, tool
 from tausearch.reports.comparison.cells import INCREMENTAL, POOLED, comparison_sheets, transfer_sheet
-from tausearch.reports.comparison.figure import draw
+from tausearch.reports.comparison.figure import draw, drawn_rows
 from tausearch.reports.comparison.matrix import Matrix, result_matrix
 from tausearch.reports.comparison.matrix_sheets import matrix_sheet
 from tausearch.reports.comparison.paper import paper_results
@@ -134,8 +134,10 @@ def _notes(comparisons: Sequence[Comparison], without: Sequence[str]) -> Iterato
 
 
 def _draw(comparisons: Sequence[Comparison], figure: Path | None, storage: Storage) -> Path | None:
-    """Draw the picture. If the default file cannot be written, the comparison goes on without it."""
+    """Draw the picture. Unasked, nothing is drawn without rows, and a file that cannot be written is no error."""
     path = figure or storage.comparison_figure
+    if figure is None and not any(map(drawn_rows, comparisons)):
+        return None
     try:
         draw(comparisons, paper_results(), path)
     except InputError as error:

@@ -21,13 +21,15 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
         The number of runs that were left out: under another protocol than the paper's, or tuned elsewhere.
 
     Raises:
-        InputError: If the picture cannot be written.
+        InputError: If there is nothing to draw, or the picture cannot be written.
     """
-    drawn = [(comparison, _drawn(comparison)) for comparison in comparisons]
+    drawn = [(comparison, drawn_rows(comparison)) for comparison in comparisons]
     panels = [_panel(comparison, rows, paper) for comparison, rows in drawn if rows]
     shown = sum(row.ours is not None for _, rows in drawn for row in rows)
     left_out = sum(row.ours is not None for c in comparisons for row in (*c.rows, *c.apart)) - shown
     note = f"left out: {counted(left_out, 'run')} of another protocol, or tuned elsewhere"
+    if not panels:
+        raise InputError(f"--figure {path}: there is nothing to draw{f' ({note})' if left_out else ''}")
     try:
         save(draw_panels(panels, note if left_out else ""), path)
     except (OSError, ValueError) as error:
@@ -36,7 +38,7 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
     return left_out
 
 
-def _drawn(comparison: Comparison) -> list[ComparisonRow]:
+def drawn_rows(comparison: Comparison) -> list[ComparisonRow]:
     """Return the rows of a panel: comparable ones; for a benchmark that the paper lacks, those tuned on it."""
     if comparison.in_paper:
         return list(comparison.rows)

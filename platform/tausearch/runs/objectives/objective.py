@@ -21,6 +21,15 @@ _BYTES = "bytes"  # short for the memory of a GPU
 Direction = Literal["maximize", "minimize"]
 
 
+def unit_of(metric: str) -> str:
+    """Return the unit of a metric; empty where there is none, or none is known."""
+    if "accuracy" in metric:
+        return "%"
+    if "forgetting" in metric or REMOVABILITY in metric:
+        return "points"
+    return "s" if SECONDS in metric else "bytes" if metric == PEAK_GPU_BYTES else ""
+
+
 class Objective(Strict):
     """A metric that a search aims at: a name in the last row of a trial, or "seconds" for the whole trial."""
 
@@ -35,11 +44,7 @@ class Objective(Strict):
     @property
     def unit(self) -> str:
         """The unit of the metric."""
-        if "accuracy" in self.metric:
-            return "%"
-        if "forgetting" in self.metric or REMOVABILITY in self.metric:
-            return "points"
-        return "s" if SECONDS in self.metric else "bytes" if self.metric == PEAK_GPU_BYTES else ""
+        return unit_of(self.metric)
 
     @property
     def label(self) -> str:

@@ -22,8 +22,10 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     best_trial,
+    eligible,
     read_spec,
     recorded_trials,
+    why_nothing_chosen,
 )
 from tausearch.studies.options import different_numbers, one_of, require_alone, scheduler_fault
 from tausearch.studies.recorded.trials import RecordedTrials
@@ -173,6 +175,10 @@ def replays_of(
     finished, most = sum(trial.status == "complete" for trial in recorded.trials), len(recorded.trials)
     if finished < ENOUGH:
         raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
+    if not eligible(recorded.trials, spec.aim):
+        raise InputError(
+            f"run {name!r}: nothing was chosen in it: {why_nothing_chosen(recorded.trials, spec.constraints)}"
+        )
     pairs = _pairs(algorithm, scheduler, spec)
     if trials is not None and not 1 <= trials <= most:
         raise InputError(f"--trials must be from 1 to {most}, the number of recorded trials, got {trials}")

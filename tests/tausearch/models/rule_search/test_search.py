@@ -71,7 +71,7 @@ def test_the_best_values_on_validation_images_are_composed_and_tested(made: Stor
     assert search.plain_sum == pytest.approx([validation(made, None)])
     assert result.rule_parameters == search.trials[search.chosen].parameters
     same = compose(["ita"], rule="ties", set=result.rule_parameters, seeds=[0], storage=made.root).result
-    assert result.accuracies == same.accuracies and result.label == f"{same.label}-searched"
+    assert result.accuracies == same.accuracies and result.label == same.label.replace("-seeds", "-searched-seeds")
 
 
 def test_a_seed_repeats_its_search_and_json_and_the_file_have_it(made: Storage, shown: Command) -> None:

@@ -17,7 +17,7 @@ from rich.console import Console
 from tausearch.reports import ComparisonRow, compare, paper_results, read_final_runs
 from tausearch.reports.comparison.cells import _run, comparison_sheets
 from tausearch.reports.comparison.command import Form, Selection, show_comparison
-from tausearch.reports.comparison.figure import _drawn, _panel, draw
+from tausearch.reports.comparison.figure import _panel, draw, drawn_rows
 from tausearch.reports.comparison.printing import show_sheets
 from tausearch.reports.comparison.records import rows_as_dicts
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
@@ -226,7 +226,7 @@ def test_what_a_panel_shows_and_how_its_lines_are_named(storage: Storage) -> Non
     spec.model_copy(update={"source": None, "tuned_on": None}).save(storage.run("by-hand"))
     make_final_run(storage, "joint", [91.0], method="joint")
     papers, own = compare(read_final_runs(storage)[0], paper_results())
-    panel = _panel(own, _drawn(own), paper_results())
+    panel = _panel(own, drawn_rows(own), paper_results())
     assert (panel.title, panel.group) == ("digits (not in the paper)", 1)
     assert {line.label: line.ours for line in panel.lines} == {
         "ita-lora: plain": (88.5, pytest.approx(0.5**0.5)),
@@ -234,7 +234,7 @@ def test_what_a_panel_shows_and_how_its_lines_are_named(storage: Storage) -> Non
         "tmc": (70.0, 0.0),
         "finetune": (60.0, 0.0),
     }
-    panel = _panel(papers, _drawn(papers), paper_results())
+    panel = _panel(papers, drawn_rows(papers), paper_results())
     joint = next(line for line in panel.lines if line.label == "joint")
     assert (panel.title, panel.group, len(panel.lines)) == ("CIFAR-100", 0, 17)
     assert joint.ours == (91.0, 0.0) and joint.paper is not None and joint.paper[1] > 0
@@ -263,6 +263,11 @@ def test_json_and_csv_have_comparable_runs_first_and_nothing_is_drawn_without_ru
     }
     assert not storage.comparison_figure.exists()
     make_final_run(storage, "a-long", [95.0], protocol={"epochs": 99})
+    storage.comparison_figure.write_bytes(b"of an earlier comparison")
+    assert json.loads(printed(storage, "json", capsys, "glyphs"))["figure"] is None
+    assert storage.comparison_figure.read_bytes() == b"of an earlier comparison"
+    with pytest.raises(InputError, match=r"^--figure .*: there is nothing to draw$"):
+        show_comparison(storage, ["glyphs"], "json", storage.root / "asked.png")
     make_final_run(storage, "b-plain", [90.0])
     found = rows_as_dicts(compare(read_final_runs(storage)[0], paper_results()))
     assert [row["ours"]["run"] for row in found if row["ours"]] == ["b-plain", "a-long"]
