@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from tausearch.api import SearchRequest, SearchRun, TrainRequest, plan_search, plan_training
 from tausearch.api.bounds import bound_search, bound_training, bounds_after
 from tausearch.execution import Run
-from tausearch.runs import Record, RunDirectory, SearchSpec, Storage, read_spec
+from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage, read_spec
 from tausearch.studies import start_of
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
@@ -46,6 +46,23 @@ def test_the_bounds_of_a_search_have_its_protocol_and_one_trial_at_the_start_of_
         assert (request.name, request.resume_if_exists, request.with_bounds) == (f"s-{method}", True, False)
         elsewhere = spec.model_copy(update={"data_root": "/d"})
         assert bound_search(elsewhere, method, Storage(tmp_path), None).data_root == "/d"
+
+
+def test_the_bounds_of_a_search_run_and_are_tracked_as_it_is(tmp_path: Path) -> None:
+    spec, _ = made(tmp_path)
+    changes = {
+        "protocol": spec.protocol.model_copy(update={"backbone": "vit_tiny_patch16_224"}),
+        "resources": Resources(gpus_per_trial=0.5, max_concurrent_trials=2),
+        "tracking": ("tensorboard",),
+        "tracking_uri": "http://b:5000",
+    }
+    asked = bound_search(spec.model_copy(update=changes), "probe", Storage(tmp_path), None)
+    assert (asked.backbone, asked.tracking, asked.tracking_uri) == (
+        "vit_tiny_patch16_224",
+        "tensorboard",
+        "http://b:5000",
+    )
+    assert (asked.gpus_per_trial, asked.max_concurrent_trials) == (0.5, 2)
 
 
 def test_the_bounds_of_a_final_run_have_its_seeds_and_orders(tmp_path: Path) -> None:

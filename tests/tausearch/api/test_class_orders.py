@@ -112,6 +112,7 @@ def test_results_are_told_over_all_and_order_by_order(
     show_final(result, spec, "")
     page = result._repr_html_()
     assert ">final accuracy</td>" in page and ">class order</th>" in page and "<p>f: 4 of 4 seeds ended" in page
+    assert "test 67.00 ± 7.39 %" in page
     out = capsys.readouterr().out
     assert (
         "class order 4                       61.00 ± 1.41 % over 2 seeds" in out

@@ -186,7 +186,9 @@ class TestProtocol:
         saved = [each.trial(0, {}, cache=None, directory=directory).save_curvature for each in options]
         assert saved == [True, False] and differences(*options) == ["save_curvature was True, is now False"]
         without = best.model_copy(update={"method": "finetune", "hyperparameters": {"lr": 0.1}})
+        of_ours = best.model_copy(update={"hyperparameters": {**best.hyperparameters, "curvature": "diagonal"}})
         for request, words in (
+            (TrainRequest(of_ours, save_curvature=True, set={"curvature": "m:K"}), "this run's is 'm:K'"),
             (TrainRequest(without, save_curvature=True), "--save-curvature: finetune has no curvature of its tasks;"),
             (
                 TrainRequest(best, save_curvature=True, class_orders=[1]),
@@ -227,6 +229,22 @@ class TestSearch:
         resources = spec.resources.model_copy(update={"max_concurrent_trials": 3})
         assert ran == [spec.model_copy(update={"resources": resources, "tracking_uri": URI})]
         assert read_spec(Storage(tmp_path).run("s")) == ran[0]
+
+    def test_the_number_of_fresh_runs_and_of_their_trials_stay_where_the_other_is_asked_for(
+        self, tmp_path: Path, ran: list[SearchSpec]
+    ) -> None:
+        self.begin(tmp_path, trials=6, reevaluate=2, reevaluate_runs=4)
+        resume("s", storage=tmp_path, reevaluate=3)
+        resume("s", storage=tmp_path, reevaluate_runs=5)
+        asked = [(spec.reevaluate.best, spec.reevaluate.runs) for spec in ran if spec.reevaluate is not None]
+        assert asked == [(3, 4), (3, 5)]
+
+    def test_bounds_that_were_asked_for_are_run_without_being_asked_for_again(
+        self, tmp_path: Path, ran: list[SearchSpec]
+    ) -> None:
+        self.begin(tmp_path, with_bounds=True)
+        resume("s", storage=tmp_path)
+        assert ran[0].with_bounds
 
     def test_the_cluster_is_that_of_the_last_driver(
         self, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch

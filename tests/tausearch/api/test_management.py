@@ -126,11 +126,12 @@ class TestRename:
         assert storage.run_exists("search") and read_spec(storage.run("search")).name == "search"
 
     def test_a_final_run_that_is_driven_keeps_its_source(self, storage: Storage) -> None:
-        for name, source in (("driven", "search"), ("of-another", "other-search")):
+        for name, source in (("driven", "search"), ("of-another", "other-search"), ("later", "search")):
             spec = make_final_run(storage, name, [50.0], benchmark="digits")
             spec.model_copy(update={"source": source}).save(storage.run(name))
         with FileLock(storage.run("driven").lock_file):
-            assert rename_run(storage, "search", "tuned") == ["final"]
+            assert sorted(rename_run(storage, "search", "tuned")) == ["final", "later"]
+        assert read_spec(storage.run("later")).source == "tuned"
         sources = [read_spec(storage.run(name)).source for name in ("final", "driven", "of-another")]
         assert sources == ["tuned", "search", "other-search"]
 

@@ -37,6 +37,15 @@ def test_a_driver_needs_the_resources_of_each_kind_of_trials(tmp_path: Path, mon
     assert driver.processes == 5 and driver.resources == kinds
 
 
+def test_a_driver_needs_nothing_for_cells_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "local_cpus", lambda: 8)
+    plan = planned(tmp_path, TABLE + "cells: [{method: ewc, search: {cpus_per_trial: 3}}]\n")
+    first, second = plan.cells
+    done = replace(second, standing=CellStanding(second.runs, "done"))
+    assert driver_module._kinds(replace(plan, rows=(first, done))) == [Resources()]
+    assert Resources(cpus_per_trial=3) in driver_module._kinds(replace(plan, rows=(done,)))
+
+
 def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = {"address": "auto", "time_budget": 60.0, "max_concurrent_trials": 3, "progress_to": "stderr"}
     (tmp_path / "t.yaml").write_text(TABLE)
@@ -155,8 +164,9 @@ def test_cells_of_a_method_share_a_pilot_and_a_final_run_has_the_share_of_its_se
         for method, each in (("finetune", [1 / 2] * 2), ("ewc", [1 / 3] * 2), ("probe", [1 / 4]), ("l2p", [1, 0]))
     }
     assert not any(run.pilot for cell in found.cells for run in (cell.training,))
-    done = replace(plan.cells[0], standing=CellStanding(plan.cells[0].runs, cast(CellState, "done")))
-    driver_module._measured(replace(plan, rows=(done,)))
+    for state in ("done", "failed"):
+        ended = replace(plan.cells[0], standing=CellStanding(plan.cells[0].runs, cast(CellState, state)))
+        driver_module._measured(replace(plan, rows=(ended,)))
     assert len(measured_on) == 3
 
 

@@ -20,7 +20,7 @@ from tausearch.campaigns import (
     seconds_here,
 )
 from tausearch.execution import Pace, bytes_of
-from tausearch.runs import Record, driver_lock
+from tausearch.runs import Record, driver_lock, read_status
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
 from tests.support.runs.trials import make_trial
@@ -120,6 +120,7 @@ def test_a_pilot_of_other_options_says_nothing_and_is_run_again(
     monkeypatch.setattr(estimates, "_pilot", pilot)
     run_pilots(planned(tmp_path))
     assert asked == ["digits/finetune", "digits/joint"]
+    assert list(pilots_of(plan.directory)) == ["digits/ita-lora", *asked]
     run_pilots(planned(tmp_path, changed))
     assert asked[2:] == [cell.title for cell in plan.cells]
 
@@ -168,6 +169,12 @@ def test_a_cell_that_is_not_searched_becomes_as_large_as_its_final_run(tmp_path:
     for number in range(2):
         Record(final.record, tasks=1).write(replace(make_trial(number, 1, 5.0), seed=number))
     anew = planned(tmp_path, redo=["digits/joint"])
+    assert estimate(anew)[2].disk == bytes_of(final.path)
+    searched = plan.cells[2].search.spec.model_copy(update={"name": "s", "id": "s", "trials": 1, "reevaluate": None})
+    search = create(searched, plan.storage)[1]
+    Record(search.record, tasks=1).write(make_trial(0, 1, 5.0))
+    start_of(searched).save(search.best_file)
+    assert read_status(plan.storage.run("s")).state == "finished"
     assert estimate(anew)[2].disk == bytes_of(final.path)
 
 

@@ -19,6 +19,7 @@ from tausearch.campaigns import (
     plan_campaign,
     run_campaign,
 )
+from tausearch.campaigns.plans import _has_chosen_otherwise
 from tausearch.campaigns.remainder import remainder
 from tausearch.cluster import AddressFault
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
@@ -133,6 +134,13 @@ def test_a_campaign_of_which_a_run_is_driven_leaves_nothing_behind(tmp_path: Pat
         with pytest.raises(InputError, match="'t-digits-ita-lora' is being driven by another process"):
             run_campaign(plan)
         assert sorted(plan.storage.root.rglob("*")) == before
+
+
+def test_a_campaign_waits_for_a_final_run_that_another_process_drives(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    _, final = create(plan.cells[0].training.spec, plan.storage)
+    with driver_lock(final), pytest.raises(InputError, match=f"'{final.name}' is being driven by another process"):
+        run_campaign(plan)
 
 
 def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Path) -> None:
@@ -277,6 +285,23 @@ def test_what_is_left_of_a_long_list_is_all_but_its_wrong_entries() -> None:
     assert left is not None and [each.benchmark for each in left.cells] == [name for name in names if name != "nope"]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"algorithm": "randm", "sampler_options": {"a": 1}, "trials": 3, "scheduler": "asha"},
+        {"objective": 3, "prefer": "forgetting"},
+        {"reevaluate": "all", "reevaluate_runs": 2},
+        {"scheduler": "ashes", "pruner_options": {"a": 1}},
+        {"trials": "many", "reevaluate": 3, "reevaluate_runs": 2},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_what_goes_with_a_wrong_option_is_not_judged_without_it(wrong: dict[str, Any]) -> None:
+    plain = {"campaign": "t", "benchmarks": ["digits"], "methods": ["ewc"], "search": {**wrong, "patience": 4}}
+    left = remainder(plain, frozenset())
+    assert left is not None and left.search is not None and left.search.given == {"patience": 4}
+
+
 def test_a_wrong_word_makes_no_run_that_has_begun_another_one(tmp_path: Path) -> None:
     started(tmp_path)
     (line,) = faults_of(tmp_path, TABLE.replace("algorithm: random", "algorithm: randm"))
@@ -369,6 +394,13 @@ def test_a_final_run_whose_search_is_gone_or_is_asked_for_no_more_is_refused_by_
     shutil.rmtree(search.directory.path)
     with pytest.raises(InputError, match="after the search 't-digits-ita-lora', which is gone; to start the cell anew"):
         planned(tmp_path)
+
+
+def test_other_overrides_are_no_other_choice(tmp_path: Path) -> None:
+    then = planned(tmp_path).cells[0].training.spec
+    chosen = then.model_copy(update={"fixed": {**then.fixed, "lr": 0.5}})
+    asked = chosen.model_copy(update={"overrides": {"lr": 0.5}})
+    assert [_has_chosen_otherwise(then, now) for now in (then, chosen, asked)] == [False, True, False]
 
 
 def test_two_cells_of_one_benchmark_and_method_are_refused(tmp_path: Path) -> None:

@@ -211,6 +211,13 @@ def test_only_the_first_error_of_a_cell_is_said(tmp_path: Path) -> None:
     assert (cell.error, said) == ("first", ["digits/finetune: first"]) and cell.open(ExitStack()) is None
 
 
+def test_only_the_named_cell_gets_another_final_run(tmp_path: Path) -> None:
+    plan = planned(tmp_path, TABLE + "cells: [{method: probe, search: null}, {method: joint, search: null}]\n")
+    *others, last = plan.kept.cells
+    assert (others[-1].search, last.search) == (None, None)
+    assert plan.kept.with_cell(last.model_copy(update={"final": "f"})).cells[:-1] == tuple(others)
+
+
 def test_both_runs_of_a_cell_belong_to_the_campaign_that_lists_them(tmp_path: Path) -> None:
     for name in ("t", "u"):
         storage = planned(tmp_path, TABLE.replace("campaign: t", f"campaign: {name}")).storage

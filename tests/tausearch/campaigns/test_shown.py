@@ -16,16 +16,21 @@ from tausearch.campaigns import (
     CampaignCells,
     CampaignStanding,
     CellRuns,
+    outputs,
     read_cells,
     read_standing,
     write_campaign_report,
 )
-from tausearch.cli.output import show_standing
-from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Storage, driver_lock
+from tausearch.campaigns.mlflow_tables import LOCAL, track_tables
+from tausearch.campaigns.outputs import selected_runs
+from tausearch.cli.output import show_standing, show_standings
+from tausearch.reports import paper_results
+from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock
 from tausearch.runs.creation import create
+from tausearch.tracking.tables import TableRow
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.campaigns.test_plans import TABLE, planned, started
 
 
@@ -142,6 +147,73 @@ def test_what_stands_in_one_line_and_in_full(
     assert listed == content
     code, _, err = shown(storage, capsys, monkeypatch, "status", "nope")
     assert code == 2 and err.count("\n") == 1 and "nope" in err
+
+
+def test_a_failed_cell_is_not_done_in_the_list(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    standing = read_standing(storage, storage.campaign("t"))
+    first, second, third = standing.cells
+    show_standings([replace(standing, cells=(replace(first, state="failed"), replace(second, state="done"), third))])
+    assert [part.strip() for part in capsys.readouterr().out.splitlines()[3].split("│")[3:6]] == ["3", "1", "1"]
+
+
+def test_an_accuracy_over_some_of_the_seeds_says_over_how_many(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standing = read_standing(storage, storage.campaign("t"))
+    first, *others = standing.cells
+    scores = {seeds: {"test/final_accuracy": Score(60.0, None, seeds)} for seeds in (1, 2)}
+    assert first.cell.seeds == 2
+    monkeypatch.setenv("COLUMNS", "160")
+    for seeds, said in ((1, "60.00 (1 seed)"), (2, "60.00 ")):
+        show_standing(replace(standing, cells=(replace(first, scores=scores[seeds]), *others)), storage, "")
+        assert said in (out := capsys.readouterr().out) and ("seed)" in out) == (seeds == 1)
+
+
+def test_the_written_comparison_is_in_the_order_of_the_file(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def as_texts(_: object, order: object = None) -> dict[str, str]:
+        asked.append(order)
+        return {"csv": "a"}
+
+    monkeypatch.setattr(outputs, "as_texts", as_texts)
+    monkeypatch.setattr(outputs, "_final_runs", lambda *_: ["a run"])
+    directory = storage.campaign("t")
+    assert outputs.write_comparison(storage, directory) == [directory.path / "comparison.csv"]
+    assert asked == [outputs.matrix_order(read_cells(directory).cells)]
+
+
+def test_a_comparison_of_a_campaign_has_the_papers_rows_if_it_is_asked_to(storage: Storage) -> None:
+    asked = [selected_runs(storage.campaign("t"), with_paper=wanted).with_paper for wanted in (True, False)]
+    assert asked == [True, False]
+
+
+def test_a_table_in_mlflow_has_both_runs_of_a_cell_and_the_papers_accuracy(storage: Storage) -> None:
+    standing = read_standing(storage, storage.campaign("t"))
+    search = standing.cells[0].search
+    assert search is not None
+    final = replace(search, spec=final_spec(search.spec, name="f", tracking=("mlflow",)))
+    cell = standing.cells[0].cell.model_copy(update={"benchmark": "cub200"})
+    tabled = replace(standing, cells=(replace(standing.cells[0], cell=cell, final=final), *standing.cells[1:]))
+    written: list[tuple[object, ...]] = []
+
+    def write(_: Storage, *table: object) -> str:
+        written.append(table)
+        return "page"
+
+    paper = paper_results().cell("cub200", cell.method)
+    assert paper is not None
+    row = TableRow(cell.method, (search.spec, final.spec), paper.accuracy)
+    assert track_tables(storage, tabled, "http://b:5000", write=write) == {"cub200": "http://b:5000/page"}
+    assert track_tables(storage, tabled, write=write) == {"cub200": f"{LOCAL}/page"}
+    elsewhere = replace(final, spec=final.spec.model_copy(update={"tracking": (), "tracking_uri": "http://a:5000"}))
+    untracked = replace(tabled, cells=(replace(tabled.cells[0], final=elsewhere),))
+    assert track_tables(storage, untracked, write=write) == {}
+    assert track_tables(storage, untracked, "http://b:5000", write=write) == {"cub200": "http://b:5000/page"}
+    row_elsewhere = replace(row, runs=(search.spec, elsewhere.spec))
+    assert written.pop() == ("http://b:5000", "cub200", "t", [row_elsewhere])
+    uris = ("http://b:5000", storage.mlflow_uri)
+    assert written == [(uri, "cub200", "t", [row]) for uri in uris]
 
 
 def test_a_campaign_without_a_run_is_starting(

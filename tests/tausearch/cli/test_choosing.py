@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from tausearch.runs import SearchSpec, Storage
+from tausearch.runs import Constraint, Record, SearchSpec, Storage
 from tausearch.runs.creation import create
 from tausearch.studies import load_best
 from tests.support.command_line import Ask
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.trials import final_spec, make_trial
+from trainables.errors import InputError
 
 
 def test_pages_of_runs_that_are_tracked_elsewhere_are_named_with_their_servers(
@@ -23,6 +24,8 @@ def test_pages_of_runs_that_are_tracked_elsewhere_are_named_with_their_servers(
 ) -> None:
     for name, uri in (("a", "http://b:1"), ("b", None), ("c", "http://a:1"), ("d", "http://b:1")):
         create(spec.model_copy(update={"name": name, "id": name, "tracking_uri": uri}), Storage(tmp_path))
+    unused = {"name": "e", "id": "e", "tracking_uri": "http://c:1", "tracking": ()}
+    create(spec.model_copy(update=unused), Storage(tmp_path))
     code, _, err = ask("runs", "ui", "--storage", str(tmp_path))
     assert code == 2 and err.endswith("its runs are tracked at http://a:1, http://b:1\n")
 
@@ -59,6 +62,18 @@ def test_a_final_run_chooses_nothing_by_its_first_tasks(spec: SearchSpec, tmp_pa
     assert code == 2 and "--protocols: needs the name of a search" in err
 
 
+def test_first_tasks_choose_among_trials_that_keep_the_bounds(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
+    bound = Constraint(metric="val/forgetting", relation="<=", bound=5)
+    _, directory = create(spec.model_copy(update={"trials": 6, "constraints": (bound,)}), Storage(tmp_path))
+    for number in range(6):
+        trial = make_trial(number, value=70.0 + number)
+        trial.rows[-1]["val/forgetting"] = 9.0 if number == 5 else 1.0
+        Record(directory.record).write(trial)
+    _, out, _ = ask("status", spec.name, "--protocols", "--format", "json", "--storage", str(tmp_path))
+    found = json.loads(out)["protocols"]
+    assert found and found[-1]["trial"] == 4
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -93,6 +108,29 @@ def test_a_check_looks_where_it_is_told_and_fails_if_something_is_faulty(
     monkeypatch.setattr("tausearch.api.check_dataset", check)
     got, out, err = ask("data", "check", *words, "--format", "json")
     assert (got, json.loads(out)["root"]) == (code, root), err
+
+
+@pytest.mark.parametrize(
+    ("words", "function"),
+    [
+        (["check"], "check_dataset"),
+        (["check", "--list", "train"], "list_images"),
+        (["prepare"], "prepare_dataset"),
+    ],
+)
+def test_the_part_of_a_dataset_that_is_there_is_taken_as_the_command_says(
+    words: list[str], function: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[object, ...]] = []
+
+    def asked(*arguments: object) -> None:
+        given.append(arguments)
+        raise InputError("no images")
+
+    monkeypatch.setattr(f"tausearch.api.{function}", asked)
+    ask("data", words[0], "mit67", *words[1:], "--partial", "--variant", "a", "--data-root", "/d")
+    ask("data", words[0], "mit67", *words[1:], "--data-root", "/d")
+    assert [each[:4] for each in given] == [("mit67", "/d", "a", True), ("mit67", "/d", None, False)]
 
 
 @pytest.mark.parametrize(("clear", "removed", "left"), [(False, 0, 2), (True, 1, 1)])

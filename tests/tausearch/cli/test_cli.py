@@ -15,7 +15,7 @@ from typer.main import get_command
 
 import tausearch
 from tausearch.cli.application import app, require_commas
-from tausearch.cli.sections import SECTIONS
+from tausearch.cli.sections import SECTIONS, section_of
 from tests.support.command_line import Ask
 from tests.support.imports import ROOT
 from tests.test_documentation import parsed
@@ -239,6 +239,15 @@ def test_every_help_fits_80_columns_and_long_ones_have_every_option_in_a_section
         assert "Options:" not in out and "\nResources:" in out and "\nOutput:" in out
         options = {each.opts[0] for each in commands[name].params if each.opts[0].startswith("--")}
         assert {line.split()[0] for line in out.splitlines() if line.startswith("  --")} == options
+
+
+def test_what_is_set_is_a_hyperparameter_in_a_search_and_the_rules_in_a_composition() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    sections = {
+        name: next(section_of(each) for each in commands[name].params if "--set" in each.opts)
+        for name in ("search", "train", "compose")
+    }
+    assert sections == {"search": "Hyperparameters", "train": "Hyperparameters", "compose": "Merging rule"}
 
 
 @pytest.mark.parametrize("words", [[], ["search"], ["data", "check"], ["predict"]])

@@ -27,6 +27,7 @@ from tausearch.cli.output import (
 from tausearch.models import Prediction
 from tausearch.presentation import command_on, reevaluation_table, trials_table
 from tausearch.runs import (
+    Constraint,
     Record,
     Reevaluate,
     Reevaluation,
@@ -174,6 +175,18 @@ def test_of_many_trials_the_best_and_those_that_run_are_shown(
     lines = lines_of(capsys)
     rows = lines[: lines.index("and 4 trials that are no better; --format json has all")]
     assert [line.removeprefix("│ ").split(" │")[0] for line in rows if line.startswith("│")] == ["3", "4", "* 5", "6"]
+
+
+def test_of_many_trials_those_that_break_a_constraint_come_after_the_others(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_output, "_MOST_TRIALS", 2)
+    bounded = spec.model_copy(update={"constraints": (Constraint(metric="val/forgetting", relation="<=", bound=5),)})
+    trials = [make_trial(number, value=70.0 + number) for number in range(3)]
+    trials[2].rows[-1]["val/forgetting"] = 9.0
+    show_status(read_status(recorded(bounded, trials, tmp_path)))
+    rows = [line.removeprefix("│ ").split(" │")[0] for line in lines_of(capsys) if line.startswith("│")]
+    assert rows[:2] == ["0", "* 1"]
 
 
 def test_fresh_runs_are_shown_in_the_order_of_candidates_and_the_chosen_one_is_marked(spec: SearchSpec) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tausearch.api.synchronisation import Synced
 from tausearch.cli import application, completion, compose, options
 from tausearch.cli.application import app
+from tausearch.models import ModelOptions
 from tausearch.runs import DEFAULT_CACHE_SIZE, RunDirectory, SearchSpec, Storage, StorageError
 from tausearch.runs.creation import create
 from tests.support.command_line import Ask, get_command
@@ -171,6 +172,32 @@ def test_a_search_hands_on_the_cache_and_where_progress_is_shown(
     code, _, err = ask("search", "digits", "ita-lora", "--dry-run", *words)
     assert code == 0, err
     assert (given["cache_size"], given["progress_to"]) == (cache_size, screen)
+
+
+def test_a_prediction_is_made_with_the_options_of_the_command(
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+
+    def predict(paths: list[Path], **options: Any) -> list[object]:
+        given.update(options)
+        options["left_out"].append("b.png: is broken")
+        return []
+
+    def open_model(*asked: Any) -> SimpleNamespace:
+        given["asked"] = asked
+        return SimpleNamespace(notes=["a note"], predict=predict)
+
+    monkeypatch.setattr("tausearch.models.image_paths", lambda images: images)
+    monkeypatch.setattr("tausearch.models.open_model", open_model)
+    monkeypatch.setattr("tausearch.cli.output.show_predictions", lambda *_: None)
+    words = ["--seed", "3", "--keep", "1,animals", "--device", "cpu", "--backbone-weights", "w", "--storage", "s"]
+    code, _, err = ask("predict", "m", "a.png", *words, "--max-image-bytes", "5")
+    assert code == 0 and "a note" in err and "b.png: is broken" in err
+    assert given["asked"] == ("m", ModelOptions(3, [1, "animals"], Path("w"), "cpu"), "s")
+    assert (given["max_image_bytes"], given["skip_broken"]) == (5, False)
+    ask("predict", "m", "a.png", "--skip-broken")
+    assert given["skip_broken"] is True
 
 
 def test_sync_goes_on_after_a_run_that_fails_and_leaves_driven_ones_alone(

@@ -26,6 +26,7 @@ from tausearch.cli.output import (
 )
 from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
 from tausearch.models import CompositionResult, Confusion, accuracy_table
+from tausearch.presentation import console
 from tausearch.runs import (
     Constraint,
     Reevaluate,
@@ -231,6 +232,9 @@ def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_a
     done = reevaluation(spec, 2, {(3, 0): 80.0, (3, 1): 82.0, (1, 0): 90.0, (1, 1): 91.0})
     assert standing_words(done) == f"trial 1, of {fresh}, +9.50 ± 0.50 points ahead of trial 3 (± standard error)"
     assert reevaluated_words(done) == ", re-evaluated 90.50 ± 0.50 %" and reevaluated_words(None) == ""
+    spread = reevaluation(spec, 2, {(3, 0): 80.0, (3, 1): 86.0, (1, 0): 90.0, (1, 1): 92.0})
+    assert reevaluated_words(spread) == ", re-evaluated 91.00 ± 1.00 %"
+    assert "+8.00 ± 2.00 points" in standing_words(spread)
     once = reevaluation(spec, 1, {(3, 0): 80.0, (1, 0): 70.0})
     assert standing_words(once) == (
         "trial 3, of the best 2 on a fresh seed and validation split, +10.00 points ahead of trial 1"
@@ -239,6 +243,13 @@ def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_a
     assert standing_words(lost).startswith("no: a fresh run of each of the best 2 on a fresh") and lost.verdict is None
     one = reevaluation(spec, 1, {(3, 0): None, (1, 0): 70.0})
     assert standing_words(one).startswith("trial 1, the only candidate, the best 2")
+
+
+def test_of_equal_trials_fresh_runs_choose(spec: SearchSpec, capsys: Captured) -> None:
+    trials = [make_trial(number, value=70.0) for number in range(4)]
+    fresh = reevaluation(spec, 1, {(3, 0): 80.0, (1, 0): 70.0})
+    runs._show_gain(runs._Lines(console(), 12), spec, trials, fresh)
+    assert "equal 4 of 4 trials came to 70.00 %: fresh runs choose among the best" in lines_of(capsys)
 
 
 def test_trials_that_failed_for_the_same_reason_share_a_line(
@@ -344,8 +355,10 @@ def test_a_final_run_says_where_it_was_tuned_and_what_it_has_left(
 
 def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     space: Any = {"lr": Range(low=0.001, high=0.1, log=True, grid=(0.01, 0.02)), "way": Choices(choices=("a", "b"))}
+    space["momentum"] = Range(low=0.5, high=1.0, grid=(0.5,))
+    start = {"lr": 0.01, "way": "b", "momentum": 0.5}
     known = SimpleNamespace(
-        **{"method": "ita-lora", "benchmark": "digits", "space": space, "start": {"lr": 0.01, "way": "b"}},
+        **{"method": "ita-lora", "benchmark": "digits", "space": space, "start": start},
         **{"fixed": {"alpha": 2.0}, "paper": {"lr": 0.003, "alpha": 1.0}},
     )
     monkeypatch.setattr(spaces, "defaults", lambda _: {"regularise": "all"})
@@ -355,10 +368,11 @@ def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatc
     spaces.show_space(known, "more: x")  # type: ignore[arg-type]
     lines = lines_of(capsys)
     rows = [[cell.strip() for cell in line.split("│")[1:6]] for line in lines if line.startswith("│")]
-    assert lines[-1] == "more: x" and made[0].emphasis == {3: "faint"}
+    assert lines[-1] == "more: x" and made[0].emphasis == {4: "faint"}
     assert rows == [
         ["lr", "0.001 to 0.1, log scale", "0.01, 0.02", "0.01", "0.003"],
         ["way", "a, b", "a, b", "b", ""],
+        ["momentum", "0.5 to 1", "0.5", "0.5", ""],
         ["alpha", "fixed", "", "2", "1"],
         ["regularise", "default", "all, head, none", "all", ""],
     ]

@@ -121,6 +121,7 @@ def test_a_card_says_what_the_model_reads(about: About, changes: dict[str, Any],
         ("glyph_vit", "w.safetensors", 'Backbone("glyph_vit", Path("WEIGHTS")).load()  # the weights named above'),
         ("vit_x", None, 'timm.create_model("vit_x", pretrained=True, num_classes=0).eval()'),
         ("vit_x", "w.safetensors", 'Backbone("vit_x", Path("WEIGHTS")).load()  # the weights named above'),
+        ("vit_x?img_size=64", None, 'timm.create_model("vit_x", pretrained=True, num_classes=0, img_size=64).eval()'),
     ],
 )
 def test_the_card_of_an_adapter_builds_its_backbone(
@@ -130,6 +131,30 @@ def test_the_card_of_an_adapter_builds_its_backbone(
     text = card(about.model_copy(update={"form": "adapter", "protocol": protocol}))
     assert f"\nbackbone = {built}\n" in text
     assert "backbone =" not in card(about.model_copy(update={"form": "timm", "protocol": protocol}))
+
+
+@pytest.mark.parametrize(
+    ("form", "channels", "opened"),
+    [
+        ("timm", 1, '.convert("L")'),
+        ("timm", 3, '.convert("RGB")'),
+        ("adapter", 1, 'mode="GRAY"'),
+        ("adapter", 3, 'mode="RGB"'),
+    ],
+)
+def test_the_code_of_a_card_opens_an_image_in_the_colours_that_the_model_reads(
+    about: About, form: str, channels: int, opened: str
+) -> None:
+    assert about.transform is not None
+    values = (0.5,) * channels
+    reads = replace(about.transform, channels=channels, mean=values, std=values)
+    assert opened in card(about.model_copy(update={"form": form, "transform": reads}))
+
+
+def test_a_card_says_over_how_many_seeds_its_accuracies_are(about: About) -> None:
+    assert "Percent, over the logits of all classes, 2 seeds (± their deviation)." in card(about)
+    one = about.model_copy(update={"accuracies": {0: (90.0, 60.0, 10.0)}})
+    assert "of all classes, 1 seed (" in card(one)
 
 
 def test_an_export_by_the_rule_of_a_package_is_read(

@@ -22,7 +22,7 @@ from tausearch.runs import Storage
 from tests.support.modes import files_against_umask
 from tests.support.runs.composable_runs import pool_of, small_benchmark
 from trainables.backbones import Backbone
-from trainables.composition import ComposedNetwork, VectorPool, read_vector
+from trainables.composition import ComposedNetwork, VectorPool, choose_rule, read_vector
 from trainables.composition.checkpoints import write_timm_folder
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise
@@ -147,6 +147,7 @@ def test_exported_vectors_are_composed_where_the_run_was_never_seen(
     about = read_about(moved)
     assert about.runs == ("ita:1", "iel:2", "ita:3") and about.methods == ("ita-lora", "iel-lora")
     assert about.weights == tuple(WEIGHTS)
+    assert not (moved / "seed_1" / "task_1" / "adapter").exists()  # an export has a form of its own for it
     assert about.class_names == tuple("012345") and about.protocol.weights_digest == Backbone().digest
     assert read_vector(moved / "seed_1" / "task_2").origin == read_vector(pool_of(made, "iel", 1).folders[1]).origin
 
@@ -174,6 +175,14 @@ def test_a_rule_is_exported_as_it_was_evaluated(made: Storage, tmp_path: Path) -
     with torch.inference_mode():
         hits = (model(images()).argmax(1) < 2).float().mean()  # all images of task 1, whose two classes come first
     assert float(hits) * 100 >= done.result.accuracies[0][0]
+    pool, network = pool_of(made, "ita", 1), ComposedNetwork(Backbone(), torch.device("cpu"))
+    network.compose(pool, done.result.weights, pool.head(), choose_rule("dare", {"density": 0.5}, 1))
+    with torch.inference_mode():
+        torch.testing.assert_close(model(images()), network.predict(images()), atol=1e-5, rtol=0)
+    about = read_about(tmp_path / "out" / "timm" / "seed_1")
+    assert (about.form, about.rule, about.rule_parameters) == ("timm", "dare", {"density": 0.5})
+    assert (about.test_images, about.task_names) == ((8, 8, 8), small_benchmark().spec.task_names)
+    assert about.accuracies == {1: done.result.accuracies[0]}
 
 
 def test_an_export_that_fails_leaves_nothing(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,7 @@ def test_a_rule_draws_by_the_seed_and_the_weighted_sum_has_none() -> None:
         ("folder:/x/animals?tasks=3&class_order=5", "folder:/x/animals?tasks=3&class_order=5"),
         ("digits?class_order=3,1,0,2,4,5,6,7,8,9", "digits"),
         ("digits", "digits"),
+        ("folder:/x/animals?task=owl,cat&task=ape,elk", "folder:/x/animals"),
     ],
 )
 def test_a_benchmark_without_names_keeps_the_seed_of_its_order(named: str, unnamed: str) -> None:

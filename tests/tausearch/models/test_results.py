@@ -7,8 +7,18 @@ from pathlib import Path
 import pytest
 
 from tausearch.models import CompositionResult, read_compositions
-from tausearch.models.merge_configs import central_three
+from tausearch.models.merge_configs import (
+    UNLEARNING_MODES,
+    central_three,
+    dropping,
+    forgetting,
+    merge_config_of,
+    tasks_called,
+)
 from tausearch.runs import RunDirectory
+from trainables.data import Removal
+from trainables.errors import InputError
+from trainables.task_names import NamedTask
 
 
 @pytest.fixture
@@ -51,6 +61,46 @@ def test_compositions_are_listed_by_name_without_the_papers_protocol(tmp_path: P
     for label in ("uniform", "drop-1", "keep-1", "evaluation"):
         result.model_copy(update={"label": label}).save(directory)
     assert [each.label for each in read_compositions(directory)] == ["drop-1", "keep-1", "uniform"]
+
+
+def test_where_vectors_add_up_one_that_is_subtracted_leaves_the_others_and_a_negated_one_does_not() -> None:
+    found = [dropping(2, [1], mode, adds_up=True).weights for mode in UNLEARNING_MODES]
+    assert dict(zip(UNLEARNING_MODES, found, strict=True)) == {
+        **{"drop": (0.0, 1.0), "negate": (-0.5, 0.5), "subtract": (0.0, 1.0)},
+    }
+
+
+def test_all_tasks_can_be_negated_and_not_left_out_and_their_order_is_none() -> None:
+    options = {"keep": None, "drop": [2, 1], "weights": None}
+    merge = merge_config_of(2, coefficient="negate", **options)  # type: ignore[arg-type]
+    assert (merge.label, merge.weights) == ("drop-1,2-negate", (-0.5, -0.5))
+    with pytest.raises(InputError, match="--drop 2,1: leaves no task of 2"):
+        merge_config_of(2, coefficient=None, **options)  # type: ignore[arg-type]
+
+
+def test_a_task_that_lost_a_class_has_a_weight_only_where_it_was_trained_again() -> None:
+    removal = Removal(((0, 1), (2, 3), (4, 5)), frozenset({1, 2}))
+    found = [forgetting(removal, retrained=retrained) for retrained in (False, True)]
+    assert {merge.label for merge in found} == {"forget-class-2,3"}
+    assert [merge.weights for merge in found] == [(0.0, 0.0, 1.0), (1 / 3, 1 / 3, 1 / 3)]
+
+
+@pytest.mark.parametrize(
+    ("given", "numbers", "said"),
+    [
+        (["sun"], [1], "--keep: sun is a class of task 1, sun, sea, which is taken whole"),
+        (["sun", "sea"], [1], ""),
+        (["owl"], [2], ""),
+        ([1, "owl"], [1, 2], ""),
+        ([2, 2], [2, 2], ""),
+    ],
+)
+def test_a_class_that_stands_for_more_than_itself_is_said(
+    given: list[int | str], numbers: list[int], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = (NamedTask(("sun", "sea")), NamedTask(("owl", "cat"), name="owl"))
+    assert tasks_called("keep", given, tasks) == numbers
+    assert said in capsys.readouterr().err if said else capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

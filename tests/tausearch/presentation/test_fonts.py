@@ -14,13 +14,16 @@ from tausearch.presentation import confusion_figure, drawn_names
 from tausearch.presentation.figures import fonts
 from tausearch.presentation.figures.style import one_pair_of_axes, save
 
-STIX = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "STIXGeneral.ttf"
+TTF = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+STIX = TTF / "STIXGeneral.ttf"
 ONLY_STIX, NOWHERE = "\u2a0a", "\u16e8\u2a0a"  # an integral sign; a rune before it
 
 
 @pytest.fixture(autouse=True)
 def one_more_font(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(fonts, "_font_files", lambda: (__file__, str(STIX)))  # the first is no font
+    monkeypatch.setattr(
+        fonts, "_font_files", lambda: (__file__, str(TTF / "cmr10.ttf"), str(STIX))
+    )  # the first is no font
     fonts.families.cache_clear()
     yield
     fonts.families.cache_clear()

@@ -22,6 +22,7 @@ def test_the_cells_are_the_accuracies() -> None:
     axes = accuracy_matrix_figure(rows(3), VALIDATION, "t").axes[0]
     shown = np.ma.filled(axes.images[0].get_array(), np.nan)
     np.testing.assert_equal(shown, [[100, np.nan, np.nan], [90, 100, np.nan], [80, 90, 100]])
+    assert axes.images[0].get_clim() == (0, 100)  # the same colours in every picture
     assert [text.get_text() for text in axes.texts] == ["100", "90", "100", "80", "90", "100"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["1", "2", "3"]
 

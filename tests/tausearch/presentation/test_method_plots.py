@@ -30,6 +30,7 @@ def test_lines_are_means_over_finished_seeds() -> None:
     assert plot.y.ends is not None and plot.y.ends[0] == 74  # a point below the lowest, though it lies far off
     wide = accuracy_plot("digits", {"ewc": [seed(100.0, 40.0)]})
     assert wide is not None and wide.y.ends is not None and wide.y.ends[0] < 38  # so that the mark is not cut
+    assert wide.facets[0].series[0].hover[1].endswith("40.00 % (1 seed)")
     noted = accuracy_plot("digits", methods, "A note.")
     assert noted is not None and noted.caption == f"{plot.caption} A note."
 
@@ -39,6 +40,7 @@ def test_seventeen_methods_can_be_told_apart_in_both_renderings() -> None:
     assert plot is not None and len(LINES) < 17
     looks = {(line.colour, line.mark) for line in plot.facets[0].series}
     assert len(looks) == 17
+    assert {line.mark for line in plot.facets[0].series[: len(LINES)]} == {"circle"}  # colours are told apart first
     figure = draw_plot(plot, "a campaign")
     (legend,) = figure.legends
     figure.draw_without_rendering()
@@ -52,3 +54,9 @@ def test_a_method_has_one_colour_on_all_benchmarks() -> None:
     plots = [accuracy_plot("digits", {"ewc": seeds, "tmc": [seed(50.0)]}) for seeds in ([], [seed(60.0)])]
     first, second = (plot.facets[0].series[-1] for plot in plots if plot is not None)
     assert first.name == "tmc" and first.colour == second.colour == LINES[1]
+
+
+def test_of_one_task_no_method_learns_all_tasks_at_once() -> None:
+    plot = accuracy_plot("digits", {"ewc": [seed(90.0)], "joint": [seed(95.0)]})
+    assert plot is not None and "Level lines" not in plot.caption
+    assert [line.x for line in plot.facets[0].series] == [[1.0], [1.0]]

@@ -102,6 +102,17 @@ class TestComposition:
             drawn[1, 0] == ("0.30", "black") and drawn[0, 1] == ("0.20", "black") and drawn[0, 0] == ("1.00", "white")
         )
         assert [text.split(": ")[-1] for text in texts(axes.get_xticklabels())] == ["birds", "owls"]
+        opposed = [{**row, "cosine": -row["cosine"]} for row in rows]
+        inks = {text.get_position(): text.get_color() for text in composition.cosine_figure(opposed).axes[0].texts}
+        assert (inks[0, 0], inks[1, 0]) == ("white", "black")  # both ends of the scale are dark
+
+    @pytest.mark.parametrize(("size", "scale"), [(1.0, "linear"), (50.0, "linear"), (5000.0, "symlog")])
+    def test_risks_far_above_others_do_not_flatten_them(self, size: float, scale: str) -> None:
+        rows = [
+            {"run": "a", "scale": at, "size": at, "composed": risk, "second_order": risk, "gap": 0.2}
+            for at, risk in ((1, 1.0 if size > 100 else size), (2, size))
+        ]
+        assert composition.theorem_figure(rows).axes[0].get_yscale() == scale
 
 
 class TestPanels:
@@ -120,6 +131,8 @@ class TestPanels:
         axes = self.drawn(Line("a", (70.0, 1.0), (80.0, 1.0)), Line("b", (60.0, 1.0), None))
         heights = {line.get_xdata()[0]: line.get_ydata()[0] for line in axes.lines if len(line.get_xdata()) == 1}  # type: ignore[index]
         assert heights[70.0] > heights[80.0] and heights[60.0] == 1.0  # the axis points down
+        spreads = [segment[:, 0].tolist() for bars in axes.collections for segment in bars.get_segments()]  # type: ignore[attr-defined]
+        assert spreads == [[79.0, 81.0], [69.0, 71.0], [59.0, 61.0]]
         assert axes.get_ylim()[0] > axes.get_ylim()[1] and texts(axes.get_yticklabels()) == ["a", "b"]
 
     def test_names_are_no_formulas(self) -> None:
@@ -139,6 +152,11 @@ class TestPanels:
             places[axes.get_title()] = (spec.rowspan.start, spec.colspan.start)
         assert places == {"01": (0, 0), "02": (0, 1), "04": (0, 2), "05": (1, 0), "10": (2, 0), "13": (2, 1)}
         assert figure.get_supxlabel() == "left out: 1 run"
+
+    def test_methods_are_as_far_apart_in_all_panels_of_a_row(self) -> None:
+        lines = [Line(name, (70.0, 1.0), None) for name in "abc"]
+        figure = draw_panels([Panel("few", tuple(lines[:1]), group=0), Panel("many", tuple(lines), group=0)])
+        assert len({axes.get_ylim() for axes in figure.axes}) == 1
 
 
 @pytest.mark.parametrize(
@@ -182,6 +200,8 @@ def test_a_confusion_matrix_names_few_classes_and_counts_in_white_on_dark() -> N
 def test_a_pdf_lies_beside_a_png_alone(tmp_path: Path, ending: str) -> None:
     assert save(Figure(), tmp_path / f"x.{ending}") == tmp_path / f"x.{ending}"
     assert (tmp_path / "x.pdf").exists() is (ending == "png")
+    if ending == "png":  # the same figure is the same file, whenever it is drawn
+        assert b"CreationDate" not in (tmp_path / "x.pdf").read_bytes()
 
 
 def test_fonts_for_screens_are_looked_at_first_and_not_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,6 +244,7 @@ class TestSearch:
         (axes,) = draw_plot(plot, "s").axes
         assert axes.get_xscale() == "log" and axes.get_yscale() == "linear" and axes.get_ylim() == (-1, 2)
         assert [list(line.get_ydata()) for line in axes.lines][-1] == [0, 0]
+        assert axes.lines[0].get_drawstyle() == "steps-post"  # a step goes up at the trial that brought it
         assert texts(axes.figure.legends[0].get_texts()) == ["a"]
 
     def test_figures_that_its_trials_suffice_for_are_saved(
@@ -234,6 +255,7 @@ class TestSearch:
         files = draw_search(spec, [make_trial(0, value=70.0)], {}, {}, tmp_path / "new")
         assert [file.name for file in files] == ["history.png", "slices.png"] and (tmp_path / "new").is_dir()
         assert titles[0].startswith("History: ita-lora on digits, digits-ita-lora-1 (val split)")
+        assert titles[1].startswith("Slices: ")
         marked: list[int | None] = []
         monkeypatch.setattr(search.SearchPlots, "history", lambda plots: marked.append(plots.chosen))
         draw_search(spec, [make_trial(0, value=70.0)], {}, {}, tmp_path / "new", 0)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from rich.control import Control
 from rich.table import Table
 
 from tausearch.campaigns.display import CampaignDisplay
@@ -35,6 +36,7 @@ def test_trials_that_were_known_say_nothing_of_the_time_left(spec: SearchSpec) -
     display.start -= 100
     assert display.seconds_left() is None and "starting Ray" in display.standing_line()
     assert f"[1/{spec.trials}] starting Ray |" in display.standing_line()  # trial 1 does not run yet
+    assert display._bar.tasks[0].completed == 1
     tell(display, make_trial(1, tasks=1))
     display.start -= 60
     tell(display, make_trial(1, tasks=2))
@@ -158,6 +160,22 @@ def test_a_running_trial_shows_its_epoch(spec: SearchSpec) -> None:
     assert "■□□ epoch 7/50" in printed(display)
 
 
+@pytest.mark.parametrize(("steps", "shown"), [(3, "1/3 tasks and epoch 7/50 of c, d"), (1, "0/1 tasks and epoch 7/50")])
+def test_an_epoch_is_of_the_task_that_is_being_learned_unless_all_are_at_once(
+    spec: SearchSpec, steps: int, shown: str
+) -> None:
+    named = spec.model_copy(update={"steps": steps, "tasks": tuple(NamedTask((a, b)) for a, b in ("ab", "cd", "ef"))})
+    display = ProgressDisplay(named, TrialTable(), io.StringIO(), lambda trial: "epoch 7/50")
+    tell(display, make_trial(0, tasks=int(steps > 1)))
+    assert f"trial 0: {shown} |" in display.standing_line()
+
+
+def test_a_line_that_was_said_is_not_repeated_at_once(display: ProgressDisplay) -> None:
+    display._last_line -= 100
+    display.say_plainly("a line")
+    assert display._last_line == pytest.approx(time.monotonic(), abs=50)
+
+
 def test_what_a_name_has_for_the_terminal_does_not_reach_it(capsys: pytest.CaptureFixture[str]) -> None:
     """Colours of our own do, and a line break is one."""
     table = Table("class")
@@ -171,3 +189,6 @@ def test_what_a_name_has_for_the_terminal_does_not_reach_it(capsys: pytest.Captu
     file = io.StringIO()
     SafeConsole(file=file, force_terminal=True, color_system="standard").print("n\x1bm:cat:", style="red")
     assert file.getvalue() == "\x1b[31mnm:cat:\x1b[0m\n"
+    screen = SafeConsole(file=io.StringIO(), force_terminal=True, legacy_windows=False)
+    screen.print(Control.home(), end="")
+    assert screen.file.getvalue() == "\x1b[H"  # type: ignore[attr-defined]

@@ -50,6 +50,19 @@ def test_an_outlier_does_not_spoil_the_axis() -> None:
     assert AccuracyAxis.of([]) == AccuracyAxis.of([math.nan]) == AccuracyAxis(0, 100, 0)
 
 
+def test_points_at_one_place_are_counted_and_rings_around_them_are_not() -> None:
+    places = {"x": [1, 2, 1], "y": [3, 3, 3]}
+    assert Series(**places).counts == ["×2", "", ""] and not any(Series(**places, mark="ring").counts)
+
+
+def test_a_trial_that_failed_after_its_last_task_has_not_finished(spec: SearchSpec) -> None:
+    failed = replace(make_trial(1, value=90.0), status="failed", error="no space left")
+    plots = SearchPlots(spec, [make_trial(0, value=80.0), failed])
+    history = plots.history()
+    assert [each.number for each in plots.finished] == [0] and series(history)["trial"].x == [0]
+    assert history is not None and "of 1 finished trials" in history.caption
+
+
 def test_the_history_has_every_trial_under_its_number(plots: SearchPlots) -> None:
     first, second, third, *rest = plots.all_trials
     plots = replace(plots, all_trials=[replace(first, status="failed", value=None), second, *rest])
@@ -211,6 +224,9 @@ def test_importances_and_correlations_have_their_intervals(plots: SearchPlots) -
     assert "So few trials say little" in plot.caption and f"best of {FINISHED} finished" in plot.caption
     many = replace(plots, importances=shares, all_trials=[finished(number) for number in range(30)]).bars()
     assert many is not None and "So few" not in many.caption
+    fewer = [*(finished(number) for number in range(29)), make_trial(29, tasks=1, status="pruned")]
+    few = replace(plots, importances=shares, all_trials=fewer).bars()
+    assert few is not None and "So few" in few.caption  # trials that were stopped rank nothing
     early = plots.early_accuracy()
     (line,) = series(early).values()
     assert line.x == list(plots.correlations) == [1, 2] and line.y == list(plots.correlations.values())
@@ -255,6 +271,7 @@ def test_each_line_of_a_long_title_fits_into_the_figure(plots: SearchPlots) -> N
         lines = [line for line in drawn.get_suptitle().splitlines() if line]
         widths = [drawn.text(0, 0, line, fontsize=9).get_window_extent(renderer).width for line in lines]
         assert len(lines) > 1 and max(widths) < drawn.bbox.width
+        assert " ".join(lines).endswith("(val split)")
 
 
 def test_a_figure_has_the_intervals_of_the_plot(plots: SearchPlots) -> None:
@@ -265,6 +282,7 @@ def test_a_figure_has_the_intervals_of_the_plot(plots: SearchPlots) -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["alpha", "lr"]
     ends = [segment[:, 0].tolist() for segment in axes.collections[0].get_segments()]
     assert ends == [pytest.approx([0.1, 0.8]), pytest.approx([0.2, 0.9])]
+    assert [segment[0, 1] for segment in axes.collections[0].get_segments()] == [0, 1]  # beside their names
 
 
 @pytest.mark.parametrize("which", ["x", "y"])

@@ -7,6 +7,7 @@ import html
 import io
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
@@ -22,8 +23,10 @@ from tausearch.presentation import (
     front_table,
     record_table,
     reevaluation_table,
+    scores_table,
     trials_table,
 )
+from tausearch.presentation.notebooks import notebook_cell
 from tausearch.presentation.run_tables import accuracy_cells
 from tausearch.presentation.tables import gain, note_mark, score
 from tausearch.runs import Objective, Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
@@ -58,6 +61,12 @@ def test_html_escapes_names_and_shows_ranks_notes_and_what_stands_out() -> None:
     assert '<td style="text-align: right"><b>1.50</b><sup>a</sup></td>' in page
     assert '<tr style="opacity: 0.6"><td style="text-align: left">c<br>d</td>' in page and "<u>0.50</u>" in page
     assert "<sup>a</sup> &lt;note&gt;<br>" in page
+
+
+def test_a_notebook_shows_lines_then_tables_then_the_pictures_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"a picture")
+    page = notebook_cell(["x < y"], [Table("", [Column("c")], [("1",)])], [tmp_path / "gone.png", tmp_path / "a.png"])
+    assert page.startswith("<p>x &lt; y</p><table>") and page.count("<img") == 1 and 'alt="a"' in page
 
 
 def test_columns_that_go_take_their_looks_along() -> None:
@@ -149,17 +158,42 @@ def test_seeds_over_several_class_orders_say_the_order(spec: SearchSpec) -> None
 
 def test_a_front_has_the_forgetting_and_the_time_of_each_trial(spec: SearchSpec) -> None:
     trials = [make_trial(3, value=80.0), make_trial(1, value=70.0)]
+    trials[0].rows[0]["seconds/preconsolidation"] = 2.0  # later trials take it from the cache
     table = front_table(spec, trials, 3)
     assert [row[:2] for row in table.texts] == [["3", "80.00"], ["1", "70.00"]] and table.emphasis == {0: "marked"}
     assert table.texts[0][2:] == ["1.00", "4.5", "4", "0.01"]
+    whole = trials_table(spec, trials, None)
+    assert [row[whole.header.index("time")] for row in whole.rows] == [6.5, 4.5]
 
 
 def test_an_objective_has_a_column_of_its_own_where_no_usual_one_has_it(spec: SearchSpec) -> None:
-    aims = tuple(Objective(metric=name, direction="minimize") for name in ("val/forgetting", "seconds"))
+    minimised = ("val/forgetting", "val/pooled_accuracy", "seconds")
+    aims = tuple(Objective(metric=name, direction="minimize") for name in minimised)
     aimed, trials = spec.model_copy(update={"objectives": aims}), [make_trial(0, value=50.0)]
     usual = ["trial", "status", "val accuracy", "incremental", "pooled", "forgetting"]
     assert trials_table(aimed, trials, None).header == [*usual, "seconds", "tasks", "time", "alpha", "lr", "error"]
-    assert front_table(aimed, trials, None).header == ["trial", "val accuracy", "forgetting", "seconds", "alpha", "lr"]
+    of_front = ["trial", "val accuracy", "forgetting", "pooled_accuracy", "seconds", "alpha", "lr"]
+    assert front_table(aimed, trials, None).header == of_front
+    most = Objective(metric="val/final_accuracy", direction="maximize")
+    accurate = spec.model_copy(update={"objectives": (most, *aims)})
+    assert front_table(accurate, trials, None).header == of_front  # it has its column already
+
+
+def test_a_run_that_learns_all_tasks_at_once_is_done_after_one_step(spec: SearchSpec) -> None:
+    table = trials_table(spec.model_copy(update={"steps": 1}), [make_trial(0, tasks=1, value=50.0)], None)
+    assert dict(zip(table.header, table.texts[0], strict=True))["tasks"] == "1/1"
+
+
+def test_results_say_over_how_many_seeds_each_is() -> None:
+    table = scores_table({TEST.final_accuracy: Score(70.0, 1.0, 3), TEST.forgetting: Score(5.0, None, 1)})
+    assert table.texts == [["final accuracy", "70.00 ± 1.00", "3"], ["forgetting", "5.00", "1"]]
+
+
+def test_bytes_of_fresh_runs_have_four_digits(spec: SearchSpec) -> None:
+    aims = (Objective(metric="peak_gpu_bytes", direction="minimize"),)
+    search = spec.model_copy(update={"objectives": aims, "reevaluate": Reevaluate(best=1, runs=1)})
+    found = Reevaluation(ReevaluationSpec.of(search), race([0], 1, {(0, 0): -123456789.0}), None, ())
+    assert reevaluation_table(found).texts[0][1:3] == ["1.235e+08"] * 2
 
 
 def test_rounds_that_have_not_run_are_empty(spec: SearchSpec) -> None:

@@ -45,6 +45,7 @@ def test_minor_columns_go_first_then_the_last_ones() -> None:
     assert names(56) == ["method", "accuracy", "note", "forgetting"]
     assert shown(56)[-1] == "2 columns left out for lack of width; see --format json"
     assert names(44) == ["method", "accuracy", "note"] and names(26) == ["method"]
+    assert len(shown(9)) > 2  # the first column stays, whatever its width
 
 
 @pytest.mark.parametrize("width", range(30, 120, 7))
@@ -54,6 +55,13 @@ def test_what_is_shown_is_whole(width: int) -> None:
     missing = len(TABLE.header) - len(names(width))
     below = " ".join(" ".join(lines).split("┘")[1].split())
     assert below.startswith(f"{missing} column") if missing else below == ""
+
+
+def test_a_sum_stands_below_a_rule() -> None:
+    out = Console(width=40, file=io.StringIO())
+    out.print(terminal_table(Table("", [Column("task")], [("1",), ("2",), ("mean",)], {0: "marked", 2: "total"})))
+    signs = [line[0] for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert signs == ["┏", "┃", "┡", "│", "│", "├", "│", "└"]
 
 
 def test_a_pipe_gets_every_column(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tausearch.presentation import brief, clock, output_to, stream_of, tool
-from tausearch.presentation.terminal import bars, commands
+from tausearch.presentation.terminal import bars, commands, text
 from tausearch.presentation.terminal.text import SafeConsole, number, spread
 from tausearch.runs import storage_words
 from tests.support.modes import umask
@@ -64,6 +66,37 @@ def test_a_command_names_another_storage_and_code_once(tmp_path: Path, monkeypat
     assert (
         code_words("b.c:D?tasks=2", "digits", "folder:/x:y", "a:B", "b.c:D") == " --allow-code b.c:D --allow-code a:B"
     )
+
+
+def test_commands_that_are_advised_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "tool", lambda: "tausearch")
+    assert commands.address_words("my head:6379") == " --address 'my head:6379'"
+    assert commands.campaign_command("my file.yaml", " --storage s", ["a:B", "digits"], " -q") == (
+        "tausearch campaign run 'my file.yaml' --storage s --allow-code a:B -q"
+    )
+    said = [commands.sync_advice("x-1", "no answer", " --storage s", is_run=is_run) for is_run in (True, False)]
+    assert said[0].endswith("(no answer); once MLflow answers: tausearch runs sync x-1 --storage s")
+    assert said[1].endswith(": tausearch runs sync --storage s")  # of a campaign all runs, then its tables
+
+
+@pytest.mark.parametrize(("loaded", "said"), [({"torch": None}, ""), ({}, "loading torch and Ray ...\n")])
+def test_libraries_are_said_to_be_loaded_where_they_are_not(
+    loaded: dict[str, None], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(text, "sys", SimpleNamespace(stderr=screen, modules=loaded))
+    text.say_loading()
+    assert screen.getvalue() == said
+
+
+def test_a_bar_counts_every_image_and_has_no_end_where_none_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(bars, "SafeConsole", lambda file: SafeConsole(file=screen, force_terminal=True, width=80))
+    with bars.LongWork() as work:
+        for total in (40, 0):
+            work.start("images", total)(32)
+        assert [(task.completed, task.total) for task in work._bars.tasks] == [(32, 40), (32, None)]
 
 
 @pytest.mark.parametrize(("total", "shown"), [(40, "10/40 | 0:20 elapsed, 1:00 left"), (0, "10 | 0:20 elapsed")])

@@ -69,6 +69,7 @@ def test_alone_it_stands_beside_chance_and_the_line_says_how_to_measure_bounds(s
     own = beside(searched(storage, spec, 58.0, name="own", method="m:Mine"))
     assert "`tausearch resume own --allow-code m:Mine --with-bounds`" in str(own)
     assert beside(searched(storage, spec, None, name="running")) is None
+    assert str(beside(searched(storage, spec, 50.0, name="p", method="probe"))).endswith("--with-bounds` runs it)")
 
 
 def test_bounds_of_the_same_protocol_are_named_with_their_runs(spec: RunSpec, storage: Storage) -> None:
@@ -77,6 +78,7 @@ def test_bounds_of_the_same_protocol_are_named_with_their_runs(spec: RunSpec, st
         bound(storage, spec, method, value)
     bound(storage, spec, "joint", 97.0, "worse")
     bound(storage, spec, "joint", None, "unfinished")
+    bound(storage, spec, "joint", 99.0, "stopped", trials=2)
     found = beside(searched(storage, spec, 58.0, name="s"))
     assert str(found) == "58.00 % beside chance 25.00 %, probe 50.00 % (s-probe), joint 98.00 % (s-joint)"
     assert found is not None and found.as_dict()["found"][1] == {"method": "joint", "run": "s-joint", "accuracy": 98.0}
@@ -97,6 +99,7 @@ def test_a_choice_of_fresh_runs_stands_beside_bounds_with_its_accuracy_on_their_
     found = beside(directory)
     assert found is not None and (found.accuracy, found.as_dict()["trial"]) == (90.0, 0)
     assert str(found).startswith("90.00 % (trial 0 on the search's own split) beside chance 25.00 %, joint 98.00 %")
+    assert str(found).endswith("missing here: probe (`tausearch resume s --with-bounds` runs it)")
 
 
 @pytest.mark.parametrize(
@@ -143,6 +146,11 @@ def test_a_final_run_has_bounds_of_the_same_seeds_on_any_split_of_a_search(spec:
     found = beside(storage.run("f"))
     assert found is not None and (found.accuracy, found.chance, found.missing) == (81.0, None, ("probe",))
     assert [(each.run, each.accuracy) for each in found.found] == [("j", 91.0)]
+    turned = [replace(each, seed=1 - each.number) for each in Record(storage.run("j").record).trials()]
+    turned[0].rows[-1]["test/final_accuracy"] = 94.0
+    make_run(storage, joint.model_copy(update={"name": "turned", "seeds": (1, 0)}), turned)
+    found = beside(storage.run("f"))
+    assert found is not None and [each.run for each in found.found] == ["turned"]  # in whatever order they ran
 
 
 def test_a_run_that_cannot_be_read_is_passed_over(spec: RunSpec, storage: Storage) -> None:

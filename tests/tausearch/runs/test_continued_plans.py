@@ -7,8 +7,19 @@ from typing import Any
 
 import pytest
 
-from tausearch.runs import DataFacts, Plan, Resources, SearchSpec, Storage, differences, read_spec
+from tausearch.runs import (
+    DataFacts,
+    Plan,
+    Reevaluate,
+    Resources,
+    SearchSpec,
+    StopRule,
+    Storage,
+    differences,
+    read_spec,
+)
 from tausearch.runs.creation import create
+from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
 
 SETTINGS: dict[str, Any] = {  # they change no result
@@ -47,6 +58,19 @@ def test_anything_else_does(spec: SearchSpec, tmp_path: Path, name: str) -> None
         Plan(changed, Storage(tmp_path), named=True, resume_if_exists=True).continued()
 
 
+def test_a_copy_of_the_images_makes_no_other_run_and_other_numbers_of_them_do(spec: SearchSpec) -> None:
+    data = DataFacts(digest="0", train=9, evaluation=3, evaluation_digest="0", per_task=(9,))
+    copied = data.model_copy(update={"digest": "1", "evaluation_digest": "1", "per_task": ()})
+    fewer = data.model_copy(update={"evaluation": 2})
+    first, copy, other = (spec.model_copy(update={"data": each}) for each in (data, copied, fewer))
+    assert differences(first, copy) == [] and differences(first, other) == ["data.evaluation was 3, is now 2"]
+
+
+def test_a_final_run_with_other_seeds_is_told_by_these_alone(spec: SearchSpec) -> None:
+    one, two = final_spec(spec), final_spec(spec, seeds=(0, 1), trials=2)
+    assert differences(one, two) == ["seeds was 0, is now 0 1"]
+
+
 def test_a_difference_has_the_old_value_first_and_names_what_is_new(spec: SearchSpec) -> None:
     changed = spec.model_copy(update={"trials": 9, "fixed": {**spec.fixed, "wd": 0.1}})
     there = ["trials was 4, is now 9", "fixed.wd was not there, is now 0.1"]
@@ -71,6 +95,60 @@ def test_a_continued_run_takes_the_new_settings_and_keeps_what_it_is(spec: Searc
     )  # only the tracking store is remembered
 
 
+def test_a_continued_run_has_bounds_and_trackers_as_the_new_request_says(spec: SearchSpec, tmp_path: Path) -> None:
+    create(spec.model_copy(update={"tracking": ("tensorboard",)}), Storage(tmp_path))
+
+    def continued(**changes: Any) -> SearchSpec:
+        asked = spec.model_copy(update=changes)
+        return Plan(asked, Storage(tmp_path), named=True, resume_if_exists=True).continued()
+
+    assert continued(with_bounds=True).with_bounds and not continued().with_bounds
+    assert [continued(tracking=each).tracking for each in (None, (), ("mlflow",))] == [
+        ("tensorboard",),
+        (),
+        ("mlflow",),
+    ]
+
+
 def test_a_step_of_accuracy_is_one_image_of_those_that_judge(spec: SearchSpec) -> None:
     facts = DataFacts(digest="0", train=1000, evaluation=200)
     assert (spec.resolution, spec.model_copy(update={"data": facts}).resolution) == (0.0, 0.5)
+
+
+def test_a_continued_run_counts_as_it_did(spec: SearchSpec, tmp_path: Path) -> None:
+    asked = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2, start=True), "stop": StopRule(patience=2)})
+    rule = StopRule(patience=2, since=3, least_gain=1.5)  # as of a search that was extended
+    then = asked.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2), "stop": rule})
+    create(then, Storage(tmp_path))
+    assert Plan(asked, Storage(tmp_path), named=True, resume_if_exists=True).continued() == then
+    final = final_spec(spec, name="f", seeds=(0, 1), trials=2)
+    create(final, Storage(tmp_path))
+    turned = final.model_copy(update={"seeds": (1, 0)})
+    assert Plan(turned, Storage(tmp_path), named=True, resume_if_exists=True).continued().seeds == (0, 1)
+
+
+def test_an_extended_search_re_evaluates_as_many_as_it_is_now_asked_for(spec: SearchSpec, tmp_path: Path) -> None:
+    create(spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)}), Storage(tmp_path))
+    more = spec.model_copy(update={"trials": 9, "reevaluate": Reevaluate(best=3, runs=2)})
+    plans = [Plan(more, Storage(tmp_path), True, resume_if_exists=True, may_extend=each) for each in (False, True)]
+    assert [plan.added for plan in plans] == [0, 5] and plans[1].continued().reevaluate == more.reevaluate
+    with pytest.raises(InputError, match="`tausearch extend digits-ita-lora-1 --trials 9` only adds trials"):
+        plans[0].continued()
+    fewer = spec.model_copy(update={"trials": 2})
+    with pytest.raises(InputError) as refused:
+        Plan(fewer, Storage(tmp_path), named=True, resume_if_exists=True).continued()
+    assert "tausearch extend" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("orders", "seeds", "why"),
+    [(None, (1, 2, 3), "seeds was 0 1, is now 1 2 3$"), ((7, 8), (0, 1, 2), "with class orders no seeds are added")],
+)
+def test_seeds_are_added_to_those_that_there_are_and_not_with_class_orders(
+    spec: SearchSpec, tmp_path: Path, orders: tuple[int, ...] | None, seeds: tuple[int, ...], why: str
+) -> None:
+    protocol, count = spec.protocol.model_copy(update={"class_orders": orders}), len(orders or (None,))
+    create(final_spec(spec, protocol=protocol, seeds=(0, 1), trials=2 * count), Storage(tmp_path))
+    more = final_spec(spec, protocol=protocol, seeds=seeds, trials=3 * count)
+    with pytest.raises(InputError, match=why):
+        Plan(more, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=True).continued()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import SearchSpec, Storage, read_spec, replace_text
-from tausearch.runs.creation import create
+from tausearch.runs.creation import create, note_code
 from trainables.errors import InputError
 
 
@@ -49,6 +49,18 @@ def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: SearchSpec, tmp_pa
     assert [each.name for each in specs] == ["digits-ita-lora-1", "digits-ita-lora-2", "digits-ita-lora-3"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [each.name for each in specs]
     assert [read_spec(run) for run in storage.runs()] == specs
+
+
+def test_code_that_changed_is_told_and_noted_and_code_that_is_new_is_noted(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    then = {"mine:Same": "1", "mine:Changed": "1", "mine:Gone": "1"}
+    spec, directory = create(spec.model_copy(update={"code_digests": then}), Storage(tmp_path))
+    now = {"mine:Same": "1", "mine:Changed": "2", "mine:New": "1"}
+    monkeypatch.setattr("tausearch.runs.creation.digests_of", lambda names: now)
+    (line,) = note_code(spec, directory)
+    assert line.startswith("the code of mine:Changed has changed")
+    assert read_spec(directory).code_digests == {**then, **now}
 
 
 def test_a_text_that_cannot_be_replaced_leaves_nothing_beside_it(

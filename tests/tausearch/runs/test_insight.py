@@ -19,10 +19,11 @@ from tausearch.runs import (
     insight,
     pareto_front,
     rank_correlations,
+    waiting_share,
 )
 from tausearch.studies import SearchStudy
 from tests.support.runs.trials import make_trial
-from trainables.metrics import VALIDATION
+from trainables.metrics import VALIDATION, WAITING
 
 AVERAGE = "val/average_accuracy"
 
@@ -39,7 +40,7 @@ def search_of(early: list[float], late: list[float]) -> list[TrialSummary]:
 
 
 def test_rank_correlation_is_spearmans_over_finished_trials() -> None:
-    trials = search_of([90, 80, 70, 60, 50], [10, 20, 30, 50, 40])
+    trials = search_of([99, 80, 70, 60, 50], [10, 20, 30, 50, 40])
     stopped = make_trial(5, tasks=2, status="pruned")
     # Ranks 5 4 3 2 1 against 1 2 3 5 4: differences 4 2 0 -3 -3, so 1 - 6 * 38 / (5 * 24) = -0.9
     assert rank_correlations([*trials, stopped], 3, VALIDATION) == {
@@ -51,6 +52,12 @@ def test_rank_correlation_is_spearmans_over_finished_trials() -> None:
     assert rank_correlations(trials[:3], 3, VALIDATION) == {}
     assert rank_correlations(search_of([90, 80, 70, 60], [10, 20, 30, 30]), 3, VALIDATION) == {}  # three values
     assert rank_correlations(search_of([90, 80, 70, 60], [10, 20, 30, 40]), 3, VALIDATION) == {1: pytest.approx(-1)}
+
+
+def test_the_share_of_waiting_is_of_the_training_of_all_tasks() -> None:
+    trial = make_trial(0, tasks=2)  # 1.5 s of training in each
+    trial.rows[0][WAITING] = 1.5
+    assert waiting_share([trial, make_trial(1, tasks=0)]) == 0.5 and waiting_share([]) == 0.0
 
 
 @pytest.mark.usefixtures("few_resamples")

@@ -193,6 +193,24 @@ def test_a_single_candidate_is_run_for_an_honest_value() -> None:
     assert verdict(standing) == Verdict(0, 91.0, pytest.approx(stats.sem([90, 91, 92])))
 
 
+def test_a_candidate_that_is_out_counts_among_the_rivals() -> None:
+    rng, agreed = np.random.default_rng(3), {True: 0, False: 0}
+    for _ in range(300):
+        table = rng.normal([[90.0], [89.0], [89.0]], 0.2, (3, 3))
+        table[2, 0] = np.nan
+        front, behind = sorted(table[:2, :2], key=lambda values: -values.mean())
+        p = stats.ttest_rel(front, behind, alternative="greater").pvalue
+        standing, _ = run(table)
+        assert (2 in standing.eliminated.values()) == (p < LEVEL / 2)
+        agreed[2 in standing.eliminated.values()] += 1
+    assert min(agreed.values()) > 10
+
+
+def test_equal_values_of_a_winner_are_not_certain_where_one_image_is_a_point() -> None:
+    won = verdict(run(np.array([[90.0, 90.0]]))[0], resolution=1.0)
+    assert won is not None and won.error == pytest.approx(0.5)
+
+
 def test_equal_differences_are_not_taken_for_certain_where_one_image_is_a_point() -> None:
     table = np.array([[91.0, 92.0, 90.0], [90.0, 91.0, 90.0]])
     assert run(table)[0].eliminated == {1: 2}

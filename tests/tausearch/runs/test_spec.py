@@ -7,9 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import Resources, RunDirectory, SearchSpec, read_spec, shown_benchmark
+from tausearch.runs import (
+    Reevaluate,
+    ReevaluationSpec,
+    Resources,
+    RunDirectory,
+    SearchSpec,
+    read_spec,
+    shown_benchmark,
+)
 from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
+from trainables.task_names import NamedTask
 
 
 @pytest.fixture
@@ -97,3 +106,41 @@ def test_a_specification_is_read_as_it_was_written(asked: SearchSpec, tmp_path: 
 )
 def test_a_benchmark_is_shown_without_its_path_and_its_end_is_cut(text: str, shown: str) -> None:
     assert shown_benchmark(text) == shown
+
+
+def test_code_is_found_whatever_the_options_of_a_benchmark(spec: SearchSpec) -> None:
+    own = spec.model_copy(update={"benchmark": "mine:Source?size=2"})
+    assert own.names[0] == "mine:Source" and own.code == ("mine:Source",)
+    asks = spec.model_copy(update={"algorithm": "mine:sampler", "scheduler": "mine:pruner"})
+    assert asks.code == ("mine:sampler", "mine:pruner")
+
+
+def test_a_trial_of_a_class_order_is_called_trial_and_a_seed_seed(spec: SearchSpec) -> None:
+    ordered = final_spec(
+        spec, protocol=spec.protocol.model_copy(update={"class_orders": (0, 8)}), trials=4, seeds=(0, 1)
+    )
+    assert (spec.trial_name, final_spec(spec).trial_name, ordered.trial_name) == ("trial", "seed", "trial")
+    assert [ordered.class_order(number) for number in range(4)] == [0, 0, 8, 8]
+    assert [ordered.trial(number, {}, cache=None).benchmark[-13:] for number in (0, 3)] == [
+        "class_order=0",
+        "class_order=8",
+    ]
+
+
+def test_a_step_of_a_joint_method_is_no_task(spec: SearchSpec) -> None:
+    tasks = tuple(NamedTask(classes=(each,), name=each) for each in "abc")
+    named, joint = (spec.model_copy(update={"tasks": tasks, "steps": steps}) for steps in (3, 1))
+    assert (named.reached(0), named.reached(1), joint.reached(1)) == (
+        "in the first task",
+        "after task 1: a",
+        "after task 1",
+    )
+
+
+def test_a_trial_is_told_where_its_head_starts_its_curvature_and_its_own_split(spec: SearchSpec) -> None:
+    protocol = spec.protocol.model_copy(update={"initial_head": "/h"})
+    found = final_spec(spec, protocol=protocol, save_curvature=True).trial(0, {}, cache=None)
+    assert (found.initial_head, found.save_curvature) == ("/h", True)
+    again = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=1)}))
+    fresh = again.trial(0, {}, cache=None)
+    assert (fresh.seed, fresh.split_seed) == (1, 1)

@@ -56,6 +56,7 @@ def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
     storage = Storage(tmp_path)
     trials = [make_trial(0, value=70.0), make_trial(1, value=72.0), make_trial(2, tasks=1, status="pruned")]
     directory = write_run(storage, spec, [*trials, make_trial(3, tasks=0, status="failed")])
+    assert read_status(directory).ended == 4
     found = read_status(directory).as_dict()
     assert found == {
         "name": "digits-ita-lora-1",
@@ -94,12 +95,13 @@ def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: SearchSp
     with driver_lock(directory):
         found = read_status(directory)
         assert found.state == "running"
-        assert (found.counts["running"], found.counts["pending"]) == (1, 2)
+        assert (found.counts["running"], found.counts["pending"], found.ended) == (1, 2, 1)
         with pytest.raises(InputError, match="driven by another process"), driver_lock(directory):
             pass
         for number in range(4):
             Record(directory.record).write(make_trial(number, value=70.0))
         assert read_status(directory).state == "running"  # the driver has not concluded the run
+        assert read_status(directory).ending is not None
     assert read_status(directory).state == "finished"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tausearch.runs import (
     Plan,
+    RunDirectory,
     SearchSpec,
     Storage,
     created,
@@ -23,6 +24,8 @@ from tausearch.runs import (
     shortage,
 )
 from tausearch.runs.creation import create
+from tausearch.runs.guards import require_new_folder
+from tausearch.runs.storage import DEFAULT_STORAGE, storage_words
 from trainables.errors import InputError
 
 AGES = {"b": 2000, "a": 2000, "old": 1000, "young": 3000}
@@ -63,6 +66,14 @@ class TestListing:
         faults = storage.read_each(read)[1]
         assert len(faults) == 3  # of the runs that are still there
 
+    def test_a_run_that_breaks_its_reader_is_a_fault_and_the_others_are_read(self, storage: Storage) -> None:
+        def read(run: RunDirectory) -> str:
+            return run.name if run.name != "a" else str(1 / 0)
+
+        names, faults = storage.read_each(read)
+        assert names == ["old", "b", "young"] and "cannot be read (ZeroDivisionError" in str(faults[0])
+        assert storage.read_each(read, among=[]) == ([], [])
+
     def test_only_a_folder_with_a_specification_is_a_run(self, storage: Storage) -> None:
         assert storage.run_exists("a")
         assert not any(map(storage.run_exists, ("empty", "none", ".hidden", "../runs/a", "campaigns/a")))
@@ -100,6 +111,20 @@ def test_a_run_does_not_take_the_name_of_a_shared_file(storage: Storage, name: s
 def test_a_root_may_begin_with_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert open_storage("~/runs", write=False).root == tmp_path / "runs"
+
+
+def test_a_root_may_be_a_link_to_a_folder_and_not_one_that_leads_nowhere(tmp_path: Path) -> None:
+    for name, there in (("link", tmp_path), ("broken", tmp_path / "none")):
+        (tmp_path / name).symlink_to(there)
+    assert open_storage(tmp_path / "link", write=True).root == tmp_path / "link"
+    with pytest.raises(InputError, match="is a link that leads nowhere"):
+        open_storage(tmp_path / "broken", write=True)
+
+
+def test_a_command_names_no_root_that_is_the_default_however_it_is_written(tmp_path: Path) -> None:
+    for root in (DEFAULT_STORAGE, Path(DEFAULT_STORAGE).absolute()):
+        assert storage_words(root) == ""
+    assert storage_words(tmp_path / "a b") == f" --storage '{tmp_path}/a b'"
 
 
 @pytest.mark.parametrize("sign", "?#%")
@@ -141,6 +166,13 @@ class TestOutputs:
         require_output(storage, tmp_path / target, "--out")
         assert not (tmp_path / target).exists()  # nothing was written to find out
 
+    def test_a_new_folder_may_be_there_if_it_is_empty(self, storage: Storage, tmp_path: Path) -> None:
+        (tmp_path / "out").mkdir()
+        require_new_folder(storage, tmp_path / "out", "--out")
+        (tmp_path / "out" / "file").touch()
+        with pytest.raises(InputError, match="is not empty; name another folder"):
+            require_new_folder(storage, tmp_path / "out", "--out")
+
     @pytest.mark.parametrize(
         ("name", "allowed"), [("x.png", True), ("x.pdf", True), ("x.svg", True), ("x.jpg", True), ("x.gif", False)]
     )
@@ -172,6 +204,10 @@ class TestNewRuns:
         (storage.root / "stem-1").mkdir()
         (storage.root / "stem-3").mkdir()
         assert new_run(storage.root, name, "stem")[1] == taken
+
+    def test_a_name_is_free_with_all_of_its_endings(self, storage: Storage) -> None:
+        (storage.root / "stem-1-final").mkdir()
+        assert storage.free_name("stem", ("-search", "-final")) == "stem-2"
 
     @pytest.mark.parametrize(("name", "goes_on"), [("a", True), ("empty", False)])
     def test_only_a_run_is_continued(self, storage: Storage, name: str, goes_on: bool) -> None:

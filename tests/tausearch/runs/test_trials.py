@@ -6,8 +6,9 @@ from typing import get_args
 
 import pytest
 
-from tausearch.runs import Status, TrialTable, all_ended, at_rest, best_trial, ranked
+from tausearch.runs import Status, TrialSummary, TrialTable, all_ended, at_rest, best_trial, ranked
 from tausearch.runs import trials as trials_module
+from tausearch.runs.trials import metrics_of
 from tests.support.runs.trials import make_trial, search_spec
 
 STATUSES = get_args(Status)
@@ -80,3 +81,23 @@ def test_own_seconds_leave_out_what_trials_share() -> None:
     trial = make_trial(0, tasks=2)
     trial.rows[0]["seconds/preconsolidation"] = 40.0
     assert (trial.seconds, trial.own_seconds) == (43.0, 3.0)
+    assert trial.facts["seconds"] == 43.0 and "task" not in trial.metrics and "seconds/training" in trial.metrics
+
+
+def test_a_reader_of_the_order_keeps_the_one_that_it_has() -> None:
+    table = TrialTable([make_trial(0, value=70.0)])
+    before = table.ranked
+    table.put(make_trial(1, value=80.0))
+    assert [[trial.number for trial in each] for each in (before, table.ranked)] == [[0], [1, 0]]
+
+
+def test_a_seed_of_a_final_run_forgets_on_the_test_images() -> None:
+    seed = TrialSummary(
+        0, 0, "complete", {}, [{"task": 1.0, "test/final_accuracy": 70.0, "test/forgetting": 3.0}], 70.0
+    )
+    assert seed.forgetting == 3.0
+
+
+def test_a_result_of_tune_has_a_row_with_its_metrics_and_seconds_alone() -> None:
+    row = {"task": 2.0, "val/average_accuracy": 90.0, "seconds/training": 1.5}
+    assert metrics_of({**row, "pid": 7, "time_total_s": 9.0, "done": False}) == row

@@ -12,7 +12,7 @@ import yaml
 from tausearch.api import ResumeRequest, SearchRequest, continuation, plan_search, preview_search, resume_with
 from tausearch.api.plans import plan_training
 from tausearch.api.requests import TrainRequest
-from tausearch.cli.output import show_search, show_status, show_statuses, status_as_dict
+from tausearch.cli.output import show_preview, show_search, show_status, show_statuses, status_as_dict
 from tausearch.reports import cells_of
 from tausearch.reports.html.page import _overview
 from tausearch.reports.html.views import ReportCell, read_cell
@@ -65,6 +65,7 @@ def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Pa
     assert [elsewhere.trial(number, {}, cache=None).data_root for number in (2, 3)] == ["/d", "/l"]
     ordered = planned(tmp_path, class_order=3)
     assert list(ordered.parts) == ["digits?class_order=3&epochs=1", "letters?class_order=3&epochs=1"]
+    assert list(planned(tmp_path, class_order="label", epochs=None).parts) == ["digits", "letters"]
     both = planned(tmp_path, "digits?epochs=3,letters", epochs=2)
     assert both.name == "digits-epochs-2-letters-epochs-2-ita-lora-1", "its name says what is trained"
 
@@ -82,6 +83,11 @@ def test_a_search_whose_values_move_cannot_be_continued_until_one_is_reached(acr
     for asked in ({"patience": 1}, {"target": 90.0}, {"trials": 6, "target": 90.0}):
         with pytest.raises(InputError, match="--patience, --target: with several benchmarks, go with --across mean"):
             resume_with(ResumeRequest(spec.name, storage=tmp_path, **asked))
+
+
+def test_a_search_whose_values_are_means_gets_another_end(tmp_path: Path) -> None:
+    ended = continuation._ending(planned(tmp_path, across="mean"), ResumeRequest("s", target=90.0))
+    assert ended.stop == StopRule(target=90.0)
 
 
 def test_a_search_does_not_go_on_with_other_images_on_one_of_its_benchmarks(tmp_path: Path) -> None:
@@ -160,6 +166,8 @@ def test_a_longer_search_counts_from_its_next_trial_and_not_from_its_next_part(t
             ],
         ),
         (BOTH, {"algorithm": "gp", "scheduler": "asha"}, ["--scheduler asha: gp learns nothing from trials that were"]),
+        (BOTH, {"target": 90.0}, ["--patience, --target: with several benchmarks, go with --across mean;"]),
+        (BOTH, {"prefer": "knee"}, ["--objective, --prefer: with several benchmarks, trials are judged by their"]),
         (BOTH, {"tasks": 9}, ["benchmark 'digits': --tasks makes 9 tasks of 10 classes"]),
         ("digits,wrong,letters", {}, ["unknown benchmark 'wrong'"]),
         ("digits", {"across": "rank"}, ["--across rank: goes with several benchmarks, such as digits,glyphs"]),
@@ -188,6 +196,11 @@ def test_the_dry_run_has_the_data_of_each_benchmark(tmp_path: Path) -> None:
     told = preview_search("letters,digits?epochs=2", "ita-lora", trials=2, storage=tmp_path).as_dict()
     found = {name: (data["epochs"], len(data["steps_per_epoch"])) for name, data in told["benchmarks"].items()}
     assert found == {"letters": (5, 10), "digits?epochs=2": (2, 5)} and "epochs" not in told
+
+
+def test_the_dry_run_counts_parts_and_not_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show_preview(preview_search("letters,digits?epochs=2", "ita-lora", trials=2, reevaluate=0, storage=tmp_path))
+    assert "2 trials of 2 benchmarks each, 4 parts to train" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_specification_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -6,9 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from tausearch.runs import Across, Constraint, MultiTrial, Scale, left_out, whole_trials
+from tausearch.runs import (
+    Across,
+    Constraint,
+    MultiTrial,
+    Reevaluate,
+    ReevaluationSpec,
+    Scale,
+    left_out,
+    parts_of,
+    whole_trials,
+)
 from tests.tausearch.several.made import part, parts, several_spec
-from trainables.metrics import PEAK_GPU_BYTES, WAITING
+from trainables.metrics import CACHE_HIT, PEAK_GPU_BYTES, TRAIN_LOSS, WAITING
 
 KNOWN = (80.0, 84.0, 82.0, 82.0)
 
@@ -94,6 +104,15 @@ def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     assert left_out(several_spec(constraints=(bound,)), found)[0].best_trial == 2
 
 
+def test_of_equal_accuracies_on_a_benchmark_the_earlier_trial_is_its_best() -> None:
+    spec = several_spec()
+    accuracies = [(90.0, 50.0), (94.0, 49.0), (94.0, 60.0)]
+    found = whole_trials(
+        parts(spec), [part(spec, t, b, value) for t, row in enumerate(accuracies) for b, value in enumerate(row)]
+    )
+    assert left_out(spec, found)[0].best_trial == 1
+
+
 def test_the_memory_of_a_trial_is_the_peak_of_its_part() -> None:
     spec = several_spec()
     found = part(spec, 0, 0, 90.0)
@@ -109,3 +128,68 @@ def test_a_row_has_the_seconds_of_its_part_and_the_waiting_in_them() -> None:
         row |= {"seconds/training": 3.0, WAITING: 1.0}
     (trial,) = whole_trials(parts(spec), [found])
     assert trial.rows[0][WAITING] == len(found.rows) and trial.seconds == 3.0 * len(found.rows)
+
+
+def test_a_row_has_the_last_loss_of_its_part_and_a_cache_that_lacked_something_once() -> None:
+    spec = several_spec()
+    found = part(spec, 0, 0, 90.0)
+    rows = [{**found.rows[0], TRAIN_LOSS: loss, CACHE_HIT: hit} for loss, hit in ((2.0, 0.0), (1.0, 1.0))]
+    (trial,) = whole_trials(parts(spec), [replace(found, rows=rows)])
+    assert (trial.rows[0][TRAIN_LOSS], trial.rows[0][CACHE_HIT]) == (1.0, 0.0)
+
+
+def test_forgetting_is_the_mean_over_the_benchmarks() -> None:
+    spec = several_spec()
+    found = [part(spec, 0, place, 90.0) for place in (0, 1)]
+    for each, forgetting in zip(found, (4.0, 2.0), strict=True):
+        each.rows[-1]["val/forgetting"] = forgetting
+    (trial,) = whole_trials(parts(spec), found)
+    assert [row["val/forgetting"] for row in trial.rows] == [4.0, 3.0]
+
+
+def test_a_bound_holds_after_every_task_of_every_benchmark() -> None:
+    spec, bound = several_spec(), Constraint(metric="val/average_accuracy", relation=">=", bound=60.0)
+    found = [part(spec, 0, place, 90.0) for place in (0, 1)]
+    (trial,) = whole_trials(parts(spec), found)
+    assert bound.keeps(trial)
+    early = replace(found[0], rows=[{"task": 1.0, "val/average_accuracy": 50.0}, {**found[0].rows[0], "task": 2.0}])
+    (trial,) = whole_trials(parts(spec), [early, found[1]])
+    assert not bound.keeps(trial)
+
+
+def test_a_benchmark_counts_once_those_before_it_are_finished() -> None:
+    spec = several_spec()
+    (trial,) = whole_trials(parts(spec), [part(spec, 0, 0, None), part(spec, 0, 1, 50.0)])
+    assert (trial.tasks_done, trial.accuracies) == (0, (None, 50.0))
+
+
+@pytest.mark.parametrize(
+    ("across", "worst", "own"), [("normalised", -100.0, True), ("rank", 0.0, True), ("mean", 0.0, False)]
+)
+def test_a_diverged_trial_has_the_lowest_score_that_there_is(across: Across, worst: float, own: bool) -> None:
+    spec = several_spec(across=across)
+    assert (spec.worst, spec.has_own_scale) == (worst, own)
+
+
+def test_benchmarks_of_one_name_have_their_options_as_titles_and_all_may_be_own_code() -> None:
+    own = several_spec().parts["digits"]
+    spec = several_spec(parts=dict.fromkeys(("digits?tasks=5", "digits?tasks=2", "mine:Source?size=2"), own))
+    assert spec.titles == ("digits?tasks=5", "digits?tasks=2", "mine:Source")
+    folders = several_spec(parts=dict.fromkeys(("folder:/a/birds?tasks=5", "folder:/a/birds?tasks=2"), own))
+    assert folders.titles == ("folder:birds?tasks=5", "folder:birds?tasks=2")
+    assert {"digits", "mine:Source"} <= set(spec.names) and "mine:Source" in parts(spec).names
+
+
+def test_parts_have_room_for_the_tasks_of_the_longest_benchmark() -> None:
+    found = parts(several_spec())
+    assert (found.protocol.tasks, found.steps, found.tasks) == (3, 3, ())
+
+
+def test_a_part_of_a_fresh_run_has_its_seed_and_split_and_says_what_it_is_of() -> None:
+    again = ReevaluationSpec.of(several_spec(reevaluate=Reevaluate(best=1, runs=2)))
+    found, trial = parts_of(again), again.number(3, 1)
+    assert found is not None
+    number = found.number(trial, 1)
+    assert (found.seed_of(number), found.split_of(number)) == (again.seed_of(trial), again.split_of(trial)) == (2, 2)
+    about = {"role": "reevaluation", "reevaluates": 3, "split_seed": 2, "of_trial": trial, "benchmark": "glyphs"}
+    assert found.about(number) == about

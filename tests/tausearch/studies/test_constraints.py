@@ -70,6 +70,7 @@ class TestReading:
             ("accuracy/task_3 >= 80", "val/accuracy/task_3 >= 80"),
             ("train/loss <= -1", "train/loss <= -1"),
             ("forgetting <= -100", "val/forgetting <= -100"),
+            ("forgetting <= 150", "val/forgetting <= 150"),
             ("final_accuracy >= 100", "val/final_accuracy >= 100"),
             ("seconds <= 0", "seconds <= 0"),
             ("removability >= -200", "val/removability >= -200"),
@@ -93,6 +94,7 @@ class TestReading:
             ("memory/peak_gpu_bytes <= 5", "unknown metric 'memory/peak_gpu_bytes'"),  # of trials on a GPU alone
             ("test/forgetting <= 5", "unknown metric 'test/forgetting'"),
             ("seconds <= -1", "no trial can keep it; seconds goes from 0 to inf"),
+            ("seconds/training <= -1", "no trial can keep it; seconds/training goes from 0 to inf"),
             ("forgetting <= -101", "no trial can keep it; val/forgetting goes from -100 to 100"),
             ("pooled_accuracy >= 101", "no trial can keep it; val/pooled_accuracy goes from 0 to 100"),
             ("removability >= 201", "no trial can keep it; val/removability goes from -200 to 200"),

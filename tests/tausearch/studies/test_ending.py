@@ -20,6 +20,7 @@ from tausearch.runs import (
     TrialTable,
     all_ended,
     cut_short,
+    driver_lock,
     extended_rule,
     note_stopped,
     planned_trials,
@@ -80,6 +81,14 @@ def test_a_target_is_reached_by_the_first_trial_that_keeps_the_bounds(spec: Sear
     assert found is not None and found.reason == "target"
 
 
+def test_a_better_trial_that_breaks_a_bound_is_no_gain(spec: SearchSpec) -> None:
+    trials = trials_of([70.0, 80.0, 69.0])
+    trials[1].rows[-1][VALIDATION.forgetting] = 9.0
+    bound = Constraint.parse("forgetting <= 5", [VALIDATION.forgetting])
+    assert cut_short(ending(spec, patience=2), trials) is None
+    assert cut_short(ending(spec, patience=2).model_copy(update={"constraints": (bound,)}), trials) is not None
+
+
 def test_trials_that_run_at_the_end_are_waited_for(spec: SearchSpec) -> None:
     spec, trials = ending(spec, patience=1), trials_of([70.0, 60.0, "running"])
     assert cut_short(spec, trials) is not None and not all_ended(spec, trials)
@@ -134,6 +143,8 @@ def test_what_stopped_a_driver_is_said_until_another_runs(spec: SearchSpec, tmp_
     assert found.state == "stopped" and str(found.ending) == (
         "time budget: the time budget is used up after 2 of 12 trials"
     )
+    with driver_lock(directory):
+        assert read_status(directory).ending is None
     note_stopped(directory, None)
     assert read_status(directory).ending is None
 

@@ -14,6 +14,7 @@ from tausearch.cli.output import search_as_dict, show_status, status_as_dict
 from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
 from tausearch.presentation import SearchPlots, draw_plot, front_table, reevaluation_table
 from tausearch.runs import (
+    DataFacts,
     Objective,
     Record,
     Reevaluate,
@@ -217,6 +218,13 @@ class TestChosen:
         unmeasured = aiming(spec, "removability")
         assert best_trial(self.TRIALS, unmeasured.aim) is None and unmeasured.removability
 
+    @pytest.mark.parametrize(("prefer", "step"), [("final_accuracy", 0.5), ("forgetting", 0.0), ("knee", 0.0)])
+    def test_one_image_is_a_step_where_a_point_of_the_front_is_chosen_by_accuracy(
+        self, spec: SearchSpec, prefer: str, step: float
+    ) -> None:
+        facts = DataFacts(digest="0", train=1000, evaluation=200)
+        assert aiming(spec, "final_accuracy", "forgetting", prefer=prefer, data=facts).step == step
+
     def test_it_ends_by_its_own_gain(self, spec: SearchSpec) -> None:
         spec = aiming(spec, "forgetting", stop=StopRule(patience=2, target=1.0), trials=9)
         trials = trials_at([(70, 9.0), (71, 8.9), (99, 9.0)])
@@ -241,6 +249,7 @@ class TestChosen:
         once = min(self.TRIALS, key=lambda trial: trial.final[FORGETTING])
         status = RunStatus(spec, "finished", {}, self.TRIALS, once, reevaluation=found)
         assert status.goodness == -7.0, "searches compare by the mean of fresh runs"
+        assert status.accuracy == 50.0 and status.as_dict()["best"]["value"] == once.value
         assert str(gain_of(spec, self.TRIALS, chosen, found)).startswith("+2.00 ± ")
         table = reevaluation_table(found)
         assert table.title == "fresh runs, forgetting (points)" and [len(row) for row in table.rows] == [5, 5, 5]
@@ -254,6 +263,9 @@ class TestChosen:
             run.number = again.number(candidate, 0)
         found = reevaluation_of(again, self.TRIALS, runs)
         assert found.verdict is not None and found.verdict.chosen == 0
+        status = RunStatus(spec, "finished", {}, self.TRIALS, self.TRIALS[0], reevaluation=found)
+        assert status.accuracy == 86.0, "the mean of its fresh runs, not the score of the knee"
+        assert found.race.values[0] == (spec.aim.score(self.TRIALS)(runs[1]),)  # on the scale of the whole front
         assert reevaluated_words(found) == ", re-evaluated final_accuracy 86.00 %, forgetting 7.00 points"
         assert " ahead of trial 1 in the score of the knee " in standing_words(found)
         assert reevaluation_table(found).rows[1][3:5] == (86.0, 7.0)

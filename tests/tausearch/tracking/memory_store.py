@@ -95,6 +95,8 @@ class Store:
 
     def update_run(self, run: str, status: str, name: str | None = None) -> None:
         self.runs[run].info.status = status
+        if name is not None:
+            self.runs[run].info.run_name = name
 
     def set_experiment_tag(self, experiment: str, tag: str, value: str) -> None:
         assert experiment == "1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,7 +37,12 @@ def made():
 def wrong():
     return 7
 
+class Both(Good):
+    def __call__(self):
+        return 7
+
 one = Good()
+both = Both()
 number = 7
 """
 
@@ -114,6 +120,17 @@ def test_callbacks_are_objects_or_names_of_what_makes_them(module: str) -> None:
     found = callbacks_of([mine, f"{module}:Good", f"{module}:made", f"{module}:one", f"{module}:Good"])
     assert found[0] is mine and [type(each).__name__ for each in found[1:]] == ["Good"] * 4
     assert found[1] is not found[4] and found[3] is sys.modules[module].one  # type: ignore[attr-defined]
+
+
+def test_a_callback_that_can_be_called_is_taken_as_it_is(module: str) -> None:
+    assert callbacks_of([f"{module}:both"]) == [sys.modules[module].both]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("patience", [True, float("nan"), -1.0, "1"])
+def test_patience_is_a_number_of_seconds(patience: Any) -> None:
+    callback = SimpleNamespace(on_event=lambda event: None, patience=patience)
+    with pytest.raises(InputError, match="patience must be a number of seconds, got"):
+        callbacks_of([callback])
 
 
 @pytest.mark.parametrize(

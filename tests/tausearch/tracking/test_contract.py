@@ -9,18 +9,23 @@ from typing import Any
 
 import pytest
 
-from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary
+from tausearch.runs import Conclusion, RunSpec, SearchSpec, Storage, TrialSummary
 from tausearch.tracking import (
     ChoiceChanged,
     Event,
     MlflowCallback,
+    RunBegan,
+    RunEnded,
+    RunInfo,
     TaskDone,
     TensorBoardCallback,
     TrialEnded,
     callbacks_of,
     check_callback,
 )
+from tausearch.tracking.events import changes
 from tests.support.packages import install_example
+from tests.support.runs.trials import make_trial
 
 
 class Counting:
@@ -46,6 +51,12 @@ class Changes:
     def on_event(self, event: Event) -> None:
         if isinstance(event, TrialEnded):
             event.trial.hyperparameters["lr"] = 1.0
+
+
+class ChangesTheEnd:
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, RunEnded) and event.metrics:
+            event.metrics.clear()
 
 
 class Knows:
@@ -103,6 +114,23 @@ def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
     assert killed.noted == [0, 0, 0, 0, 1, 1] and search.noted == [1, 1, 1, 2, 2, 0, 1, 2]
 
 
+def test_mlflow_is_told_why_a_search_ended(spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Conclusion] = []
+    tracker = SimpleNamespace(end=lambda status, conclusion: told.append(conclusion))
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: SimpleNamespace(open=None))
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", lambda *_: tracker)
+    info, callback = RunInfo(spec, tmp_path, Storage(tmp_path)), MlflowCallback()
+    for event in (RunBegan(info), RunEnded(info, stopped=False, notes={"ended": "patience"})):
+        callback.on_event(event)
+    assert [each.notes for each in told] == [{"ended": "patience"}]
+
+
+def test_the_end_of_a_trial_is_told_once(spec: SearchSpec, tmp_path: Path) -> None:
+    info, ended = RunInfo(spec, tmp_path, Storage(tmp_path)), make_trial(0, value=70.0)
+    told = [list(changes(info, *states)) for states in ((ended, make_trial(0)), (ended, ended))]
+    assert [type(event) for event in told[0]][-1] is TrialEnded and told[1] == []
+
+
 @pytest.mark.parametrize(
     ("callback", "words"),
     [
@@ -110,6 +138,7 @@ def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
         (Fails(ChoiceChanged), "failed on ChoiceChanged: ValueError"),
         (Knows(), "failed on _Later: AssertionError: what is this?"),
         (Changes(), " was changed; a callback must not change what it is told"),
+        (ChangesTheEnd(), "RunEnded was changed; a callback must not change what it is told"),
     ],
 )
 def test_one_that_breaks_it_is_named(callback: Any, words: str, tmp_path: Path) -> None:

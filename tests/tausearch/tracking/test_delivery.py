@@ -101,6 +101,7 @@ def test_a_driver_that_is_to_stop_waits_for_no_queue_and_loses_nothing(
     threading.Timer(0.1, lambda: stop.__setitem__(0, True)).start()  # Ctrl-C while it waits
     for event in sent[2:]:
         sender.send(event)
+    assert len(said) == 1
     keeper.may.set()
     sender.close()
     assert keeper.told == sent
@@ -144,6 +145,29 @@ def test_one_that_never_comes_back_is_given_up_after_its_patience(
     assert first in said[0] and said[1:] == [end]
     keeper.may.set()
     assert sender.error == "took over 0.3 s for one event"
+
+
+def test_one_that_fails_after_it_was_given_up_says_nothing_more(info: RunInfo, said: list[str]) -> None:
+    broken = Broken(patience=0.1)
+    broken.may.clear()
+    sender = Delivery(broken, "callback a:Late", said.append)
+    sender.send(TaskDone(info, make_trial(0, tasks=1), {"task": 1.0}))
+    sender.close()
+    before = list(said)
+    broken.may.set()
+    wait_until(lambda: "callback a:Late" not in {each.name for each in threading.enumerate()}, 60, "the thread's end")
+    assert said == before and sender.error == "took over 0.1 s for one event"
+
+
+def test_one_that_exits_is_told_nothing_more_and_nobody_waits_for_it(info: RunInfo, said: list[str]) -> None:
+    class Exits(Keeper):
+        def on_event(self, event: Event) -> None:
+            raise SystemExit("enough")
+
+    sender = Delivery(Exits(patience=0.1), "callback a:Exits", said.append)
+    sender.send(RunBegan(info))
+    sender.close()
+    assert len(said) == 1 and said[0].startswith("callback a:Exits failed on RunBegan: SystemExit: enough")
 
 
 def test_a_signal_gives_up_one_that_the_end_waits_for(info: RunInfo, said: list[str]) -> None:

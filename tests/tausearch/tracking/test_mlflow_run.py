@@ -18,6 +18,9 @@ import pytest
 
 from tausearch.runs import (
     Conclusion,
+    Constraint,
+    KnownPoint,
+    Objective,
     Reevaluate,
     ReevaluationSpec,
     Resources,
@@ -29,6 +32,7 @@ from tausearch.runs import (
 )
 from tausearch.tracking import MlflowRun, Tracker, mlflow_run, mlflow_store
 from tausearch.tracking import tracker as tracker_module
+from tausearch.tracking.mlflow_callback import tracking_uri_of
 from tausearch.tracking.mlflow_run import ID_TAG, MATRIX_FILE, PARENT_TAG, RUN_TAG
 from tests.support.modes import umask
 from tests.support.runs.trials import final_spec, make_trial
@@ -180,6 +184,7 @@ class TestParent:
         assert names == [spec.name, f"{spec.name}/trial-0", f"{spec.name}/trial-0-seed-1"]
         splits = [run.data.params.get("split_seed") for run in store.runs.values()]
         assert splits == [None, None, "1"]
+        assert [run.data.tags.get("reevaluates") for run in store.runs.values()] == [None, None, "0"]
 
     def test_a_run_with_an_id_is_found_by_it_and_gets_its_new_name(
         self, spec: SearchSpec, store: Store, tmp_path: Path
@@ -188,6 +193,7 @@ class TestParent:
         store.add("namesake", {RUN_TAG: spec.run_name, ID_TAG: "y"})
         opened(spec.model_copy(update={"id": "x"}), tmp_path)
         assert store.runs["mine"].data.tags[RUN_TAG] == spec.run_name and len(store.runs) == 2
+        assert store.runs["mine"].info.run_name == spec.run_name
 
     @pytest.mark.parametrize(("kind", "parameters"), [("search", {"algorithm", "seed"}), ("final", set())])
     def test_a_new_parent_says_its_kind_and_what_was_asked_for(
@@ -198,6 +204,39 @@ class TestParent:
         assert parent.data.tags["kind"] == kind and parent.data.params.keys() & {"algorithm", "seed"} == parameters
         assert (parent.data.params["lr_pre"], parent.data.params["protocol/epochs"]) == ("0.1", "5")
         assert "protocol/backbone_weights" not in parent.data.params and len(parent.inputs.dataset_inputs) == 1
+
+    def test_a_search_has_tags_of_all_its_first_points_bounds_and_objectives(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        known = tuple(KnownPoint(origin=origin, point={"alpha": 1.0, "lr": 0.01}) for origin in ("a", "the paper"))
+        bounds = tuple(Constraint(metric="val/forgetting", relation=each, bound=5) for each in ("<=", ">="))
+        aim = (Objective(metric="val/forgetting", direction="minimize"),)
+        asked = {"warm_start": known, "constraints": bounds, "objectives": aim}
+        opened(spec.model_copy(update=asked), tmp_path)
+        (parent,) = store.runs.values()
+        assert {name: parent.data.tags[name] for name in asked} == {
+            "warm_start": "a; the paper",
+            "constraints": "val/forgetting <= 5; val/forgetting >= 5",
+            "objectives": "less forgetting",
+        }
+
+    def test_what_an_earlier_attempt_did_not_write_of_a_parent_is_written_and_nothing_twice(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        opened(spec, tmp_path)
+        (parent,) = store.runs.values()
+        written = dict(parent.data.params)
+        parent.data.params.clear()  # a kill came before
+        opened(spec, tmp_path)
+        assert parent.data.params == written and len(parent.inputs.dataset_inputs) == 1
+
+    def test_a_final_run_says_where_it_was_tuned_and_where_it_is_judged(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        opened(final_spec(spec, tuned_on="glyphs", source="s"), tmp_path)
+        (parent,) = store.runs.values()
+        told = {name: parent.data.tags[name] for name in ("tuned_on", "judged_on", "source")}
+        assert told == {"tuned_on": "glyphs", "judged_on": "digits", "source": "s"}
 
     def test_the_names_of_tasks_are_cut_where_a_tag_ends(self, spec: SearchSpec) -> None:
         tasks = (NamedTask(classes=("zebra", "horse"), name="animals"), *[NamedTask(classes=("star",))] * 2000)
@@ -249,6 +288,11 @@ class TestEnd:
         assert (nested(store).info.status, parent.info.status) == ("KILLED", "KILLED")
         assert nested(store, 1).info.status == "FINISHED"  # it had ended
 
+    def test_a_note_is_cut_where_a_tag_ends(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
+        opened(spec, tmp_path).conclude("FINISHED", Conclusion(notes={"ended": "a" * 5000 + "b"}))
+        (parent,) = store.runs.values()
+        assert parent.data.tags["ended"] == "a" * 5000
+
     def test_a_search_on_several_benchmarks_names_its_score_and_the_size_of_none(
         self, store: Store, tmp_path: Path
     ) -> None:
@@ -260,6 +304,18 @@ class TestEnd:
         assert "protocol/epochs" not in parent.data.params and "protocol/precision" in parent.data.params
         data = [each.dataset for each in parent.inputs.dataset_inputs]
         assert [(each.name, json.loads(each.profile)["tasks"]) for each in data] == [("digits", 3), ("glyphs", 2)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "uri"),
+    [
+        ({}, "sqlite:////r/mlflow.db"),
+        ({"tracking_uri": URI}, URI),
+        ({"tracking": ("tensorboard",), "tracking_uri": URI}, None),
+    ],
+)
+def test_a_run_that_mlflow_lacks_has_no_address_there(spec: SearchSpec, changes: dict[str, Any], uri: str) -> None:
+    assert tracking_uri_of(spec.model_copy(update=changes), Storage(Path("/r"))) == uri
 
 
 def test_all_pages_of_an_answer_are_read() -> None:
@@ -360,6 +416,26 @@ def test_the_default_store_is_migrated_once_for_a_user_and_has_the_mode_of_the_u
             assert store.execute("SELECT * FROM experiments").fetchall() == [(storage.mlflow_artifacts.as_uri(),)]
 
 
+def test_files_of_a_storage_that_was_moved_twice_are_found_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = SimpleNamespace(get_experiment_by_name=lambda name: SimpleNamespace(experiment_id=7))
+    monkeypatch.setattr("mlflow.MlflowClient", lambda tracking_uri: found)
+    storage = open_storage(tmp_path, write=True)
+    places = ["file:///first/mlflow-artifacts", "file:///then/mlflow-artifacts", "file:///own/mlruns/0"]
+    here = storage.mlflow_artifacts.as_uri()
+    with closing(sqlite3.connect(storage.mlflow_file)) as store, store:
+        for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+            store.execute(f"CREATE TABLE {table} ({column})")
+        store.executemany("INSERT INTO experiments VALUES (?)", [(place,) for place in places])
+        store.executemany("INSERT INTO runs VALUES (?)", [(f"{place}/1/run/artifacts",) for place in places])
+    mlflow_store.open_store(storage, storage.mlflow_uri, "digits")
+    now = [here, here, places[2]]
+    with closing(sqlite3.connect(storage.mlflow_file)) as store:
+        assert store.execute("SELECT * FROM experiments").fetchall() == [(place,) for place in now]
+        assert store.execute("SELECT * FROM runs").fetchall() == [(f"{place}/1/run/artifacts",) for place in now]
+
+
 class TestTracker:
     @pytest.fixture
     def tracker(self, spec: SearchSpec, tmp_path: Path) -> Tracker:
@@ -380,6 +456,73 @@ class TestTracker:
         tracker._failures.update({0: 2, 1: 1})
         tracker._write(run)
         assert written == [2, 3, 1, 0] and not tracker._changed
+
+    def test_a_task_that_has_ended_begins_the_writing_whatever_begins_next(
+        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tracker, "_start", lambda: None)
+        for trial, computes in ((make_trial(1, tasks=1), False), (make_trial(0, tasks=2), True), (make_trial(9), True)):
+            tracker.note(trial)
+            assert tracker._computes == computes
+
+    def test_after_a_failure_all_trials_are_compared_again_and_once_more_at_the_end(
+        self, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tracker, written = Tracker(spec, Storage(tmp_path)), list[int]()
+
+        def write(trial: TrialSummary) -> None:
+            written.append(trial.number)
+            if written == [0, 1]:
+                raise ConnectionError("gone")
+
+        run = SimpleNamespace(changes=0, write=write, conclude=lambda *_: None)
+        monkeypatch.setattr(tracker_module, "MlflowRun", lambda *_: run)
+        monkeypatch.setattr(tracker, "_pause", lambda: None)
+        for number in (0, 1):
+            tracker.trials.put(make_trial(number, tasks=1))
+            tracker._told.add(number)
+        tracker.end("FINISHED", Conclusion())
+        tracker.wait()
+        assert written == [0, 1, 0, 1, 0, 1] and tracker.error is None
+
+    def test_nothing_but_a_change_or_a_server_that_is_back_is_progress(
+        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(trial: TrialSummary) -> None:
+            raise RuntimeError("refused")
+
+        run: Any = SimpleNamespace(changes=0, write=refuse)
+        monkeypatch.setattr(tracker_module, "MlflowRun", lambda *_: run)
+        tracker._last_progress = 0.0
+        tracker._connect()
+        assert tracker._last_progress > 0
+        tracker._last_progress = 0.0
+        tracker._connect()
+        tracker._changed.add(0)
+        with pytest.raises(RuntimeError):
+            tracker._write(run)
+        assert tracker._last_progress == 0
+
+    def test_one_that_was_given_up_keeps_its_reason(self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr(tracker, "_start", lambda: None)
+        tracker._thread = threading.Thread(target=threading.Event().wait, args=(0.1,))
+        tracker._thread.start()
+        tracker.error = "no server answers there"
+        tracker.wait()
+        tracker._has_all()
+        assert tracker._given_up and tracker.error == "no server answers there"
+
+    def test_a_part_waits_for_the_run_that_it_belongs_to_and_wakes_it(self, spec: SearchSpec, tmp_path: Path) -> None:
+        woken: list[bool] = []
+        search: Any = SimpleNamespace(has_parent=False, error=None, _start=lambda: woken.append(True))
+        part = Tracker(spec, Storage(tmp_path), URI, after=search)
+        assert part.uri == URI
+        with pytest.raises(ConnectionError, match="is not there yet"):
+            part._connect()
+        part._thread = threading.Thread(target=list)
+        part._start()
+        assert woken == [True]
 
     def test_an_error_is_logged_once_for_all_attempts(self, tracker: Tracker, caplog: pytest.LogCaptureFixture) -> None:
         for message in ("first", "first", "second"):

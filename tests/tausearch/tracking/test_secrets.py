@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
 from tausearch.api import SearchRequest, plan_search, sync_run
 from tausearch.runs import Record, Storage, read_spec
-from tausearch.tracking import checked_uri, reason, secrets
+from tausearch.tracking import checked_uri, mlflow_store, reason, secrets
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError
@@ -40,6 +41,7 @@ def test_a_password_is_kept_in_the_process_alone(uri: str, capsys: pytest.Captur
     assert checked_uri(uri) == URIS[uri]
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and "is not stored" in err and "s3cr" not in err
+    assert ("MLFLOW_TRACKING_USERNAME and " in err) == uri.startswith("http")
     opened = secrets.with_secrets(URIS[uri])
     if uri.startswith("http"):
         assert opened == URIS[uri] and "s3cr@t" in (
@@ -49,6 +51,17 @@ def test_a_password_is_kept_in_the_process_alone(uri: str, capsys: pytest.Captur
         assert opened == uri
     for secret in (SECRET, "s3cr@t"):
         assert "s3cr" not in reason(RuntimeError(f"cannot open {uri} with {secret}\nsecond line"))
+
+
+def test_a_database_is_opened_with_the_password_that_its_run_does_not_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = f"postgresql://me:{SECRET}@host:5/db"
+    uri, asked = checked_uri(given), list[str]()
+    assert uri is not None
+    monkeypatch.setattr("mlflow.MlflowClient", lambda tracking_uri: (asked.append(tracking_uri), MagicMock())[1])
+    mlflow_store.open_store(Storage(tmp_path), uri, "digits")
+    assert asked == [given]
 
 
 @pytest.mark.parametrize("uri", [*URIS.values(), "sqlite:////a/b c?d.db", "http://[::1]:5000", "https://host/a%20b"])

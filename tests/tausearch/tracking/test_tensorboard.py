@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -54,6 +56,20 @@ def test_on_several_benchmarks_a_trial_has_its_accuracy_as_its_score_moves(tmp_p
     assert {name: value for name, value in found.items() if "hparam" in name} == {
         "hparam/val/final_accuracy": [(3, 70.0)]
     }
+
+
+def test_the_end_of_a_trial_has_its_seed_or_its_error_and_that_of_a_stopped_run_its_metrics(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers: dict[str, Any] = defaultdict(MagicMock)
+    monkeypatch.setattr("tausearch.tracking.tensorboard._open", lambda folder: writers[folder.name])
+    run, callback, ended = run_at(tmp_path, spec), TensorBoardCallback(), make_trial(0, value=70.0)
+    told(callback, run, ended, make_trial(1, tasks=1, status="failed", error="killed"), make_trial(2, tasks=1))
+    callback.on_event(RunEnded(run, stopped=True, metrics={"importance/lr": 0.5}))
+    assert writers["trial-0"].add_hparams.call_args.args[0] == {**ended.hyperparameters, "seed": 0}
+    writers["trial-1"].add_text.assert_called_once_with("status", "failed: killed")
+    writers["trial-2"].close.assert_called_once_with()
+    writers["run"].add_scalar.assert_called_once_with("importance/lr", 0.5, 0)
 
 
 def test_what_is_told_can_be_read_before_the_trial_ends(spec: SearchSpec, tmp_path: Path) -> None:

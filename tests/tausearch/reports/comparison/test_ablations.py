@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from tausearch.reports import paper_results
-from tausearch.reports.comparison.ablation_tables import ablations, as_ablation_text, show_ablations
+from tausearch.reports.comparison.ablation_tables import (
+    ablation_sheets,
+    ablations,
+    as_ablation_text,
+    show_ablations,
+)
 from tausearch.reports.comparison.runs import read_final_runs
 from tausearch.runs import Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
@@ -98,3 +103,13 @@ def test_benchmarks_come_by_name_then_methods_in_the_papers_order(tmp_path: Path
     ordered = sorted(["ita-lora", "ita-ia3"], key=paper_results().place)
     assert found == [*(("cifar100", method) for method in ordered), ("digits", "ita-fft")]
     assert {row.benchmark for row in ablations(runs, paper_results(), ["digits"])} == {"digits"}
+    sheets = ablation_sheets(ablations(runs, paper_results()))
+    assert [[row[0] for row in sheet.rows] for sheet in sheets] == [ordered, ["ita-fft"]]
+
+
+def test_a_setting_that_the_paper_lacks_has_no_paper_though_the_plain_variant_did_not_run(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    for variant in ("none", "head"):
+        make_final_run(storage, variant, [70.0], overrides={"curvature": "kronecker", "regularise": variant})
+    (row,) = ablations(read_final_runs(storage)[0], paper_results())
+    assert row.ours.keys() == {"none", "head"} and row.paper == {}

@@ -91,6 +91,7 @@ def test_every_form_of_the_evaluations(
     records = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--format", "csv"))))
     ours = {record["reading"]: record for record in records if record["whose"] == "ours"}
     assert set(ours) == set(UNLEARNING_MODES) and float(ours["drop"]["unlearning_target_gain"]) == -40.0
+    assert ours["drop"]["unlearning_target_gain_std"] == ""  # of one seed
     (paper,) = [r for r in records if r["whose"] == "paper" and r["method"] == "ita-lora"]
     assert float(paper["specialisation_target"]) == 92.80
     latex, markdown = "ita-lora & ours, subtract", "| ita-lora | ours, subtract | 83.00 |"

@@ -13,6 +13,7 @@ import pytest
 from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
 from tausearch.reports import Matrix, MatrixOrder, compare, matrix_sheet, paper_results, read_final_runs, result_matrix
+from tausearch.reports.comparison.command import as_sheets, as_texts
 from tausearch.reports.comparison.matrix_sheets import page_matrix
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
@@ -137,6 +138,15 @@ def test_of_two_numbers_of_seeds_that_are_as_frequent_the_larger_is_usual(storag
     assert matrix_sheet(found, paper_results()).caption.endswith(" batch 128, vit_base_patch16_224.augreg_in21k.")
 
 
+def test_the_caption_counts_seeds_that_are_not_the_same(storage: Storage) -> None:
+    make_final_run(storage, "a", [50.0, 51.0])
+    spec = make_final_run(storage, "b", [50.0, 51.0], method="tmc")
+    spec.model_copy(update={"seeds": (5, 6)}).save(storage.run("b"))
+    assert matrix_sheet(matrix(storage), paper_results()).caption.startswith(
+        "Mean ± sample standard deviation over 2 seeds."
+    )
+
+
 def test_the_caption_says_what_columns_share_and_then_their_own(storage: Storage) -> None:
     for benchmark, epochs in (("cifar100", 20), ("cub200", 50), ("mit67", 20)):
         make_final_run(storage, benchmark, [50.0], benchmark=benchmark, protocol={"epochs": epochs})
@@ -163,6 +173,7 @@ def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(st
         ("ita-lora", "waiting", "waitin", ""),
         ("ita-lora (regularise=none)", "50.00", "paper ", ""),
     ]
+    assert sheet.texts[4][1].endswith("paper 66.58")  # that of the ablation
     assert sheet.look(0, 2).link == "#cell-2"
     assert sheet.caption.endswith("in parentheses where its protocol differs.")
 
@@ -170,6 +181,8 @@ def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(st
 def test_the_papers_rows_compete_where_the_protocol_is_the_same(storage: Storage) -> None:
     make_final_run(storage, "a", [90.0, 90.0])
     assert ranks(matrix(storage)) == {"a": None}  # alone it is not the best of anything
+    assert "bold" not in matrix_sheet(matrix(storage), paper_results()).caption
+    assert matrix(storage, with_paper=True).benchmarks == ("cifar100",)  # not all that the paper has
     found = ranks(matrix(storage, with_paper=True))
     assert (found["a"], found["paper ita-ia3"], found["paper joint"]) == ("second", "best", None)
     make_final_run(storage, "b", [91.0, 91.0], benchmark="cub200", protocol={"epochs": 5})
@@ -190,6 +203,9 @@ def test_the_order_is_the_papers_or_the_given_one(storage: Storage) -> None:
     found = matrix(storage)
     assert [row.method for row in found.rows] == ["joint", "finetune", "ita-lora"]
     assert found.benchmarks == ("cifar100", "digits")
+    assert [row.method for row in matrix(storage, MatrixOrder(["joint"])).rows] == ["joint", "finetune", "ita-lora"]
+    lacked = matrix(storage, MatrixOrder((), ["digits"]), with_paper=True)
+    assert not any(row.of_paper for row in lacked.rows)  # the paper has none of its cells
     order = MatrixOrder(["ita-lora", "finetune", "joint"], ["digits", "cifar100", "glyphs"])
     compared = compare(read_final_runs(storage)[0], paper_results(), order=order)
     assert [each.benchmark for each in compared] == ["digits", "cifar100"]
@@ -197,6 +213,13 @@ def test_the_order_is_the_papers_or_the_given_one(storage: Storage) -> None:
     found = matrix(storage, order)
     assert [row.method for row in found.rows] == ["ita-lora", "finetune", "joint"]
     assert found.benchmarks == ("digits", "cifar100")
+    runs = read_final_runs(storage)[0]
+    assert [sheet.title.split(":")[0] for sheet in as_sheets(runs, order)] == [
+        *("digits", "CIFAR-100 (cifar100)"),
+    ]
+    texts = as_texts(runs, order)
+    assert "method & digits & CIFAR-100 " in texts["latex"] and "| method | digits | CIFAR-100 |" in texts["markdown"]
+    assert texts["csv"].splitlines()[1].startswith("digits,ita-lora,")
 
 
 def test_names_are_set_by_every_engine() -> None:

@@ -77,12 +77,16 @@ def test_runs_of_another_protocol_are_not_set_against_each_other(storage: Storag
     assert all("mit67" not in m.tuned_on or set(m.cells) == {("mit67", "glyphs")} for m in (first, second))
 
 
-def test_a_column_takes_the_protocol_with_most_benchmarks_not_with_most_runs(storage: Storage) -> None:
+def test_a_column_takes_the_protocol_with_most_benchmarks_not_with_most_runs(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("short-1", "short-2", "short-3"):
         make_final_run(storage, name, [90.0], benchmark="glyphs", tuned_on="digits", protocol={"epochs": 3})
     (matrix,) = matrices(storage)
     column = {pair: cell.run.spec.name for pair, cell in matrix.cells.items() if pair[1] == "glyphs"}
     assert column == {("digits", "glyphs"): "dg", ("glyphs", "glyphs"): "gg"} and matrix.left_out == 3
+    show_transfer(storage, [], "text")
+    assert "under another protocol than the rest: 3" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_run_is_left_out_by_the_protocol_of_its_own_column(storage: Storage) -> None:

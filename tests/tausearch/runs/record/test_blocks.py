@@ -47,6 +47,12 @@ def test_a_block_takes_the_place_of_its_files_and_nothing_else_changes(
     assert sorted(numbers) == before["trial"].to_pylist()
 
 
+def test_the_file_of_a_trial_is_that_of_its_block(record: Record) -> None:
+    assert record.file_of(150).name == "trial-00150.parquet"
+    record.compact([150], lambda number: True)
+    assert [record.file_of(number).name for number in (99, 100, 150)] == ["trial-00099.parquet", FILE, FILE]
+
+
 def test_a_block_waits_for_its_last_trial(record: Record, trials: dict[int, TrialSummary]) -> None:
     for missing in (100, 150, 199):
         record.compact([150], lambda number, missing=missing: number != missing)

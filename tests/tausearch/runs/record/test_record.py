@@ -10,7 +10,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from tausearch.runs import Record
+from tausearch.runs import Record, StorageError
+from tausearch.runs.record.files import damaged
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
@@ -126,3 +127,29 @@ def test_a_file_without_the_digest_of_its_rows_is_refused(tmp_path: Path) -> Non
     for read in (record.trials, record.table):
         with pytest.raises(InputError, match="trial-00000.parquet: is damaged .its content is not what was written"):
             read()
+
+
+def test_a_metric_of_an_earlier_task_alone_and_a_zero_are_kept(tmp_path: Path) -> None:
+    record, trial = Record(tmp_path, tasks=2), make_trial(0, tasks=2)
+    trial.rows[0]["train/alone"] = 0.0
+    record.write(trial)
+    assert record.trials() == [trial]
+
+
+def test_a_file_that_must_not_be_read_is_no_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise StorageError("cannot be read")
+
+    record = Record(tmp_path)
+    record.write(make_trial(0))
+    monkeypatch.setattr("tausearch.runs.record.record.read_trials", refuse)
+    with pytest.raises(StorageError):
+        record.set_aside_damaged()
+    assert record.file_of(0).exists()
+
+
+def test_damage_among_re_evaluations_names_the_command_of_their_search(tmp_path: Path) -> None:
+    file = tmp_path / "s" / "reevaluation" / "record" / "trial-00100.parquet"
+    file.parent.mkdir(parents=True)
+    (tmp_path / "s" / "run.yaml").touch()
+    assert "`tausearch resume s --without-damaged`" in str(damaged(file, "torn"))

@@ -1,0 +1,106 @@
+"""The state of a re-evaluation as it is told: values of all candidates, units, errors of at least one image, gains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tausearch.runs import (
+    DataFacts,
+    Objective,
+    Reevaluate,
+    Reevaluation,
+    ReevaluationSpec,
+    SearchSpec,
+    StopRule,
+    TrialSummary,
+    gain_of,
+    reevaluation_of,
+)
+from tests.support.runs.trials import make_trial
+from trainables.metrics import VALIDATION
+
+FACTS = DataFacts(digest="0", train=1000, evaluation=200)  # one image is 0.5 points
+TRIALS = [make_trial(number, value=value) for number, value in enumerate((80.0, 95.0, 90.0))]
+
+
+def search(spec: SearchSpec, rounds: int, best: int = 2, **changes: Any) -> SearchSpec:
+    return spec.model_copy(update={"data": FACTS, "reevaluate": Reevaluate(best=best, runs=rounds), **changes})
+
+
+def after(spec: SearchSpec, fresh: dict[int, tuple[float, ...]], trials: list[TrialSummary] = TRIALS) -> Reevaluation:
+    again = ReevaluationSpec.of(spec)
+    runs = [
+        make_trial(again.number(each, k), value=value) for each, found in fresh.items() for k, value in enumerate(found)
+    ]
+    return reevaluation_of(again, trials, runs)
+
+
+def test_an_eliminated_candidate_is_told_with_the_values_that_it_has(spec: SearchSpec) -> None:
+    found = after(search(spec, 3), {1: (90.0, 91.0, 92.0), 2: (50.0, 51.5)})
+    assert found.as_dict()["candidates"] == [
+        {"trial": 1, "state": "chosen", "values": [90.0, 91.0, 92.0]},
+        {"trial": 2, "state": "eliminated after 2", "values": [50.0, 51.5]},
+    ]
+
+
+def test_the_means_of_a_candidate_are_over_its_complete_runs(spec: SearchSpec) -> None:
+    spec = search(spec, 2, objectives=(Objective(metric="val/final_accuracy", direction="maximize"),))
+    again = ReevaluationSpec.of(spec)
+    failed = make_trial(again.number(1, 1), value=99.0, status="failed")
+    found = reevaluation_of(again, TRIALS, [make_trial(again.number(1, 0), value=70.0), failed])
+    assert found.means(1) == {VALIDATION.final_accuracy: 70.0} and [each.value for each in found.runs_of(1)] == [70.0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "difference"),
+    [(None, "%", "points"), ("val/pooled_accuracy", "%", "points"), ("seconds", "s", "s")],
+)
+def test_a_difference_of_accuracies_is_in_points(
+    spec: SearchSpec, metric: str | None, unit: str, difference: str
+) -> None:
+    aims = () if metric is None else (Objective(metric=metric, direction="maximize"),)
+    found = after(search(spec, 1, objectives=aims), {})
+    assert (found.unit, found.difference) == (unit, difference)
+
+
+def test_equal_leads_are_not_certain_where_one_image_is_half_a_point(spec: SearchSpec) -> None:
+    spec = search(spec, 3)
+    assert after(spec, {1: (92.0, 93.0), 2: (91.0, 92.0)}).race.eliminated == {}
+    found = after(spec, {1: (92.0, 92.0, 92.0), 2: (91.0, 91.0, 91.0)}).verdict
+    assert found is not None and (found.error, found.ahead_error) == (
+        pytest.approx((0.125 / 3) ** 0.5),
+        pytest.approx((2 * 0.125 / 3) ** 0.5),
+    )
+
+
+class TestGain:
+    """The start is trial 0, with 80 percent in the search."""
+
+    def test_a_start_without_fresh_runs_is_compared_in_the_search(self, spec: SearchSpec) -> None:
+        asked = search(spec, 2, best=1)
+        found = after(asked, {1: (70.0, 72.0)})
+        assert found.verdict is not None
+        assert str(gain_of(asked, TRIALS, TRIALS[1], found)) == "+15.00 points"
+
+    def test_a_race_that_is_not_over_says_nothing(self, spec: SearchSpec) -> None:
+        asked = search(spec, 2, reevaluate=Reevaluate(best=1, runs=2, start=True))
+        found = after(asked, {1: (70.0,), 0: (75.0,)})
+        assert found.verdict is None
+        assert str(gain_of(asked, TRIALS, TRIALS[1], found)) == "+15.00 points"
+
+    def test_one_image_counts_although_an_extended_search_asks_for_more(self, spec: SearchSpec) -> None:
+        extended = search(spec, 1, stop=StopRule(patience=1, since=3, least_gain=20.0))
+        assert str(gain_of(extended, TRIALS, TRIALS[1], None)) == "+15.00 points"
+
+    def test_a_start_that_failed_and_ran_again_is_compared_with_its_value(self, spec: SearchSpec) -> None:
+        failed = make_trial(0, tasks=1, status="failed")
+        again = replace(make_trial(3, value=85.0), hyperparameters=failed.hyperparameters)
+        assert str(gain_of(search(spec, 1), [failed, TRIALS[1], again], TRIALS[1], None)) == "+10.00 points"
+
+    def test_a_gain_in_an_objective_has_its_unit(self, spec: SearchSpec) -> None:
+        asked = search(spec, 1, objectives=(Objective(metric="seconds", direction="minimize"),))
+        found = gain_of(asked, TRIALS, TRIALS[1], None)
+        assert found is not None and (found.unit, found.points) == ("s", 0.0)
