@@ -267,7 +267,7 @@ class TestChosen:
         assert status.accuracy == 86.0, "the mean of its fresh runs, not the score of the knee"
         assert found.race.values[0] == (spec.aim.score(self.TRIALS)(runs[1]),)  # on the scale of the whole front
         assert reevaluated_words(found) == ", re-evaluated final_accuracy 86.00 %, forgetting 7.00 points"
-        assert " ahead of trial 1 in the score of the knee " in standing_words(found)
+        assert standing_words(found).endswith(" ahead of trial 1 in the score of the knee")
         assert reevaluation_table(found).rows[1][3:5] == (86.0, 7.0)
         assert found.as_dict()["candidates"][1]["objectives"] == {FINAL: 86.0, FORGETTING: 7.0}
 
