@@ -43,3 +43,7 @@ def test_names_of_methods_benchmarks_algorithms_and_hyperparameters_are_suggeste
         algorithm_named("tpu")
     with pytest.raises(InputError, match=r"unknown hyperparameter 'bta'; .*; did you mean 'beta'"):
         load_space("iel-lora", "digits", overrides={"bta": 1})
+
+
+def test_no_more_than_three_names_are_suggested() -> None:
+    assert near("tas", ["task", "tasks", "taskset", "tast"]) == ["task", "tasks", "taskset"]

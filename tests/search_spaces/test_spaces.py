@@ -6,13 +6,15 @@ import csv
 import json
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from search_spaces import METHODS_WITH_SPACE, Range, far_off, load_space, paper_benchmarks, paper_points
 from search_spaces.reading import read_space_file
-from search_spaces.schema import Choices, SpaceFile, resolve
-from tausearch.studies.spaces import require_space_fits
+from search_spaces.schema import Choices, ResolvedSpace, SpaceFile, resolve
+from tausearch.studies.spaces import require_runs, require_space_fits
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 from trainables.methods import METHODS, get_method
@@ -50,6 +52,19 @@ def test_every_file_fits_its_method(method: str, benchmark: str) -> None:
         assert space.start[name] in dimension
         if isinstance(dimension, Range) and dimension.high >= 100 * dimension.low > 0:
             assert dimension.log, f"{method}: {name} spans {dimension.low} to {dimension.high}"
+
+
+def test_a_method_judges_the_start_and_all_ends_grid_values_and_choices() -> None:
+    read: list[dict[str, Any]] = []
+    ran: list[dict[str, Any]] = []
+    entry: Any = SimpleNamespace(parse=lambda point: read.append(point) or point, validate=lambda p, _: ran.append(p))
+    dimensions = {"lr": Range(low=1.0, high=9.0, grid=(2.0,)), "kind": Choices(choices=("a", "b"))}
+    space = ResolvedSpace("probe", "digits", {**dimensions}, {"lr": 3.0, "kind": "a"}, {}, {"wd": 0.5})
+    require_space_fits(entry, space)
+    assert [(each["lr"], each["kind"]) for each in read] == [(3, "a"), (1, "a"), (9, "a"), (2, "a"), (3, "a"), (3, "b")]
+    scenario: Any = None
+    require_runs(entry, space, scenario)
+    assert ran == read[:6] and all(each["wd"] == 0.5 for each in ran)
 
 
 @pytest.mark.parametrize("method", [name for name in SEVENTEEN if name.startswith(("ita", "iel"))])

@@ -14,6 +14,7 @@ from tausearch.api import SearchRequest, TrainRequest, final_runs, plan_search, 
 from tausearch.api.bounds import as_beside
 from tausearch.cluster import asked_once, continued_resources, measured, pilot, placed
 from tausearch.cluster import resources as cluster_resources
+from tausearch.cluster.devices import _asked
 from tausearch.execution import preview_of, record_of
 from tausearch.runs import Pilot, Plan, Resources, SearchSpec, Storage, read_spec, read_status
 from tausearch.runs.creation import create
@@ -276,3 +277,10 @@ def test_the_device_is_in_the_best_file_in_the_run_file_and_in_the_record(spec: 
     assert set(record.table().column("gpus_per_trial").to_pylist()) == {0.25}
     found = read_status(directory)
     assert found.as_dict()["device"] == on_gpu.device and "device" not in replace(found, spec=spec).as_dict()
+
+
+def test_a_user_who_asks_for_no_gpu_chooses_only_where_there_is_known_to_be_one(gpus: Callable[[int], None]) -> None:
+    for here, chosen in ((1, "request"), (0, None)):
+        gpus(here)
+        assert (_asked(0, None), _asked(0, "10.0.0.1:6379"), _asked(None, None)) == (chosen, None, None)
+        assert _asked("auto", None) == _asked(0.5, "10.0.0.1:6379") == "request"

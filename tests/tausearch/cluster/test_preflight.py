@@ -157,6 +157,12 @@ def test_a_node_that_fits_one_kind_of_trials_is_large_enough(tmp_path: Path, mon
     assert line == "no node fits a trial of 16 CPU and 0 GPU; ask for less"
 
 
+def test_a_node_with_a_fault_is_named_once_though_it_is_too_small_too(tmp_path: Path) -> None:
+    check = preflight.NodeCheck([node(1, cpus=1)], lambda seconds: {}, [NEEDS], (tmp_path, "driver"), print)
+    with pytest.raises(InputError, match=r"^node host1 .* did not answer within 180 s$"):
+        check.require_fit(0.0)
+
+
 def test_a_node_that_has_all(tmp_path: Path) -> None:
     (tmp_path / "driver").write_text("driver")
     report = probe_node(str(tmp_path), "driver", "node", LOCK, ["numpy", "no-such-package"], ["json"], [str(tmp_path)])
@@ -170,6 +176,8 @@ def test_a_node_that_has_all(tmp_path: Path) -> None:
         "missing": "",
     }
     assert (tmp_path / "node").read_text() == "node"
+    weights = str(tmp_path / "driver")
+    assert probe_node(str(tmp_path), "driver", "node", LOCK, [], [], [weights])["missing"] == "", "a file is there, too"
 
 
 def test_what_a_node_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

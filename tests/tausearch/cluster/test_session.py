@@ -219,6 +219,7 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
             AuthenticationError("no authentication token was found. See the manual"),
             r"no authentication token was found\).*copy its ~/.ray/auth_token",
         ),
+        ("auto", ConnectionError("no port. See the manual"), r"\(no port\).*copy its ~/.ray/auth_token"),
         ("auto", RuntimeError("no port. See the manual"), r"--address auto: .* be joined there \(no port\)$"),
         (
             "auto",

@@ -143,3 +143,4 @@ def test_the_dry_run_says_it_in_plain_lines_and_the_run_itself_does_not(own: Sea
     plain = found.as_dict()
     assert plain["unsuited"][0]["setting"] == "batch size"
     assert [each["backbone"] for each in plain["backbones"]] == [LARGE, SMALL]
+    assert preview_of(Plan(own, Storage(tmp_path), named=True), "10.0.0.1:6379").backbones == ()

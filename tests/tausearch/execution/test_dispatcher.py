@@ -7,9 +7,10 @@ import pytest
 from search_spaces import Scalar
 from tausearch.execution import Dispatcher, Run
 from tausearch.execution import dispatcher as dispatcher_module
-from tausearch.runs import Resources
-from tausearch.studies import FixedSearcher
+from tausearch.runs import Resources, TrialTable
+from tausearch.studies import FixedSearcher, Units
 from tests.support.runs.trials import Runs, final_spec, run_of, search_spec
+from tests.tausearch.several.made import parts, several_spec
 from trainables.errors import InputError
 
 
@@ -129,6 +130,13 @@ def test_an_algorithm_that_learns_leaves_room_to_others() -> None:
     queue = Runs([search_of("a", 12, algorithm="tpe"), search_of("b", 12, algorithm="tpe")])
     taken = take(Dispatcher(queue, lambda: (8.0, 0.0)))
     assert [sum(name == each for name, _ in taken) for each in "ab"] == [3, 3]  # a quarter, though two slots are free
+
+
+def test_on_two_benchmarks_a_quarter_of_the_trials_runs_with_both_parts() -> None:
+    whole = several_spec(trials=12, algorithm="tpe")
+    run = run_of(whole, FixedSearcher([]))
+    run.units = Units(parts(whole), TrialTable(), FixedSearcher((number, {}) for number in range(24)))
+    assert len(take(Dispatcher(Runs([run]), lambda: (9.0, 0.0)))) == 6
 
 
 def test_no_more_at_a_time_than_asked_for() -> None:

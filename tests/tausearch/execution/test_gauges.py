@@ -64,6 +64,14 @@ def test_the_best_accuracy_is_one_where_trials_compare_by_scores(made: dict[str,
     assert made["best_accuracy"].values == {(): 70.0}
 
 
+def test_cache_hits_of_earlier_drivers_count(made: dict[str, Kept]) -> None:
+    known = make_trial(0, value=70.0)
+    for row in known.rows:
+        row[CACHE_HIT] = float(row["task"] > 1)
+    tell(Gauges(search_spec(), TrialTable([known])), make_trial(1, tasks=0))
+    assert made["preconsolidations"].values == {("cache",): 2, ("computed",): 1}
+
+
 def test_a_search_that_has_ended_early_has_no_pending_trials(made: dict[str, Kept]) -> None:
     told = Gauges(search_spec().model_copy(update={"trials": 9, "stop": StopRule(patience=2)}), TrialTable())
     for number, value in enumerate((80.0, 70.0)):

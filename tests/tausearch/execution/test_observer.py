@@ -240,3 +240,21 @@ def test_once_the_storage_has_failed_only_the_record_is_told(heard: Heard, tmp_p
     observer.on_trial_result(0, [], TRIAL, LAST)
     assert [trial.tasks_done for trial in record.trials] == [1, 2, 2]
     assert [trial.tasks_done for trial in heard.trials] == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "caused"),
+    [
+        (OSError(errno.EDQUOT, "disk quota exceeded"), True),
+        (RayTaskError("train", "traceback", OSError(errno.ENOSPC, "no space left on device")), True),
+        (PermissionError(errno.EACCES, "permission denied"), False),
+        (RayTaskError("train", "traceback", ValueError("bad")), False),
+        (None, False),
+    ],
+)
+def test_the_storage_causes_errors_of_writing_here_and_in_the_process_of_a_trial_and_no_others(
+    error: BaseException | None, caused: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "run.yaml").touch()
+    watch = StorageWatch(RunDirectory(tmp_path))
+    assert watch.failed(error) is caused is (watch.problem is not None)

@@ -12,7 +12,18 @@ from rich.filesize import decimal
 
 import tausearch
 from tausearch.execution import Pace, pace_of_trials, preview
-from tausearch.runs import DataFacts, Record, Reevaluate, Resources, Retraining, SearchSpec, Storage, open_storage
+from tausearch.runs import (
+    DataFacts,
+    KnownPoint,
+    Record,
+    Reevaluate,
+    Resources,
+    Retraining,
+    SearchSpec,
+    StopRule,
+    Storage,
+    open_storage,
+)
 from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher
 from tests.support.command_line import run
@@ -176,6 +187,13 @@ def test_how_large_a_run_became_is_known_from_those_that_finished(spec: SearchSp
     assert f"(from smaller, before; the largest takes {decimal(found.taken.disk)} of disk)" in str(found)
 
 
+def test_how_large_a_run_became_is_not_known_from_one_that_was_stopped(spec: SearchSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="before", trials=2)
+    Record(Storage(tmp_path).run("before").record, {}, tasks=3).write(make_trial(1, tasks=1))
+    found = previewed(spec, tmp_path, name="now")
+    assert found.taken.runs == ("before",) and found.taken.disk is None
+
+
 def test_how_large_a_run_became_says_nothing_of_runs_of_the_other_kind(spec: SearchSpec, tmp_path: Path) -> None:
     remembered(final_spec(spec), tmp_path, 60.0, name="final")
     found = previewed(spec, tmp_path, name="now")
@@ -191,6 +209,30 @@ def test_images_are_those_of_each_task(spec: SearchSpec, tmp_path: Path) -> None
     assert "choice: by one small split, so it is partly luck; --reevaluate 3" in said
     large = data.model_copy(update={"evaluation": 401})
     assert "choice:" not in str(previewed(spec, tmp_path, data=large))
+    assert "choice:" not in str(previewed(spec, tmp_path, data=data, trials=1)), "there is none"
+    assert "; 24 for test, one of which" in str(preview(final_spec(spec, data=data), Storage(tmp_path), None))
+    uncounted = data.model_copy(update={"per_task": ()})
+    assert "images: 56 in each of 3 tasks: " in str(previewed(spec, tmp_path, data=uncounted))
+
+
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        (StopRule(patience=3), "after 3 trials in a row without a gain of more than 4.17 points"),
+        (StopRule(patience=3, least_gain=0.7), "after 3 trials in a row without a gain of more than 0.70 points"),
+        (StopRule(patience=1, target=90), "after a trial without a gain of more than 4.17 points, or once a trial"),
+        (StopRule(target=90), "once a trial comes to 90 %"),
+    ],
+)
+def test_it_says_when_the_search_may_end(spec: SearchSpec, tmp_path: Path, stop: StopRule, said: str) -> None:
+    data = DataFacts(digest="0", train=168, per_task=(), evaluation=24)
+    assert f"\nends: {said}" in str(previewed(spec, tmp_path, data=data, stop=stop))
+
+
+def test_a_warm_start_beside_the_grid_is_one_of_the_points_to_try(spec: SearchSpec, tmp_path: Path) -> None:
+    known = (KnownPoint(origin="the paper", point={"alpha": 3.0, "lr": 0.02}),)
+    for trials, said in ((7, "all 7 points of the grid"), (4, "4 of 7 points of the grid, spread")):
+        assert said in str(previewed(spec, tmp_path, algorithm="grid", trials=trials, warm_start=known))
 
 
 def test_reevaluation_is_in_the_estimate(spec: SearchSpec, tmp_path: Path) -> None:
@@ -211,6 +253,7 @@ def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: SearchSpec, tmp_p
     assert "2:40 inside 3 trials" in str(found)
     told = found.as_dict()
     assert (told["trials"], told["ended"], told["tasks"], told["seconds"]) == (4, 1, 8, pytest.approx(106.7, abs=0.1))
+    assert told["seconds_per_trial"] == pytest.approx(160 / 3)
 
 
 class TestDryRun:

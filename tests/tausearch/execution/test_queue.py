@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,7 +17,8 @@ import pytest
 
 from tausearch.execution import Listener, Run, StorageWatch
 from tausearch.execution.interrupt import Interrupt
-from tausearch.execution.queue import RunQueue, RunSource, SingleRun
+from tausearch.execution.queue import RunQueue, RunSource, SingleRun, _FirstTask
+from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS
 from tausearch.runs import RunDirectory, RunResult
 from tausearch.studies import FixedSearcher
 from tausearch.tracking import Deliveries
@@ -240,6 +244,47 @@ def test_the_error_of_a_single_run_stops_the_driver(queue_of: Callable[..., RunQ
         cell.check()
 
 
+def test_nothing_follows_a_single_run_with_an_error() -> None:
+    run = a_run("run")
+    cell = SingleRun(run, lambda locks, say: a_run("next"))
+    assert cell.open(ExitStack()) is run
+    cell.failed(InputError("no"))
+    assert cell.open(ExitStack()) is None and cell.exhausted
+
+
+@pytest.mark.parametrize(
+    ("number", "problem", "seconds"),
+    [
+        (None, None, math.inf),
+        (signal.SIGINT, None, math.inf),
+        (signal.SIGTERM, None, URGENT_SECONDS),
+        (signal.SIGTERM, "is full", LOST_SECONDS),
+        (None, "is full", LOST_SECONDS),
+    ],
+)
+def test_callbacks_have_the_time_that_is_left_and_end_at_the_next_signal(
+    number: int | None,
+    problem: str | None,
+    seconds: float,
+    queue_of: Callable[..., RunQueue],
+    watch: StorageWatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue, watch.problem = queue_of(), problem
+    if number is not None:
+        queue.interrupt.handle(number, None)
+    found: list[tuple[float, bool, bool]] = []
+
+    def close(longest: float, leave: Callable[[], bool]) -> None:
+        before = leave()
+        queue.interrupt.handled += 1
+        found.append((longest, before, leave()))
+
+    monkeypatch.setattr(queue.deliveries, "close", close)
+    queue.close()
+    assert found == [(seconds, False, True)]
+
+
 def test_a_run_that_cannot_be_concluded_keeps_no_other_from_it(
     queue_of: Callable[..., RunQueue], happened: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -307,3 +352,13 @@ def test_what_the_end_needs_is_imported_once_and_when_a_task_is_finished(
     queue.ended(run)
     queue.close()
     assert happened == ["import", "conclude a", "unlock a"]
+
+
+def test_the_work_for_the_first_task_is_handed_out_with_the_first_task_and_once() -> None:
+    handed: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+    listener = _FirstTask(handed, lambda: None)
+    listener.trial_changed(make_trial(0, tasks=0))
+    assert handed.empty()
+    for number in (0, 1):
+        listener.trial_changed(make_trial(number, tasks=1))
+    assert handed.qsize() == 1

@@ -193,7 +193,10 @@ def test_the_dry_run_names_the_tasks_of_each_benchmark_and_what_becomes_of_the_a
 
 
 def test_the_dry_run_has_the_data_of_each_benchmark(tmp_path: Path) -> None:
-    told = preview_search("letters,digits?epochs=2", "ita-lora", trials=2, storage=tmp_path).as_dict()
+    preview = preview_search("letters,digits?epochs=2", "ita-lora", trials=2, storage=tmp_path)
+    told = preview.as_dict()
+    images = told["benchmarks"]["letters"]["evaluation_images"]
+    assert f", {images} for validation, one of which is {100 / images:.2g} points" in str(preview)
     found = {name: (data["epochs"], len(data["steps_per_epoch"])) for name, data in told["benchmarks"].items()}
     assert found == {"letters": (5, 10), "digits?epochs=2": (2, 5)} and "epochs" not in told
 
@@ -357,6 +360,11 @@ def test_the_command_in_a_best_file_can_be_pasted(tmp_path: Path) -> None:
     spec = plan_search(SearchRequest("digits?tasks=2&epochs=2,letters", "finetune", storage=tmp_path)).spec
     start_of(spec).save(tmp_path / "best.yaml")
     assert " --benchmark 'digits?tasks=2&epochs=2' --seeds" in (tmp_path / "best.yaml").read_text()
+
+
+def test_a_choice_on_two_benchmarks_is_on_each_of_them() -> None:
+    best = start_of(several_spec())
+    assert [best.is_on(name) for name in ("digits", "glyphs", "letters")] == [True, True, False]
 
 
 def test_as_many_trials_are_drawn_at_random_as_on_one_benchmark(

@@ -181,6 +181,15 @@ def test_one_that_cannot_be_rebuilt_is_noticed_and_keeps_the_points_of_the_recor
     assert [trial.params for trial in continued.study.optuna.trials] == points[:4]
 
 
+def test_a_sampler_that_proposed_another_value_once_does_not_agree(spec: SearchSpec) -> None:
+    spec = with_(spec, algorithm="their_samplers:Walk", trials=6)
+    straight = OptunaSearcher(spec)
+    points = play(spec, straight)
+    history = recorded(points, straight, 4)
+    history[2] = make_trial(2, value=50.0, hyperparameters={**points[2], "alpha": 0.123})
+    assert not OptunaSearcher(spec, history).study.agrees
+
+
 def test_a_sampler_is_made_once_with_the_seed_of_the_search_and_its_options(spec: SearchSpec) -> None:
     study = SearchStudy(with_(spec, algorithm="their_samplers:Walk", sampler_options={"step": 0.5}, seed=7))
     assert study.rebuilt is not None
@@ -213,6 +222,12 @@ def test_what_is_known_of_optunas_own() -> None:
     assert [name for name, each in known.items() if each.needs_whole_trials] == ["CmaEsSampler"]
     assert algorithm_named("their_samplers:Walk").learns and algorithm_named("their_samplers:Walk").keeps_state
     assert not algorithm_named("tpe").keeps_state
+    whole, blind = (
+        ("GPSampler", "NSGAIIISampler", "NSGAIISampler"),
+        ("BruteForceSampler", "GridSampler", "RandomSampler"),
+    )
+    assert all(algorithm_named(f"optuna:{name}").needs_whole_trials for name in whole)
+    assert not any(algorithm_named(f"optuna:{name}").learns for name in blind)
 
 
 def test_options_reach_ours_over_what_we_take() -> None:
@@ -354,3 +369,14 @@ def test_only_code_of_the_user_is_code_of_the_run(spec: SearchSpec) -> None:
     assert with_(spec, algorithm="a.b:C", scheduler="d:E").code == ("a.b:C", "d:E")
     curvatures = {**spec.space, "curvature": Choices(choices=("fisher", "mine:Curvature"))}
     assert with_(spec, space=curvatures).code == ("mine:Curvature",)
+
+
+def test_an_option_of_a_rule_of_ours_goes_before_what_we_take() -> None:
+    assert vars(pruner_named("median", {"first_stop": 5}))["first_stop"] == 5
+    assert vars(algorithm_named("tpe", {"constant_liar": "False"}).sampler(3))["_constant_liar"] is False
+
+
+def test_a_sampler_that_a_package_brings_is_named_among_those_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.studies.named_classes.installed", lambda kind: ("theirs",))
+    with pytest.raises(InputError, match="allowed: tpe, gp, random, grid, theirs, optuna:CLASS"):
+        algorithm_named("nobodys")

@@ -21,6 +21,7 @@ from tausearch.studies.recorded.replays import Outcome, Replay
 from tausearch.studies.recorded.trials import distance
 from tests.support.command_line import run
 from tests.support.runs.trials import FIXED, final_spec, make_trial
+from tests.tausearch.several.made import part, several_search
 from tests.tausearch.studies.test_objectives import aiming
 from trainables.errors import InputError
 
@@ -72,6 +73,7 @@ def test_an_outcome_has_an_accuracy_only_if_every_seed_finished_a_trial() -> Non
     one, other = make_trial(0, value=70.0), make_trial(1, value=80.0)
     assert outcome(one, other).accuracy == Score(75.0, pytest.approx(50**0.5), 2)
     assert outcome(one, None).accuracy is None and outcome(one, None, one, other).found(one) == 2
+    assert outcome(make_trial(2, value=70.0)).found(one) == 0, "as accurate, but another"
 
 
 class TestDistance:
@@ -260,6 +262,28 @@ def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(storage: Stora
     for each in recorded(long_spec, 6):
         Record(directory.record, tasks=TASKS).write(each)
     assert len(replays_of(storage, "o", seeds=(0,)).outcomes) == 7
+
+
+def test_a_search_with_an_objective_is_replayed_by_it_and_without_schedulers(
+    storage: Storage, long_spec: SearchSpec
+) -> None:
+    spec, directory = create(aiming(with_(long_spec, name="aims"), "forgetting"), storage)
+    for each in recorded(long_spec, 6):
+        each.rows[-1]["val/forgetting"] = 7.0 - each.number
+        Record(directory.record, tasks=TASKS).write(each)
+    found = replays_of(storage, "aims", algorithm="random", trials=6, seeds=(0,))
+    assert [each.scheduler for each in found.outcomes] == ["none"] and found.recorded.best.number == 5
+    plain = found.as_dict()["outcomes"][0]
+    assert (plain["accuracy"]["mean"], plain["regret"], plain["found_best"]) == (2.0, 0.0, 1)
+
+
+def test_a_search_on_two_benchmarks_is_replayed_with_all_schedulers(tmp_path: Path) -> None:
+    spec, root, directory = several_search(tmp_path)
+    for number in range(4):
+        for place in range(2):
+            Record(directory.record).write(part(spec, number, place, 80.0 + number))
+    found = replays_of(root, spec.name, algorithm="random", trials=2, seeds=(0,))
+    assert [each.scheduler for each in found.outcomes] == ["none", "asha", "median"]
 
 
 def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(storage: Storage, long_spec: SearchSpec) -> None:

@@ -118,6 +118,10 @@ def test_a_trial_stopped_early_never_wins(spec: SearchSpec) -> None:
     states = [trial.state.name for trial in source.study.optuna.trials]
     assert states == ["PRUNED", "COMPLETE", "PRUNED"]
     assert source.study.optuna.trials[2].intermediate_values == {2: 0.0}
+    assert searcher.suggest("broken")
+    searcher.on_trial_complete("broken", {"task": 3, AVERAGE: 70.0, FINAL: 70.0}, error=True)
+    last = source.study.optuna.trials[3]
+    assert (last.state.name, last.intermediate_values) == ("FAIL", {}) and source.study.optuna.best_trial.number == 1
 
 
 def test_fixed_source_hands_out_its_trials() -> None:

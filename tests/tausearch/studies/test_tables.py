@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
 import pytest
 
 import tausearch
+from search_spaces import Range
 from tausearch.runs import TrialSummary
 from tausearch.studies import read_table, table_files, write_table
 from tests.support.imports import ROOT
@@ -63,6 +65,14 @@ class TestObjective:
         values = study_on_the_table().trials[0].intermediate_values
         assert list(values) == [1, 2, 3, 4, 5] and values[1] - values[5] == pytest.approx(4)
 
+    def test_it_draws_on_the_scale_of_each_range(self) -> None:
+        made = table()
+        whole = Range(low=1, high=9, log=True, integer=True, grid=(1,))
+        made = replace(made, spec=made.spec.model_copy(update={"space": {**made.spec.space, "alpha": whole}}))
+        study = optuna.create_study(direction="maximize")
+        study.optimize(made.objective(), n_trials=1)
+        assert [vars(each)["log"] for each in study.trials[0].distributions.values()] == [True, True]
+
     def test_the_nearest_leaves_out_what_was_tried(self) -> None:
         made = table()
         point = made.point(5)
@@ -82,6 +92,7 @@ class TestObjective:
             with pytest.raises(InputError, match=said):
                 ask(999)
         assert made.point(0).keys() == made.spec.space.keys()
+        assert [run.number for run in made.validated(0, (5, 3))] == [3, 5]
 
     def test_one_that_diverged_is_worth_nothing(self) -> None:
         made = table()
@@ -107,3 +118,11 @@ def test_a_table_that_is_not_there() -> None:
     with pytest.raises(InputError, match="no table of ita-lora on 'digts'; .*; did you mean 'digits'"):
         tausearch.tables.load("digts")
     assert len(table_files()) == 3
+
+
+def test_a_table_of_another_method_is_none_of_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.studies.recorded.files.TABLES", tmp_path)
+    for name in ("digits-ita-lora", "glyphs-ewc"):
+        (tmp_path / f"{name}.parquet").touch()
+    with pytest.raises(InputError, match="no table of ita-lora on 'glyphs'; allowed: digits"):
+        tausearch.tables.load("glyphs")

@@ -33,7 +33,7 @@ class Keeper:
 
 def test_callbacks_are_told_all_before_the_driver_returns(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     best = make_trial(3, value=63.0)
-    written = Conclusion(best, {"x": 1.0}, (run.directory.spec_file,))
+    written = Conclusion(best, {"x": 1.0}, (run.directory.spec_file,), notes={"ended": "no gain"})
     monkeypatch.setattr(run, "conclude", lambda trials: written)
     slow, broken = Keeper(0.02), SimpleNamespace(on_event=lambda event: 1 / 0)
     result = drive(run, callbacks=[broken, slow])
@@ -42,6 +42,7 @@ def test_callbacks_are_told_all_before_the_driver_returns(run: Run, monkeypatch:
     assert names == ["RunBegan", *each * 4, "RunEnded"] and len(result.trials) == 4
     end = slow.told[-1]
     assert isinstance(end, RunEnded) and (end.stopped, end.chosen, end.metrics) == (False, best, {"x": 1.0})
+    assert end.notes == written.notes
     assert end.files == written.files and list(end.trials) == Record(run.directory.record).trials()
 
 

@@ -14,7 +14,7 @@ from tausearch.execution import Dispatcher, Run
 from tausearch.execution import driver as driver_module
 from tausearch.execution.driver import drive
 from tausearch.execution.interrupt import Interrupt
-from tausearch.runs import Record, RunResult, SearchSpec, TrialSummary, TrialTable
+from tausearch.runs import Record, Reevaluate, ReevaluationSpec, RunResult, SearchSpec, TrialSummary, TrialTable
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import make_trial
 from tests.tausearch.execution.driver.world import Tracker, World, opened, tell
@@ -35,6 +35,16 @@ def test_the_error_of_a_search_comes_before_that_of_its_reevaluation(
     result = drive(run)
     assert (result.name, result.tracking_error) == (run.spec.name, search or "of the re-evaluation")
     assert epochs[-1] == again.directory and epochs[0] == run.directory  # the display reads each run's own files
+
+
+def test_a_reevaluation_is_no_run_of_its_own_to_a_person(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spec = ReevaluationSpec.of(run.spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=1)}))
+    again = Run(spec, run.storage, run.directory.reevaluation, FixedSearcher([]), TrialTable())
+    monkeypatch.setattr(run, "follow_up", lambda: again)
+    drive(run)
+    assert capfd.readouterr().out.count(": ita-lora on digits") == 1
 
 
 @pytest.fixture

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from tausearch.execution import Run
+from tausearch.execution import Listener, Run
 from tausearch.execution import driver as driver_module
+from tausearch.execution.announcer import Announcer
 from tausearch.execution.driver import _headline, drive, read_by_trials
-from tausearch.runs import AnySpec, Resources, SearchSpec, Storage, TrialTable
+from tausearch.execution.recorder import Recorder
+from tausearch.runs import AnySpec, Record, Resources, SearchSpec, Storage, TrialTable
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import final_spec, make_trial, run_of
 from tests.tausearch.execution.driver.world import Tracker, World, opened
@@ -36,6 +39,27 @@ def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytes
     assert out.startswith("search digits-ita-lora-1: ita-lora on digits, 4 trials, ") and err == ""
     assert f"log of Ray, Optuna and MLflow: {run.directory.log_file}" in out
     assert Tracker.closed == [("FINISHED", float("inf"))]
+
+
+def test_listeners_of_the_run_are_told_after_the_record_and_callbacks(run: Run) -> None:
+    own = cast(Listener, SimpleNamespace(trial_changed=lambda trial: None))
+    run.own_listeners = [own]
+    drive(run)
+    record, announcer, third, *_ = run.listeners
+    assert isinstance(record, Recorder) and isinstance(announcer, Announcer) and third is own
+
+
+def test_the_record_is_compacted_when_it_is_opened_and_as_trials_end(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[int]] = []
+
+    def compact(record: Record, numbers: Iterable[int], has_ended: Callable[[int], bool]) -> None:
+        asked.append([number for number in numbers if has_ended(number)])
+
+    monkeypatch.setattr(Record, "compact", compact)
+    drive(opened(spec, tmp_path, [make_trial(0, value=60.0), make_trial(1, tasks=1)]))
+    assert asked == [[0], [2], [3]]
 
 
 def test_without_trackers_mlflow_is_left_alone(
@@ -102,6 +126,8 @@ def test_ray_starts_as_many_processes_as_trials_run_at_a_time(
     known = [make_trial(number, value=60.0) for number in range(3)]
     drive(opened(spec.model_copy(update={"algorithm": "random", "name": "third"}), tmp_path, known))
     assert world.processes == 1  # one trial is left
+    drive(opened(several_spec(trials=3, algorithm="random"), tmp_path))
+    assert world.processes == 6  # each trial on both benchmarks
 
 
 def test_a_benchmark_of_the_users_code_is_allowed_again_in_the_command_that_goes_on(

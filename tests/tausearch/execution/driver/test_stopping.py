@@ -13,7 +13,8 @@ from tausearch.execution import Dispatcher, Run
 from tausearch.execution.driver import _why_stopping, drive
 from tausearch.execution.interrupt import Interrupt
 from tausearch.runs import Conclusion, Record, StorageError, TrialSummary
-from tests.tausearch.execution.driver.world import Tracker, World, finish_one, then
+from tests.support.runs.trials import make_trial
+from tests.tausearch.execution.driver.world import Tracker, World, finish_one, tell, then
 from trainables.errors import InputError
 
 
@@ -24,7 +25,17 @@ def test_a_signal_that_ray_takes_stops_it_in_order(error: BaseException, number:
     world.tune = then(finish_one, error)
     result = drive(run)
     assert result.signal == number and [trial.number for trial in result.trials] == [0]
+    assert run.directory.stopped_file.read_text() == "interrupted\n"
     assert Tracker.closed == [("KILLED", 8.0 if number == signal.SIGTERM else float("inf"))]
+
+
+def test_a_trial_under_way_waits_in_the_result_of_a_run_that_is_stopped(run: Run, world: World) -> None:
+    def begin(dispatcher: Dispatcher) -> None:
+        assert dispatcher.next() is not None
+        tell(run, make_trial(0, tasks=1))
+
+    world.tune = then(begin, KeyboardInterrupt())
+    assert [trial.status for trial in drive(run).trials] == ["pending"]
 
 
 def test_a_signal_is_noted_and_tune_told_in_its_next_step(run: Run, world: World, sent: list[int]) -> None:
@@ -43,6 +54,7 @@ def test_a_signal_is_noted_and_tune_told_in_its_next_step(run: Run, world: World
 def test_when_the_time_is_up_no_trial_is_begun(run: Run, world: World) -> None:
     result = drive(run, time_budget=0.0)
     assert (result.out_of_time, result.signal, world.did) == (True, None, [])
+    assert run.directory.stopped_file.read_text() == "time budget\n"
     assert Tracker.closed[0][0] == "KILLED"
 
 

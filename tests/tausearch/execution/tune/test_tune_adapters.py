@@ -239,3 +239,12 @@ def test_free_processes_make_room_for_trials_with_other_resources(clock: list[fl
     assert free.cache_object("large", "fitting") and not free.cache_object("small", "third")
     assert list(free.flush_cached_objects()) == ["first", "second"]
     assert free.pop_cached_object("large") == "fitting"
+    free.increase_max("small")
+    assert free.cache_object("small", "third") and not free.cache_object("small", "fourth")  # one trial waits for it
+
+
+def test_a_trial_that_waits_for_its_own_kind_of_process_takes_the_room_of_none(clock: list[float]) -> None:
+    free = FreeProcesses()
+    free.increase_max("small")
+    assert all(free.cache_object("small", name) for name in ("first", "second"))
+    assert list(free.flush_cached_objects()) == []
