@@ -195,6 +195,14 @@ class TestParent:
         assert store.runs["mine"].data.tags[RUN_TAG] == spec.run_name and len(store.runs) == 2
         assert store.runs["mine"].info.run_name == spec.run_name
 
+    def test_a_final_run_learns_the_new_name_of_its_search(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        for source in ("before", "after"):
+            opened(final_spec(spec, id="x", tuned_on="digits", source=source), tmp_path)
+        (run,) = store.runs.values()
+        assert run.data.tags["source"] == "after"
+
     @pytest.mark.parametrize(("kind", "parameters"), [("search", {"algorithm", "seed"}), ("final", set())])
     def test_a_new_parent_says_its_kind_and_what_was_asked_for(
         self, spec: SearchSpec, store: Store, tmp_path: Path, kind: str, parameters: set[str]
