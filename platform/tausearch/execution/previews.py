@@ -11,7 +11,7 @@ from rich.filesize import decimal
 from search_spaces import Scalar, far_off
 from tausearch.execution.advice import BackboneTime, backbone_line, backbone_times, grey_line, unsuited_to
 from tausearch.execution.concurrency import known_concurrent_trials
-from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, taken_by_others
+from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, pace_of_trials, taken_by_others
 from tausearch.presentation import brief, clock, counted, spread
 from tausearch.runs import (
     ALGORITHMS,
@@ -278,6 +278,9 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
     at_once = -(-(concurrent or 1) // _parts(spec))
     random = _random_trials(spec, rest, len(points), at_once) if isinstance(spec, SearchSpec) else 0
     taken = taken_by_others(storage, spec)
+    finished = [trial.rows for trial in known if trial.status == "complete"]
+    if taken.pace is None and finished:
+        taken = replace(taken, runs=(spec.name,), pace=pace_of_trials(finished))
     return Preview(spec, known.ended, begun, tuple(points), random, rest - random, concurrent, taken)
 
 

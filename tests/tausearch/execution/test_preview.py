@@ -254,6 +254,11 @@ def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: SearchSpec, tmp_p
     told = found.as_dict()
     assert (told["trials"], told["ended"], told["tasks"], told["seconds"]) == (4, 1, 8, pytest.approx(106.7, abs=0.1))
     assert told["seconds_per_trial"] == pytest.approx(160 / 3)
+    done = make_trial(0, value=50.0)
+    for row in done.rows:
+        row["seconds/training"] = 7.0
+    alone = preview(spec, Storage(tmp_path / "empty"), None, [done])
+    assert alone.taken.runs == ("now",) and alone.seconds_inside == pytest.approx(3 * 21)
 
 
 class TestDryRun:
