@@ -184,9 +184,9 @@ def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
     # The embedded file has exactly the network's tensors, so no network needs to be built.
     embedded = (backbone.name, backbone.weights) == (EMBEDDED, None)
     found = _digest_of(load_file(glyph_vit.WEIGHTS) if embedded else backbone.load().state_dict())
-    if backbone.own is not None:
+    if backbone.own is not None and backbone.weights is None:
         with torch.random.fork_rng(devices=[]):
-            torch.seed()  # as another process has another state
+            torch.default_generator.seed()  # as another process has another state
             again = _digest_of(backbone.load().state_dict())
         if again != found:
             raise InputError(f"backbone {backbone.name!r}: build gives other weights each time; seed what it draws")

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from tausearch.models import describe_run
+from tausearch.presentation import say_unreadable
 from tausearch.runs import (
     AnySpec,
     Record,
@@ -86,10 +87,14 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     specs, _ = storage.read_each(read_spec)
     finals = [spec for spec in specs if spec.purpose == "final" and spec.source == old]
     idle = [spec for spec in finals if not is_driven(storage.run(spec.name))]
-    for spec in idle:
-        pointed = spec.model_copy(update={"source": new})
-        pointed.save(storage.run(spec.name))
-        _renew(pointed, storage.run(spec.name))
+    pointed = [spec.model_copy(update={"source": new}) for spec in idle]
+    for final in pointed:
+        final.save(storage.run(final.name))
+    for final in pointed:
+        try:
+            _renew(final, storage.run(final.name))
+        except InputError as error:  # a damaged record; the search is renamed all the same
+            say_unreadable(error)
     return [spec.name for spec in idle]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from checked_input.bounds import TRIALS
 from checked_input.names import choices
-from search_spaces import ResolvedSpace
+from search_spaces import Dimension, ResolvedSpace
 from tausearch import studies
 from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, Opening, images_then_weights, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest, allow_named
@@ -99,6 +99,11 @@ def _kept_points(request: SearchRequest) -> tuple[KnownPoint, ...] | None:
     return studies.kept_points(request.warm_start or (), open_storage(request.storage, write=False).run(request.name))
 
 
+def _in_space(kept: tuple[KnownPoint, ...] | None, space: Mapping[str, Dimension]) -> tuple[KnownPoint, ...] | None:
+    """Return points that are points of a space; None if they are of another one, which the run's `differences` name."""
+    return kept if kept is not None and all(each.point.keys() == space.keys() for each in kept) else None
+
+
 def _plan_one(
     request: SearchRequest, opening: Opening, kept: tuple[KnownPoint, ...] | None = None, *, write: bool = True
 ) -> Plan[SearchSpec]:
@@ -116,7 +121,7 @@ def _plan_one(
     scenario = entry.scenario(opened.source.spec, backbone)
     space = _space(request, entry, opened, scenario)
     studies.require_runs(entry, space, scenario)
-    known = kept
+    known = _in_space(kept, space.space)
     if known is None:
         known = studies.known_points(
             request.warm_start or (),
@@ -252,8 +257,8 @@ def _plan_several(
         stem = "-".join(reference(plan.spec.benchmark).slug for plan in plans)[:60].rstrip("-._")
         storage, name = _new_run(request, f"{stem}-{file_name(plans[0].spec.method)}")
     faults.raise_all()
-    points = studies.grid_size(spec.space, spec.warm_start)
-    own: dict[str, Any] = {} if kept is None else {"warm_start": kept}
+    points, again = studies.grid_size(spec.space, spec.warm_start), _in_space(kept, spec.space)
+    own: dict[str, Any] = {} if again is None else {"warm_start": again}
     own |= {
         "name": name,
         "trials": _trial_count(request.trials, request.algorithm, points, bool(spec.space)),

@@ -11,7 +11,7 @@ def concurrent_trials(spec: RunSpec, cpus: float, gpus: float) -> int:
     """Return the number of concurrent trials that the user asked for, else the number that fits the CPUs and GPUs.
 
     If the sampler learns from finished trials, at most a quarter of all trials run at a time by default. With all of
-    them at once it would be a random search. On several benchmarks, this is the number of parts that run at a time.
+    them at once it would be a random search. On several benchmarks, what is returned counts parts.
     """
     if spec.resources.max_concurrent_trials is not None:
         return spec.resources.max_concurrent_trials

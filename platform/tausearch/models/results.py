@@ -26,6 +26,7 @@ from trainables.task_names import titles
 
 Form = Literal["adapter", "timm", "models", "vectors"]
 _NUMBERED = re.compile(r"(keep|drop)-(\d+(?:,\d+)*)(?:-(.+))?")  # what a label says of tasks, and then of the rest
+_OF_SEEDS = re.compile(r"(.*?)(?:-seeds-(\d+(?:,\d+)*))?", re.DOTALL)
 EVALUATION = "evaluation"  # the label of the paper's protocol's file
 _MAX_NAME = 80  # characters
 _COMPUTED = ("summary", "still_answered", "validation")  # in a file for its readers; not read back
@@ -114,9 +115,9 @@ class CompositionResult(Strict):
     @property
     def title(self) -> str:
         """The label with the names of tasks and classes: `drop 2 (animals)`, `forget zebra, retrained, seeds 0`."""
-        label, few, seeds = self.label.rpartition("-seeds-")
-        rest = [f"seeds {seeds}"] if few else []
-        found = _NUMBERED.fullmatch(label if few else seeds)
+        label, seeds = _OF_SEEDS.fullmatch(self.label).groups()  # type: ignore[union-attr]  # it fits any text
+        rest = [f"seeds {seeds}"] if seeds else []
+        found = _NUMBERED.fullmatch(label)
         if self.removal is not None:
             names = [each.name or f"class {each.number}" for each in self.removal.classes]
             again = ["retrained"] if self.removal.retrained else []

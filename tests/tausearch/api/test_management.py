@@ -113,6 +113,12 @@ class TestRename:
         assert load_best(storage.run("tuned").front / "trial-00001.yaml") == best
         assert read_spec(storage.run("final")).source == "tuned"
         assert json.loads(storage.run("final").results_file.read_text(encoding="utf-8"))["source"] == "tuned"
+        record = next(storage.run("final").record.iterdir())
+        whole = record.read_bytes()
+        record.write_bytes(b"damaged")
+        assert rename_run(storage, "tuned", "tuned-again") == ["final"]
+        assert read_spec(storage.run("final")).source == "tuned-again"
+        record.write_bytes(whole)
         before = read_spec(storage.run("final")).id
         assert rename_run(storage, "final", "tested") == []
         directory = storage.run("tested")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,14 @@ def test_the_same_command_goes_on_with_its_points_whatever_has_become_of_their_s
         InputError, match=r"'warm' was started otherwise: warm_start was source, trial 3 on .*, is now "
     ):
         plan("paper").continued()
+
+
+def test_a_warm_start_of_another_space_is_not_kept_and_the_difference_is_said(storage: Storage) -> None:
+    request = SearchRequest("digits", "tmc", storage=storage.root, warm_start=["paper"], name="x", set={"kappa": 15.0})
+    with plan_search(request).entered():
+        pass
+    with pytest.raises(InputError, match=r"^run 'x' was started otherwise: .*kappa"):
+        plan_search(replace(request, set=None, resume_if_exists=True)).continued()
 
 
 def test_a_best_file_may_have_moved_between_two_starts(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:

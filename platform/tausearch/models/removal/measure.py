@@ -185,16 +185,12 @@ def _remains(pools: Pools, removal: Removal, retrained: Retraining | None) -> It
 
 
 def _learned_from(spec: FinalSpec, storage: Storage) -> Iterator[str]:
-    """Yield the run that a retrained run took its first vectors from, and so on, as far as they exist."""
-    known = {spec.name}
-    while spec.retrained is not None and spec.retrained.run not in known:
-        known.add(spec.retrained.run)
-        yield spec.retrained.run
-        if not storage.run_exists(spec.retrained.run):
-            return
-        before = read_spec(storage.run(spec.retrained.run))
-        if not isinstance(before, FinalSpec):
-            return
+    """Yield the run that a retrained run took its first vectors from, and so on, as far as they can be read."""
+    if spec.retrained is None:
+        return
+    by_id = {each.id: each for each in storage.read_each(read_spec)[0] if isinstance(each, FinalSpec)}
+    while spec.retrained is not None and (before := by_id.pop(spec.retrained.run_id, None)) is not None:
+        yield before.name
         spec = before
 
 

@@ -39,7 +39,8 @@ def differences(then: RunSpec, now: RunSpec) -> list[str]:
     }
     old, new = (_flat(spec.model_dump(mode="json", exclude=hidden)) for spec in (then, now))
     if old.get("warm_start") != new.get("warm_start"):
-        old["warm_start"], new["warm_start"] = _origins(then), _origins(now)
+        before, after = _origins(then), _origins(now)
+        old["warm_start"], new["warm_start"] = before, f"{after}, with other values" if before == after else after
     return [
         f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"
         for key in dict.fromkeys([*old, *new])
@@ -58,7 +59,7 @@ def _hidden_of(then: Any, now: Any) -> bool | dict[str, bool]:
 
 
 def _origins(spec: RunSpec) -> str:
-    """Return where the points of a warm start are from; of equal ones the values differ, which are long."""
+    """Return where the points of a warm start are from; their values are long."""
     points = spec.warm_start if isinstance(spec, SearchSpec) else ()
     return "; ".join(known.origin for known in points) or "none"
 
