@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from checked_input.bounds import TRIALS
 from checked_input.names import choices
-from search_spaces import Dimension, ResolvedSpace
+from search_spaces import ResolvedSpace
 from tausearch import studies
 from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, Opening, images_then_weights, open_benchmark
 from tausearch.api.requests import SearchRequest, TrainRequest, allow_named
@@ -36,9 +36,9 @@ from tausearch.runs import (
     Constraint,
     ExperimentProtocol,
     FinalSpec,
-    KnownPoint,
     Objective,
     Plan,
+    RunDirectory,
     SearchSpec,
     StopRule,
     Storage,
@@ -84,30 +84,26 @@ def plan_search(
     """
     benchmarks = split_references(request.benchmark)
     if len(benchmarks) > 1:
-        plan: Plan[SearchSpec] = _plan_several(request, benchmarks, opening, _kept_points(request))
+        plan: Plan[SearchSpec] = _plan_several(request, benchmarks, opening)
     elif request.across is not None:
         raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
     else:
-        plan = _plan_one(request, opening, _kept_points(request), write=write)
+        plan = _plan_one(request, opening, _earlier(request), write=write)
     return placed(plan, request, gpus, auto=bf16 if request.precision == "auto" else None)
 
 
-def _kept_points(request: SearchRequest) -> tuple[KnownPoint, ...] | None:
-    """Return the warm start of the search that a request continues, if it names the same sources."""
+def _earlier(request: SearchRequest) -> RunDirectory | None:
+    """Return the run directory of the search that a request continues; None if there is none."""
     if not request.resume_if_exists or request.name is None:
         return None
-    return studies.kept_points(request.warm_start or (), open_storage(request.storage, write=False).run(request.name))
-
-
-def _in_space(kept: tuple[KnownPoint, ...] | None, space: Mapping[str, Dimension]) -> tuple[KnownPoint, ...] | None:
-    """Return points that are points of a space; None if they are of another one, which the run's `differences` name."""
-    return kept if kept is not None and all(each.point.keys() == space.keys() for each in kept) else None
+    directory = open_storage(request.storage, write=False).run(request.name)
+    return directory if directory.spec_file.is_file() else None
 
 
 def _plan_one(
-    request: SearchRequest, opening: Opening, kept: tuple[KnownPoint, ...] | None = None, *, write: bool = True
+    request: SearchRequest, opening: Opening, earlier: RunDirectory | None, *, write: bool = True
 ) -> Plan[SearchSpec]:
-    """Return the plan of a search on one benchmark, whose device is chosen afterwards; `kept` is its warm start.
+    """Return the plan of a search on one benchmark, whose device is chosen afterwards; it may continue an earlier one.
 
     What is wrong is said at once, as far as one part can be checked without another. Words come before images, and
     images before the weights, which are not downloaded if an image is broken. Missing tasks are said with both.
@@ -121,7 +117,7 @@ def _plan_one(
     scenario = entry.scenario(opened.source.spec, backbone)
     space = _space(request, entry, opened, scenario)
     studies.require_runs(entry, space, scenario)
-    known = _in_space(kept, space.space)
+    known = studies.kept_points(request.warm_start or (), earlier, space.space)
     if known is None:
         known = studies.known_points(
             request.warm_start or (),
@@ -236,17 +232,15 @@ def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> No
     raise AssertionError("a method or a benchmark is missing, and no fault says so")
 
 
-def _plan_several(
-    request: SearchRequest, benchmarks: Sequence[str], opening: Opening, kept: tuple[KnownPoint, ...] | None
-) -> Plan[SearchSpec]:
+def _plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Opening) -> Plan[SearchSpec]:
     """Return the plan of a search on several benchmarks, from the plans that it would have on each alone."""
     faults, plans = FaultsOfEach(len(benchmarks)), []
     with faults:
         _require_several(request, benchmarks)
-    alone = _alone(request)
+    alone, earlier = _alone(request), _earlier(request)
     for benchmark in benchmarks:
         with faults.of(benchmark):
-            plans.append(_plan_one(replace(alone, benchmark=benchmark), opening, kept))
+            plans.append(_plan_one(replace(alone, benchmark=benchmark), opening, earlier))
     faults.raise_all()
     with faults:
         spec = studies.merged([plan.spec for plan in plans], request.across)
@@ -257,9 +251,10 @@ def _plan_several(
         stem = "-".join(reference(plan.spec.benchmark).slug for plan in plans)[:60].rstrip("-._")
         storage, name = _new_run(request, f"{stem}-{file_name(plans[0].spec.method)}")
     faults.raise_all()
-    points, again = studies.grid_size(spec.space, spec.warm_start), _in_space(kept, spec.space)
-    own: dict[str, Any] = {} if again is None else {"warm_start": again}
-    own |= {
+    points = studies.grid_size(spec.space, spec.warm_start)
+    kept = studies.kept_points(request.warm_start or (), earlier, spec.space)
+    own = {
+        "warm_start": spec.warm_start if kept is None else kept,
         "name": name,
         "trials": _trial_count(request.trials, request.algorithm, points, bool(spec.space)),
         "scheduler": request.scheduler,

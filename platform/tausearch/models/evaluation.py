@@ -22,7 +22,7 @@ from tausearch.models.merge_configs import (
     uniform,
 )
 from tausearch.models.pools import Pools
-from tausearch.models.results import CompositionResult
+from tausearch.models.results import CompositionResult, of_seeds
 from tausearch.models.rule_search.results import RuleSearch
 from trainables.composition import ChosenRule, VectorPool, choose_rule
 from trainables.data import Removal
@@ -49,7 +49,7 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick, search: RuleSearch | 
     origin = "" if len(texts) == 1 else f"-of-{'+'.join(texts).replace('/', '_')}"
     few = set(pools.by_seed) != set(pools.sources[0].every_seed)
     return CompositionResult(
-        label=merge.label + origin + (f"-seeds-{','.join(map(str, pools.by_seed))}" if few else ""),
+        label=merge.label + origin + (of_seeds(pools.by_seed) if few else ""),
         runs=tuple(texts),
         benchmark=pools.sources[0].benchmark,
         rule=merge.rule,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -26,7 +26,6 @@ from trainables.task_names import titles
 
 Form = Literal["adapter", "timm", "models", "vectors"]
 _NUMBERED = re.compile(r"(keep|drop)-(\d+(?:,\d+)*)(?:-(.+))?")  # what a label says of tasks, and then of the rest
-_OF_SEEDS = re.compile(r"(.*?)(?:-seeds-(\d+(?:,\d+)*))?", re.DOTALL)
 EVALUATION = "evaluation"  # the label of the paper's protocol's file
 _MAX_NAME = 80  # characters
 _COMPUTED = ("summary", "still_answered", "validation")  # in a file for its readers; not read back
@@ -115,8 +114,8 @@ class CompositionResult(Strict):
     @property
     def title(self) -> str:
         """The label with the names of tasks and classes: `drop 2 (animals)`, `forget zebra, retrained, seeds 0`."""
-        label, seeds = _OF_SEEDS.fullmatch(self.label).groups()  # type: ignore[union-attr]  # it fits any text
-        rest = [f"seeds {seeds}"] if seeds else []
+        label = self.label.removesuffix(of_seeds(self.seeds))
+        rest = [] if label == self.label else [f"seeds {','.join(map(str, self.seeds))}"]
         found = _NUMBERED.fullmatch(label)
         if self.removal is not None:
             names = [each.name or f"class {each.number}" for each in self.removal.classes]
@@ -150,6 +149,11 @@ class CompositionResult(Strict):
             with suppress(InputError):  # a damaged file is replaced
                 before = read_file(path, CompositionResult).registered
         return save_file(directory, self.label, {**self.as_dict(), "registered": self.registered or before})
+
+
+def of_seeds(seeds: Iterable[int]) -> str:
+    """Return the end of a label that says which seeds were composed, if these are not all."""
+    return f"-seeds-{','.join(map(str, seeds))}"
 
 
 def accuracy_table(result: CompositionResult, trained: CompositionResult | None = None) -> Table:

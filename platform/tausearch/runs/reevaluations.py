@@ -287,7 +287,7 @@ def read_reevaluation(
     if search.reevaluate is None:
         return None
     spec, known = ReevaluationSpec.of(search), {trial.number: trial for trial in trials}
-    runs = recorded_trials(spec, Record(directory.record), scales_within(search, known.values()))
+    runs = recorded_trials(spec, Record(directory.record))
     for run in runs:
         if fault := _foreign(spec, run, known):
             raise InputError(f"record {directory.record}: re-evaluation {run.number} is not of this search: {fault}")

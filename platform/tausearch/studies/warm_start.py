@@ -78,18 +78,23 @@ def known_points(
     return tuple(points)
 
 
-def kept_points(sources: Sequence[str | Path], directory: RunDirectory) -> tuple[KnownPoint, ...] | None:
-    """Return the warm start of a search that exists and was given the same sources, whatever has become of these.
+def kept_points(
+    sources: Sequence[str | Path], earlier: RunDirectory | None, space: Mapping[str, Dimension]
+) -> tuple[KnownPoint, ...] | None:
+    """Return the warm start of an earlier search that was given the same sources, whatever has become of these.
+
+    Returns:
+        The points; None if it was given others, or has another space, which its `differences` will name.
 
     Raises:
         InputError: If its specification cannot be read.
     """
-    if not sources or not directory.spec_file.is_file():
+    if not sources or earlier is None:
         return None
-    spec = read_spec(directory)
-    if isinstance(spec, SearchSpec) and spec.warm_start_from == tuple(map(str, sources)):
-        return spec.warm_start
-    return None
+    spec = read_spec(earlier)
+    if not isinstance(spec, SearchSpec) or spec.warm_start_from != tuple(map(str, sources)):
+        return None
+    return spec.warm_start if all(each.point.keys() == space.keys() for each in spec.warm_start) else None
 
 
 def _configurations(source: str, method: str, storage: Storage) -> list[Configuration]:

@@ -133,6 +133,7 @@ class MlflowRun:
         parent with nested runs is kept, the other one is deleted.
         """
         spec = self.spec
+        names = {RUN_TAG: spec.run_name} | ({DEVICE_TAG: spec.device} if spec.device else {})
         tag, value = (ID_TAG, spec.id) if spec.id else (RUN_TAG, spec.run_name)
         found = self._search(f"tags.`{tag}` = '{value}'")
         if len(found) > 1:
@@ -142,11 +143,9 @@ class MlflowRun:
             parent = found[0]
             # The run may have a new name.
             self._client.update_run(parent.info.run_id, status="RUNNING", name=spec.run_name)
-            device = {DEVICE_TAG: spec.device} if spec.device else {}
-            self._log(parent.info.run_id, tags={RUN_TAG: spec.run_name, **device, **_origin(spec)})
+            self._log(parent.info.run_id, tags={**names, **_origin(spec)})
         else:
-            names = {RUN_TAG: spec.run_name, ID_TAG: spec.id, "kind": spec.purpose}
-            names |= {DEVICE_TAG: spec.device} if spec.device else {}
+            names |= {ID_TAG: spec.id, "kind": spec.purpose}
             tags = {**names, **self._tags, **_search_tags(spec), **_task_tags(spec)}
             parent = self._client.create_run(self._experiment, run_name=spec.run_name, tags=tags)
         if not (parent.inputs and parent.inputs.dataset_inputs):

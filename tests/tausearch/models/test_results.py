@@ -81,7 +81,10 @@ def test_all_tasks_can_be_negated_and_not_left_out_and_their_order_is_none() -> 
 def test_a_run_may_be_called_after_seeds(result: CompositionResult) -> None:
     named = result.model_copy(update={"label": "drop-1-of-my-seeds-a:1+b:2", "task_names": ("x", "y")})
     assert named.title == "drop 1 (x), of-my-seeds-a:1+b:2"
-    assert named.model_copy(update={"label": f"{named.label}-seeds-0,2"}).title == f"{named.title}, seeds 0,2"
+    assert (
+        named.model_copy(update={"label": f"{named.label}-seeds-0,2", "seeds": (0, 2)}).title
+        == f"{named.title}, seeds 0,2"
+    )
 
 
 def test_a_task_that_lost_a_class_has_a_weight_only_where_it_was_trained_again() -> None:
