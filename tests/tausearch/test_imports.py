@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.runs import Record, SearchSpec, Storage
 from tests.support.runs.trials import make_trial
 from tests.tausearch.reports.html.runs import make_search
@@ -31,10 +32,17 @@ def test_what_only_shows_needs_neither_torch_nor_ray(tmp_path: Path, spec: Searc
     directory.path.mkdir()
     spec.save(directory)
     Record(directory.record).write(make_trial(0, value=70.0))
-    commands = (["--help"], ["status", spec.name, *at], ["report", "the-search", *at])
-    shown, status, report = imported_after(*(COMMAND.format(words=words) for words in commands))
+    names = dict(
+        benchmark="digits", method="ita-lora", title="digits/ita-lora", search="the-search", final="no-run-yet"
+    )
+    cells = (CellRuns(**names, trials=2, seeds=3, steps=5),)
+    storage.campaign("table").path.mkdir(parents=True)
+    CampaignCells(campaign="table", file="table.yaml", cells=cells).save(storage.campaign("table"))
+    commands = (["--help"], ["status", spec.name, *at], ["campaign", "status", *at], ["report", "the-search", *at])
+    shown, status, campaigns, report = imported_after(*(COMMAND.format(words=words) for words in commands))
     assert not {"torch", "ray", "numpy", "pyarrow", "pydantic"} & shown
     assert not {"torch", "ray", "optuna", "scipy"} & status
+    assert not {"torch", "ray", "mlflow"} & campaigns
     assert {"plotly", "optuna"} <= report and not {"torch", "ray", "mlflow"} & report
 
 

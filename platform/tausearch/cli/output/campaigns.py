@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from tausearch.campaigns import LOCAL, read_pages, seconds_here, set_apart, work_left
+from tausearch.campaigns import LOCAL, read_pages
 from tausearch.presentation import (
     Column,
     Emphasis,
@@ -25,7 +25,6 @@ from tausearch.presentation import (
     tool,
     words,
 )
-from trainables.data import BenchmarkRef
 from trainables.metrics import TEST
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -58,6 +57,8 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
         storage_option: The option `--storage` for a command, or nothing.
         command: The command that continues it; by default one without callbacks, which no file has.
     """
+    from tausearch.campaigns import set_apart  # imports torch, which the list of campaigns needs not
+
     out, apart = console(), set_apart(root, standing)
     done = sum(each.state == "done" for each in standing.cells)
     out.print(f"{standing.name}: {standing.state}; {done}/{len(standing.cells)} cells done")
@@ -85,6 +86,8 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
 
 def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:
     """Yield a line for each cell that has other options of the benchmark than most cells of the same name."""
+    from trainables.data import BenchmarkRef  # imports torch, as in `show_standing`
+
     of_name: dict[str, list[CellRuns]] = {}
     for cell in cells:
         of_name.setdefault(cell.title.partition("/")[0], []).append(cell)
@@ -194,6 +197,8 @@ def _searched(trials: int, spec: SearchSpec) -> str:
 
 
 def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
+    from tausearch.campaigns import seconds_here, work_left  # imports torch, as in `show_standing`
+
     cells, tasks = counted(len(plan.cells), "cell"), counted(sum(each.runs.tasks for each in plan.cells), "task")
     out.print(f"{cells}, {work_left(plan)}, {tasks} in all")
     for line in _costs(estimates, seconds_here(plan, estimates) if plan.request.address is None else None):
