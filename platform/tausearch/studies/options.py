@@ -128,9 +128,12 @@ def objectives_named(
     """Return the objectives of a search with a method, and the rule that chooses a point of their front.
 
     Raises:
-        InputError: If a metric is unknown, given twice or not measured by the trials, or the rule does not fit.
+        InputError: If a metric is unknown, given twice or not measured by the trials, if it is alone and the same for
+            all trials, or if the rule does not fit.
     """
     found = objectives_of(texts, _metrics(entry, tasks, on_gpu))
+    if [each.metric for each in found] == [VALIDATION.forgetting] and (entry.capabilities.joint or tasks == 1):
+        raise InputError("--objective forgetting: 0 for every trial, as nothing is forgotten in one task")
     for each in found:
         if each.metric in VALIDATION.removability and (fault := entry.removability_fault(tasks)):
             raise InputError(f"--objective {each.name}: {fault}")

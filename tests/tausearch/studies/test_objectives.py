@@ -41,6 +41,7 @@ from tausearch.studies import (
     OptunaSearcher,
     SearchStudy,
     load_best,
+    objectives_named,
     replay,
     require_alone,
     study_of,
@@ -49,6 +50,7 @@ from tausearch.studies import (
 from tausearch.studies.recorded.trials import RecordedTrials
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
+from trainables.methods import METHODS
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 
 FINAL, FORGETTING = VALIDATION.final_accuracy, VALIDATION.forgetting
@@ -99,6 +101,13 @@ class TestAsked:
     def test_others_are_refused(self, names: list[str], why: str) -> None:
         with pytest.raises(InputError, match=why):
             objectives_of(names, METRICS)
+
+    @pytest.mark.parametrize(("method", "tasks"), [("joint", 3), ("ita-lora", 1)])
+    def test_forgetting_of_one_task_is_no_aim_of_its_own(self, method: str, tasks: int) -> None:
+        assert objectives_named(["forgetting"], None, METHODS["ita-lora"], 2, on_gpu=False)[0]
+        assert objectives_named(["forgetting", "seconds"], None, METHODS[method], tasks, on_gpu=False)[0]
+        with pytest.raises(InputError, match="^--objective forgetting: 0 for every trial, as nothing is forgotten"):
+            objectives_named(["forgetting"], None, METHODS[method], tasks, on_gpu=False)
 
     def test_a_rule_needs_a_front_and_one_of_its_objectives(self) -> None:
         both = objectives_of(["final_accuracy", "forgetting"], METRICS)
