@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import inf, isnan, nan
+from math import inf, isfinite, isnan, nan
+from statistics import fmean
 from typing import Any, Literal
 
 from pydantic import FiniteFloat, model_serializer, model_validator
@@ -105,16 +106,27 @@ class Constraint(Strict):
         None if the metric is missing.
         """
         worst = self.worst(trial)
-        if worst is None:
-            return None
-        if isnan(worst):
+        return None if worst is None else self._excess(worst)
+
+    def _excess(self, value: float) -> float:
+        if isnan(value):
             return inf
-        return worst - self.bound if self.relation == "<=" else self.bound - worst
+        return value - self.bound if self.relation == "<=" else self.bound - value
 
     def keeps(self, trial: TrialSummary) -> bool:
         """Whether a trial has the metric and keeps the bound."""
         excess = self.excess(trial)
         return excess is not None and excess <= 0
+
+    def mean(self, trials: Sequence[TrialSummary]) -> float | None:
+        """Return the mean over trials of the worst value; None without trials, or if one has no finite value."""
+        found = [self.worst(trial) for trial in trials]
+        known = [value for value in found if value is not None and isfinite(value)]
+        return fmean(known) if found and len(known) == len(found) else None
+
+    def allows(self, value: float) -> bool:
+        """Whether a value keeps the bound."""
+        return self._excess(value) <= 0
 
 
 def excesses(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mapping[str, float]:

@@ -167,6 +167,12 @@ class Reevaluation:
         """Return the complete fresh runs of a candidate."""
         return [run for run in self.runs if self.spec.candidate(run.number) == candidate and run.status == "complete"]
 
+    def broken_bounds(self) -> list[str]:
+        """Return the bounds of the search that the means over the chosen trial's fresh runs break, with these."""
+        runs = [] if self.verdict is None else self.runs_of(self.verdict.chosen)
+        means = [(each, each.mean(runs)) for each in self.spec.search.constraints]
+        return [f"{each}: {mean:.4g}" for each, mean in means if mean is not None and not each.allows(mean)]
+
     def state_of(self, candidate: int) -> str:
         """Return the state of a candidate in a word or two."""
         if candidate in self.race.out:

@@ -6,9 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import version
-from math import isfinite
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal
 
 from pydantic import (
@@ -268,11 +266,8 @@ def _without(plain: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _measured(constraints: Iterable[Constraint], trials: Sequence[TrialSummary]) -> dict[str, float]:
     """Return the mean over trials of each constraint's metric, in its worst row; only of metrics that all have."""
-    found = {str(each): [each.worst(trial) for trial in trials] for each in constraints}
-    known = {
-        text: [value for value in values if value is not None and isfinite(value)] for text, values in found.items()
-    }
-    return {text: fmean(values) for text, values in known.items() if values and len(values) == len(trials)}
+    found = {str(each): each.mean(trials) for each in constraints}
+    return {text: value for text, value in found.items() if value is not None}
 
 
 def start_of(spec: AnySpec) -> BestFile:

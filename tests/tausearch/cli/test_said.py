@@ -205,7 +205,7 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
         patch.setattr(campaigns, "read_pages", lambda _: {"digits": "http://127.0.0.1:5000/#/1", "glyphs": "http://b"})
         patch.setattr(campaigns, "LOCAL", "http://127.0.0.1")
         patch.setattr(campaigns, "tool", lambda: "tausearch")
-        patch.setattr(campaigns, "set_apart", lambda *_: {})
+        patch.setattr("tausearch.campaigns.set_apart", lambda *_: {})
         campaigns.show_campaign(result, mock.Mock(), " --storage x")
     lines = lines_of(capsys)
     assert lines.count("digits/a: gone") == 1 and lines.count("digits/b: out") == 1
@@ -249,7 +249,23 @@ def test_of_equal_trials_fresh_runs_choose(spec: SearchSpec, capsys: Captured) -
     trials = [make_trial(number, value=70.0) for number in range(4)]
     fresh = reevaluation(spec, 1, {(3, 0): 80.0, (1, 0): 70.0})
     runs._show_gain(runs._Lines(console(), 12), spec, trials, fresh)
-    assert "equal 4 of 4 trials came to 70.00 %: fresh runs choose among the best" in lines_of(capsys)
+    lines = lines_of(capsys)
+    assert "equal 4 of 4 trials came to 70.00 %: fresh runs choose among the best" in lines
+    assert not any("not over its fresh runs" in line for line in lines)
+
+
+def test_bounds_that_fresh_runs_break_are_said(spec: SearchSpec, capsys: Captured) -> None:
+    bounds = (Constraint.parse("final_accuracy >= 75", ["val/final_accuracy"]),)
+    bounded = spec.model_copy(update={"constraints": bounds})
+    found = reevaluation(bounded, 1, {(3, 0): 80.0, (1, 0): 70.0})
+    number = found.spec.number(3, 0)
+    for value, said in ((80.0, False), (72.0, True)):
+        again = replace(found, runs=(make_trial(number, value=value),))
+        runs._show_gain(runs._Lines(console(), 12), bounded, [make_trial(3, value=80.0)], again)
+        line = (
+            "The chosen trial keeps its bounds in the search, but not over its fresh runs: val/final_accuracy >= 75: 72"
+        )
+        assert (line in lines_of(capsys)) == said
 
 
 def test_trials_that_failed_for_the_same_reason_share_a_line(

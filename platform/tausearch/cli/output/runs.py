@@ -392,6 +392,10 @@ def _show_gain(
         lines.say("reevaluated", standing_words(reevaluation))
         if reevaluation.runs:
             lines.out.print(terminal_table(reevaluation_table(reevaluation)))
+        if broken := reevaluation.broken_bounds():
+            lines.warn(
+                f"The chosen trial keeps its bounds in the search, but not over its fresh runs: {'; '.join(broken)}"
+            )
     if not spec.objectives and best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
         how = "of them the one that forgets least, then the earliest"
         how = how if reevaluation is None else "fresh runs choose among the best"

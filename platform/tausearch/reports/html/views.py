@@ -245,6 +245,8 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
                 facts["chosen"] = f"trial {status.best.number}: {spec.words(status.best)}"
         if spec.constraints:
             facts["constraints"] = "; ".join(map(str, spec.constraints))
+            broken = [] if status.reevaluation is None else status.reevaluation.broken_bounds()
+            facts |= {"broken over fresh runs": "; ".join(broken)} if broken else {}
             facts |= _nothing_chosen(status)
     else:
         if spec.source is not None:

@@ -69,6 +69,12 @@ def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -
     bounded = make_search(Storage(tmp_path / "a"), constraints=(bound,))
     facts = _facts(read_status(bounded), bounded)
     assert facts["constraints"] == str(bound) and facts["chosen"].startswith("nothing: ")
+    assert "broken over fresh runs" not in facts
+    known = SimpleNamespace(aim=None)
+    missed = SimpleNamespace(verdict=None, race=SimpleNamespace(over=False), spec=SimpleNamespace(search=known))
+    missed.broken_bounds = lambda: ["a <= 5: 6", "b >= 1: 0"]
+    facts = _facts(replace(read_status(bounded), reevaluation=missed), bounded)  # type: ignore[arg-type]
+    assert facts["broken over fresh runs"] == "a <= 5: 6; b >= 1: 0"
     directory = make_search(Storage(tmp_path / "b"), reevaluate=Reevaluate(best=2, runs=1))
     assert _facts(read_status(directory), directory)["reevaluated"] == "not yet"
     status = read_status(directory)
