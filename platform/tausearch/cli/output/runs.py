@@ -394,7 +394,7 @@ def _show_gain(
             lines.out.print(terminal_table(reevaluation_table(reevaluation)))
         if broken := reevaluation.broken_bounds():
             lines.warn(
-                f"The chosen trial keeps its bounds in the search, but not over its fresh runs: {'; '.join(broken)}"
+                f"The chosen trial keeps its constraints in the search; its fresh runs do not: {'; '.join(broken)}"
             )
     if not spec.objectives and best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
         how = "of them the one that forgets least, then the earliest"
