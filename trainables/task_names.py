@@ -30,6 +30,8 @@ class NamedTask:
     def parse(cls, text: str) -> NamedTask:
         """Return the task of a text `NAME=class,class` or `class,class`; `%2C` and `%3D` are `,` and `=` in a name.
 
+        A class name with a comma may stand in single quotes instead.
+
         Raises:
             InputError: If a class or the name is missing, or no name is possible.
         """
@@ -110,8 +112,8 @@ def split_names(text: str) -> list[str]:
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Return the names in a text with commas between them."""
-    return tuple(unquote(part.strip()) for part in text.split(","))
+    """Return the names in a text with commas between them; a comma in a name is `%2C`, or the name stands in quotes."""
+    return tuple(map(unquote, split_names(text)))
 
 
 def text_of(names: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.embedded import BENCHMARKS
 from trainables.errors import InputError
-from trainables.task_names import NamedTask, in_full, quoted, split_names, task_called, titles
+from trainables.task_names import NamedTask, in_full, names_of, quoted, split_names, task_called, titles
 
 
 def labels_by_name(text: str) -> dict[str, torch.Tensor]:
@@ -39,6 +39,12 @@ def test_names_keep_their_characters() -> None:
     task = NamedTask(("a,b", "c&d=e?", "50%25", " two  ends "), "n=1?")
     assert NamedTask.parse(str(task)) == task
     assert BenchmarkRef.parse(str(BenchmarkRef(name="digits", task=(task,)))).task == (task,)
+
+
+def test_a_name_with_a_comma_may_stand_in_quotes_as_compose_shows_it() -> None:
+    task = NamedTask.parse("cats='lion, male',o'neill, lynx")
+    assert task == NamedTask(("lion, male", "o'neill", "lynx"), "cats") == NamedTask.parse(str(task))
+    assert names_of("'a,b',c") == names_of("a%2Cb,c") == ("a,b", "c")
 
 
 def test_the_name_of_a_task_ends_at_the_first_sign_of_equality() -> None:
