@@ -95,7 +95,7 @@ def _bare_ray(resources: Resources, slots: int) -> float:
             """Do nothing."""
 
     start = time.monotonic()
-    with ray_session(resources):
+    with ray_session([resources]):
         import ray  # takes seconds to import
 
         empty = ray.remote(num_cpus=resources.cpus_per_trial)(Empty)

@@ -244,7 +244,7 @@ from tausearch.runs import Resources
 nodes = "Active:\\n 1 ray.head.default\\nPending:\\n gpu, 1 launching\\nRecent failures:\\n"
 waiting.ray_status = lambda: "Node status\\n" + nodes  # of an autoscaler, which is not here
 print(gpus_at(sys.argv[1]))
-with ray_session(Resources(gpus_per_trial=0.5), sys.argv[1], say=lambda line: print(line, flush=True)):
+with ray_session([Resources(gpus_per_trial=0.5)], sys.argv[1], say=lambda line: print(line, flush=True)):
     print(capacity_here())
 print(gpus_at(sys.argv[1]))
 """

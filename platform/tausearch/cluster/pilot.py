@@ -50,7 +50,7 @@ def with_measured_share(
     import ray  # takes seconds to import
 
     resources = spec.resources.model_copy(update={"gpus_per_trial": 1.0})
-    with ray_session(resources, address, say=say, quiet=True):
+    with ray_session([resources], address, say=say, quiet=True):
         task = ray.remote(_measure).options(num_gpus=1, num_cpus=spec.resources.cpus_per_trial)
         try:
             found = ray.get([task.remote(config.as_dict()) for config in configs])

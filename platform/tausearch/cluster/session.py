@@ -6,7 +6,7 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from tempfile import gettempdir
 from typing import Any
@@ -106,13 +106,13 @@ def _leave() -> None:
 
 
 @contextmanager
-def _prestarted(resources: Resources | None, processes: int) -> Iterator[None]:
+def _prestarted(kinds: Sequence[Resources], processes: int) -> Iterator[None]:
     """Have a Ray that is started in the block start the processes of trials before there is a trial.
 
     Ray starts one for each CPU. Each imports torch, so none may be one too many. A variable that is set already stays.
     """
-    fills = resources is not None and not resources.gpus_per_trial and resources.cpus_per_trial == 1
-    ahead = fills and processes >= local_cpus()
+    fills = all(not each.gpus_per_trial and each.cpus_per_trial == 1 for each in kinds)
+    ahead = bool(kinds) and fills and processes >= local_cpus()
     values = {"RAY_enable_worker_prestart": "1", "RAY_preload_python_modules": "tausearch.cluster.preload"}
     wanted = values if ahead else {"RAY_enable_worker_prestart": "0"}
     ours = {name: value for name, value in wanted.items() if name not in os.environ}
@@ -154,7 +154,7 @@ def _refused(address: str | None, error: Exception) -> str:
 
 @contextmanager
 def ray_session(
-    resources: Resources | None,
+    kinds: Sequence[Resources],
     address: str | None = None,
     *,
     processes: int = 0,
@@ -164,7 +164,7 @@ def ray_session(
     """Start Ray, or join the cluster at `address`, while the block runs.
 
     Args:
-        resources: What a trial needs; None for a look at the cluster, however small it is.
+        kinds: What a trial of each kind needs; none for a look at the cluster, however small it is.
         address: Address of the cluster.
         processes: The most trials at a time. A Ray that is started here starts their processes at once if each CPU
             gets one.
@@ -173,7 +173,7 @@ def ray_session(
 
     Raises:
         InputError: If Ray cannot be started, or the cluster does not answer, has another version, belongs to another
-            run, or is too small for a single trial.
+            run, or is too small for a single trial of a kind.
     """
     os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
     import ray  # takes seconds to import
@@ -186,11 +186,11 @@ def ray_session(
             if quiet:
                 stack.enter_context(_unheard())
             if address is None:
-                stack.enter_context(_prestarted(resources, processes))
+                stack.enter_context(_prestarted(kinds, processes))
                 stack.enter_context(_needed_alone())
             ray.init(
                 address=address or "local",
-                num_cpus=None if address else max(local_cpus(), resources.cpus_per_trial if resources else 1),
+                num_cpus=None if address else max([local_cpus(), *(each.cpus_per_trial for each in kinds)]),
                 num_gpus=None if address else gpus_here() or None,  # as many as the trials were planned for
                 resources=None if address else {_PRIVATE: 1},
                 include_dashboard=False,
@@ -201,16 +201,15 @@ def ray_session(
     except Exception as error:
         raise InputError(_refused(address, error)) from error
     try:
-        total = ray.cluster_resources()
-        if address and _PRIVATE in total:
+        if address and _PRIVATE in ray.cluster_resources():
             raise InputError(
                 AddressFault(
                     f"--address {address}: the Ray that answers is another run's own and ends with it; start one that"
                     " stays with: ray start --head"
                 )
             )
-        if resources is not None:
-            _require_room(resources, total, None if address is None else say)
+        for each in kinds:
+            _require_room(each, None if address is None else say)
         yield
     finally:
         _leave()
@@ -231,9 +230,11 @@ def _unheard() -> Iterator[None]:
             os.close(each)
 
 
-def _require_room(resources: Resources, total: dict[str, float], say: Say | None) -> None:
+def _require_room(resources: Resources, say: Say | None) -> None:
     """Refuse a cluster that is too small for a trial, unless its autoscaler can start a node and `say` is given."""
-    if lack := _lack(resources, total):
+    import ray  # takes seconds to import
+
+    if lack := _lack(resources, ray.cluster_resources()):
         if say is None:
             raise InputError(lack)
         wait_for_node(resources, lack, say)
@@ -260,7 +261,7 @@ def joined_for_a_moment(address: str) -> Iterator[None]:
         yield
         return
     require_reachable(address)
-    with ray_session(None, address, quiet=True):  # this is before the run has a log for Ray's warnings
+    with ray_session((), address, quiet=True):  # this is before the run has a log for Ray's warnings
         yield
 
 

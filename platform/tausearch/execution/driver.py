@@ -165,7 +165,7 @@ class Driver:
         display.enter(_entrance(self.address))
         with ExitStack() as stack:
             with interrupt.at_once(partial(_leave_at_start, leave)):
-                ray = ray_session(_most(self.resources), self.address, processes=self.processes, say=display.say)
+                ray = ray_session(self.resources, self.address, processes=self.processes, say=display.say)
                 stack.enter_context(ray)
             if self.address is None:
                 stack.enter_context(raylet_watched(partial(_leave_without_raylet, leave, interrupt)))
@@ -203,12 +203,6 @@ class Driver:
             nodes_watched(display.say),
         ):
             yield check.require_fit
-
-
-def _most(resources: Sequence[Resources]) -> Resources:
-    """Return the most that a trial of any kind gets of each resource."""
-    kinds = ("cpus_per_trial", "gpus_per_trial")
-    return resources[0].model_copy(update={kind: max(getattr(each, kind) for each in resources) for kind in kinds})
 
 
 def drive(

@@ -45,7 +45,7 @@ def test_a_cluster_must_be_shared_and_have_the_resources_of_one_trial(
     monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]], has: dict[str, float], words: str | None
 ) -> None:
     monkeypatch.setattr("ray.cluster_resources", lambda: has)
-    with pytest.raises(InputError, match=words) if words else nullcontext(), ray_session(TRIAL, ADDRESS):
+    with pytest.raises(InputError, match=words) if words else nullcontext(), ray_session([TRIAL], ADDRESS):
         assert words is None
     assert [each["address"] for each in asked] == [ADDRESS]
 
@@ -56,12 +56,30 @@ def test_a_cluster_whose_autoscaler_can_start_a_node_is_waited_for(
     waited: list[Any] = []
     monkeypatch.setattr(session, "wait_for_node", lambda *how: waited.append(how))
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
-    with ray_session(TRIAL, ADDRESS, say=print):
+    with ray_session([TRIAL], ADDRESS, say=print):
         assert waited == [(TRIAL, "a trial needs 0.5 GPU, the cluster has 0 in all", print)]
-    with pytest.raises(InputError, match="the cluster has 0 in all"), ray_session(TRIAL, None, say=print):
+    with pytest.raises(InputError, match="the cluster has 0 in all"), ray_session([TRIAL], None, say=print):
         pytest.fail("our own Ray has no autoscaler")
-    with ray_session(None, ADDRESS):  # a look
+    with ray_session((), ADDRESS):  # a look
         assert len(waited) == 1
+
+
+def test_each_kind_of_trials_is_waited_for_by_itself(
+    monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]
+) -> None:
+    """No single node need have the CPUs of one kind and the GPUs of another."""
+    waited: list[Resources] = []
+    has = {"CPU": 2.0}
+
+    def wait(resources: Resources, lack: str, say: Any) -> None:
+        waited.append(resources)
+        has.update(CPU=10.0)
+
+    monkeypatch.setattr(session, "wait_for_node", wait)
+    monkeypatch.setattr("ray.cluster_resources", lambda: has)
+    on_cpus, on_gpu, small = Resources(cpus_per_trial=8), Resources(gpus_per_trial=1), Resources(cpus_per_trial=10)
+    with ray_session([on_cpus, on_gpu, small], ADDRESS, say=print):
+        assert waited == [on_cpus, on_gpu]  # the first node to come has room for the third
 
 
 AUTOSCALED = "Node status\nActive:\n 1 ray.head.default\nPending:\n (no pending nodes)\nRecent failures:\n"
@@ -92,7 +110,7 @@ def test_our_own_ray_has_the_cpus_of_a_trial_even_beyond_the_machine(
     monkeypatch.setattr("tausearch.cluster.session.local_cpus", lambda: 8)
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0, session._PRIVATE: 1.0})
     for cpus in (9, 2):
-        with ray_session(Resources(cpus_per_trial=cpus)):
+        with ray_session([Resources(cpus_per_trial=cpus)]):
             pass
     assert [each["num_cpus"] for each in asked] == [9, 8]
     assert {each["address"] for each in asked} == {"local"}  # a cluster that RAY_ADDRESS names is not joined
@@ -104,10 +122,10 @@ def test_our_own_ray_has_the_gpus_that_torch_finds_and_a_cluster_its_own(
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 9.0, "GPU": 3.0})
     gpus(3)
     for address in (None, ADDRESS):
-        with ray_session(Resources(), address):
+        with ray_session([Resources()], address):
             pass
     gpus(0)
-    with ray_session(Resources()):
+    with ray_session([Resources()]):
         pass
     assert [each["num_gpus"] for each in asked] == [3, None, None]
 
@@ -134,7 +152,7 @@ def test_our_own_ray_starts_no_process_that_it_does_not_need_and_is_whole_afterw
     during: list[list[Any]] = []
     monkeypatch.setattr("ray.init", lambda **wanted: during.append([getattr(Node, name) for name in session._NEEDLESS]))
     for address in (ADDRESS, None):
-        with ray_session(Resources(), address):
+        with ray_session([Resources()], address):
             assert [getattr(Node, name) for name in session._NEEDLESS] == whole
     assert during[0] == whole and not {*during[1]} & {*whole}
     assert [start(None, include_dashboard=False) for start in during[1]] == [None, None, None]
@@ -171,7 +189,7 @@ def at_start(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, str | No
 def test_processes_are_started_ahead_where_each_cpu_gets_one(
     at_start: list[tuple[str | None, str | None]], resources: Resources | None, processes: int, ahead: bool
 ) -> None:
-    with ray_session(resources, processes=processes):
+    with ray_session([resources] if resources else (), processes=processes):
         assert not {PRESTART, PRELOAD} & {*os.environ}  # a Ray that another starts later is another's business
     assert at_start == [("1", "tausearch.cluster.preload") if ahead else ("0", None)]
 
@@ -179,10 +197,10 @@ def test_processes_are_started_ahead_where_each_cpu_gets_one(
 def test_a_cluster_and_who_has_set_the_variables_keep_their_own(
     monkeypatch: pytest.MonkeyPatch, at_start: list[tuple[str | None, str | None]]
 ) -> None:
-    with ray_session(Resources(), ADDRESS, processes=4):
+    with ray_session([Resources()], ADDRESS, processes=4):
         pass
     monkeypatch.setenv(PRELOAD, "numpy")
-    with ray_session(Resources(), processes=4):
+    with ray_session([Resources()], processes=4):
         pass
     assert at_start == [(None, None), ("1", "numpy")] and os.environ[PRELOAD] == "numpy"
 
@@ -192,7 +210,7 @@ def test_a_setting_of_the_user_stays(monkeypatch: pytest.MonkeyPatch, asked: lis
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
     monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", "")
     monkeypatch.delenv("TUNE_MAX_PENDING_TRIALS_PG")
-    with ray_session(Resources()):
+    with ray_session([Resources()]):
         assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1" and os.environ["TUNE_MAX_PENDING_TRIALS_PG"] == "1000"
 
 
@@ -240,7 +258,7 @@ def test_a_ray_that_cannot_be_reached_is_named_in_one_line(
         raise error
 
     monkeypatch.setattr("ray.init", refuse)
-    with pytest.raises(InputError, match=words) as caught, ray_session(TRIAL, address):
+    with pytest.raises(InputError, match=words) as caught, ray_session([TRIAL], address):
         pytest.fail("joined")
     assert "\n" not in str(caught.value)
 
@@ -254,7 +272,7 @@ def test_before_a_run_has_a_log_nothing_of_rays_start_is_on_the_screen(
         raise RuntimeError("no")
 
     monkeypatch.setattr("ray.init", refuse)
-    with pytest.raises(InputError), ray_session(None, "auto", quiet=quiet):
+    with pytest.raises(InputError), ray_session((), "auto", quiet=quiet):
         pytest.fail("joined")
     os.write(2, b"after\n")
     assert capfd.readouterr().err == heard
@@ -264,7 +282,7 @@ TOKEN = """
 import os
 from tausearch.cluster import ray_session
 from tausearch.runs import Resources
-with ray_session(Resources()):
+with ray_session([Resources()]):
     print(os.environ["RAY_AUTH_MODE"])
 """
 

@@ -51,7 +51,7 @@ class Asked:
     def loaded(self, names):
         return os.getpid(), [name in sys.modules for name in names]
 
-with ray_session(Resources(), processes=local_cpus()):
+with ray_session([Resources()], processes=local_cpus()):
     there = set()
     while len(there) < local_cpus():
         there = {each.pid for each in psutil.Process().children(recursive=True) if each.name().startswith("ray::IDLE")}

@@ -29,7 +29,7 @@ def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytes
     assert [(trial.number, trial.value) for trial in result.trials] == [(n, 60.0 + n) for n in range(4)]
     assert (result.signal, result.out_of_time, result.tracking_uri) == (None, False, run.storage.mlflow_uri)
     assert world.did == [
-        ("ray", run.spec.resources, None),
+        ("ray", [run.spec.resources], None),
         "raylet watched",
         "a process has started",
         ("tune", run.directory, Trial, None),
@@ -86,7 +86,7 @@ def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: Worl
     assert resume.endswith(f"resume digits-ita-lora-1 --storage {tmp_path}")
     assert world.did == [
         ("head watched", "10.0.0.1:6379", resume),
-        ("ray", resources, "10.0.0.1:6379"),
+        ("ray", [resources], "10.0.0.1:6379"),
         ("nodes", [resources], run.directory.path, ["/data"]),
         "nodes watched",
         "a process has started",

@@ -163,7 +163,7 @@ def test_a_cluster_that_cannot_run_trials_leaves_the_run_as_it_was(run: Run, wor
     world.starting = refuse
     with pytest.raises(InputError, match="no node has a GPU"):
         drive(run)
-    assert Tracker.closed == [] and world.did == [("ray", run.spec.resources, None)]
+    assert Tracker.closed == [] and world.did == [("ray", [run.spec.resources], None)]
 
 
 @pytest.mark.parametrize(

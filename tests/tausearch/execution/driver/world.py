@@ -55,9 +55,9 @@ class World:
 
     @contextmanager
     def ray_session(
-        self, resources: Resources, address: str | None, *, processes: int, say: Callable[[str], None]
+        self, kinds: Sequence[Resources], address: str | None, *, processes: int, say: Callable[[str], None]
     ) -> Iterator[None]:
-        self.did.append(("ray", resources, address))
+        self.did.append(("ray", kinds, address))
         self.processes = processes
         self.starting()
         yield
