@@ -160,6 +160,15 @@ class Dataset:
             raise InputError(*_first_broken(lines))
         return lines
 
+    def faults_of_source(self, manifest: Manifest) -> list[str]:
+        """Return why a run would refuse the prepared form: it was made from other files, or without unreadable ones."""
+        skipped = [] if self.ref.skip_broken else [line for part in PARTS for line in manifest.parts[part].left_out]
+        try:
+            self._require_current(manifest, PARTS)
+        except InputError as error:
+            return [str(error), *skipped]
+        return skipped
+
     def _require_current(self, manifest: Manifest, parts: Sequence[Part]) -> None:
         try:
             found = self.find()

@@ -160,6 +160,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
     if manifest is not None:
         changed = (name for name, is_changed in changed_files(dataset.prepared, manifest) if is_changed)
         faults += [f"prepared file {dataset.prepared / name}: has changed since it was written" for name in changed]
+        faults += dataset.faults_of_source(manifest)
     classes = {name: CheckedClass() for name in listing.class_names}
     with LongWork() as work:
         for part in PARTS:

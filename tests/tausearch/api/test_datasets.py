@@ -121,6 +121,17 @@ def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> No
     assert json.loads(out)["prepared"] == str(folder)
 
 
+def test_check_says_what_a_run_would_refuse_in_prepared_data(root: Path, command: Command) -> None:
+    (root / "own" / "a" / "1.png").write_bytes(b"broken")
+    command("data", "prepare", "folder:own?skip_broken=yes", "--layout", "array")
+    assert "all of them readable" in command("data", "check", "folder:own?skip_broken=yes")[0]
+    out, _ = command("data", "check", "folder:own", code=1)
+    assert f"image {root}/own/a/1.png: cannot be read" in out and "1 fault" in out
+    (root / "own" / "d" / "5.png").unlink()
+    for text in ("folder:own", "folder:own?skip_broken=yes"):
+        assert "was made from other files than lie in" in command("data", "check", text, code=1)[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
