@@ -264,5 +264,6 @@ def _headlines(plan: CampaignPlan) -> Iterator[str]:
     known = f" ({done} done already)" if done else ""
     yield f"campaign {plan.name}: {counted(len(plan.cells), 'cell')}{known}, {work_left(plan)}"
     for each in plan.gone:
-        yield f"{each.title} is no longer in the file; its runs are left alone ({each.search or each.final})"
+        runs = [name for name in (each.search, each.final) if name is not None and plan.storage.run_exists(name)]
+        yield f"{each.title} is no longer in the file; its runs are left alone ({', '.join(runs) or 'none has begun'})"
     yield f"log of Ray, Optuna and MLflow: {plan.directory.log_file}"

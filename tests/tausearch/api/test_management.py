@@ -212,6 +212,11 @@ class TestByName:
         monkeypatch.chdir(tmp_path)
         assert "best file: search.best.yaml" in shown("export", "search")[0]
         assert load_best("search.best.yaml") == load_best(storage.run("search").best_file)
+        shown("export", "search")  # in place of itself
+        Path("notes.yaml").write_text("mine", encoding="utf-8")
+        _, err = shown("export", "search", "-o", "notes.yaml", code=2)
+        assert err == "tausearch: --output notes.yaml: exists and is no best file, so it is not replaced\n"
+        assert Path("notes.yaml").read_text(encoding="utf-8") == "mine"
 
     @pytest.mark.parametrize(
         "place", ["search/run.yaml", "final/new.yaml", "mlflow.db", "mlflow.lock", "cache/x.yaml", "campaigns/c/x.yaml"]

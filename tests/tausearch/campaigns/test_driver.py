@@ -76,11 +76,14 @@ def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(
     plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 2, reevaluate: 1"))
     for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
         object.__setattr__(cell, "standing", CellStanding(cell.runs, cast(CellState, state)))
+    for name in ("t-digits-l2p", "t-digits-l2p-final"):
+        plan.storage.run(name).path.mkdir(parents=True)
+        (plan.storage.run(name).path / "run.yaml").touch()
     first, *gone, log = _headlines(plan)
     assert first == "campaign t: 2 cells (1 done already), 0 of 4 trials to search, 0 of 6 seeds to train"
     assert [line.rpartition("; ")[2] for line in gone] == [
-        "its runs are left alone (t-digits-l2p)",
-        "its runs are left alone (t-digits-coda-final)",
+        "its runs are left alone (t-digits-l2p, t-digits-l2p-final)",
+        "its runs are left alone (none has begun)",
     ]
     assert log.endswith(str(plan.directory.log_file))
 

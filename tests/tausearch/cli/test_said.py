@@ -86,6 +86,9 @@ def test_exported_folders_with_a_task_that_was_left_out_are_named(
         ([90.0, 80.0, 70.0], [95.0, 75.1, 65.1], True),
         ([90.0, 80.0, 70.0], [95.0, 75.0, 70.0], False),  # one task has lost five points
         ([90.0, 80.0, 70.0], [10.0, 80.0, 70.0], True),  # the kept one does not count
+        ([90.0, 0.0, 4.9], [90.0, 0.0, 4.9], False),  # no task that was left out had been learned
+        ([90.0, 0.0, 70.0], [90.0, 0.0, 10.0], False),
+        ([90.0, 5.0, 0.0], [90.0, 5.0, 0.0], True),
     ],
 )
 def test_what_was_left_out_is_as_it_was_where_no_task_has_lost_five_points(
