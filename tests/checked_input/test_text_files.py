@@ -28,6 +28,12 @@ def test_the_bound_of_a_file_is_the_given_one(tmp_path: Path) -> None:
     assert len(read_text(path, LARGEST + 5)) == LARGEST + 5
 
 
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as error:
+        read_text(tmp_path / "none")
+    assert error.value.filename == str(tmp_path / "none")
+
+
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "9" * 5000])
 def test_json_that_cannot_be_read(tmp_path: Path, text: str) -> None:
     (tmp_path / "file").write_text(text)
@@ -51,3 +57,8 @@ def test_values_are_shown_in_one_line_without_control_characters() -> None:
     ]
     assert printable("a\nb\x1b[31m\x9b31m\x7f", "!") == "a\nb![31m!31m!"
     assert shown("a\nb") == "'a\\nb'" and shown(10**5000) == "a int too large to show"
+    assert shown("abc", 5) == "'abc'" and shown("abcd", 5) == "'abcd..."
+    deep: list[object] = []
+    for _ in range(10**5):
+        deep = [deep]
+    assert shown(deep) == "a list too large to show"

@@ -213,8 +213,8 @@ def read_file(path: Path, kind: type[_Kind]) -> _Kind:
     """
     try:
         content = read_json(path)
-        for name in _COMPUTED:
-            content.pop(name, None)
+        if isinstance(content, dict):
+            content = {name: value for name, value in content.items() if name not in _COMPUTED}
         return kind.model_validate(content)
-    except (OSError, ValueError, AttributeError) as error:  # pydantic raises a ValueError
+    except (OSError, ValueError) as error:  # pydantic raises a ValueError
         raise InputError(f"{path}: cannot be read ({one_line(error)})") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from tausearch.runs import Constraint, Record, SearchSpec, Storage
+from tausearch.cli import launch, look
+from tausearch.runs import Constraint, Record, SearchSpec, Storage, open_storage
 from tausearch.runs.creation import create
 from tausearch.studies import load_best
 from tests.support.command_line import Ask
 from tests.support.runs.built_runs import make_run
+from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.errors import InputError
 
@@ -28,6 +31,37 @@ def test_pages_of_runs_that_are_tracked_elsewhere_are_named_with_their_servers(
     create(spec.model_copy(update=unused), Storage(tmp_path))
     code, _, err = ask("runs", "ui", "--storage", str(tmp_path))
     assert code == 2 and err.endswith("its runs are tracked at http://a:1, http://b:1\n")
+
+
+def test_pages_of_runs_that_mlflow_does_not_track_are_not_promised(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
+    for name, tracking, said in (("a", (), "its runs are not tracked by MLflow"), ("b", None, "has no runs yet")):
+        create(spec.model_copy(update={"name": name, "id": name, "tracking": tracking}), Storage(tmp_path))
+        code, _, err = ask("runs", "ui", "--storage", str(tmp_path))
+        assert code == 2 and err.endswith(f"{said}\n")  # one that MLflow tracks may still come to lie there
+    Storage(tmp_path).run("a").spec_file.write_text("{")
+    assert "a/run.yaml" in ask("runs", "ui", "--storage", str(tmp_path))[2].splitlines()[0]
+
+
+def test_the_dashboard_is_opened_in_place_of_mlflow(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[Any] = []
+    serve = (lambda **where: served.append(where), [InputError("x: is damaged")])
+    monkeypatch.setattr("tausearch.studies.dashboard_of", lambda _: serve)
+    code, _, err = ask("runs", "ui", "--optuna", "--port", "5872", "--storage", str(tmp_path))
+    assert (code, err) == (0, "tausearch: x: is damaged\n") and served == [{"host": "127.0.0.1", "port": 5872}]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, err = ask("runs", "ui", "--optuna", "--port", port, "--storage", str(tmp_path))
+    assert code == 2 and f"--port {port}: cannot be used" in err and len(served) == 1
+
+
+@pytest.mark.parametrize(("words", "removed"), [([], None), (["--clear"], [])])
+def test_clearing_an_empty_cache_removes_nothing(
+    words: list[str], removed: list[Any] | None, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr("tausearch.cli.output.show_cache", lambda *shown: given.append(shown))
+    ask("runs", "cache", *words, "--storage", str(tmp_path))
+    assert given == [([], removed)] and list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("no_insight")
@@ -52,6 +86,39 @@ def test_the_best_of_a_benchmark_and_a_method_is_exported_under_their_names(
     code, out, _ = ask("export", "low", "-o", "mine.yaml", "--format", "json", *at)
     best = load_best(tmp_path / "mine.yaml").selection
     assert json.loads(out) == {"best_file": "mine.yaml"} and best is not None and best.search == "low"
+    assert ask("export", "low", *at)[:2] == (0, "best file: low.best.yaml\n")
+    create(final_spec(spec, name="final"), Storage(tmp_path / "runs"))
+    code, _, err = ask("export", "final", *at)
+    assert code == 2 and err.startswith("tausearch: run 'final': is a final run, which chooses nothing; `")
+
+
+def test_train_looks_for_the_best_of_what_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tausearch.studies.best_of_all", lambda root, *asked: given.extend(asked))
+    monkeypatch.setattr(launch, "allow_typed", lambda *names: given.extend(names))
+    launch._best_of(["folder:birds,digits", "mine:Method"], "runs")
+    allowed, asked = given[:3], given[3:]
+    assert allowed == ["folder:birds", "digits", "mine:Method"]  # that is typed on the command line
+    assert asked == [f"folder:{tmp_path / 'birds'},digits", "mine:Method", launch.say_unreadable]
+
+
+def test_a_page_leaves_out_a_final_run_that_cannot_be_read(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    for name in ("damaged", "plain", "other"):
+        make_final_run(storage, name, [90.0], method="tmc" if name == "other" else "ita-lora")
+    storage.run("damaged").results_file.write_text("{")
+    cells: Any = [SimpleNamespace(benchmark="cifar100", final=storage.run(n)) for n in ("damaged", "plain", "other")]
+    (sheet,) = look._beside_the_paper(cells)
+    assert {row[-1] for row in sheet.texts if row[1]} == {"plain", "other"}
+
+
+def test_the_images_that_are_listed_are_those_that_are_asked_for(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.api.list_images", lambda *asked: asked[-1])
+    monkeypatch.setattr("tausearch.api.check_dataset", lambda *_: pytest.fail("nothing is to be checked"))
+    monkeypatch.setattr("tausearch.cli.output.show_images", lambda parts, _: print(*parts))
+    parts = {"all": "train test\n", "train": "train\n", "test": "test\n"}
+    assert {each: ask("data", "check", "mit67", "--list", each)[1] for each in parts} == parts
 
 
 def test_a_final_run_chooses_nothing_by_its_first_tasks(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
@@ -170,6 +237,7 @@ def test_only_what_nobody_uses_is_cleared_and_only_if_asked(
             "the time budget is used up; continue with: again\n",
         ),
         ({"failed": {"digits/a": "gone"}, "signal": 2}, 130, "interrupted; continue with: again\n"),
+        ({"standing": SimpleNamespace(as_dict=lambda: {"name": "t"}, finished=False)}, 1, ""),  # a cell waits
     ],
 )
 def test_a_campaign_ends_as_its_cells_did(

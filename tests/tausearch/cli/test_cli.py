@@ -15,7 +15,7 @@ from typer.main import get_command
 
 import tausearch
 from tausearch.cli.application import app, require_commas
-from tausearch.cli.sections import SECTIONS, section_of
+from tausearch.cli.sections import OPTIONS, SECTIONS, section_of
 from tests.support.command_line import Ask
 from tests.support.imports import ROOT
 from tests.test_documentation import parsed
@@ -156,6 +156,7 @@ def test_spaces_lists_all_methods(ask: Ask) -> None:
     _, out, _ = ask("list", "spaces")
     assert {line.split("│")[1].strip() for line in out.splitlines() if "│" in line} - {""} == set(METHODS)
     assert "list spaces METHOD; values of another benchmark, or of your own images: --benchmark NAME" in out
+    assert "--benchmark NAME" not in ask("list", "spaces", "--benchmark", "digits")[1]
 
 
 @pytest.mark.parametrize(
@@ -239,6 +240,8 @@ def test_every_help_fits_80_columns_and_long_ones_have_every_option_in_a_section
         assert "Options:" not in out and "\nResources:" in out and "\nOutput:" in out
         options = {each.opts[0] for each in commands[name].params if each.opts[0].startswith("--")}
         assert {line.split()[0] for line in out.splitlines() if line.startswith("  --")} == options
+        titles = [line[:-1] for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
+        assert titles == [title for title in ("Arguments", *OPTIONS) if title in titles]
 
 
 def test_what_is_set_is_a_hyperparameter_in_a_search_and_the_rules_in_a_composition() -> None:

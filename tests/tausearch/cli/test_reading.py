@@ -151,8 +151,11 @@ def test_the_shell_is_offered_the_newest_run_first(spec: SearchSpec, tmp_path: P
         create(spec.model_copy(update={"name": name, "id": name}), Storage(tmp_path))
     context: Any = SimpleNamespace(params={"storage": str(tmp_path)})
     assert completion.runs(context, "") == ["b-new", "a-new", "b-old"]
-    assert completion.runs(context, "b") == ["b-new", "b-old"]
-    assert completion.runs(SimpleNamespace(params={"storage": str(tmp_path / "none")}), "") == []  # type: ignore[arg-type]
+    assert completion.runs(context, "b") == ["b-new", "b-old"] and completion.runs(context, "new") == []
+    (tmp_path / "file").touch()
+    for lacks in ("none", "file"):
+        context.params["storage"] = str(tmp_path / lacks)
+        assert completion.runs(context, "") == []
 
 
 @pytest.mark.parametrize(
@@ -203,18 +206,20 @@ def test_a_prediction_is_made_with_the_options_of_the_command(
 def test_sync_goes_on_after_a_run_that_fails_and_leaves_driven_ones_alone(
     spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("a", "b", "c"):
+    for name in ("a", "b", "c", "d", "e"):
         create(spec.model_copy(update={"name": name, "id": name}), Storage(tmp_path))
 
     def sync_run(_: Storage, directory: RunDirectory, uri: str | None, tracking: str | None) -> Synced:
         if directory.name == "a":
             raise StorageError("a: its server does not answer")
-        return Synced(directory.name, "u", trials=1, tasks=5, written=2)
+        where, written = {"d": ("u", 0), "e": (None, 0)}.get(directory.name, ("u", 2))
+        return Synced(directory.name, where, trials=1, tasks=5, written=written)
 
     monkeypatch.setattr("tausearch.api.sync_run", sync_run)
     monkeypatch.setattr("tausearch.runs.is_driven", lambda directory: directory.name == "b")
+    done = ("c: 1 trial, 5 tasks in MLflow, 2 of them new", "d: 1 trial, 5 tasks in MLflow, 0 of them new")
     assert ask("runs", "sync", "--storage", str(tmp_path)) == (
-        *(1, "c: 1 trial, 5 tasks in MLflow, 2 of them new\n"),
+        *(1, "\n".join([*done, "e: 1 trial, 5 tasks, not in MLflow\n"])),
         "tausearch: a: its server does not answer\n",
     )
     assert ask("runs", "sync", "a", "--storage", str(tmp_path)) == (1, "", "tausearch: a: its server does not answer\n")

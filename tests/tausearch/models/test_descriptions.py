@@ -6,15 +6,18 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-from tausearch.models import read_about
-from tausearch.models.cards import card
+from tausearch.models import ModelOptions, VectorSource, cards, load_model, loading, read_about
+from tausearch.models.cards import card, describe_run
 from tausearch.models.descriptions import About
-from tausearch.models.loading import _with_model
-from tausearch.runs import SearchSpec
+from tausearch.models.loading import _described_transform, _exported, _transform, _with_model
+from tausearch.runs import RunDirectory, SearchSpec
+from trainables.backbones import Backbone
 from trainables.data import TransformSpec
 from trainables.errors import InputError
 
@@ -27,9 +30,9 @@ def about(spec: SearchSpec) -> About:
         protocol=spec.protocol,
         runs=("r",),
         methods=("ita-lora",),
-        class_names=("a", "b", "c", "d"),
+        class_names=("b", "a", "c", "d"),  # not in the order of the alphabet
         tasks=(2, 1, 1),
-        transform=TransformSpec(channels=1, size=32, mean=(0.5,), std=(0.5,), resize=37),
+        transform=TransformSpec(channels=1, size=32, mean=(0.5,), std=(0.25,), resize=37),
         weights=(1.0, 0.0, -0.5),
         accuracies={0: (90.0, 60.0, 10.0), 4: (80.0, 70.0, 30.0)},
     )
@@ -43,11 +46,43 @@ def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: Ab
         "Task 3 (d) was taken out (unlearned); its classes can still be answered.",
     ]
     assert [line.split(" ±")[0] for line in lines if re.match(r"\| (\d|mean)", line)] == [
-        "| 1 | a, b | 85.00",
+        "| 1 | b, a | 85.00",
         "| 2 | c | 65.00",
         "| 3 | d | 20.00",
         "| mean | 4 classes | 56.67",
     ]
+    assert "| mean | 4 classes | 56.67 ± 4.71 |" in lines  # the deviation is that of the seeds
+
+
+def test_a_card_names_all_methods_and_runs(about: About) -> None:
+    protocol = about.protocol.model_copy(update={"weights_digest": "0123456789abcdef" * 4})
+    changes = {"methods": ("tmc", "tak"), "runs": ("r", "s"), "protocol": protocol}
+    lines = card(about.model_copy(update=changes)).splitlines()
+    assert "# tmc + tak on digits" in lines
+    assert len([line for line in lines if line.startswith(("Vectors of tmc move", "Vectors of tak move"))]) == 2
+    assert any(line.startswith("Learned by r, s with tausearch") for line in lines)
+    assert any(line.startswith("(sha256 0123456789ab), ") for line in lines)  # as messages name it
+
+
+def test_a_run_is_described_beside_its_vectors_and_a_failure_costs_it_nothing(
+    about: About, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = RunDirectory(tmp_path)
+    monkeypatch.setattr(cards, "source_of_run", lambda directory: directory)
+    monkeypatch.setattr(cards, "about_source", lambda source: about)
+    describe_run(directory)  # there is no such folder
+    assert list(tmp_path.iterdir()) == []
+    directory.artifacts.mkdir()
+    (directory.artifacts / "README.md").write_text("of an earlier state")
+    describe_run(directory)
+    assert (directory.artifacts / "README.md").read_text(encoding="utf-8") == card(about)
+    assert read_about(directory.artifacts) == about
+
+    def none(directory: RunDirectory) -> None:
+        raise InputError("no seed has left task vectors")
+
+    monkeypatch.setattr(cards, "source_of_run", none)
+    describe_run(directory)
 
 
 @pytest.mark.parametrize(("method", "said"), [("tak", True), ("tmc", True), ("ita-lora", False), ("of:Nobody", False)])
@@ -60,6 +95,7 @@ def test_a_card_of_vectors_says_where_they_are_no_weights(about: About, method: 
 def test_a_card_says_what_has_not_been_measured_and_the_rule(about: About) -> None:
     changes = {
         "accuracies": {},
+        "class_names": ("b|B", "a", "c", "d"),
         "task_names": ("birds", None, "c|d"),
         "rule": "ties",
         "rule_parameters": {"density": 0.25},
@@ -68,7 +104,7 @@ def test_a_card_says_what_has_not_been_measured_and_the_rule(about: About) -> No
     assert "Weights of the task vectors: 1, 0, -0.5; rule ties, density 0.25." in lines
     assert "Task 3: c\\|d (d) was taken out (unlearned); its classes can still be answered." in lines
     assert [line for line in lines if line.startswith("| ")][1:] == [
-        "| 1: birds | a, b | not measured |",
+        "| 1: birds | b\\|B, a | not measured |",
         "| 2 | c | not measured |",
         "| 3: c\\|d | d | not measured |",
         "| mean | 4 classes | not measured |",
@@ -105,13 +141,14 @@ def test_the_code_of_a_card_opens_the_first_model_that_there_is(
     [
         ({"keep_ratio": True}, "grey, 32 x 32 pixels (resized to 37 pixels (shorter side), "),
         ({"keep_ratio": False}, "grey, 32 x 32 pixels (resized to 37 pixels (both sides), "),
-        ({"resize": None, "channels": 3, "mean": (0.5,) * 3, "std": (0.5,) * 3}, "RGB, 32 x 32 pixels (as is),"),
+        ({"resize": None, "channels": 3, "mean": (0.5,) * 3, "std": (0.5, 0.5, 0.25)}, "RGB, 32 x 32 pixels (as is),"),
     ],
 )
 def test_a_card_says_what_the_model_reads(about: About, changes: dict[str, Any], said: str) -> None:
     assert about.transform is not None
     text = card(about.model_copy(update={"transform": replace(about.transform, **changes)}))
     assert f"What it reads: {said}" in text
+    assert re.search(r"\nscaled to \[0, 1\], minus 0.5(, 0.5, 0.5)?, divided by (0.5, 0.5, )?0.25\.\n", text)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +168,15 @@ def test_the_card_of_an_adapter_builds_its_backbone(
     text = card(about.model_copy(update={"form": "adapter", "protocol": protocol}))
     assert f"\nbackbone = {built}\n" in text
     assert "backbone =" not in card(about.model_copy(update={"form": "timm", "protocol": protocol}))
+
+
+def test_the_card_of_an_adapter_does_not_ask_timm_for_a_backbone_of_ones_own(
+    about: About, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Backbone, "own", object())
+    protocol = about.protocol.model_copy(update={"backbone": "mine"})
+    text = card(about.model_copy(update={"form": "adapter", "protocol": protocol}))
+    assert '\nbackbone = Backbone("mine").load()\n' in text and "import timm" not in text
 
 
 @pytest.mark.parametrize(
@@ -185,6 +231,7 @@ def test_an_export_by_the_rule_of_a_package_is_read(
         ({"weights": [1e308, 0.0, 0.0]}, "weights must be one for each"),
         ({"weights": [float("nan"), 0.0, 0.0]}, "weights must be one for each"),
         ({"accuracies": {"0": [90.0, 60.0]}}, "accuracies must be one from 0 to 100"),
+        ({"accuracies": {"0": [90.0, 60.0, 10.0], "4": [90.0, 60.0]}}, "accuracies must be one from 0 to 100"),
         ({"accuracies": {"0": [90.0, 60.0, 100.5]}}, "accuracies must be one from 0 to 100"),
         ({"accuracies": {"0": [90.0, 60.0, -0.5]}}, "accuracies must be one from 0 to 100"),
         ({"task_names": ["x"]}, "names 1 tasks of 3"),
@@ -214,6 +261,13 @@ def test_the_limits_of_a_description(about: About, tmp_path: Path, changes: dict
             read_about(tmp_path)
 
 
+def test_a_description_has_the_versions_of_its_libraries_and_may_be_damaged(about: About, tmp_path: Path) -> None:
+    assert about.versions.keys() == {"tausearch", "torch", "timm", "peft"}
+    (tmp_path / "model.json").write_text("{")
+    with pytest.raises(InputError, match="model.json: cannot be read"):
+        read_about(tmp_path)
+
+
 def test_an_export_of_several_forms_and_seeds(about: About, tmp_path: Path) -> None:
     for name in ("adapter/seed_1", "timm/seed_1", "timm/seed_2", "vectors"):
         (tmp_path / name).mkdir(parents=True)
@@ -230,3 +284,82 @@ def test_an_export_of_several_forms_and_seeds(about: About, tmp_path: Path) -> N
     assert _with_model(tmp_path / "adapter", None) == tmp_path / "adapter" / "seed_2"  # numbers, not texts
     with pytest.raises(InputError, match="adapter: holds no model of seed 1$"):
         _with_model(tmp_path / "adapter", 1)
+    with pytest.raises(InputError, match="adapter: holds no model of seed 0$"):
+        _with_model(tmp_path / "adapter", 0)
+    with pytest.raises(InputError, match="timm: holds no model of seed 10$"):  # the first form decides
+        _with_model(tmp_path, 10)
+    (tmp_path / "adapter" / "seed_1").mkdir()  # without a description
+    assert _with_model(tmp_path / "adapter", None) == tmp_path / "adapter" / "seed_2"
+
+
+def source(about: About, name: str = "r") -> VectorSource:
+    return VectorSource(name, about.benchmark, about.methods, about.protocol, (0,), Path())
+
+
+def test_a_transform_is_that_of_the_description_else_of_the_benchmarks_code(
+    about: About, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(benchmark: str) -> SimpleNamespace:
+        if benchmark == "their_module:GONE":
+            raise InputError("is gone")
+        return SimpleNamespace(transforms=lambda reads: ("of training", "of tests"))
+
+    monkeypatch.setattr(loading, "get_source", opened)
+    assert about.transform is not None and _transform(about, source(about)) == (about.transform.build(), ())
+    code = about.model_copy(update={"transform": None, "benchmark": "their_module:SOURCE"})
+    note = "r: its transform is code of the benchmark their_module:SOURCE"
+    assert _transform(code, source(code)) == ("of tests", (note,))
+    for changes, said in (
+        ({"benchmark": "their_module:GONE"}, "their_module:GONE, which cannot be used .is gone"),
+        ({"benchmark": "digits"}, "r: does not say its transform; train the run again"),
+        ({"class_names": ()}, "r: does not name its classes; train the run again"),
+    ):
+        with pytest.raises(InputError, match=said):
+            _transform(code.model_copy(update=changes), source(code))
+    with pytest.raises(InputError, match="r: its transform is the benchmark's own code; load the run instead"):
+        _described_transform(code)
+
+
+@pytest.mark.parametrize(
+    ("changes", "made"),
+    [({"size": 37}, "1 x 37 x 37"), ({"channels": 3, "mean": (0.5,) * 3, "std": (0.5,) * 3}, "3 x 32 x 32")],
+)
+def test_a_transform_makes_what_the_backbone_reads(about: About, changes: dict[str, Any], made: str) -> None:
+    assert about.transform is not None
+    changed = about.model_copy(update={"transform": replace(about.transform, **changes)})
+    with pytest.raises(InputError, match=f"makes {made} of an image, but glyph_vit reads 1 x 32 x 32"):
+        _described_transform(changed)
+
+
+def test_what_a_model_has_to_say_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "open_model", lambda *_: SimpleNamespace(notes=("one", "two")))
+    with pytest.warns(UserWarning) as told:
+        load_model("r")
+    assert [str(each.message) for each in told] == ["one", "two"]
+
+
+@pytest.mark.parametrize("form", ["timm", "adapter"])
+def test_a_composed_model_is_opened_as_it_is_asked_for(
+    form: str, about: About, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def device(wish: str | None, *, on_gpu: bool) -> torch.device:
+        asked.append((wish, on_gpu))
+        return torch.device("cpu")
+
+    monkeypatch.setattr(loading, "device_named", device)
+    monkeypatch.setattr(loading, "backbone_of", lambda *given: asked.append(given[2]))
+    for kind in ("of_timm", "of_adapter"):
+        monkeypatch.setattr(loading, kind, lambda *_: torch.nn.Identity())
+    composed = about.model_copy(update={"form": form})
+    wish = ModelOptions(backbone_weights="mine", device="cuda")
+    model = _exported(tmp_path / "seed_7", composed, wish)
+    assert (model.seed, model.tasks, model.classes) == (7, (1, 2, 3), about.class_names)  # without regard to weights
+    assert asked == [("cuda", True), *(["mine"] if form == "adapter" else [])]
+    assert _exported(tmp_path / "mine", composed, ModelOptions()).seed is None
+    for folder, seed in (("seed_7", 0), ("mine", 0), ("mine", 7)):
+        with pytest.raises(InputError, match=f"--seed {seed}: .*{folder} is of another seed"):
+            _exported(tmp_path / folder, composed, ModelOptions(seed=seed))
+    with pytest.raises(InputError, match="holds the parts of a composition"):
+        _exported(tmp_path, about.model_copy(update={"form": "models"}), ModelOptions(keep=[1]))

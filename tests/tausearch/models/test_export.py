@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,19 +15,34 @@ import timm
 import torch
 from peft import PeftModel
 from PIL import Image
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
 from tausearch import compose
-from tausearch.models import FORMS, describe_run, read_about
+from tausearch.models import (
+    FORMS,
+    About,
+    CompositionResult,
+    MergeConfig,
+    chosen_forms,
+    describe_run,
+    export,
+    exports,
+    read_about,
+    uniform,
+)
 from tausearch.runs import Storage
 from tests.support.modes import files_against_umask
 from tests.support.runs.composable_runs import pool_of, small_benchmark
+from tests.support.runs.trials import search_spec
+from tests.tausearch.models.test_removal_report import forgotten, report
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool, choose_rule, read_vector
 from trainables.composition.checkpoints import write_timm_folder
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise
+from trainables.errors import InputError
 
 WEIGHTS = [0.5, -0.7, 1.1]
 
@@ -61,6 +78,8 @@ def test_peft_loads_one_adapter_of_the_whole_composition(exported: Path, made: S
     folder = exported / "adapter" / "seed_1"
     model = PeftModel.from_pretrained(Backbone().load(), str(folder))  # type: ignore[arg-type]
     head = load_file(folder / "head.safetensors")
+    with safe_open(folder / "head.safetensors", framework="pt") as opened:
+        assert "content digest" in opened.metadata()  # so that damage is noticed
     with torch.inference_mode():
         logits = model(images()) @ head["head.weight"].T + head["head.bias"]
     torch.testing.assert_close(logits, logits_of(made), atol=1e-5, rtol=0)
@@ -203,3 +222,104 @@ def test_timm_is_told_what_test_images_go_through(made: Storage, tmp_path: Path)
     config = timm.create_model(f"local-dir:{tmp_path}", pretrained=True).pretrained_cfg
     assert (tuple(config["mean"]), tuple(config["std"]), config["crop_pct"]) == ((0.3,), (0.2,), 0.8)
     assert (config["crop_mode"], config["interpolation"]) == ("center", "bilinear")
+
+
+def pools_of(*kinds: str, own: object = None, displaces: bool = True, methods: Sequence[str] = ("ita-lora",)) -> Any:
+    """What an export asks of pools of two seeds; the vectors of the second are of the given kinds."""
+    vectors = [SimpleNamespace(parametrisation=kind) for kind in kinds]
+    tested = [SimpleNamespace(transform="of tests")]
+    spec = SimpleNamespace(class_names=("a", "b", "c"), task_classes=(range(2), range(2, 3)), task_names=("x", None))
+    composed: list[Any] = []
+    return SimpleNamespace(
+        benchmark=SimpleNamespace(spec=spec, evaluation=tested, tasks=[]),
+        sources=[SimpleNamespace(protocol=search_spec().protocol, methods=(each,)) for each in methods],
+        backbone=SimpleNamespace(own=own, input=SimpleNamespace(size=32)),
+        network=SimpleNamespace(displaces_weights=displaces, compose=lambda *given: composed.append(given)),
+        by_seed={0: Pool([SimpleNamespace(parametrisation="lora")] * 2), 3: Pool(vectors)},
+        composed=composed,
+    )
+
+
+class Pool(list[Any]):
+    """Vectors without a classifier."""
+
+    def head(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("pools", "merge", "possible"),
+    [
+        (pools_of("lora", "lora"), uniform(2), ("adapter", "timm", "models", "vectors")),
+        (pools_of("lora", "ia3"), uniform(2), ("timm", "models", "vectors")),
+        (pools_of("lora", "lora"), MergeConfig("w", (0.5, -0.5)), ("adapter", "timm", "models", "vectors")),
+        (pools_of("lora", "lora"), MergeConfig("w", (0.0, 0.0)), ("timm", "models", "vectors")),
+        (pools_of("lora", "lora"), uniform(2).merged_by("ties", {}), ("timm", "models", "vectors")),
+        (pools_of("lora", "lora", own=object()), uniform(2), ("adapter", "models", "vectors")),
+        (pools_of("tangent", "tangent", displaces=False), uniform(2), ("vectors",)),
+    ],
+)
+def test_the_forms_that_a_composition_can_have(pools: Any, merge: MergeConfig, possible: tuple[str, ...]) -> None:
+    assert chosen_forms(None, pools, merge) == possible
+    for form in FORMS:
+        if form in possible:
+            assert chosen_forms(["vectors", form, form], pools, merge) == tuple(dict.fromkeys([form, "vectors"]))
+        else:
+            with pytest.raises(InputError, match=f"--forms {form}: "):
+                chosen_forms(["vectors", form], pools, merge)
+
+
+def test_tangents_of_a_backbone_of_ones_own_are_no_weights_whatever_its_name() -> None:
+    pools = pools_of("tangent", "tangent", own=object(), displaces=False)
+    with pytest.raises(InputError, match="--forms timm: a model linearised at theta_0 is no set of weights"):
+        chosen_forms(["timm"], pools, uniform(2))
+
+
+def test_an_export_writes_every_form_of_every_seed_and_describes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Path] = []
+    described: list[tuple[str, str]] = []
+
+    def write(form: str, folder: Path, *_: object) -> None:
+        folder.mkdir(parents=True)
+        written.append(folder)
+
+    def note(folder: Path, about: About) -> None:
+        described.append((str(folder.relative_to(tmp_path / ".out.tmp")), about.form))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(exports, "_write", write)
+    monkeypatch.setattr(exports, "write_card", note)
+    monkeypatch.setattr(exports, "described", lambda transform, size: None)
+    (tmp_path / ".out.tmp" / "timm" / "seed_9").mkdir(parents=True)  # of an export that was killed
+    counts, pools, result = (
+        list[int](),
+        pools_of("lora", "lora"),
+        composition(rule="dare", rule_parameters={"density": 0.5}),
+    )
+    found = export(Path("out"), ("timm", "vectors"), pools, result, counts.append)
+    assert found == {form: str(tmp_path / "out" / form) for form in ("timm", "vectors")} and counts == [1] * 4
+    assert described == [("timm/seed_0", "timm"), ("timm/seed_3", "timm"), ("vectors", "vectors")]
+    assert sorted(path.name for path in (tmp_path / "out" / "timm").iterdir()) == ["seed_0", "seed_3"]
+    assert [rule.seed for *_, rule in pools.composed] == [0, 3]
+
+
+def composition(**changes: Any) -> CompositionResult:
+    about = {"label": "l", "runs": ("r:1", "s:2"), "benchmark": "folder:/x?task=a,b&task=c,d", "seeds": (0, 3)}
+    measured = {"weights": (0.5, 0.5), "accuracies": ((60.0, 40.0), (64.0, 40.0)), "test_images": (4, 2)}
+    return CompositionResult(**{**about, **measured, **changes})
+
+
+def test_an_export_says_what_it_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(exports, "described", lambda *given: read.append(given))
+    pools = pools_of("lora", "lora", methods=("ita-lora", "iel-lora", "ita-lora"))
+    about = exports._about(pools, composition(rule="ties", rule_parameters={"density": 0.2}))
+    assert (about.benchmark, about.runs) == ("folder:/x?task=a,b&task=c,d", ("r:1", "s:2"))
+    assert (about.methods, about.tasks, about.task_names) == (("ita-lora", "iel-lora"), (2, 1), ("x", None))
+    assert (about.rule, about.rule_parameters) == ("ties", {"density": 0.2}) and read == [("of tests", 32)]
+    assert about.accuracies == {0: (60.0, 40.0), 3: (64.0, 40.0)} and about.test_images == (4, 2)
+    without = exports._about(pools, composition(removal=report(forgotten(2)).model_copy(update={"tasks": (1, 2)})))
+    assert without.removal is not None and [each.name for each in without.removal.classes] == [None]
+    assert without.benchmark == "folder:/x"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,16 +17,21 @@ from PIL import Image
 from torch import Tensor
 
 from tausearch import draw
-from tausearch.api import analysis
+from tausearch.api import FiguresRequest, analysis
 from tausearch.api.analysis import _distinct
+from tausearch.models import analysis as numbers
+from tausearch.models import find_source, make_pools, measurements, risk_rows, theorem_rows
 from tausearch.presentation import save
 from tausearch.presentation.figures.composition import theorem_figure
-from tausearch.runs import Record, Storage, read_spec
+from tausearch.runs import Record, SearchSpec, Storage, read_spec
+from tausearch.runs.creation import create
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
+from tests.support.runs.trials import final_spec, make_trial
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool
 from trainables.errors import InputError
+from trainables.task_names import NamedTask
 
 CPU = torch.device("cpu")
 Rows = dict[str, list[dict[str, str]]]  # of each figure
@@ -183,3 +189,134 @@ def test_runs_are_aligned_if_only_their_methods_differ(
 def test_folders_of_one_name_get_figures_of_their_own() -> None:
     assert _distinct([Path("exp/0/vectors"), Path("ita"), Path("exp/5/vectors")]) == ["0-vectors", "ita", "5-vectors"]
     assert _distinct([Path("a/0/vectors"), Path("b/0/vectors")]) == ["0-vectors-1", "0-vectors-2"]
+
+
+def test_a_folder_is_told_by_the_one_above_it_even_of_a_relative_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    assert _distinct([Path("vectors"), Path("x/vectors")]) == ["there-vectors", "x-vectors"]
+    assert _distinct([Path("a/v"), Path("a/v"), Path("b/v")]) == ["a-v-1", "a-v-2", "b-v"]
+
+
+@pytest.fixture
+def finals(spec: SearchSpec, tmp_path: Path) -> Storage:
+    """Two final runs of one method, of which the second has a failed trial."""
+    storage = Storage(tmp_path / "runs")
+    for name in ("r", "s"):
+        create(final_spec(spec, name=name, seeds=(7,)), storage)
+    trial = replace(make_trial(3, tasks=2), status="failed", seed=7)
+    trial.rows[1]["seconds/preconsolidation"] = 4.0
+    Record(storage.run("s").record).write(trial)
+    return storage
+
+
+def test_times_are_of_every_finished_task_even_of_a_trial_that_failed(finals: Storage) -> None:
+    about = {"run": "s", "method": "ita-lora", "trial": 3, "seed": 7}
+    assert analysis._times(finals, "s") == [
+        {**about, "task": 1, "stage": "training", "seconds": 1.5},
+        {**about, "task": 2, "stage": "preconsolidation", "seconds": 4.0},
+        {**about, "task": 2, "stage": "training", "seconds": 1.5},
+    ]
+    assert analysis._times(finals, "folder") == []
+
+
+def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pools(text: str, *methods: str) -> Any:
+        named = SimpleNamespace(spec=SimpleNamespace(named_tasks=(NamedTask((text,)),)))
+        return SimpleNamespace(
+            sources=[SimpleNamespace(text=text, methods=methods, benchmark="digits")], benchmark=named
+        )
+
+    added: dict[str, tuple[Any, ...]] = {}
+    monkeypatch.setattr(analysis._Tables, "add", lambda _, name, *rest: added.update({name: rest}))
+    monkeypatch.setattr(analysis, "_alike", lambda first, second: True)
+    monkeypatch.setattr(analysis.models, "measurements", lambda pools: len(pools))
+    for table in ("risk_rows", "theorem_rows"):
+        monkeypatch.setattr(analysis.models, table, lambda each, tick: [each.sources[0].text])
+    monkeypatch.setattr(analysis.models, "cosine_rows", lambda each: [each.sources[0].text])
+    monkeypatch.setattr(analysis.models, "alignment_rows", lambda *pair: [tuple(e.sources[0].text for e in pair)])
+    runs = [pools("x/a", "ita-lora", "iel-lora"), pools("b", "tmc"), pools("c", "tmc")]
+    analysis._drawn(finals, FiguresRequest(["s", "r"]), runs, finals.root)
+    assert list(added) == ["time", "risk", "theorem1", "cosines-a", "cosines-b", "cosines-c", "alignment"]
+    assert added["risk"][0] == added["theorem1"][0] == ["x/a", "b", "c"]
+    assert added["alignment"][0] == [("x/a", "b"), ("x/a", "c"), ("b", "c")]
+    assert [added[f"cosines-{name}"][1].keywords for name in "abc"] == [
+        {"labels": [text]} for text in ("x/a", "b", "c")
+    ]
+    assert added["cosines-a"][2] == "task vectors: ita-lora and iel-lora on digits"
+    assert added["alignment"][2] == "task vectors: ita-lora and iel-lora on digits; tmc on digits"
+    assert (
+        added["time"][2] == "time per task: ita-lora on digits"
+        and [row["run"] for row in added["time"][0]] == ["s"] * 3
+    )
+    analysis._drawn(finals, FiguresRequest(["r", "s"]), [], finals.root)
+    assert [row["run"] for row in added["time"][0]] == ["s"] * 3  # of every run, not of the first alone
+
+
+def test_figures_lie_where_they_are_asked_for_or_beside_the_first_run(finals: Storage, tmp_path: Path) -> None:
+    def output(*runs: str, to: Path | None = None) -> Path:
+        return analysis._output(finals, FiguresRequest(list(runs), output=to))
+
+    assert output("folder", "s", "r") == finals.run("s").figures and output("s", to=tmp_path / "o") == tmp_path / "o"
+    with pytest.raises(InputError, match="--output: name a folder, as no run has one"):
+        output("folder")
+    with pytest.raises(InputError, match="--output .* lies among the files of the run"):
+        output("s", to=finals.run("r").path / "mine")
+
+
+def test_a_drawing_that_fails_leaves_nothing_and_one_that_does_not_makes_its_folders(
+    finals: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.presentation.save", lambda figure, path: path)
+    asked: dict[str, Any] = {"output": tmp_path / "new" / "figures", "storage": finals.root}
+    drawn = draw(["s"], **asked)
+    assert drawn.pictures == {"time": tmp_path / "new" / "figures" / "time.png"} and len(drawn.left_out) == 1
+
+    def fails(rows: object) -> None:
+        raise RuntimeError("a picture fails")
+
+    monkeypatch.setattr("tausearch.presentation.time_figure", fails)
+    with pytest.raises(RuntimeError):
+        draw(["s"], **{**asked, "output": tmp_path / "other"})
+    assert not (tmp_path / "other").exists()
+    finals.run("r").spec_file.write_text("{")
+    with pytest.raises(InputError, match="run.yaml"):  # it is not left out as one without vectors
+        draw(["s", "r"], **asked)
+
+
+def test_as_many_risks_are_counted_as_are_announced(made: Storage) -> None:
+    pools, counts = make_pools([find_source(made, "ita")], small_benchmark(), Backbone(), None), list[int]()
+    risk_rows(pools, counts.append)
+    (*_, last) = theorem_rows(pools, counts.append)
+    assert sum(counts) == measurements([pools])
+    norms = [
+        sum(float(vector.dense(key, weight).square().sum()) for key, weight in pools.network.theta_0.items()) ** 0.5
+        for vector in pool_of(made, "ita", 0)
+    ]
+    assert (last["seed"], last["scale"]) == (0, 2.0) and last["size"] == pytest.approx(2 * sum(norms) / 3, rel=1e-5)
+
+
+def test_theorem_1_is_computed_in_fp32_whatever_the_run_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its differences are too small for bf16; the gradients that it needs go through plain attention."""
+    made: list[tuple[Any, ...]] = []
+
+    class Network:
+        """A network of weights, which notes how it was made."""
+
+        displaces_weights, precision = True, "bf16"
+
+        def __init__(self, *arguments: Any) -> None:
+            made.append(arguments)
+            self.theta_0: dict[str, Tensor] = {}
+
+    network: Any = Network("backbone", CPU, "bf16", "fused")
+    values = {"composed": 1.0, "bound": 2.0, "omega": 3.0, "second_order": 4.0, "gap": 5.0}
+    monkeypatch.setattr(numbers, "inner_products", lambda _, vectors: torch.diag(torch.tensor([9.0, 1.0])))
+    monkeypatch.setattr(numbers, "theorem_1", lambda *given: [SimpleNamespace(scale=s, **values) for s in given[3]])
+    about = {"backbone": "backbone", "device": CPU, "threads": 1, "benchmark": SimpleNamespace(evaluation=[])}
+    pools: Any = SimpleNamespace(network=network, by_seed={4: [], 2: []}, sources=[SimpleNamespace(text="a")], **about)
+    first, *_ = theorem_rows(pools, lambda count: None)
+    assert made[1:] == [("backbone", CPU, "fp32", "plain")]
+    assert first == {"run": "a", "seed": 4, "scale": 0.25, "size": 0.25 * 2, **values}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
 from tausearch.models import model as model_module
-from tausearch.models.images import image_paths
+from tausearch.models.images import image_paths, list_images
 from tausearch.models.model import Model
 from trainables.errors import InputError
 
@@ -57,6 +58,43 @@ def test_hidden_images_are_left_out_of_a_folder_even_below_a_hidden_one(tmp_path
 def test_an_image_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     first, second = save(tmp_path / "in" / "a.png"), save(tmp_path / "in" / "b.png")
     assert image_paths([second, tmp_path / "in", tmp_path / "in" / ".." / "in" / "b.png"]) == [second, first]
+
+
+def test_of_a_folder_only_the_files_of_images_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    inside = tmp_path / "in"
+    wanted = [save(inside / "b.png"), save(inside / "c.png"), save(inside / "sub" / "a.png")]
+    (inside / "folder.png").mkdir()
+    (inside / "notes.txt").touch()
+    (inside / "c.png").rename(inside / "hidden")
+    (inside / "c.png").symlink_to(inside / "b.png")  # several images, as their names may be those of classes
+    assert image_paths(["~/in"]) == wanted and image_paths(["~/in/b.png"]) == wanted[:1]
+    save(tmp_path / "hidden" / ".a.png")
+    with pytest.raises(InputError, match="hidden: no image in this folder"):
+        image_paths([tmp_path / "hidden"])
+
+
+def test_images_in_memory_are_named_by_their_places_and_have_one_or_three_channels(tmp_path: Path) -> None:
+    path, pixels = save(tmp_path / "a.png"), np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    found = list_images([pixels, str(path), torch.zeros(1, 4, 4, dtype=torch.uint8), pixels[:, ::-1, 0]])
+    assert [each.name for each in found] == ["0", str(path), "2", "3"]
+    assert [tuple(each.read().shape) for each in found] == [(3, 4, 4), (3, 4, 4), (1, 4, 4), (1, 4, 4)]
+    assert found[3].read()[0, 0].tolist() == [9, 6, 3, 0]  # turned round
+    assert len(list_images(torch.zeros(2, 3, 4, 4, dtype=torch.uint8))) == 2
+    for wrong in (torch.zeros(4, 4, 4, dtype=torch.uint8), torch.zeros(3, 4, 4), pixels[0, 0]):
+        with pytest.raises(InputError, match="image 1: must be a path"):
+            list_images([path, wrong])
+
+
+@pytest.mark.parametrize(("broken", "more"), [(5, ""), (6, "; 1 more cannot be read")])
+def test_the_first_five_unreadable_images_are_named(broken: int, more: str, tmp_path: Path) -> None:
+    save(tmp_path / "0.png")
+    for number in range(1, broken + 1):
+        (tmp_path / f"{number}.png").write_bytes(b"")
+    with pytest.raises(InputError, match=r"/1\.png: .*/5\.png: ") as error:
+        model().predict(tmp_path)
+    assert (" more cannot be read" in str(error.value)) == (more != "") and more in str(error.value)
+    assert "6.png" not in str(error.value)
 
 
 def test_a_grey_image_beside_a_coloured_one_counts_for_every_channel() -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,8 +22,9 @@ from torch import nn
 
 import tausearch
 from tausearch import compose
-from tausearch.models import read_about
+from tausearch.models import ModelOptions, find_source, read_about
 from tausearch.models.images import list_images
+from tausearch.models.loading import _composed
 from tausearch.presentation import draw_predictions
 from tausearch.runs import Record, RunDirectory, Storage
 from tests.support.command_line import Command
@@ -239,6 +241,46 @@ class TestArtefacts:
         compose(["letters"], rule="dare", density=0.4, export=tmp_path / "out", seeds=[1], storage=storage.root)
         rows = [tausearch.load_model(tmp_path / "out" / form).probabilities(letters) for form in ("vectors", "timm")]
         torch.testing.assert_close(*rows, atol=1e-5, rtol=0)
+
+    def test_a_rule_draws_by_the_seed_that_is_loaded(self, storage: Storage, letters: Path, tmp_path: Path) -> None:
+        compose(["letters"], rule="dare", density=0.4, export=tmp_path / "out", storage=storage.root)
+        forms = ("vectors", "timm/seed_1")
+        rows = [tausearch.load_model(tmp_path / "out" / form, seed=1).probabilities(letters) for form in forms]
+        torch.testing.assert_close(*rows, atol=1e-5, rtol=0)
+
+    def test_tasks_that_are_named_are_composed_alone_unless_they_are_all(
+        self, storage: Storage, letters: Path, tmp_path: Path
+    ) -> None:
+        weights = [0.9, 0.0, 0.1]
+        compose(["letters"], weights=weights, export=tmp_path / "out", forms=["vectors"], storage=storage.root)
+        exported, test = tmp_path / "out" / "vectors", letters / "test"
+        wanted = tausearch.load_model(exported).probabilities(test)
+        assert torch.equal(tausearch.load_model(exported, keep=[3, 1, 2]).probabilities(test), wanted)
+        kept = [tausearch.load_model(each, keep=[1, 2], storage=storage.root) for each in (exported, "letters")]
+        assert torch.equal(*(model.probabilities(test) for model in kept))  # what had no share gets one
+        about = json.loads((exported / "model.json").read_text(encoding="utf-8"))
+        about["class_names"][0] = "Z"
+        (exported / "model.json").write_text(json.dumps(about))
+        with pytest.raises(InputError, match="task_1: names other classes than the model's description"):
+            tausearch.load_model(exported)
+
+    def test_a_run_is_opened_as_it_is_asked_for(
+        self, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = find_source(storage, "letters")
+        turned, cpus = replace(source, seeds=(1, 0)), source.spec and source.spec.resources.cpus_per_trial
+        found = [_composed(turned, ModelOptions(seed=seed)) for seed in (None, 0)]
+        assert [model.seed for model in found] == [1, 0] and {model.cpu_threads for model in found} == {cpus}
+        with pytest.raises(InputError, match="--device cuda: this machine has no GPU"):
+            tausearch.load_model("letters", device="cuda", storage=storage.root)
+        with pytest.raises(InputError, match="gone.safetensors"):
+            tausearch.load_model("letters", backbone_weights="gone.safetensors", storage=storage.root)
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "letters").mkdir()
+        (tmp_path / "letters" / "run.yaml").touch()
+        assert tausearch.load_model("letters", storage=storage.root).about.runs == ("letters",)  # the storage's
+        monkeypatch.chdir(storage.run("letters").path)
+        assert tausearch.load_model(".").about.runs == ("letters",)
 
     def test_the_folders_of_a_run_are_models_too(self, storage: Storage, letters: Path) -> None:
         directory = storage.run("letters")

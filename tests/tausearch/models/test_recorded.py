@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult, RuleSearch, RuleTrial, mlflow_records
-from tausearch.models.evaluation import merging_rule
+from tausearch.models import (
+    CompositionResult,
+    EvaluatedSeed,
+    EvaluationResult,
+    RuleSearch,
+    RuleTrial,
+    evaluation,
+    mlflow_records,
+)
+from tausearch.models.evaluation import evaluate, evaluate_pools, evaluations, merging_rule
 from tausearch.models.exports import _unnamed
-from tausearch.models.merge_configs import rule_words, uniform
-from tausearch.runs import Storage
+from tausearch.models.merge_configs import MergeConfig, rule_words, uniform
+from tausearch.runs import RunDirectory, Storage
 from tests.support.runs.trials import final_spec, search_spec
+from tests.tausearch.models.test_removal_report import forgotten, report
+from trainables.data import Removal
+from trainables.errors import InputError
+from trainables.task_names import NamedTask
 
 
 @pytest.fixture
@@ -68,6 +84,59 @@ def test_the_protocol_has_its_tables_and_one_seed_has_no_deviation(told: list[tu
     assert "specialisation/control/mean" not in metrics and not [name for name in metrics if name.endswith("/std")]
 
 
+def result_of(label: str, **more: Any) -> CompositionResult:
+    about = {"label": label, "runs": ("a",), "benchmark": "digits", "seeds": (0,), "weights": (1.0,)}
+    return CompositionResult(**about, accuracies=((60.0,),), **more)  # type: ignore[arg-type]
+
+
+def test_all_compositions_and_the_protocol_are_brought_up_to_date(told: list[tuple[Any, ...]], tmp_path: Path) -> None:
+    directory, spec = RunDirectory(tmp_path), final_spec(search_spec())
+    for label in ("keep-1", "uniform"):
+        result_of(label).save(directory)
+    mlflow_records.record_compositions(spec, directory, Storage("x"))
+    assert [label for label, *_ in told] == ["keep-1", "uniform"]
+    unlearned = dict.fromkeys(("drop", "negate", "subtract"), ((10.0,),))
+    seed = EvaluatedSeed(seed=0, whole=(60.0,), specialised=(60.0,), unlearned=unlearned)  # of one task: no others
+    EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1,), seeds=(seed,)).save(directory)
+    mlflow_records.record_compositions(spec, directory, Storage("x"))
+    assert [label for label, *_ in told[2:]] == ["keep-1", "uniform", "evaluation"]
+    assert told[-1][1].keys() == {
+        *("specialisation/target/mean", "specialisation/target_gain/mean"),
+        *(f"unlearning/{mode}/{name}/mean" for mode in unlearned for name in ("target", "target_gain")),
+    }
+
+
+@pytest.mark.parametrize(
+    ("tracking", "written"),
+    [(None, True), (("tensorboard", "mlflow"), True), (("tensorboard",), False), ((), False)],
+)
+def test_only_a_run_that_mlflow_tracks_is_written_there(
+    tracking: Any, written: bool, told: list[tuple[Any, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = final_spec(search_spec(), tracking=tracking)
+    arguments = (spec, RunDirectory(tmp_path), Storage("x"), result_of("l"))
+    assert mlflow_records.try_to_record(*arguments) is None and (told != []) == written
+
+    def away(*_: object) -> None:
+        raise OSError("no server")
+
+    monkeypatch.setattr(mlflow_records, "track_composition", away)
+    assert mlflow_records.try_to_record(*arguments) == ("no server" if written else None)
+
+
+def test_a_composition_without_classes_has_their_places_and_no_names(
+    told: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    result = result_of("forget", removal=report(forgotten(3), forgotten(5)).model_copy(update={"tasks": (2,)}))
+    mlflow_records._record(final_spec(search_spec()), Storage("x"), result)
+    ((_, metrics, tags),) = told
+    assert tags["removed"] == "class 3, class 5" and "test/accuracy/task_2/mean" in metrics
+    registered: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(mlflow_records, "register_model", lambda _, __, *rest: registered.append(rest))
+    mlflow_records.register(final_spec(search_spec()), RunDirectory(tmp_path), Storage("x"), result, tmp_path)
+    assert registered == [("forget", tmp_path)]
+
+
 def test_a_rule_draws_by_the_seed_and_the_weighted_sum_has_none() -> None:
     rule = merging_rule(uniform(2).merged_by("dare", {"density": 0.25}), 7)
     assert rule is not None and (rule.name, rule.parameters, rule.seed) == ("dare", {"density": 0.25}, 7)
@@ -88,3 +157,88 @@ def test_a_rule_draws_by_the_seed_and_the_weighted_sum_has_none() -> None:
 )
 def test_a_benchmark_without_names_keeps_the_seed_of_its_order(named: str, unnamed: str) -> None:
     assert _unnamed(named) == unnamed
+
+
+TASKS = (NamedTask(("x", "y")), NamedTask(("z",), "named"), NamedTask(("w",)))
+
+
+def pools_of(*texts: str, seeds: Sequence[int] = (0, 1), every: Sequence[int] = (0, 1), threads: int = 1) -> Any:
+    """What an evaluation asks of pools of three tasks, whose vectors are 1, 2 and 3."""
+
+    class Pool(list[int]):
+        """Vectors without a classifier."""
+
+        def head(self) -> None:
+            return None
+
+    sources = [
+        SimpleNamespace(text=text, every_seed=every, benchmark="digits", methods=("m",)) for text in texts or "r"
+    ]
+    images = [SimpleNamespace(labels=range(4))] * 3
+    network = SimpleNamespace(compose=lambda *_: None, adds_up=False, displaces_weights=True)
+    about = {"threads": threads, "tasks": 3, "device": "cpu", "sources": sources, "network": network}
+    benchmark = SimpleNamespace(spec=SimpleNamespace(named_tasks=TASKS), evaluation=images)
+    return SimpleNamespace(by_seed={seed: Pool([1, 2, 3]) for seed in seeds}, benchmark=benchmark, **about)
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Evaluate nothing; what is counted of it, and the threads that each evaluation has."""
+    monkeypatch.setattr(evaluation, "accuracy", lambda *_: float(torch.get_num_threads()))
+    return []
+
+
+@pytest.mark.parametrize(
+    ("pools", "label"),
+    [
+        (pools_of(), "uniform"),
+        (pools_of("r:1,2,3"), "uniform"),
+        (pools_of("runs/a:1", "b:2,3"), "uniform-of-runs_a:1+b:2,3"),
+        (pools_of(seeds=(1, 0)), "uniform"),
+        (pools_of(seeds=(0, 1), every=(0, 1, 2)), "uniform-seeds-0,1"),
+        (pools_of("a:1", "b:2,3", seeds=(1,)), "uniform-of-a:1+b:2,3-seeds-1"),
+    ],
+)
+def test_a_label_says_of_which_runs_and_seeds_unless_they_are_one_and_all(
+    pools: Any, label: str, counts: list[int]
+) -> None:
+    result = evaluate(pools, uniform(3), counts.append)
+    assert result.label == label and result.task_names == ("x, y", "named", "w")
+    assert sum(counts) == 3 * len(pools.by_seed)
+
+
+def test_evaluations_compute_with_the_threads_of_the_run_and_are_counted(counts: list[int]) -> None:
+    wanted = torch.get_num_threads() + 1
+    pools = pools_of(threads=wanted)
+    assert evaluate(pools, uniform(3), lambda count: None).accuracies == ((float(wanted),) * 3,) * 2
+    result = evaluate_pools(pools, counts.append)
+    assert result.seeds[1].whole == (float(wanted),) * 3 and sum(counts) == evaluations(3, 2)
+    assert torch.get_num_threads() == wanted - 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_one_logit_that_is_not_finite_is_an_error(value: float) -> None:
+    pools = pools_of("a", "b")
+    pools.network.predict = lambda images: images
+    assert evaluation.finite_logits(pools, torch.ones(2, 2)).sum() == 4
+    with pytest.raises(InputError, match="a, b: the composition is not finite"):
+        evaluation.finite_logits(pools, torch.tensor([[1.0, 2.0], [3.0, value]]))
+
+
+def test_a_rule_looks_for_the_curvatures_of_all_that_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[list[int]] = []
+    rule = SimpleNamespace(reads_curvatures=True, require_curvatures=lambda vectors: looked.append(list(vectors)))
+    monkeypatch.setattr(evaluation, "merging_rule", lambda merge, seed: rule)
+    pools, merge = pools_of(), MergeConfig("w", (0.5, 0.0, -0.5), "fisher")
+    evaluation.require_curvatures(pools, merge, None, False)
+    assert looked == [[1, 3]] * 2  # of every seed
+    removal = Removal((range(2), range(2, 3), range(3, 4)), frozenset({2}))
+    evaluation.require_curvatures(pools, merge, removal, True)
+    assert looked[2:] == [[1, 2, 3]] * 2
+    with pytest.raises(InputError, match="--forget: rule 'fisher' reads curvatures"):
+        evaluation.require_curvatures(pools, merge, removal, False)
+    rule.reads_curvatures = False
+    evaluation.require_curvatures(pools, merge, removal, False)
+    rule.reads_curvatures, pools.network.displaces_weights = True, False
+    evaluation.require_curvatures(pools, merge, removal, False)
+    assert len(looked) == 4

@@ -18,11 +18,24 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tausearch import compose, draw, evaluate, load_model
-from tausearch.models import FORMS, CompositionResult, read_about, read_compositions
+from tausearch.models import (
+    FORMS,
+    CompositionResult,
+    evaluate_removal,
+    find_source,
+    forgetting,
+    make_pools,
+    read_about,
+    read_compositions,
+    reduced,
+    removal_steps,
+    uniform,
+)
+from tausearch.models.evaluation import evaluate as evaluated
 from tausearch.models.removal.membership import interval, separation
 from tausearch.models.removal.names import removal_of
 from tausearch.models.removal.remnants import remaining_lines
-from tausearch.runs import Storage
+from tausearch.runs import Retraining, Storage
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import make_composable_run, pool_of, small_benchmark
 from tests.support.runs.letter_images import LETTERS, draw_letters
@@ -261,6 +274,18 @@ def test_a_task_that_has_lost_a_class_has_no_name_of_its_own_left() -> None:
     assert left.spec.task_names == (None, "high") and left.spec.class_names == tuple("02789")
 
 
+def test_as_many_sets_of_images_are_counted_as_are_announced(made: Storage) -> None:
+    pools = make_pools([find_source(made, "ita")], small_benchmark(), Backbone(), None)
+    removal, counts = Removal(pools.benchmark.spec.task_classes, frozenset({3, 1, 0})), list[int]()
+    again = Retraining(run="r", run_id="0", forgotten=(1, 2, 4), kept=0)
+    result = evaluate_removal(pools, removal, reduced(pools, removal), forgetting(removal), counts.append, again)
+    assert sum(counts) == removal_steps(pools, removal) and result.removal is not None
+    assert result.removal.retrained == "r"
+    assert [each.number for each in result.removal.classes] == [1, 2, 4]
+    whole = evaluated(pools, uniform(3), counts.append)  # of task 3 all classes are left
+    assert [before[1] for before in result.removal.before] == [row[2] for row in whole.accuracies]
+
+
 def test_a_removal_from_several_runs(made: Storage) -> None:
     done = compose(["ita:1,3", "ia3:2"], forget=["class:3"], seeds=[0], storage=made.root).result
     assert done.label == "forget-class-4-of-ita:1,3+ia3:2-seeds-0" and done.weights == (0.5, 0.0, 0.5)
@@ -336,6 +361,8 @@ def test_membership_is_the_share_of_pairs_in_order() -> None:
     train, test = [*losses([0.0, 1.0, 2.0], [1.0, 1.0, 1.0])], [*losses([1.0, 3.0], [0.0, 0.0])]
     assert separation(train[:1], test[:1]).auc == pytest.approx((1 + 0.5 + 0 + 3) / 6)
     assert separation(train, test).auc == pytest.approx((4.5 / 6 + 0) / 2)  # the mean over seeds
+    assert separation(train[:1] * 3, test[:1] * 3) == separation(train[:1], test[:1])  # seeds share their images
+    assert separation([torch.tensor([1.0])], [torch.tensor([1.0001])]).auc == 1
     draws = torch.rand(2, 400, generator=torch.Generator().manual_seed(0))
     alike = separation([draws[0]], [draws[1]])
     assert alike.low < 0.5 < alike.high and 0.05 < alike.high - alike.low < 0.1  # 1.96 * 2 / sqrt(6 * 400) = 0.08
@@ -349,6 +376,9 @@ def test_an_interval_has_a_width_where_all_pairs_are_alike_and_covers_as_often_a
     assert separation(highest, lowest).high == pytest.approx(1 - told.low)
     tied = separation(equal, equal)
     assert tied.auc == 0.5 and tied.low == pytest.approx(0.224, abs=0.001) and tied.high == pytest.approx(1 - tied.low)
+    for end in interval(0.9, 24, 6):  # both numbers count by their mean
+        spread = 1 + (15 - 1) * ((1 - end) / (2 - end) + end / (1 + end))
+        assert abs(0.9 - end) == pytest.approx(1.96 * (end * (1 - end) * spread / (24 * 6)) ** 0.5, rel=1e-4)
     generator = np.random.default_rng(0)
     far = NormalDist().inv_cdf(0.9) * 2**0.5  # normal losses this far apart have an area of 0.9
     held = 0

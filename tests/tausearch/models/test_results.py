@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.models import CompositionResult, read_compositions
+from tausearch.models import (
+    CompositionResult,
+    EvaluatedSeed,
+    EvaluationResult,
+    RuleSearch,
+    RuleTrial,
+    accuracy_table,
+    evaluation_table,
+    read_compositions,
+)
 from tausearch.models.merge_configs import (
     UNLEARNING_MODES,
     central_three,
@@ -61,6 +70,77 @@ def test_compositions_are_listed_by_name_without_the_papers_protocol(tmp_path: P
     for label in ("uniform", "drop-1", "keep-1", "evaluation"):
         result.model_copy(update={"label": label}).save(directory)
     assert [each.label for each in read_compositions(directory)] == ["drop-1", "keep-1", "uniform"]
+
+
+def test_files_of_earlier_versions_have_no_names_of_tasks(tmp_path: Path, result: CompositionResult) -> None:
+    assert result.task_names == () and result.title == "keep-1"
+    named = result.model_copy(update={"label": "drop-2-negate", "task_names": ("x", "y")})
+    assert named.title == "drop 2 (y), negate"
+
+
+def test_names_are_in_the_file_as_they_are_written(tmp_path: Path, result: CompositionResult) -> None:
+    file = result.model_copy(update={"task_names": ("Bär", "y")}).save(RunDirectory(tmp_path))
+    assert '"Bär"' in file.read_text(encoding="utf-8")
+
+
+def test_what_is_no_composition_is_one_line(tmp_path: Path, result: CompositionResult) -> None:
+    result.save(RunDirectory(tmp_path)).write_text("[1]")
+    with pytest.raises(InputError, match="keep-1.json: cannot be read"):
+        read_compositions(RunDirectory(tmp_path))
+
+
+def test_the_file_of_a_search_that_is_under_way_is_no_composition(tmp_path: Path, result: CompositionResult) -> None:
+    directory = RunDirectory(tmp_path)
+    result.save(directory)
+    (directory.compositions / "searches").mkdir()
+    (directory.compositions / "searches" / "0.json").write_text("[]")
+    assert read_compositions(directory) == [result]
+
+
+def test_the_search_of_a_rule_is_read_back(tmp_path: Path, result: CompositionResult) -> None:
+    directory = RunDirectory(tmp_path)
+    trials = tuple(RuleTrial(parameters={"density": d}, accuracies=(100 * d, 40.0)) for d in (0.2, 0.5, 0.3))
+    search = RuleSearch(seed=0, searched=("density",), images=9, trials=trials, chosen=1, plain_sum=(30.0, 50.0))
+    found = result.model_copy(update={"search": search})
+    found.save(directory)
+    assert read_compositions(directory) == [found]
+    scores = {name: score.mean for name, score in search.scores().items()}
+    assert scores == {"chosen": 45.0, "defaults": 30.0, "plain_sum": 40.0}
+
+
+def test_a_table_compares_with_the_end_of_the_run_where_weights_differ(result: CompositionResult) -> None:
+    changes = {"weights": (1.0, 0.0, -0.5), "accuracies": ((60.0, 40.0, 5.0), (70.0, 50.0, 6.0)), "seeds": (0, 1)}
+    changed = result.model_copy(update={**changes, "task_names": ("x", "y", "z")})
+    trained = changed.model_copy(update={"weights": (1 / 3,) * 3, "accuracies": ((65.0,) * 3, (65.0,) * 3)})
+    table = accuracy_table(changed, trained)
+    assert table.texts == [
+        ["1: x", "1", "65.00 ± 7.07", "65.00 ± 0.00", "+0.00"],
+        ["2: y", "0", "45.00 ± 7.07", "65.00 ± 0.00", "-20.00"],
+        ["3: z", "-0.5", "5.50 ± 0.71", "65.00 ± 0.00", "-59.50"],
+        ["mean", "", "38.50 ± 4.95", "65.00 ± 0.00", "-26.50"],
+    ]
+    assert table.emphasis == {1: "faint", 2: "faint", 3: "total"}
+    same = changed.model_copy(update={"label": "weights-1,0,-0.5", "accuracies": trained.accuracies})
+    assert [len(each.texts[0]) for each in (accuracy_table(changed), accuracy_table(changed, same))] == [3, 3]
+
+
+def test_the_table_of_the_protocol_has_the_reading_of_the_paper_in_bold() -> None:
+    unlearned = {
+        mode: ((low, 80.0), (70.0, 20.0)) for mode, low in zip(UNLEARNING_MODES, (10.0, 0.0, 4.0), strict=True)
+    }
+    seeds = [
+        EvaluatedSeed(seed=seed, whole=(60.0, 40.0 + seed), specialised=(62.0, 42.0), unlearned=unlearned)
+        for seed in (0, 2)
+    ]
+    about = {"run": "r", "benchmark": "digits", "methods": ("ita-lora",)}
+    table = evaluation_table(EvaluationResult(**about, kept=(1, 2), seeds=tuple(seeds)))  # type: ignore[arg-type]
+    assert table.texts == [
+        ["specialised on tasks 1, 2", "52.00 ± 0.00", "+1.50 ± 0.71", "", ""],
+        ["unlearned, drop", "15.00 ± 0.00", "-35.50 ± 0.71", "75.00 ± 0.00", "+24.50 ± 0.71"],
+        ["unlearned, negate", "10.00 ± 0.00", "-40.50 ± 0.71", "75.00 ± 0.00", "+24.50 ± 0.71"],
+        ["unlearned, subtract", "12.00 ± 0.00", "-38.50 ± 0.71", "75.00 ± 0.00", "+24.50 ± 0.71"],
+    ]
+    assert table.emphasis == {3: "strong"}
 
 
 def test_where_vectors_add_up_one_that_is_subtracted_leaves_the_others_and_a_negated_one_does_not() -> None:

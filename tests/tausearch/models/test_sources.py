@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,13 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from tausearch.models import analysis, pools, sources
+from tausearch.models import Pools, analysis, pools, sources
 from tausearch.models.descriptions import About
 from tausearch.models.sources import VectorSource, about_source, chosen_seeds, find_source, source_of_run
 from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage
 from tausearch.runs.creation import create
-from tests.support.runs.trials import final_spec, make_trial
+from tests.support.runs.trials import final_spec, make_trial, search_spec
 from trainables.errors import InputError
+from trainables.task_names import NamedTask
 
 
 @pytest.fixture
@@ -33,7 +35,32 @@ def test_a_description_has_the_accuracies_of_the_seeds_with_vectors(source: Vect
         trial = make_trial(seed, value=70.0)
         trial.rows[-1].update({f"test/accuracy/task_{task}": 10.0 * task + seed for task in (1, 2, 3)})
         record.write(replace(trial, seed=seed))
-    assert about_source(source).accuracies == {1: (11.0, 21.0, 31.0)}
+    early = make_trial(2, value=70.0)  # of a version that kept other metrics
+    record.write(replace(early, seed=2))
+    exported(source.folder, search_spec())  # of an earlier state of the run
+    assert about_source(replace(source, seeds=(1, 2))).accuracies == {1: (11.0, 21.0, 31.0)}
+
+
+def test_a_description_has_the_classes_of_the_first_seed_with_vectors(
+    source: VectorSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert source.spec is not None
+    tasks = (NamedTask(("a", "b"), "first"), NamedTask(("c",)))
+    named = replace(source, spec=source.spec.model_copy(update={"tasks": tasks}))
+    unknown = about_source(named)  # it has left no vectors that would say their classes
+    assert (unknown.class_names, unknown.task_names, unknown.transform) == ((), (), None)
+    for task in (1, 2):
+        (source.folder / "seed_1" / f"task_{task}").mkdir(parents=True)
+    monkeypatch.setattr(sources, "vector_folders", lambda folder: sorted(folder.iterdir()))
+
+    def vector(folder: Path) -> SimpleNamespace:
+        names = tasks[int(folder.name[-1]) - 1].classes
+        return SimpleNamespace(origin=SimpleNamespace(class_names=names, classes=range(len(names)), transform=None))
+
+    monkeypatch.setattr(sources, "read_vector", vector)
+    about = about_source(named)
+    assert (about.class_names, about.tasks, about.task_names) == (("a", "b", "c"), (2, 1), ("first", None))
+    assert about_source(source).task_names == ()
 
 
 def test_a_run_on_the_cpu_stays_there_and_vectors_without_a_run_go_to_a_gpu(
@@ -50,8 +77,9 @@ def test_a_run_on_the_cpu_stays_there_and_vectors_without_a_run_go_to_a_gpu(
             pools.device_of(source, wrong)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert pools.device_of(replace(source, spec=on_gpu)).type == "cpu"
-    with pytest.raises(InputError, match="--device cuda: this machine has no GPU"):
-        pools.device_of(source, "cuda")
+    for wanted in ("cuda", "cuda:0"):
+        with pytest.raises(InputError, match=f"--device {wanted}: this machine has no GPU"):
+            pools.device_of(source, wanted)
 
 
 def test_the_users_weights_go_before_those_of_the_protocol(
@@ -126,19 +154,29 @@ def test_only_seeds_that_finished_and_left_vectors_count_in_the_order_of_the_run
         chosen_seeds([found], None)  # of a run all that were asked for
 
 
-def exported(folder: Path, spec: SearchSpec, *seeds: int) -> Path:
+def test_every_source_has_every_seed_that_is_composed(source: VectorSource) -> None:
+    other = replace(source, name="other", seeds=(1, 2), spec=None)
+    assert chosen_seeds([source, other], [1]) == (1,)
+    with pytest.raises(InputError, match="other: has no seed 3; compose those that have with --seeds 1,2"):
+        chosen_seeds([replace(source, seeds=(1, 3)), other], [1, 3])
+    with pytest.raises(InputError, match="--seeds must be one or more different numbers, got none"):
+        chosen_seeds([source], [])
+
+
+def exported(folder: Path, spec: SearchSpec, *seeds: int, methods: tuple[str, ...] = ("ita-lora",)) -> Path:
     """A folder of exported vectors, without the vectors."""
     for seed in seeds:
         (folder / f"seed_{seed}").mkdir(parents=True)
-    protocol = {"benchmark": "digits", "protocol": spec.protocol, "runs": ("r",), "methods": ("ita-lora",)}
+    protocol = {"benchmark": "digits", "protocol": spec.protocol, "runs": ("r",), "methods": methods}
     About(**protocol, class_names=("a", "b"), tasks=(1, 1)).save(folder)  # type: ignore[arg-type]
     return folder
 
 
 def test_the_seeds_of_a_folder_are_in_the_order_of_numbers(spec: SearchSpec, tmp_path: Path) -> None:
-    folder = exported(tmp_path / "vectors", spec, 10, 2, 1)
+    folder = exported(tmp_path / "vectors", spec, 10, 2, 1, methods=("ita-lora", "iel-lora"))
+    (folder / "seed_3.old").mkdir()
     found = find_source(Storage(tmp_path / "runs"), str(folder))
-    assert found.seeds == (1, 2, 10) and found.tasks is None
+    assert found.seeds == (1, 2, 10) and found.tasks is None and found.methods == ("ita-lora", "iel-lora")
     chosen = find_source(Storage(tmp_path / "runs"), f"{folder}:2,1")
     assert (chosen.tasks, chosen.text, chosen.folder) == ((2, 1), f"{folder}:2,1", folder)
     named = exported(tmp_path / "vectors:2,1", spec, 7)  # a folder of exactly that name is meant
@@ -154,6 +192,64 @@ def test_a_run_goes_before_a_folder_of_its_name_unless_the_folder_has_a_path(
     monkeypatch.setattr(sources, "source_of_run", lambda found: found)
     assert find_source(Storage(tmp_path / "runs"), "r") == directory  # type: ignore[comparison-overlap]
     assert find_source(Storage(tmp_path / "runs"), "./r").seeds == (7,)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_source(Storage(tmp_path / "runs"), "~/r").seeds == (7,)
+
+
+def test_vectors_compute_with_the_threads_of_the_first_run(source: VectorSource) -> None:
+    assert source.spec is not None
+    threads = torch.get_num_threads() + 1
+    run = replace(source, spec=source.spec.model_copy(update={"resources": Resources(cpus_per_trial=threads)}))
+    folder, network = replace(source, spec=None), SimpleNamespace(device=torch.device("cpu"))
+    found = [Pools(each, None, None, {}, network).threads for each in ((run, folder), (folder, run))]  # type: ignore[arg-type]
+    assert found == [threads, threads - 1]
+
+
+def test_each_task_is_taken_once_and_the_tasks_are_those_of_the_benchmark(
+    source: VectorSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "vector_folders", lambda folder: [folder / f"task_{task}" for task in range(1, 5)])
+    monkeypatch.setattr(pools, "VectorPool", list)
+
+    def taken(*chosen: tuple[int, ...]) -> list[str]:
+        sources = [replace(source, name=name, tasks=tasks) for name, tasks in zip("rs", chosen, strict=False)]
+        return [folder.name for folder in pools._pool(sources, 1, 3)]  # type: ignore[arg-type]
+
+    assert taken((3, 1), (2,)) == ["task_1", "task_2", "task_3"]
+    for chosen, said in (
+        ([(1, 1, 2, 3)], "task 1 is in r and in r; take each task from one of them"),
+        ([(1, 2), (2, 3)], "task 2 is in r and in s; take each task from one of them"),
+        ([(1, 2, 4)], "r: seed 1 has task vectors of the tasks 1, 2, 4, but the benchmark has 3 tasks"),
+        ([(1, 2, 4), (3,)], "r, s: seed 1 has task vectors of the tasks 1, 2, 3, 4, but the benchmark has 3 tasks"),
+    ):
+        with pytest.raises(InputError, match=said):
+            taken(*chosen)
+
+
+def test_the_vectors_of_every_seed_are_checked_and_compute_as_the_run_did(
+    source: VectorSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted: list[int] = []
+
+    class Pool(list[str]):
+        """Vectors that note that they were checked."""
+
+        def require_fit(self, *_: object) -> None:
+            fitted.append(len(self))
+
+    seen: list[object] = []
+
+    def network_for(vectors: Iterable[str], *about: object) -> SimpleNamespace:
+        seen.extend([list(vectors), about])
+        return SimpleNamespace(theta_0={}, width=4)
+
+    monkeypatch.setattr(pools, "_pool", lambda sources, seed, count: Pool(["of LoRA"] * seed))
+    monkeypatch.setattr(pools, "network_for", network_for)
+    bf16 = replace(source, seeds=(1, 2), protocol=source.protocol.model_copy(update={"precision": "bf16"}))
+    benchmark: Any = SimpleNamespace(tasks=[SimpleNamespace(classes=range(2))])
+    made = pools.make_pools([bf16], benchmark, "theta_0", [2, 1], "cpu")  # type: ignore[arg-type]
+    assert list(made.by_seed) == [2, 1] and fitted == [2, 1]
+    assert seen == [["of LoRA"] * 3, ("theta_0", torch.device("cpu"), "bf16")]
 
 
 def test_alignment_is_of_the_seeds_that_both_runs_have(monkeypatch: pytest.MonkeyPatch) -> None:

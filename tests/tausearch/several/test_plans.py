@@ -33,7 +33,7 @@ from tausearch.runs.creation import Plan, create
 from tausearch.studies import best_of_all, load_best, start_of, write_best
 from tausearch.studies.parts.merging import merged
 from tests.support.runs.final_runs import make_final_run
-from tests.support.runs.trials import make_trial, search_spec
+from tests.support.runs.trials import FIXED, make_trial, search_spec
 from tests.tausearch.cli.test_output import result_of
 from tests.tausearch.several.made import accuracy, part, parts, several_search, several_spec
 from trainables.data import split_references
@@ -259,6 +259,42 @@ def test_the_start_on_another_benchmark_is_tried_once() -> None:
     assert merged(rooted, None).data_root == "/b"
 
 
+PROTOCOL, SPACE = search_spec().protocol, search_spec().space
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"fixed": {**FIXED, "rank": 4}}, "rank is fixed at "),
+        ({"space": {**SPACE, "rank": SPACE["lr"]}}, "rank has different ranges "),
+        ({"space": {"alpha": SPACE["alpha"]}, "fixed": {**FIXED, "lr": 0.1}}, "lr is fixed at "),
+        ({"protocol": PROTOCOL.model_copy(update={"precision": "bf16"})}, "precision is "),
+        ({"protocol": PROTOCOL.model_copy(update={"initial_head": "names.pt"})}, "initial_head is "),
+        ({"protocol": PROTOCOL.model_copy(update={"weights_digest": "1" * 64})}, "weights_digest is "),
+        ({"protocol": PROTOCOL.model_copy(update={"backbone": "b", "weights_digest": "1" * 64})}, "backbone is "),
+    ],
+)
+def test_a_difference_is_said_once_whichever_benchmark_has_it(
+    changes: dict[str, object], fault: str, place: int
+) -> None:
+    specs = [search_spec().model_copy(update={"benchmark": name}) for name in ("digits", "glyphs", "letters")]
+    specs[place] = specs[place].model_copy(update=changes)
+    with pytest.raises(InputError) as error:
+        merged(specs, None)
+    said = str(error.value).splitlines()
+    assert len(said) == (2 if place == 0 else 1) and all(line.startswith(fault) for line in said), said
+
+
+def test_what_benchmarks_do_not_share_is_said_of_each_or_of_none() -> None:
+    lines = {"digits": ("a",), "glyphs": ("b", "c")}
+    specs = [search_spec().model_copy(update={"benchmark": name, "left_out": found}) for name, found in lines.items()]
+    specs[0] = specs[0].model_copy(update={"reevaluate": Reevaluate(best=1, runs=1, start=True)})
+    found = merged(specs, "rank")
+    assert (found.left_out, found.across, found.steps) == (("digits: a", "glyphs: b", "glyphs: c"), "rank", 2)
+    assert found.reevaluate is None and merged(specs, None).across == "normalised"
+
+
 def test_files_of_a_search_on_one_benchmark_have_no_new_key(tmp_path: Path) -> None:
     from tausearch.runs import RunDirectory
 
@@ -333,10 +369,12 @@ def test_the_report_shows_a_final_run_on_each_benchmark(tmp_path: Path) -> None:
         final.model_copy(update={"source": spec.name}).save(storage.run(name))
     whole, *finals = cells_of(storage, spec.name)
     assert (whole.search, whole.final, whole.benchmark) == (directory, None, spec.benchmark)
+    assert (whole.state, whole.others) == ("search", ())
     assert [(each.benchmark, each.search, each.final) for each in finals] == [
         ("digits", None, storage.run("on-digits")),
         ("glyphs", None, storage.run("on-glyphs")),
     ]
+    assert [[other.name for other in each.others] for each in finals] == [[], ["old"]]
     (alone,) = cells_of(storage, "on-glyphs")
     assert (alone.search, alone.final) == (directory, storage.run("on-glyphs"))
 
@@ -365,6 +403,9 @@ def test_the_command_in_a_best_file_can_be_pasted(tmp_path: Path) -> None:
 def test_a_choice_on_two_benchmarks_is_on_each_of_them() -> None:
     best = start_of(several_spec())
     assert [best.is_on(name) for name in ("digits", "glyphs", "letters")] == [True, True, False]
+    alone = best.on("glyphs")
+    assert (alone.benchmark, alone.protocol.tasks) == ("glyphs", 2)
+    assert alone.is_on("glyphs") and not alone.is_on("digits") and alone.on(None) is alone
 
 
 def test_as_many_trials_are_drawn_at_random_as_on_one_benchmark(

@@ -9,10 +9,23 @@ from typing import Any
 import pytest
 import yaml
 
-from tausearch.runs import Constraint, Reevaluate, ReevaluationSpec, SearchSpec, TrialSummary, reevaluation_of
-from tausearch.studies import load_best, space_of, start_of
+from tausearch.runs import (
+    Constraint,
+    Gain,
+    Objective,
+    Record,
+    Reevaluate,
+    ReevaluationSpec,
+    SearchSpec,
+    Storage,
+    TrialSummary,
+    TrialTable,
+    reevaluation_of,
+)
+from tausearch.runs.creation import create
+from tausearch.studies import BestListener, load_best, space_of, start_of, write_best
 from tausearch.studies.best_file import choose
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import make_trial, tell
 from trainables.errors import InputError
 from trainables.methods import METHODS, get_method
 
@@ -25,11 +38,12 @@ def content(spec: SearchSpec, tmp_path: Path) -> dict[str, Any]:
 
 def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
     trial = make_trial(2, value=81.5)
-    trial.hyperparameters["formulation"] = "official"  # which has a neutral value
+    trial.hyperparameters |= {"formulation": "official", "epochs_pre": 1280}  # the first has a neutral value
     best = choose(spec, trial, competitors=4)
     best.save(tmp_path / "best.yaml")
     assert load_best(tmp_path / "best.yaml") == best
     assert repr(best).startswith("<BestFile ita-lora on digits: lr=0.01, ") and "\n" not in repr(best)
+    assert ", epochs_pre=1280, " in repr(best), "a whole number is not rounded"
     assert repr(best).endswith("; trial 2 of digits-ita-lora-1, val/final_accuracy 81.50 %>")
     assert best.hyperparameters["alpha"] == 3.0 and best.hyperparameters["formulation"] == "official"
     assert best.hyperparameters["regularise"] == "all"
@@ -40,11 +54,84 @@ def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
 def test_its_head_is_a_command_that_allows_the_code_it_names(spec: SearchSpec, tmp_path: Path) -> None:
     best = choose(spec, make_trial(2, value=81.5), competitors=4)
     curved = {**best.hyperparameters, "curvature": "my_curvature:Mine"}
-    for code, changed in (("", best), (" --allow-code m:A --allow-code my_curvature:Mine", None)):
-        told = changed or best.model_copy(update={"method": "m:A", "hyperparameters": curved})
-        told.save(tmp_path / "best.yaml")
+    both = {"benchmark": "m:A,n:B", "benchmarks": dict.fromkeys(("m:A", "n:B"), best.protocol)}
+    for code, changes in (
+        (" --seeds 0,1,2", {}),
+        (
+            " --seeds 0,1,2 --allow-code m:A --allow-code my_curvature:Mine",
+            {"method": "m:A", "hyperparameters": curved},
+        ),
+        (" --benchmark m:A --seeds 0,1,2 --allow-code m:A --allow-code n:B", both),
+    ):
+        best.model_copy(update=changes).save(tmp_path / "best.yaml")
         head = (tmp_path / "best.yaml").read_text().splitlines()[0]
-        assert head == f"# Chosen by tausearch. Train it with: tausearch train <this file> --seeds 0,1,2{code}"
+        assert head == f"# Chosen by tausearch. Train it with: tausearch train <this file>{code}"
+
+
+def test_what_there_was_none_of_is_said_as_none_where_every_search_has_it(content: dict[str, Any]) -> None:
+    assert [content["selection"][name] for name in ("reevaluation", "gain", "ended")] == [None] * 3
+    assert content["left_out"] == [] and "device" not in content
+
+
+def test_a_value_that_is_no_accuracy_is_not_in_percent(spec: SearchSpec) -> None:
+    fast = spec.model_copy(update={"objectives": (Objective(metric="seconds", direction="minimize"),)})
+    for seconds, words in ((4.5, "seconds 4.50"), (0.0, "seconds 0.00")):
+        found = choose(fast, make_trial(0, value=81.5), competitors=1, value=seconds).selection
+        assert found is not None and found.value_words == words
+
+
+def test_a_re_evaluated_choice_names_candidates_and_seeds_in_their_order(spec: SearchSpec, tmp_path: Path) -> None:
+    """The best by the search's own value comes first, whatever its number, and whichever won."""
+    asked = spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=2)})
+    again, trials = ReevaluationSpec.of(asked), [make_trial(0, value=70.0), make_trial(1, value=75.0)]
+    fresh = [
+        replace(make_trial(candidate, value=value), number=again.number(candidate, k), seed=again.seed_of(k))
+        for candidate, value in ((0, 60.0), (1, 50.0))
+        for k in range(2)
+    ]
+    found = reevaluation_of(again, trials, fresh)
+    gain = Gain(start=1, chosen=0, points=10.0, error=0.0, fresh=True, better=True)
+    best = choose(asked, trials[0], competitors=2, reevaluation=found, gain=gain)
+    assert best.selection is not None and best.selection.reevaluation is not None
+    assert (best.selection.reevaluation.candidates, best.selection.reevaluation.seeds) == ((1, 0), (1, 2))
+    assert repr(best).endswith("; trial 0 of digits-ita-lora-1, val/final_accuracy 70.00 %>")
+    best.save(tmp_path / "best.yaml")
+    assert load_best(tmp_path / "best.yaml") == best
+    assert "objectives" not in (tmp_path / "best.yaml").read_text()
+
+
+def test_the_best_file_follows_the_fresh_runs_and_each_choice_is_told_once(spec: SearchSpec, tmp_path: Path) -> None:
+    """Trial 1 is the best of the search; its fresh run diverges last, and so trial 3 wins over the start, trial 0."""
+    asked = spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=1, start=True), "trials": 5})
+    spec, directory = create(asked, Storage(tmp_path))
+    trials, runs, again = TrialTable(), TrialTable(), ReevaluationSpec.of(spec)
+    told: list[tuple[int, float | None]] = []
+    listener = BestListener(spec, directory, trials, runs, lambda t, v: told.append((t.number, v and v.mean)))
+    for trial in (
+        make_trial(0, value=70.0),
+        make_trial(1, value=80.0),
+        make_trial(2, tasks=1, status="pruned"),
+        make_trial(3, value=75.0),
+        make_trial(4, tasks=1, status="failed"),
+    ):
+        tell(listener, trial)
+    assert told == [(0, None), (1, None)]
+    fresh = {3: make_trial(3, value=66.0), 0: make_trial(0, value=50.0), 1: make_trial(1, tasks=1, status="diverged")}
+    for candidate, run in fresh.items():
+        run = replace(run, number=again.number(candidate, 0), seed=again.seed_of(0))
+        Record(directory.reevaluation.record).write(run)
+        runs.put(run)
+        listener.trial_changed(run)
+    listener.trial_changed(make_trial(4, tasks=1, status="failed"))
+    assert told == [(0, None), (1, None), (3, 66.0)]
+    found = load_best(directory.best_file)
+    assert found.selection is not None and found.selection.reevaluation is not None
+    assert (found.selection.trial, found.selection.trials, found.selection.reevaluation.value) == (3, 3, 66.0)
+    assert found.selection.gain is not None and (found.selection.gain.points, found.selection.gain.fresh) == (
+        16.0,
+        True,
+    )
+    assert write_best(spec, directory, list(trials)) == found
 
 
 REMOVABLE = "val/removability"

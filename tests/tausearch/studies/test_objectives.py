@@ -47,6 +47,7 @@ from tausearch.studies import (
     study_of,
     write_best,
 )
+from tausearch.studies.best_file import best_of_run, choose
 from tausearch.studies.recorded.trials import RecordedTrials
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
@@ -162,8 +163,68 @@ class TestAsked:
                 require_alone(aims, "none", None, target)
 
 
+class TestSaid:
+    @pytest.mark.parametrize(
+        ("metric", "label", "difference"),
+        [
+            ("val/accuracy/task_1", "accuracy/task_1 (%)", "points"),
+            ("val/removability/rest", "removability/rest (points)", "points"),
+            ("seconds/training", "seconds/training (s)", "s"),
+            (PEAK_GPU_BYTES, "memory/peak_gpu_bytes (bytes)", "bytes"),
+            ("train/loss", "train/loss", ""),
+        ],
+    )
+    def test_a_metric_has_its_unit(self, metric: str, label: str, difference: str) -> None:
+        found = Objective(metric=metric, direction="minimize")
+        assert (found.label, found.difference) == (label, difference)
+
+    def test_many_digits_are_too_many_on_either_side_of_nought(self) -> None:
+        assert [Objective.number(value) for value in (99_999.0, -123_456.0)] == ["99999.00", "-1.235e+05"]
+
+    def test_names_may_be_whole_and_have_room_around_them(self) -> None:
+        both = objectives_of([" final_accuracy ", "val/forgetting"], METRICS)
+        assert preferred("val/forgetting", both) == FORGETTING
+
+    def test_how_a_point_is_chosen_is_said_where_there_are_several(self, spec: SearchSpec) -> None:
+        assert str(aiming(spec, "forgetting").aim) == "less forgetting"
+        both = aiming(spec, "final_accuracy", "forgetting", prefer="forgetting").aim
+        assert str(both) == "more final_accuracy, less forgetting; chosen by forgetting"
+
+    def test_the_seconds_are_those_that_a_trial_cannot_take_from_the_cache(self) -> None:
+        (seconds,) = objectives_of(["seconds"], METRICS)
+        (trial,) = trials_at(POINTS[:1])
+        trial.rows[0]["seconds/preconsolidation"] = 40.0
+        assert seconds.value(trial) == 4.5
+        assert seconds.value(make_trial(1, value=9.0, status="failed")) is None, "it is not complete"
+
+
 class TestChosen:
     TRIALS = trials_at(POINTS)
+
+    def test_a_front_has_the_most_accurate_first(self, spec: SearchSpec) -> None:
+        trials = trials_at(POINTS[::-1])
+        assert [each.number for each in aiming(spec, "final_accuracy", "forgetting").aim.front(trials)] == [3, 2, 1]
+
+    def test_of_one_objective_the_front_is_that_of_accuracy_and_forgetting(self, spec: SearchSpec) -> None:
+        assert [each.number for each in aiming(spec, "forgetting").aim.front(self.TRIALS)] == [0, 1, 2]
+
+    def test_a_trial_outside_the_bounds_does_not_move_the_knee(self, spec: SearchSpec) -> None:
+        bound = {"metric": FINAL, "relation": ">=", "bound": 50}
+        bounded = SearchSpec.model_validate({**spec.model_dump(), "constraints": [bound]})
+        aim = aiming(bounded, "final_accuracy", "forgetting").aim
+        trials = trials_at([*POINTS, (10.0, 0.0)])
+        assert [aim.value_of(each, trials) for each in trials[:3]] == pytest.approx([-1.0, -0.45, -1.0])
+
+    def test_the_best_in_every_objective_scores_nought_without_a_sign(self, spec: SearchSpec) -> None:
+        aim = aiming(spec, "final_accuracy", "forgetting").aim
+        assert str(aim.value_of(self.TRIALS[0], self.TRIALS[:1])) == "0.0"
+
+    def test_a_trial_that_lacks_one_objective_is_not_chosen(self, spec: SearchSpec) -> None:
+        trials = trials_at([(95.0, 1.0), (90.0, 10.0)])
+        del trials[0].rows[-1][FORGETTING]
+        aim = aiming(spec, "final_accuracy", "forgetting", prefer="final_accuracy").aim
+        assert [trial.number for trial in eligible(trials, aim)] == [trial.number for trial in aim.front(trials)] == [1]
+        assert aim.means(trials) == {FINAL: 92.5} and aim.means([]) == {}
 
     @pytest.mark.parametrize(
         ("prefer", "order"),
@@ -279,6 +340,9 @@ class TestChosen:
         assert standing_words(found).endswith(" ahead of trial 1 in the score of the knee")
         assert reevaluation_table(found).rows[1][3:5] == (86.0, 7.0)
         assert found.as_dict()["candidates"][1]["objectives"] == {FINAL: 86.0, FORGETTING: 7.0}
+        chosen = choose(spec, self.TRIALS[0], 4, found).selection
+        assert chosen is not None and chosen.reevaluation is not None
+        assert chosen.reevaluation.objectives == {FINAL: 86.0, FORGETTING: 7.0}, "means over its fresh runs"
 
 
 class TestOptuna:
@@ -338,6 +402,9 @@ def test_the_front_is_written_shown_and_drawn(
     assert (best.selection.metric, best.selection.objectives) == ("knee", {FINAL: 88.0, FORGETTING: 4.0})
     files = sorted(directory.front.iterdir())
     assert [file.name for file in files] == [f"trial-0000{number}.yaml" for number in (0, 1, 2)]
+    kept = [each.selection for each in map(load_best, files) if each.selection is not None]
+    assert [each.value for each in kept] == pytest.approx([-1.0, -0.45, -1.0]) and best.selection.value == kept[1].value
+    assert [each.trials for each in kept] == [4] * 3, "all competed, not the front alone"
     point = load_best(files[2])
     assert point.hyperparameters["alpha"] == trials[2].hyperparameters["alpha"]
     assert point.selection is not None and point.selection.ended == best.selection.ended is not None
@@ -372,6 +439,17 @@ def test_the_files_of_the_front_follow_a_search_whose_choice_stays(spec: SearchS
         listener.trial_changed(trial)
         assert sorted(file.stem for file in directory.front.iterdir()) == [f"trial-0000{number}" for number in front]
     assert chosen == [0]
+
+
+def test_one_objective_has_no_files_of_a_front_and_its_value_in_the_best_file(spec: SearchSpec, tmp_path: Path) -> None:
+    spec, directory = create(aiming(spec, "forgetting"), Storage(tmp_path))
+    for trial in trials_at(POINTS):
+        Record(directory.record).write(trial)
+    best = write_best(spec, directory, trials_at(POINTS))
+    assert best is not None and best.selection is not None and not directory.front.exists()
+    assert (best.selection.metric, best.selection.value, best.selection.trial) == (FORGETTING, 2.0, 2)
+    directory.best_file.unlink()
+    assert best_of_run(Storage(tmp_path), spec.name) == best, "the record has all of it"
 
 
 def test_a_search_for_accuracy_alone_has_no_word_of_them_in_its_best_file(spec: SearchSpec, tmp_path: Path) -> None:

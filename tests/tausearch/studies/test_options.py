@@ -8,8 +8,15 @@ import pytest
 
 from tausearch.runs import Reevaluate
 from tausearch.studies import different_numbers, requested_reevaluation, usual_reevaluation
-from tausearch.studies.options import scheduler_fault
+from tausearch.studies.options import (
+    constraints_named,
+    objectives_named,
+    one_of,
+    require_scheduler,
+    scheduler_fault,
+)
 from trainables.errors import InputError
+from trainables.methods import get_method
 
 KNOWN = Reevaluate(best=3, runs=5, start=True)
 
@@ -59,6 +66,9 @@ def test_a_search_re_evaluates_by_default_where_that_is_at_most_half_of_it(
         ("asha", "gp", 9, "gp learns nothing from trials that were stopped"),
         ("none", "gp", 9, None),
         ("none", "tpe", 1, None),
+        ("optuna:MedianPruner", "tpe", 1, None),  # which may stop after any task
+        ("optuna:MedianPruner", "gp", 9, "gp learns nothing from trials that were stopped"),
+        ("asha", "optuna:CmaEsSampler", 9, "optuna:CmaEsSampler learns nothing from trials that were stopped"),
     ],
 )
 def test_a_scheduler_needs_tasks_after_the_third_and_an_algorithm_that_hears_of_it(
@@ -77,3 +87,54 @@ def test_there_are_1_to_1000_different_seeds(numbers: Sequence[int], allowed: bo
         return
     with pytest.raises(InputError, match="--seeds must be 1 to 1000 different numbers"):
         different_numbers("--seeds", numbers)
+
+
+def test_a_scheduler_is_checked_with_its_options_and_the_first_step_at_which_it_may_stop() -> None:
+    require_scheduler("median", "tpe", 2, {}, first_stop=1)  # two benchmarks
+    with pytest.raises(InputError, match="--scheduler median: stops no trial before task 3"):
+        require_scheduler("median", "tpe", 2, {})
+    with pytest.raises(InputError, match="pruner 'median': unknown option 'first'"):
+        require_scheduler("median", "tpe", 9, {"first": 3})
+
+
+def test_the_beginning_of_a_name_is_not_the_name() -> None:
+    assert one_of("scheduler", "asha", ("ashas", "asha")) == "asha"
+    with pytest.raises(InputError, match="unknown scheduler 'ash'"):
+        one_of("scheduler", "ash", ("asha", "none"))
+
+
+@pytest.mark.parametrize(
+    ("texts", "fault"),
+    [
+        (("forgetting <= 5", "forgetting >= 1"), None),  # one on each side
+        (("forgetting <= 5", "seconds <= 9", "forgetting <= 4"), "forgetting <= 4: val/forgetting has a bound on this"),
+        (("seconds <= 9", "forgetting >= 5", "forgetting <= 4"), "forgetting <= 4: no trial can keep it together with"),
+        (("accuracy/task_2 >= 5", "train/euler_factor <= 3"), None),
+        (("memory/peak_gpu_bytes <= 5",), "memory/peak_gpu_bytes <= 5: unknown metric"),
+    ],
+)
+def test_bounds_go_together_or_the_later_one_is_named(texts: tuple[str, ...], fault: str | None) -> None:
+    entry = get_method("ita-lora")
+    if fault is None:
+        assert len(constraints_named(texts, entry, 3, False)) == len(texts)
+        return
+    with pytest.raises(InputError, match=f"^--constraint {fault}"):
+        constraints_named(texts, entry, 3, False)
+
+
+def test_a_method_that_can_take_nothing_out_neither_aims_at_removability_nor_keeps_it() -> None:
+    without = get_method("finetune")
+    with pytest.raises(InputError, match="^--objective removability: finetune has no task vectors"):
+        objectives_named(["final_accuracy", "removability"], None, without, 3, False)
+    with pytest.raises(InputError, match="^--constraint removability >= 1: finetune has no task vectors"):
+        constraints_named(["removability >= 1"], without, 3, False)
+    with pytest.raises(InputError, match="^--constraint removability >= 1: leaves out one task of several"):
+        constraints_named(["removability >= 1"], get_method("ita-lora"), 1, False)
+
+
+def test_objectives_are_those_that_the_trials_measure_and_the_rule_is_kept() -> None:
+    entry = get_method("ita-lora")
+    found, rule = objectives_named(["final_accuracy", "forgetting"], "forgetting", entry, 3, False)
+    assert ([each.name for each in found], rule) == (["final_accuracy", "forgetting"], "val/forgetting")
+    with pytest.raises(InputError, match="trials on a CPU report no memory of a GPU"):
+        objectives_named(["bytes"], None, entry, 3, False)

@@ -20,6 +20,7 @@ from tausearch.runs import (
     ReevaluationSpec,
     Resources,
     SearchSpec,
+    StopRule,
     TrialTable,
     chosen_trial,
     gain_of,
@@ -101,6 +102,30 @@ def test_grid_tries_the_start_and_then_every_other_point_in_order(spec: SearchSp
     assert len({tuple(point.values()) for point in points}) == 6
     elsewhere = with_(spec, start={"alpha": 0.7, "lr": 0.03})
     assert play(elsewhere, OptunaSearcher(elsewhere)) == every
+
+
+def test_what_was_begun_goes_on_in_order_where_the_search_is_cut_short(spec: SearchSpec) -> None:
+    spec = with_(spec, trials=6, stop=StopRule(target=60.0))
+    history = [make_trial(0, tasks=1), make_trial(1, tasks=0), make_trial(2, value=70.0)]
+    source = OptunaSearcher(spec, history, TrialTable(history))
+    assert [found[0] for found in iter(source.next, None)] == [0, 1]
+
+
+def test_a_search_looks_at_the_table_of_its_driver_which_is_empty_at_first(spec: SearchSpec) -> None:
+    table = TrialTable()
+    source = OptunaSearcher(with_(spec, trials=6, stop=StopRule(target=60.0)), trials=table)
+    assert source.next() is not None
+    table.put(make_trial(0, value=70.0))
+    source.finish(0, "complete", 70.0)
+    assert source.next() is None
+
+
+@pytest.mark.parametrize("status", ["diverged", "failed", "pruned"])
+def test_a_start_that_did_not_finish_is_not_tried_again(spec: SearchSpec, status: Any) -> None:
+    history = [make_trial(0, tasks=1, status=status)]
+    assert all(history[0].hyperparameters[name] == value for name, value in spec.start.items())
+    found = OptunaSearcher(spec, history).next()
+    assert found is not None and found[0] == 1 and found[1] != spec.start
 
 
 def test_a_trial_stopped_early_never_wins(spec: SearchSpec) -> None:

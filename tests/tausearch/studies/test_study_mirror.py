@@ -37,6 +37,7 @@ def test_every_ended_trial_is_there_once_and_still_after_a_kill(spec: SearchSpec
     found = read(spec, file)
     assert {n: trial.state for n, trial in found.items()} == {0: TrialState.PRUNED, 1: TrialState.COMPLETE}
     assert found[1].value == 70.0 and found[1].params == {"alpha": 2.0, "lr": 0.01}
+    assert [found[n].user_attrs["status"] for n in (0, 1)] == ["diverged", "complete"]
     assert found[1].intermediate_values == {1: 90.0, 2: 80.0, 3: 70.0}
     assert found[1].duration is not None and found[1].duration.total_seconds() == pytest.approx(44.5)
     Path(f"{file}.lock").symlink_to(file)  # what a driver that is killed while it writes leaves behind
@@ -52,6 +53,13 @@ def test_the_file_of_a_new_search_is_there_from_its_first_trial_on(spec: SearchS
     file = tmp_path / "study.journal"
     mirror(spec, file, []).trial_changed(make_trial(0, tasks=0))
     assert read(spec, file) == {}
+
+
+def test_the_file_says_what_is_better_in_each_objective(spec: SearchSpec, tmp_path: Path) -> None:
+    file, directions = tmp_path / "study.journal", ["maximize", "minimize"]
+    StudyMirror(file, spec.name, OptunaSearcher(spec).study.as_optuna, directions=directions).conclude()
+    study = optuna.load_study(study_name=spec.name, storage=JournalStorage(JournalFileBackend(str(file))))
+    assert [each.name.lower() for each in study.directions] == directions
 
 
 def test_a_driver_that_died_as_the_last_trial_ended(spec: SearchSpec, tmp_path: Path) -> None:

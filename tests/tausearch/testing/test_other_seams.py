@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from optuna.distributions import FloatDistribution
 from optuna.pruners import BasePruner
 from torch import nn
 
@@ -20,6 +22,7 @@ from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import SCHEDULERS
 from tausearch.studies import algorithm_named, pruner_named
 from tausearch.testing import check_backbone, check_benchmark, check_pruner, check_rule, check_sampler
+from tausearch.testing.benchmark_sources import _same
 from tausearch.testing.benchmarks import SOURCE, few_digits
 from tests.support.packages import install_example
 from trainables.backbones import Backbone, InputSpec, OwnBackbone
@@ -166,6 +169,12 @@ def test_a_broken_benchmark_is_noticed(changes: dict[str, Any], words: str) -> N
         check_benchmark(dataclasses.replace(SOURCE, **changes))
 
 
+def test_images_on_disk_are_the_same_by_their_digest() -> None:
+    one, other, held = SimpleNamespace(digest="a"), SimpleNamespace(digest="b"), torch.zeros(1, 1, 2, 2)
+    pairs: list[Any] = [(one, one), (one, other), (one, held), (held, held.clone()), (held, held + 1)]
+    assert [_same(*pair) for pair in pairs] == [True, False, False, True, False]
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_our_rules_keep_the_contract(name: str) -> None:
     check_rule(RULES[name])
@@ -219,6 +228,24 @@ def test_a_broken_sampler_is_noticed(make: Callable[[], Any], words: str) -> Non
         check_sampler(make)
 
 
+def test_a_sampler_is_asked_for_points_of_the_given_space() -> None:
+    asked: set[str] = set()
+
+    def make() -> Any:
+        sampler = annealing()
+        ask = sampler.sample_independent
+
+        def sample(study: Any, trial: Any, name: str, distribution: Any) -> Any:
+            asked.add(name)
+            return ask(study, trial, name, distribution)
+
+        sampler.sample_independent = sample
+        return sampler
+
+    check_sampler(make, {"rank": FloatDistribution(1.0, 2.0)})
+    assert asked == {"rank"}
+
+
 class Sum:
     """A rule that a test breaks."""
 
@@ -241,6 +268,14 @@ def _changing(merging: Merging) -> dict[str, Any]:
     merging.taus[0][merging.names[0]].mul_(1.0).add_(0.0)
     merging.taus[-1][merging.names[0]].zero_()
     return {name: torch.zeros_like(value) for name, value in found.items()}
+
+
+def _changing_the_last(merging: Merging) -> dict[str, Any]:
+    """Change the last layer of the last task alone, where there are several tasks."""
+    found = {name: torch.zeros_like(value) for name, value in _sum(merging).items()}
+    if len(merging.taus) > 1:
+        merging.taus[-1][merging.names[-1]].zero_()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -267,6 +302,7 @@ def _changing(merging: Merging) -> dict[str, Any]:
             "asked again",
         ),
         (_changing, "changes the task vectors"),
+        (_changing_the_last, "changes the task vectors"),
     ],
 )
 def test_a_broken_rule_is_noticed(merge: Callable[[Merging], Any], words: str) -> None:
@@ -308,12 +344,20 @@ def _scaling(merging: Merging) -> dict[str, Any]:
     return _sum(merging)
 
 
+def _scaling_the_last(merging: Merging) -> dict[str, Any]:
+    if len(merging.curvatures) > 1:
+        merging.curvatures[-1].mean.tensors()[merging.names[-1]].mul_(2)
+    return _sum(merging)
+
+
 def test_a_broken_rule_that_reads_curvature_is_noticed() -> None:
     check_rule(lambda: Weighed(_by_fisher))
     with pytest.raises(AssertionError, match="that are not finite"):
         check_rule(lambda: Weighed(lambda merging: _by_fisher(merging, 0.0)))
     with pytest.raises(AssertionError, match="changes the curvatures|returns something else"):
         check_rule(lambda: Weighed(_scaling))
+    with pytest.raises(AssertionError, match="changes the curvatures"):
+        check_rule(lambda: Weighed(_scaling_the_last))
     with pytest.raises(AssertionError, match="must declare their kinds"):
         check_rule(lambda: Sum(_by_fisher))
     both = type("Both", (Weighed,), {"curvatures": ("diagonal", "kronecker")})  # it reads the first alone
@@ -349,9 +393,29 @@ class Drawing(Normed):
         return found
 
 
+class Later(Normed):
+    """Each image is seen by itself; a later weight is the given one, and training drops features."""
+
+    def __init__(self, later: float) -> None:
+        super().__init__(1.0)
+        self.second = nn.Linear(4, 4)
+        nn.init.constant_(self.second.weight, later)
+        nn.init.zeros_(self.second.bias)
+        self.drop = nn.Dropout()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.drop(self.second(self.first(images[:, 0]).mean(1)))
+        return found
+
+
+def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
+    check_backbone(OwnBackbone(build=lambda: Later(1.0), input=InputSpec(1, 8, (0.5,), (0.5,)), tuned=("first",)))
+
+
 @pytest.mark.parametrize(
     ("build", "words"),
     [
+        (lambda: Later(random.random()), "build gives other weights each time, as in 'second.weight'"),
         (lambda: Drawing(1.0), "draws from torch's global generator while it computes"),
         (lambda: Normed(1.0), "the features of an image depend on others"),
         (lambda: Normed(random.random()), "build gives other weights each time, as in 'first.weight'"),

@@ -66,12 +66,18 @@ def test_another_curvature_and_other_references_are_rows_of_their_own_beside_no_
     assert found["ita-lora", "curvature=kronecker"].ours.keys() == {"all", "head", "none"}
     assert found["ita-lora", "curvature=kronecker"].paper == {}
     assert {run.spec.name for run in found["tak", ""].ours.values()} == {"p-all", "p-none"}
+    (sheet,) = ablation_sheets(list(found.values()))
+    names = {"ita-lora (curvature=kronecker)", "tak", "tak (references=generic)"}
+    assert {row[0] for row in sheet.texts} == {"ita-ia3", "ita-lora", *names}
 
 
 def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = {"regularise": "none"}
+    make_final_run(storage, "other", [70.0], benchmark="cub200", overrides=changes, protocol={"epochs": 50})
     show_ablations(storage, ["cifar100"], "csv")
     records = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {record["method"] for record in records} == {"ita-lora", "ita-ia3"}
+    assert {record["benchmark"] for record in records} == {"cifar100"}
     texts = [as_ablation_text(read_final_runs(storage)[0])]
     for form in ("text", "markdown", "latex"):
         show_ablations(storage, [], form)  # type: ignore[arg-type]
@@ -79,6 +85,32 @@ def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture
     for text in texts:
         assert "61.00" in text and "66.58" in text and "cifar100" in text.replace("CIFAR-100", "cifar100")
     assert texts[0].strip() in texts[2]
+
+
+def test_the_paper_stands_beside_a_variant_that_did_not_run_here(storage: Storage) -> None:
+    rows = [row for row in ablations(read_final_runs(storage)[0], paper_results()) if row.method == "ita-ia3"]
+    (sheet,) = ablation_sheets(rows)
+    assert sheet.texts == [["ita-ia3", "", "90.66", "", "90.48", "80.00 (1)", "88.43"]]
+
+
+def test_what_else_was_set_makes_a_row_in_whatever_order_it_was_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage = open_storage(tmp_path, write=True)
+    make_final_run(storage, "all", [70.0], overrides={"lr": 0.5, "alpha": 2.0})
+    make_final_run(storage, "none", [60.0], overrides={"alpha": 2.0, "regularise": "none", "lr": 0.5})
+    show_ablations(storage, [], "json")
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["all"]["run"], row["none"]["run"], row["others"]) == ("all", "none", "lr=0.5, alpha=2")
+
+
+def test_a_row_with_a_variant_that_the_paper_lacks_stands_beside_no_paper(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    make_final_run(storage, "all", [70.0])
+    make_final_run(storage, "none", [60.0], overrides={"regularise": "none"})
+    without = paper_results().model_copy(update={"ablations": {}})
+    (row,) = ablations(read_final_runs(storage)[0], without)
+    assert row.ours.keys() == {"all", "none"} and row.paper == {}
 
 
 def test_without_ablations_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -207,13 +207,74 @@ def test_a_row_says_seeds_that_are_missing_further_runs_and_another_precision(st
     make_final_run(storage, "older", [88.0])
     make_final_run(storage, "newer", [90.0, None, 91.0])
     make_final_run(storage, "bf16", [87.0], protocol={"precision": "bf16"})
+    make_final_run(storage, "tf32", [86.0], protocol={"precision": "tf32"})
     (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
     (sheet,) = comparison_sheets(comparison, paper_results())
     ours = {row[0]: row[-1] for row in sheet.texts if row[1]}
     names = [row[-1] for row in sheet.texts if row[1]]
-    assert names == ["newer (2 of 3 seeds, 1 more)", "bf16 (bf16)"] and set(ours) == {"ita-lora"}
+    assert names == ["newer (2 of 3 seeds, 1 more)", "bf16 (bf16)", "tf32 (tf32)"] and set(ours) == {"ita-lora"}
     faint = {place for place, row in enumerate(sheet.texts) if not row[1]}
     assert sheet.emphasis == dict.fromkeys(faint, "faint") and len(faint) == len(paper_results().methods) - 1
+
+
+def test_a_row_says_its_verdict_and_what_the_paper_forgets_and_all_that_sets_it_apart(storage: Storage) -> None:
+    make_final_run(storage, "near", [89.0, 90.0, 91.0])
+    make_final_run(storage, "far", [85.0, 85.2, 85.4], method="ita-ia3")
+    make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
+    make_final_run(storage, "apart", [60.0], protocol={"epochs": 9, "batch_size": 32})
+    (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
+    beside, apart = comparison_sheets(comparison, paper_results())
+    within, forgetting = (beside.header.index(name) for name in ("within 2 sd", "paper's forgetting"))
+    verdicts = {row[-1]: row[within] for row in beside.texts if row[1]}
+    assert verdicts == {"near": "yes (2.04)", "far": "no (0.41)", "none": "no sd given"}
+    alone = {row[0]: row[forgetting] for row in beside.texts if not row[1]}
+    assert alone["finetune"] == f"{paper_results().cell('cifar100', 'finetune').forgetting:.2f}"  # type: ignore[union-attr]
+    assert [row[2] for row in apart.texts] == ["epochs 9, the paper's 20; batch size 32, the paper's 128"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_papers_results_are_drawn_without_a_run_if_a_picture_is_asked_for(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = storage.root / "asked.png"
+    for figure, named in ((None, None), (asked, str(asked))):
+        show_comparison(storage, ["cifar100"], "json", figure)
+        assert json.loads(capsys.readouterr().out)["figure"] == named
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_own_images_are_named_like_any_benchmark_that_has_a_run(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "folder:/none/birds"
+    with pytest.raises(InputError, match="unknown benchmark 'folder:/none/birds'"):
+        show_comparison(storage, [own], "text", None)
+    assert printed(storage, "text", capsys, "digits").startswith("no final runs in ")
+    make_final_run(storage, "own", [50.0], benchmark=own, protocol=DIGITS)
+    said = printed(storage, "text", capsys, own)
+    assert "own" in said and said.endswith(f"\n\npicture  {storage.comparison_figure}\n")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_one_benchmark_with_something_to_draw_is_enough_and_the_terminal_names_the_picture(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_final_run(storage, "elsewhere", [50.0], benchmark="digits", protocol=DIGITS, tuned_on="glyphs")
+    assert "picture" not in printed(storage, "text", capsys)
+    make_final_run(storage, "plain", [90.0])
+    assert f"picture  {storage.comparison_figure}\n" in printed(storage, "text", capsys)
+
+
+def test_a_picture_says_how_many_runs_it_leaves_out_if_it_does(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("tausearch.reports.comparison.figure.draw_panels", lambda _, note: said.append(note))
+    monkeypatch.setattr("tausearch.reports.comparison.figure.save", lambda *_: None)
+    for name, protocol in (("plain", {}), ("long", {"epochs": 99})):
+        make_final_run(storage, name, [90.0], protocol=protocol)
+        draw(compare(read_final_runs(storage)[0], paper_results()), paper_results(), storage.root / "a.png")
+    assert said == ["", "left out: 1 run of another protocol, or tuned elsewhere"]
 
 
 def test_what_a_panel_shows_and_how_its_lines_are_named(storage: Storage) -> None:
@@ -405,6 +466,8 @@ def test_unknown_benchmarks_are_refused_and_empty_ones_said(
 ) -> None:
     with pytest.raises(InputError, match="unknown benchmark 'cifar'; did you mean 'cifar100'"):
         show_comparison(several, ["cifar"], "text", None)
+    named = json.loads(printed(several, "json", capsys, "digits", "cifar100"))["rows"]
+    assert list(dict.fromkeys(row["benchmark"] for row in named)) == ["digits", "cifar100"]
     said = printed(several, "text", capsys, "glyphs", "digits")
     assert "glyphs: no final run, and the paper does not have it" in said and "digits: no final run" not in said
 
@@ -415,6 +478,8 @@ def test_notes_explain_only_what_the_tables_have(several: Storage, capsys: pytes
     said = printed(several, "text", capsys, "cifar100")
     assert "ours: mean ± standard deviation (seeds)" in said and "within 2 sd: in parentheses" in said
     assert "all classes: ours over" not in said and "without results yet: failed" in said
+    assert "average incremental: the mean" not in said
+    assert "ours: mean" in printed(several, "text", capsys, "digits", "cifar100")  # of which the paper has one
     said = printed(several, "text", capsys, "digits")  # which the paper lacks
     assert "ours: mean" not in said and "within 2 sd" not in said
 
@@ -424,6 +489,8 @@ def test_runs_without_results_are_named_where_there_are_no_others(
 ) -> None:
     make_final_run(storage, "failed", [None])
     assert "to compare (failed without results yet); make one with: " in printed(storage, "text", capsys)
+    with pytest.raises(InputError, match=r"^--figure a.txt: must end in"):  # before anything is read
+        show_comparison(storage, [], "text", Path("a.txt"))
 
 
 @pytest.mark.parametrize("form", ["text", "csv", "markdown", "latex"])

@@ -97,14 +97,16 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
     with_images("more", "a" * 64, evaluation=11)
     with_images("tested", "a" * 64, evaluation_digest="d" * 64)
     with_images("earlier", "a" * 64, evaluation_digest=None)
-    make_final_run(storage, "long", [80.0, 81.0], protocol={"epochs": 99, "weights_digest": "1" * 64})
+    digests = {"weights_digest": "1" * 64, "initial_head_digest": "2" * 64}
+    make_final_run(storage, "long", [80.0, 81.0], protocol={"epochs": 99, **digests})
     make_final_run(storage, "split", [80.0, 81.0], protocol={"split_seed": 7, "initial_head": "/a/head"})
     make_final_run(storage, "there", [80.0, 81.0], benchmark="mit67")
     others = ("same", "earlier", "changed", "more", "tested", "long", "split", "there")
     found = {each.run.spec.name: each for each in of(storage, "base", *others)}
     for name in ("changed", "more", "tested"):
         assert found[name].departures == ("other images",)
-    assert found["long"].departures == ("epochs 99, the baseline's 20", "another weights digest")
+    differ = ("another weights digest", "another initial head digest")
+    assert found["long"].departures == ("epochs 99, the baseline's 20", *differ)
     assert found["there"].departures == ("on mit67",)
     assert [name for name, each in found.items() if each.points is None] == [
         "base",

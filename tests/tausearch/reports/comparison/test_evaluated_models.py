@@ -104,8 +104,15 @@ def test_every_form_of_the_evaluations(
         *[("", f"ours, {reading}", False, "") for reading in ("drop", "negate")],
         ("", "paper", True, ""),
     ]
+    assert cells[0][-5:-1] == ["20.00", "-60.00", "71.00", "-9.00"]  # the task that is taken out, and the rest
+    theirs = paper_results().composition["cifar100"]["ita-lora"].unlearning
+    assert [float(cell) for cell in cells[-1][-5:-1]] == list(theirs.model_dump().values())
     table = shown(storage, capsys, monkeypatch, "--composition", "cub200")
     assert "ours" not in table and "68.19" in table
+    evaluated(storage, "second", benchmark="cub200")
+    text = shown(storage, capsys, monkeypatch, "--composition", "--format", "markdown")
+    first, second = text.split("cub200: specialisation")
+    assert ("mine" in first, "second" in first, "mine" in second, "second" in second) == (True, False, False, True)
 
 
 def test_ablations_stand_on_one_line(storage: Storage) -> None:

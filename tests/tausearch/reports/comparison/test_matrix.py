@@ -97,6 +97,24 @@ def test_the_protocol_of_a_column(storage: Storage, runs: list[tuple[str, int, s
     assert matrix(storage).protocols["cifar100"].epochs == usual
 
 
+def test_a_run_without_a_search_sets_the_protocol_of_its_column_and_competes(storage: Storage) -> None:
+    for number, method in enumerate(("ita-lora", "ita-ia3")):
+        spec = make_final_run(storage, method, [90.0 - number], method=method, protocol={"epochs": 9})
+        spec.model_copy(update={"source": None, "tuned_on": None}).save(storage.run(method))
+    make_final_run(storage, "long", [95.0], method="finetune", protocol={"epochs": 99})
+    found = matrix(storage)
+    assert found.protocols["cifar100"].epochs == 9
+    assert ranks(found) == {"ita-lora": "best", "ita-ia3": "second", "long": None}
+
+
+def test_another_split_seed_sets_nothing_apart_and_what_is_set_by_hand_is_a_row_of_its_own(storage: Storage) -> None:
+    make_final_run(storage, "plain", [90.0])
+    make_final_run(storage, "by-hand", [80.0], overrides={"lr": 0.5}, protocol={"split_seed": 7})
+    make_final_run(storage, "elsewhere", [70.0], benchmark="mit67")
+    found = [(row.name, [cell.apart for cell in row.cells.values()]) for row in matrix(storage).rows]
+    assert found == [("ita-lora", [(), ()]), ("ita-lora (lr=0.5)", [()])]
+
+
 def test_what_sets_a_cell_apart_is_said_once(storage: Storage) -> None:
     for name, digest in (("a", "0"), ("b", "0"), ("c", "1")):
         method = {"a": "ita-lora", "b": "ita-ia3", "c": "tmc"}[name]
@@ -107,6 +125,9 @@ def test_what_sets_a_cell_apart_is_said_once(storage: Storage) -> None:
     cells = {row.method: row.cells["cifar100"] for row in matrix(storage).rows}
     assert cells["tmc"].apart == ("other weights of the backbone",) and cells["ita-lora"].apart == ()
     assert cells["ita-fft"].apart == ("class orders 1 instead of as the benchmark has it",)
+    make_final_run(storage, "e", [50.0], method="finetune", protocol={"initial_head_digest": "1" * 64})
+    (row,) = (row for row in matrix(storage).rows if row.method == "finetune")
+    assert row.cells["cifar100"].apart == ("another initial head",)
     assert [cells[name].notes for name in ("ita-fft", "tmc")] == [("2 seeds",), ()]
 
 
@@ -136,6 +157,16 @@ def test_of_two_numbers_of_seeds_that_are_as_frequent_the_larger_is_usual(storag
     one = result_matrix([run for run in read_final_runs(storage)[0] if run.accuracy.seeds == 1], paper_results())
     assert matrix_sheet(one, paper_results()).caption.startswith("Of one seed. ")
     assert matrix_sheet(found, paper_results()).caption.endswith(" batch 128, vit_base_patch16_224.augreg_in21k.")
+
+
+def test_the_usual_number_of_seeds_is_that_of_finished_seeds_and_of_runs_that_stand_in_the_table(
+    storage: Storage,
+) -> None:
+    for name in ("first", "second", "third"):
+        make_final_run(storage, name, [50.0, 51.0])  # the third stands for all of them
+    for method in ("tmc", "ita-fft"):
+        make_final_run(storage, method, [50.0, None, None], method=method)
+    assert matrix(storage).seeds == 1
 
 
 def test_the_caption_counts_seeds_that_are_not_the_same(storage: Storage) -> None:
@@ -176,6 +207,22 @@ def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(st
     assert sheet.texts[4][1].endswith("paper 66.58")  # that of the ablation
     assert sheet.look(0, 2).link == "#cell-2"
     assert sheet.caption.endswith("in parentheses where its protocol differs.")
+
+
+def test_a_page_speaks_of_the_papers_results_where_it_has_some_and_of_another_protocol_than_theirs(
+    storage: Storage,
+) -> None:
+    make_final_run(storage, "own", [50.0], benchmark="digits", protocol=DIGITS)
+    make_final_run(storage, "lacking", [50.0], method="tak")
+    sheet = page_matrix(matrix(storage), paper_results(), {}, {})
+    assert "paper" not in sheet.caption and [column.heat for column in sheet.columns] == [False, True, True]
+    make_final_run(storage, "short", [50.0], method="tmc", benchmark="mit67", protocol={"epochs": 99})
+    found = matrix(storage)
+    (cell,) = (row.cells["mit67"] for row in found.rows if "mit67" in row.cells)
+    assert cell.apart == ()  # it is alone in its column
+    sheet = page_matrix(found, paper_results(), {}, {})
+    assert sheet.caption.endswith("in parentheses where its protocol differs.")
+    assert [row[2].split("\n")[1][:6] for row in sheet.texts if row[2]] == ["(paper"]
 
 
 def test_the_papers_rows_compete_where_the_protocol_is_the_same(storage: Storage) -> None:

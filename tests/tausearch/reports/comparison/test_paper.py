@@ -51,6 +51,11 @@ def test_cells(benchmark: str, method: str, variant: str, expected: PaperCell) -
     assert paper_results().cell(benchmark, method, variant) == expected
 
 
+def test_methods_that_the_paper_lacks_have_the_last_place() -> None:
+    paper = paper_results()
+    assert [paper.place(method) for method in ("joint", "tak")] == [0, len(paper.methods)]
+
+
 def test_what_the_paper_does_not_have() -> None:
     results = paper_results()
     assert results.cell("digits", "ita-lora") is None

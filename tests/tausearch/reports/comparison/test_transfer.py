@@ -62,10 +62,14 @@ def test_without_tuning_on_the_target_there_is_no_loss(storage: Storage) -> None
     assert sheet.texts[0][-1] == "70.00 (1)\nno run tuned here" and sheet.texts[1][-1] == ""
 
 
-def test_runs_of_another_protocol_are_not_set_against_each_other(storage: Storage) -> None:
+def test_runs_of_another_protocol_are_not_set_against_each_other(
+    storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
     make_final_run(storage, "longer", [99.0, 98.0], benchmark="glyphs", protocol={"epochs": 50})
     (matrix,) = matrices(storage)
     assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg" and matrix.left_out == 1
+    show_transfer(storage, [], "text")
+    assert "under another protocol than the rest: 1" in " ".join(capsys.readouterr().out.split())
     make_final_run(storage, "longer-dg", [90.0], benchmark="glyphs", tuned_on="digits", protocol={"epochs": 50})
     (matrix,) = matrices(storage)  # of two protocols with as many runs the later
     assert matrix.cells["glyphs", "glyphs"].run.spec.name == "longer"
@@ -105,6 +109,7 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage) -> None:
     plain, ablation = matrices(storage)
     assert plain.cells["digits", "glyphs"].run.spec.name == "dg"
     assert ablation.settings == {"regularise": "none"} and set(ablation.cells) == {("digits", "glyphs")}
+    assert transfer_sheet(ablation).title.startswith("ita-lora (regularise=none): ")
 
 
 def test_runs_that_do_not_say_where_they_were_tuned_are_left_out(storage: Storage) -> None:
@@ -135,8 +140,11 @@ def test_how_it_is_printed(storage: Storage, capsys: pytest.CaptureFixture[str])
     show_transfer(storage, [], "text")
     text = capsys.readouterr().out
     assert "loss +10.50 (3.16)" in text and "loss -1.00" in text and "89.00 ± 1.41 (2)" in text
+    make_final_run(storage, "failed", [None])
     show_transfer(storage, [], "json")
-    (matrix,) = json.loads(capsys.readouterr().out)["matrices"]
+    content = json.loads(capsys.readouterr().out)
+    (matrix,) = content["matrices"]
+    assert content["without_results"] == ["failed"]
     assert {(c["tuned_on"], c["judged_on"], c["loss"]) for c in matrix["cells"]} >= {("digits", "glyphs", 10.5)}
     show_transfer(storage, [], "csv")
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

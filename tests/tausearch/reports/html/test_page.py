@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from search_spaces import Choices, Range
+from tausearch.presentation import Axis, Column, Facet, Plot, Series, Table
 from tausearch.reports import (
     ReportCell,
     cell_of,
@@ -100,7 +101,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> ReportCell:
 
 @pytest.fixture(scope="module")
 def file(done: ReportCell, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report("a report", [done], tmp_path_factory.mktemp("page") / "out" / "report.html")
+    return write_report("a report", [done], tmp_path_factory.mktemp("page") / "out" / "of it" / "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -180,8 +181,12 @@ def test_forgetting_is_counted_from_the_highest_accuracy_of_a_task() -> None:
         for now, row in enumerate(reached, 1)
     ]
     spec = final_spec(search_spec())
-    table = matrix_table(spec, [TrialSummary(0, 0, "complete", spec.fixed, rows, 75.0)])
-    assert table.rows[-1] == ("forgetting", "25.00", "5.00", "")
+    trial = TrialSummary(0, 0, "complete", spec.fixed, rows, 75.0)
+    table = matrix_table(spec, [trial])
+    assert table.rows[-1] == ("forgetting", "25.00", "5.00", "") and table.title.endswith("(rows), percent")
+    assert matrix_table(spec, [trial, trial]).title.endswith("(rows), percent, mean over 2 seeds")
+    alone = TrialSummary(0, 0, "complete", spec.fixed, rows[:1], 70.0)
+    assert len(matrix_table(spec, [alone]).rows) == 1, "nothing can be forgotten of a single task"
 
 
 def test_the_comparison_says_what_differs_in_protocol(storage: Storage, tmp_path: Path) -> None:
@@ -253,7 +258,20 @@ def test_each_file_of_a_final_run_may_be_damaged(name: str, tables: int, storage
 
 def test_a_run_that_is_gone_becomes_a_line(storage: Storage, tmp_path: Path) -> None:
     page = report([cell(storage.run("gone"), None)], tmp_path)
-    assert "no run named 'gone'" in page.text
+    assert "no run named 'gone'" in page.text and "InputError" not in page.text
+
+
+def test_a_plot_above_the_cells_is_as_high_as_its_methods_need(tmp_path: Path) -> None:
+    lines = [Series([1, 2], [3, 4], name, kind="line") for name in ("ewc", "ita-lora", "iel-fft")]
+    plots = [Plot("t", "c", Axis("y"), [Facet(Axis("x"), lines[:count])]) for count in (1, 3)]
+    page = report([], tmp_path, plots=plots)
+    assert [had["style"] for _, had in page.tags if had.get("role") == "img"] == ["height:332px", "height:356px"]
+
+
+def test_every_table_of_a_comparison_stands_in_the_page(tmp_path: Path) -> None:
+    tables = [Table(title, [Column("method")], [(title,)]) for title in ("one", "other")]
+    page = report([], tmp_path, comparison=tables)
+    assert ["one"] in page.rows and ["other"] in page.rows
 
 
 def test_a_record_that_is_not_of_the_run_costs_no_more_than_its_plots(storage: Storage, tmp_path: Path) -> None:
@@ -309,5 +327,7 @@ def test_a_single_run_brings_the_other_along(storage: Storage) -> None:
     assert read_cell(cell_of(storage, "with-lr")).final.facts["overridden"] == "lr=0.002"  # type: ignore[union-attr]
     with pytest.raises(InputError, match="no run named 'none'"):
         cell_of(storage, "none")
+    (search.record / "trial-00000.parquet").write_bytes(b"no parquet")
+    assert cell_of(storage, "the-search").final == newer  # the page says what is lost
     search.spec_file.write_text("{")
     assert cell_of(storage, "the-final").search == search  # the page says that it cannot be read

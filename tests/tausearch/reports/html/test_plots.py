@@ -10,9 +10,9 @@ import pytest
 
 from search_spaces import Choices, Range
 from tausearch.presentation import SCALE, Axis, Facet, Plot, SearchPlots, Series
-from tausearch.reports.html.plots import PagePlot, draw_plot, ticks
+from tausearch.reports.html.plots import PagePlot, draw_plot, script_json, ticks
 from tausearch.reports.html.run_plots import hover_text, search_plots, slice_plots, time_plot
-from tausearch.runs import SearchSpec, TrialSummary, rank_correlations
+from tausearch.runs import Constraint, Objective, SearchSpec, TrialSummary, rank_correlations
 from tests.tausearch.reports.html.runs import FINISHED, finished, make_trials
 from trainables.metrics import VALIDATION
 from trainables.task_names import NamedTask
@@ -72,8 +72,38 @@ def test_looks_follow_the_description() -> None:
     assert plain[4]["opacity"] < 1 and plain[5]["line"]["shape"] == "hv" and plain[5]["hoverinfo"] == "skip"
     facet = Facet(Axis("x"), [Series([1, 2], [3, 4], "trial", colour=[0, 5])])
     (trace,) = figure(draw_plot(Plot("t", "c", Axis("y"), [facet], scale=("trial", 0, 9))))["data"]
-    assert (trace["marker"]["color"], trace["marker"]["cmax"], trace["showlegend"]) == ([0, 5], 9, False)
-    assert [colour for _, colour in trace["marker"]["colorscale"]] == list(SCALE)
+    marker = trace["marker"]
+    assert (marker["color"], marker["cmin"], marker["cmax"], trace["showlegend"]) == ([0, 5], 0, 9, False)
+    assert [place for place, _ in marker["colorscale"]] == [0, 0.5, 1]
+    assert [colour for _, colour in marker["colorscale"]] == list(SCALE)
+
+
+def test_facets_share_the_vertical_axis_and_the_legend() -> None:
+    first = [Series([1, 2], [3, 4], "one", kind="line"), Series([1, 41], [3, 4], "other", kind="line")]
+    second = [Series([1, 1000], [3, 4], "one", kind="line"), Series([1, 2], [3, 4], kind="line")]
+    facets = [Facet(Axis("tasks", whole=True), first), Facet(Axis("rate", log=True), second)]
+    drawn = figure(draw_plot(Plot("t", "c", Axis("share", ends=(0, 9), zero=True), facets)))
+    assert [trace["showlegend"] for trace in drawn["data"]] == [True, True, False, False], "each name once"
+    left, right = drawn["layout"]["yaxis"], drawn["layout"]["yaxis2"]
+    assert (left["title"]["text"], right["title"].get("text"), right["matches"]) == ("share", "", "y")
+    assert left["zeroline"] and left["range"] == [0, 9]
+    tasks, rate = drawn["layout"]["xaxis"], drawn["layout"]["xaxis2"]
+    assert (tasks["title"]["text"], tasks["dtick"], tasks["zeroline"]) == ("tasks", 5, False), "of all its series"
+    assert (rate["type"], "type" in tasks) == ("log", False)
+
+
+def test_a_ring_goes_around_the_point_that_it_marks_and_several_at_one_place_are_counted() -> None:
+    marks = [Series([1, 1, 2], [5, 5, 5], "trials"), Series([1], [5], "chosen", mark="ring")]
+    points, ring = figure(draw_plot(Plot("t", "c", Axis("y"), [Facet(Axis("x"), marks)])))["data"]
+    assert ring["marker"]["size"] > points["marker"]["size"] and ring["mode"] == "markers"
+    assert points["mode"] == "markers+text" and [text.strip() for text in points["text"]] == ["×2", "", ""]
+
+
+def test_an_interval_may_begin_at_nought() -> None:
+    lines = [Series([1], [3], low=[0.0], high=[5.0], kind="line"), Series([1], [3], kind="line", thin=True)]
+    wide, thin = figure(draw_plot(Plot("t", "c", Axis("y"), [Facet(Axis("x"), lines)])))["data"]
+    assert (wide["error_y"]["array"], wide["error_y"]["arrayminus"], "error_y" in thin) == ([2.0], [3.0], False)
+    assert wide["line"]["width"] > thin["line"]["width"]
 
 
 def test_lying_bars_have_intervals_along_their_length() -> None:
@@ -101,6 +131,34 @@ def test_times_of_a_final_run_are_means_over_seeds(spec: SearchSpec) -> None:
     for row in first.rows:
         row |= {"seconds/training": 0, "seconds/preconsolidation": 0, "seconds/evaluation": 0}
     assert time_plot([first], spec) is None
+
+
+def test_a_stage_that_a_task_did_not_have_is_drawn_and_each_stage_has_its_colour(spec: SearchSpec) -> None:
+    trial = finished(0)
+    trial.rows[1]["seconds/preconsolidation"] = 0.0
+    plot = time_plot([trial], spec)
+    assert plot is not None and plot.text.startswith("Of the seed: preconsolidation 0:02, ")
+    bars = figure(plot)["data"]
+    assert [bar["name"] for bar in bars] == ["preconsolidation", "training", "evaluation"]
+    assert bars[0]["y"] == [1, 0, 1] and len({bar["marker"]["color"] for bar in bars}) == 3
+
+
+def test_a_search_with_bounds_or_objectives_has_the_contour_of_all_its_trials(
+    spec: SearchSpec, plots: dict[str, PagePlot]
+) -> None:
+    bounds = (Constraint(metric=VALIDATION.final_accuracy, relation=">=", bound=89.0),)
+    aims = tuple(Objective(metric=metric, direction="maximize") for metric in ("val/final_accuracy", "train/loss"))
+    for changes in ({"constraints": bounds}, {"objectives": aims}):
+        found = page_plots(described(spec.model_copy(update=changes), make_trials()))
+        assert found[CONTOUR].figure == plots[CONTOUR].figure
+        assert found["Importances"].text == plots["Importances"].text
+
+
+def test_the_contour_looks_like_the_other_plots(plots: dict[str, PagePlot]) -> None:
+    drawn = figure(plots[CONTOUR])
+    assert {drawn["layout"][side]["tickformat"] for side in ("xaxis", "yaxis")} == {"~g"}
+    surface = drawn["data"][0]
+    assert not surface["reversescale"] and [colour for _, colour in surface["colorscale"]] == list(SCALE)
 
 
 def test_the_pointer_shows_trial_and_hyperparameters(spec: SearchSpec, plots: dict[str, PagePlot]) -> None:
@@ -175,6 +233,7 @@ def test_no_text_of_a_figure_ends_the_script_that_it_stands_in_or_is_markup() ->
     plot = draw_plot(Plot("a < b", "c & d", Axis("y"), [Facet(Axis("x"), [Series([1], [1], "</script><b>")])]))
     assert "<" not in plot.figure and figure(plot)["data"][0]["name"] == "&lt;/script&gt;&lt;b&gt;"
     assert (plot.title, plot.text) == ("a < b", "c & d")
+    assert "<" not in script_json(["</script>"]) and json.loads(script_json(["</script>"])) == ["</script>"]
 
 
 def test_ticks_have_room() -> None:

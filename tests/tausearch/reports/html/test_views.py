@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,12 +19,22 @@ from tausearch.reports.html import tables as report_tables
 from tausearch.reports.html.page import _overview, cell_link
 from tausearch.reports.html.plots import _plain
 from tausearch.reports.html.run_plots import hover_text
-from tausearch.reports.html.views import CellView, RunView, _add_scores, _facts, _read_search, read_cell
+from tausearch.reports.html.views import (
+    CellView,
+    RunView,
+    _add_scores,
+    _facts,
+    _read_search,
+    draw_search_plots,
+    read_cell,
+)
 from tausearch.runs import (
     Constraint,
+    Objective,
     Record,
     Reevaluate,
     ReevaluationSpec,
+    Resources,
     Score,
     SearchSpec,
     Storage,
@@ -34,6 +45,7 @@ from tausearch.runs.creation import create
 from tests.support.runs.trials import final_spec, make_trial, search_spec
 from tests.tausearch.models.test_removal_report import forgotten
 from tests.tausearch.reports.html.runs import add_compositions, make_final, make_search, write
+from tests.tausearch.several.made import several_search
 from trainables.metrics import VALIDATION
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -95,12 +107,37 @@ def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -
     assert told(SimpleNamespace(mean=80.0, error=None, chosen=3)) == "80.00 s: trial 3 over 2 fresh runs"
 
 
+def test_facts_of_a_search_that_chose_within_its_bounds(tmp_path: Path) -> None:
+    bound = Constraint(metric="val/forgetting", relation="<=", bound=5)
+    resources = Resources(gpus_per_trial=1, gpus_from="rule")
+    directory = make_search(Storage(tmp_path), constraints=(bound,), scheduler="median", resources=resources)
+    facts = _facts(read_status(directory), directory)
+    assert facts["constraints"] == str(bound) and "chosen" not in facts
+    assert facts["algorithm"] == "tpe, seed 0, stopped early by median"
+    assert facts["trials on"].startswith("a whole GPU") and facts["ended"].startswith("trials: ")
+
+
+def test_facts_of_a_search_for_one_objective_say_what_it_chose(tmp_path: Path) -> None:
+    least = Objective(metric="val/forgetting", direction="minimize")
+    directory = make_search(Storage(tmp_path), objectives=(least,))
+    facts = _facts(read_status(directory), directory)
+    assert (facts["aims at"], facts["chosen"]) == ("less forgetting", "trial 5: forgetting 2.00 points")
+
+
+def test_a_final_run_says_where_it_was_tuned_and_each_benchmark_of_a_search_its_size(tmp_path: Path) -> None:
+    final = make_final(Storage(tmp_path), benchmark="glyphs")
+    assert _facts(read_status(final), final)["chosen by"] == "search the-search on digits"
+    spec, _, directory = several_search(tmp_path)
+    facts = _facts(read_status(directory), directory)
+    assert [facts[title].split(",")[0] for title in spec.titles] == ["3 tasks", "2 tasks"]
+
+
 def test_the_chosen_configuration_marks_what_was_searched(spec: SearchSpec) -> None:
-    searched = spec.model_copy(update={"space": {**spec.space, "way": Choices(choices=("a", "b"))}})
+    searched = spec.model_copy(update={"space": {**spec.space, "way": Choices(choices=("b", "a"))}})
     values = {"way": "b", "lr": 0.01234567, "rank": 12345678, "alpha": 2.0}
     table = report_tables.chosen_table(searched, values)
     assert table.texts == [
-        ["way", "b", "a, b"],
+        ["way", "b", "b, a"],
         ["lr", "0.0123457", "0.001 to 0.1, logarithmic"],
         ["rank", "12345678", "fixed"],
         ["alpha", "2", "0.1 to 10, logarithmic"],
@@ -160,6 +197,13 @@ def test_compositions_without_some_classes_stand_apart_and_rows_are_named() -> N
     assert fewer.header[2:] == ["classes left", "the run on their images", "mean over tasks", "task 1", "task 3"]
     assert fewer.texts[0][0] == "forget zebra" and fewer.texts[0][2] == "3"
     assert fewer.texts[0][3:] == ["70.00 ± 0.00", "55.00 ± 7.07", "65.00 ± 7.07", "45.00 ± 7.07"]
+    more = RemovalReport(tasks=(1, 2), classes=removal.classes, before=before, left_out=(), remains=())
+    (table,) = report_tables.composition_tables([composed("older", removal), composed("forget-class-3", more)])
+    assert table.header[5:] == ["task 1", "task 2", "task 3"] and [row[2] for row in table.texts] == ["", ""]
+    assert [row[5:] for row in table.texts] == [
+        ["65.00 ± 7.07", "", "45.00 ± 7.07"],
+        ["65.00 ± 7.07", "45.00 ± 7.07", ""],
+    ]
     assert report_tables.composition_tables([]) == [] and composed("drop-2").title == "drop-2"
 
 
@@ -198,17 +242,21 @@ def test_the_overview_has_the_headline_of_each_run() -> None:
     assert cell_link(0) == "#cell-1"
 
 
+def test_a_search_without_a_score_has_no_unit_alone() -> None:
+    assert [RunView("s", score=score, unit="s").score_in_percent for score in ("", "9.00")] == ["", "9.00 s"]
+
+
 def test_what_failed_says_how_far_it_came_and_a_long_error_is_cut(spec: SearchSpec) -> None:
-    trial = make_trial(1, tasks=2, status="failed", error="e" * 300)
+    trial = make_trial(1, tasks=2, status="failed", error="cause" + "e" * 300)
     text = hover_text(spec, trial)
     assert text.startswith("<b>trial 1</b>: failed at task 2, 0:03<br>alpha = 2<br>lr = 0.01<br>")
-    assert text.endswith("<br>" + "e" * 200)
+    assert text.endswith("<br>cause" + "e" * 195)
 
 
 def test_numbers_of_a_figure_have_six_digits_and_what_is_none_is_none() -> None:
-    assert _plain({"a": (1.23456789, float("nan"), 7), "b": ["x<y", None, True]}) == {
+    assert _plain({"a": (1.23456789, float("nan"), 7), "b": ['x<y"z"', None, True]}) == {
         "a": [1.23457, None, 7],
-        "b": ["x&lt;y", None, True],
+        "b": ['x&lt;y"z"', None, True],
     }
 
 
@@ -229,6 +277,42 @@ class TestPairs:
         make_final(storage, "of-other", source="other")
         assert cell_of(storage, "the-search").final is None and cell_of(storage, "the-search").state == "search"
         assert cell_of(storage, "other").final is None and cell_of(storage, "of-other").search is None
+
+
+def test_what_a_search_chose_is_marked_and_every_trial_says_something_at_the_pointer(tmp_path: Path) -> None:
+    spec, directory = create(search_spec(), Storage(tmp_path))
+    front = [make_trial(0, value=70.0), make_trial(2, value=80.0)]
+    front[1].rows[-1]["val/forgetting"] = 5.0
+    write(spec, directory, [*front, make_trial(3, tasks=1, status="failed", error="gone")])
+    view = read_cell(ReportCell("digits", "ita-lora", directory, None, "x"))
+    assert view.faults == [] and view.search is not None and view.search.trials is not None
+    said = {number: text.split("<br>")[-1] for number, text in json.loads(view.search.hover).items()}
+    assert said == {"0": "lr = 0.01", "2": "lr = 0.01", "3": "gone"}
+    chosen, shown = view.search.tables
+    assert chosen.texts[0][:2] == ["alpha", "3"] and [row[0] for row in shown.texts] == ["2", "0"]
+    assert shown.emphasis == {0: "marked"}
+    assert view.search.trials.emphasis == {1: "marked", 2: "faint"}
+    history = json.loads(view.search.drawn.plots[0].figure)
+    assert [trace["x"] for trace in history["data"] if trace["name"] == "chosen"] == [[2]]
+
+
+def test_a_plot_that_fails_costs_no_other_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("no idea")
+
+    monkeypatch.setattr("tausearch.reports.html.views.search_plots", fails)
+    drawn = draw_search_plots(read_status(make_search(Storage(tmp_path))))
+    assert drawn.faults == ["plots of the-search: cannot be shown (RuntimeError: no idea)"]
+    assert [plot.title for plot in drawn.slices] == ["alpha", "lr"] and drawn.slices_caption
+
+
+def test_seeds_of_a_final_run_that_do_not_fit_together_cost_their_table_alone(tmp_path: Path) -> None:
+    spec, directory = create(final_spec(search_spec(), name="final", trials=2, seeds=(0, 1)), Storage(tmp_path))
+    write(spec, directory, [make_trial(0, value=70.0), replace(make_trial(1, tasks=2, value=70.0), seed=1)])
+    add_compositions(directory)
+    view = read_cell(ReportCell("digits", "ita-lora", None, directory, "x"))
+    assert [fault.split(" (")[0] for fault in view.faults] == ["accuracies of final: cannot be shown"], view.faults
+    assert view.final is not None and "specialisation and unlearning" in view.final.tables[-1].title
 
 
 def test_a_page_of_a_run_has_what_its_trials_suffice_for(tmp_path: Path) -> None:
