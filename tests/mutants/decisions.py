@@ -19,7 +19,10 @@ from tests.mutants.reach import OPTIONS
 from tests.mutants.targets import ROOT
 
 FILE = Path(__file__).with_name("decisions.csv")
-LIBRARIES = ("torch", "optuna", "pandas", "pyarrow.parquet", "ray.tune", "mlflow", "matplotlib.pyplot", "plotly", "timm")
+LIBRARIES = (
+    *("torch", "optuna", "pandas", "pyarrow.parquet", "ray.tune", "mlflow"),
+    *("matplotlib.pyplot", "plotly", "timm"),
+)
 """What takes seconds to import, and starts no thread that a fork would lack."""
 
 
