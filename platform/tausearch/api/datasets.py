@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
 from tausearch.presentation import LongWork
-from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, reference
+from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, get_source, reference
 from trainables.data.dataset import Dataset, NotFoundError, dataset_of, on_disk
-from trainables.data.disk.listing import Listing
+from trainables.data.disk.listing import Rows
 from trainables.data.disk.manifest import FORMS, Form, changed_files
 from trainables.data.disk.passes import sizes_or_faults, stored
 from trainables.data.splits import PARTS, Part
@@ -112,8 +112,12 @@ class CheckResult:
 
 def dataset_states(root: str | None) -> list[DataState]:
     """Return the state of every benchmark that has a name."""
-    embedded = [DataState(name, "embedded", True) for name in BENCHMARKS]
-    return embedded + [_state(dataset_of(BenchmarkRef(name=name), root)) for name in PUBLISHED]
+    return [_embedded(name) for name in BENCHMARKS] + [_state(dataset_of(BenchmarkRef(name=name), root)) for name in PUBLISHED]
+
+
+def _embedded(name: str) -> DataState:
+    source = get_source(name)
+    return DataState(name, "embedded", True, classes=_counts(source.class_names, source.load))
 
 
 def _state(dataset: Dataset) -> DataState:
@@ -128,7 +132,7 @@ def _state(dataset: Dataset) -> DataState:
     )
     try:
         listing = dataset.unchecked()
-        state = replace(state, layout=listing.layout, classes=_counts(listing))
+        state = replace(state, layout=listing.layout, classes=_counts(listing.class_names, lambda part: listing.parts[part]()))
         if dataset.manifest() is not None:
             state = replace(state, prepared=str(dataset.prepared))
         checked = dataset.checked(listing)
@@ -140,11 +144,10 @@ def _state(dataset: Dataset) -> DataState:
     return state
 
 
-def _counts(listing: Listing) -> dict[str, dict[str, int]]:
+def _counts(classes: Sequence[str], load: Callable[[Part], Rows]) -> dict[str, dict[str, int]]:
     """Return the number of images of each class in each part."""
-    count = len(listing.class_names)
-    rows = {part: torch.bincount(listing.parts[part]()[1], minlength=count).tolist() for part in PARTS}
-    return {name: {part: rows[part][label] for part in PARTS} for label, name in enumerate(listing.class_names)}
+    rows = {part: torch.bincount(load(part)[1], minlength=len(classes)).tolist() for part in PARTS}
+    return {name: {part: rows[part][label] for part in PARTS} for label, name in enumerate(classes)}
 
 
 def check_dataset(text: str, root: str | None, variant: str | None, partial: bool) -> CheckResult:

@@ -37,6 +37,8 @@ def test_the_list_says_what_is_there_and_what_is_missing(root: Path, command: Co
     assert [cell.strip() for cell in row.split("│")[3:6]] == ["67", "268 (4)", "134 (2)"]
     assert "cub200: needs CUB_200_2011.tgz" in out and "from https://data.caltech.edu" in out
     states = {state["name"]: state for state in json.loads(command("list", "benchmarks", "--format", "json")[0])}
+    assert states["letters"]["images"] == {"train": 4000, "test": 2000} and len(states["letters"]["classes"]) == 20
+    assert states["digits"]["classes"]["3"] == {"train": 146, "test": 37}
     assert states["digits"]["state"] == "embedded" and states["cub200"]["state"] == "not found"
     assert not states["mit67"]["whole"] and states["mit67"]["images"] == {"train": 268, "test": 134}
     assert states["mit67"]["classes"]["room_00"] == {"train": 4, "test": 2}

@@ -138,6 +138,8 @@ def _draw(comparisons: Sequence[Comparison], figure: Path | None, storage: Stora
     path = figure or storage.comparison_figure
     if figure is None and not any(map(drawn_rows, comparisons)):
         return None
+    if figure is not None:
+        figure.parent.mkdir(parents=True, exist_ok=True)  # `require_picture` has seen that it can be
     try:
         draw(comparisons, paper_results(), path)
     except InputError as error:

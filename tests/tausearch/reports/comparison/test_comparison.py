@@ -236,10 +236,11 @@ def test_a_row_says_its_verdict_and_what_the_paper_forgets_and_all_that_sets_it_
 def test_the_papers_results_are_drawn_without_a_run_if_a_picture_is_asked_for(
     storage: Storage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = storage.root / "asked.png"
+    asked = storage.root / "made" / "asked.png"
     for figure, named in ((None, None), (asked, str(asked))):
         show_comparison(storage, ["cifar100"], "json", figure)
         assert json.loads(capsys.readouterr().out)["figure"] == named
+    assert asked.parent.is_dir()
 
 
 @pytest.mark.usefixtures("undrawn")
