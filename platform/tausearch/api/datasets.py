@@ -112,7 +112,9 @@ class CheckResult:
 
 def dataset_states(root: str | None) -> list[DataState]:
     """Return the state of every benchmark that has a name."""
-    return [_embedded(name) for name in BENCHMARKS] + [_state(dataset_of(BenchmarkRef(name=name), root)) for name in PUBLISHED]
+    return [_embedded(name) for name in BENCHMARKS] + [
+        _state(dataset_of(BenchmarkRef(name=name), root)) for name in PUBLISHED
+    ]
 
 
 def _embedded(name: str) -> DataState:
@@ -132,7 +134,9 @@ def _state(dataset: Dataset) -> DataState:
     )
     try:
         listing = dataset.unchecked()
-        state = replace(state, layout=listing.layout, classes=_counts(listing.class_names, lambda part: listing.parts[part]()))
+        state = replace(
+            state, layout=listing.layout, classes=_counts(listing.class_names, lambda part: listing.parts[part]())
+        )
         if dataset.manifest() is not None:
             state = replace(state, prepared=str(dataset.prepared))
         checked = dataset.checked(listing)

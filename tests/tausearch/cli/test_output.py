@@ -14,8 +14,8 @@ import pytest
 
 from tausearch.api import DriveRequest, FinalResult, SearchResult
 from tausearch.cli import launch
-from tausearch.cli.output import runs as runs_output
 from tausearch.cli.output import (
+    removals,
     search_as_dict,
     show_backbones,
     show_cache,
@@ -24,8 +24,9 @@ from tausearch.cli.output import (
     show_status,
     show_statuses,
 )
+from tausearch.cli.output import runs as runs_output
 from tausearch.models import Prediction
-from tausearch.presentation import command_on, reevaluation_table, trials_table
+from tausearch.presentation import command_on, console, reevaluation_table, trials_table
 from tausearch.runs import (
     Constraint,
     Record,
@@ -362,6 +363,17 @@ def test_predictions_name_the_next_two_classes_and_count_images_of_named_folders
         "right: 1 of the 2 images whose folder is named after a class of the model: 50.00 % (3 images elsewhere not"
         " counted)"
     )
+
+
+def test_a_class_with_a_comma_stands_in_quotes_among_others(capsys: pytest.CaptureFixture[str]) -> None:
+    shares = {"sun": 0.1, "sea": 0.6, "ring, thin": 0.25, "sky": 0.05}
+    show_predictions(mock.Mock(classes=tuple(shares)), [Prediction("a.png", "sea", 0.6, shares)], [], "text")
+    assert "│ a.png │ sea │ 0.600 │ 'ring, thin' 0.250, sun 0.100 │" in lines_of(capsys)
+    report = mock.Mock(classes=[mock.Mock(number=n, task=1) for n in (2, 3)], left_out=(), remains=(), retrained=None)
+    report.classes[0].name, report.classes[1].name = "ring, thin", "sea"
+    with mock.patch.multiple(removals, removal_tables=lambda *_: (), few_images=lambda _: None):
+        removals.show_removal(console(), mock.Mock(removal=report))
+    assert lines_of(capsys)[0] == "forgotten: 'ring, thin' (class 2, task 1), sea (class 3, task 1)"
 
 
 @pytest.mark.parametrize(("word", "listed"), [("", ["glyph_vit", "vit_a"]), ("vit", ["glyph_vit", "vit_a", "vit_b"])])

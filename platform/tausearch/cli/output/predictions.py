@@ -23,6 +23,7 @@ from tausearch.presentation import (
 )
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
+from trainables.task_names import quoted
 
 _RUNNERS_UP = 2
 _MOST_MISTAKES = 3  # wrong classes that the table of accuracies names for a class
@@ -155,7 +156,7 @@ def _show_table(predictions: Sequence[Prediction]) -> None:
     rows = []
     for each in predictions:
         ranked = sorted(each.probabilities.items(), key=lambda pair: -pair[1])[1 : 1 + _RUNNERS_UP]
-        runners_up = ", ".join(f"{name} {p:.3f}" for name, p in ranked)
+        runners_up = ", ".join(f"{quoted(name)} {p:.3f}" for name, p in ranked)
         wrong = f"wrong: is {each.true_label}" if each.wrong else None
         rows.append((each.image, each.label, each.probability, runners_up, wrong))
     columns = [

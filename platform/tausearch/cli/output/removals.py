@@ -6,13 +6,14 @@ from rich.console import Console
 
 from tausearch.models import MEMBERSHIP_NOTE, CompositionResult, few_images, removal_tables
 from tausearch.presentation import terminal_table
+from trainables.task_names import quoted
 
 
 def show_removal(out: Console, result: CompositionResult) -> None:
     """Print what was taken out, the rest before and after, and what remains."""
     report = result.removal
     assert report is not None
-    gone = ", ".join(f"{each.name} (class {each.number}, task {each.task})" for each in report.classes)
+    gone = ", ".join(f"{quoted(each.name)} (class {each.number}, task {each.task})" for each in report.classes)
     out.print(f"forgotten: {gone}", soft_wrap=True, markup=False)
     for table in removal_tables(report, result.accuracies, result.task_names):
         out.print(terminal_table(table))
