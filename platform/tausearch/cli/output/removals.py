@@ -13,7 +13,7 @@ def show_removal(out: Console, result: CompositionResult) -> None:
     """Print what was taken out, the rest before and after, and what remains."""
     report = result.removal
     assert report is not None
-    gone = ", ".join(f"{quoted(each.name)} (class {each.number}, task {each.task})" for each in report.classes)
+    gone = ", ".join(f"{quoted(str(each.name))} (class {each.number}, task {each.task})" for each in report.classes)
     out.print(f"forgotten: {gone}", soft_wrap=True, markup=False)
     for table in removal_tables(report, result.accuracies, result.task_names):
         out.print(terminal_table(table))
