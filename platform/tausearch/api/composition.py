@@ -83,7 +83,7 @@ def compose_with(request: ComposeRequest) -> Composed:
 
     Raises:
         InputError: Before any work, if something in the request is wrong, or the vectors do not fit together.
-        StoppedError: If a signal has stopped the training of `retrain_later`; the same call continues it.
+        RuntimeError: If a signal has stopped the training of `retrain_later`; the same call continues it.
     """
     parameters, storage = _rule_parameters(request), open_storage(request.storage, write=False)
     space = _rule_space(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -299,6 +300,8 @@ def _show_result(result: SearchResult | FinalResult, request: DriveRequest, form
         plain, succeeded = output.final_as_dict(result), all(complete)
     if format == "json":
         print_json(plain)
+        if isinstance(result, SearchResult) and not (result.best or result.out_of_time or result.signal):
+            print(output.nothing_chosen(cast("SearchSpec", spec), result.trials), file=sys.stderr)
     elif isinstance(result, SearchResult):
         output.show_search(result, cast("SearchSpec", spec), storage_words(storage))
     else:

@@ -110,7 +110,8 @@ def _in_memory(image: Any, name: str) -> UserImage:
     if isinstance(image, np.ndarray) and image.ndim in (2, 3):
         channels_last = image if image.ndim == 3 else image[..., None]
         image = torch.from_numpy(np.array(channels_last)).permute(2, 0, 1)
-    if isinstance(image, Tensor) and image.dtype == torch.uint8 and image.ndim == 3 and image.shape[0] in (1, 3):
+    whole = isinstance(image, Tensor) and image.ndim == 3 and image.shape[0] in (1, 3) and image.numel()
+    if whole and image.dtype == torch.uint8:
         return UserImage(name, lambda: image)
     kind = f"{type(image).__name__} {tuple(image.shape)} {image.dtype}" if hasattr(image, "shape") else repr(image)
     raise InputError(

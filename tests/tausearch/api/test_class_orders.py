@@ -117,6 +117,7 @@ def test_results_are_told_over_all_and_order_by_order(
     assert (
         "class order 4                       61.00 ± 1.41 % over 2 seeds" in out
         and "│           5 │    1 │ complete │" in out
+        and "67.00 ± 7.39 % over 4 trials" in out
     )
 
 

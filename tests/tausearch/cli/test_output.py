@@ -300,6 +300,7 @@ ENDED, FAILED = make_trial(0, value=70.0), make_trial(1, tasks=1, status="failed
     [
         ([ENDED, ENDED], {}, 0, ""),
         ([ENDED, FAILED], {}, 1, ""),
+        ([FAILED], {}, 1, ""),
         ([ENDED, FAILED], {"out_of_time": True}, 0, "the time budget is used up; continue with: "),
         ([FAILED], {"out_of_time": True}, 1, "the time budget is used up; continue with: "),
         ([ENDED], {"signal": signal.SIGINT, "out_of_time": True}, 130, "interrupted; continue with: "),
@@ -332,6 +333,8 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
     out, err = capsys.readouterr()
     assert ended == code and json.loads(out)["name"] == result.name
     command = f"resume {result.name} --storage {tmp_path} --callback m:C --tracking none\n"
+    unchosen = purpose == "search" and ENDED not in trials and not stopped
+    assert ("No trial finished its last task, so there is no best configuration." in err) == unchosen
     assert err.startswith(said) and (not said or err.endswith(command))
 
 

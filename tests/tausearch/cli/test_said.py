@@ -242,6 +242,8 @@ def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_a
     assert standing_words(once) == (
         "trial 3, of the best 2 on a fresh seed and validation split, +10.00 points ahead of trial 1"
     )
+    none = replace(going, race=race([], 2, {}), verdict=None)
+    assert standing_words(none) == "none: no finished trial can be chosen"
     lost = reevaluation(spec, 1, {(3, 0): None, (1, 0): None})
     assert standing_words(lost).startswith("no: a fresh run of each of the best 2 on a fresh") and lost.verdict is None
     one = reevaluation(spec, 1, {(3, 0): None, (1, 0): 70.0})

@@ -113,7 +113,16 @@ def test_images_in_memory_are_those_on_disk(storage: Storage, letters: Path) -> 
     assert model.predict([]) == [] and model.probabilities([]).shape == (0, 6)
 
 
-@pytest.mark.parametrize("image", [np.zeros((4, 4, 3)), torch.zeros(2, 4, 4, dtype=torch.uint8), 7])
+@pytest.mark.parametrize(
+    "image",
+    [
+        np.zeros((4, 4, 3)),
+        torch.zeros(2, 4, 4, dtype=torch.uint8),
+        7,
+        np.zeros((0, 4), np.uint8),
+        torch.zeros(3, 4, 0, dtype=torch.uint8),
+    ],
+)
 def test_what_is_no_image_is_refused(image: object, storage: Storage) -> None:
     with pytest.raises(InputError, match="image 0: must be a path"):
         tausearch.load_model("letters", storage=storage.root).predict([image])

@@ -7,6 +7,7 @@ from .previews import show_preview
 from .replays import show_replays
 from .runs import (
     final_as_dict,
+    nothing_chosen,
     search_as_dict,
     show_final,
     show_no_runs,
@@ -26,6 +27,7 @@ __all__ = [
     "evaluated_as_dict",
     "entry_as_dict",
     "final_as_dict",
+    "nothing_chosen",
     "plan_as_dict",
     "confusion_files",
     "require_figure",

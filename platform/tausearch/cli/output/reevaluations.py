@@ -23,7 +23,9 @@ def standing_words(reevaluation: Reevaluation) -> str:
         f"{race.rounds} fresh seeds and validation splits" if race.rounds > 1 else "a fresh seed and validation split"
     )
     asked = f"the best {len(race.candidates)} on {fresh}"
-    if not race.over or not race.candidates:
+    if not race.candidates:
+        return "none: no finished trial can be chosen"
+    if not race.over:
         ended = sum(run.has_ended for run in reevaluation.runs)
         return f"not yet: {asked}, {counted(ended, 'run')} ended"
     if verdict is None:

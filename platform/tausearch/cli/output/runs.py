@@ -162,7 +162,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     _show_trials(lines, spec, result.trials, best)
     _show_ending(lines, result.ending)
     if result.best is None or selection is None:
-        lines.warn(_nothing_chosen(spec, result.trials))
+        lines.warn(nothing_chosen(spec, result.trials))
     else:
         chosen = brief(dict(result.best.hyperparameters), list(spec.dimensions))
         trial = next(each for each in result.trials if each.number == selection.trial)
@@ -197,10 +197,10 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     lines = _Lines(console(), 14)
     _show_trials(lines, spec, result.trials, None)
     for metric, part in result.summary.items():
-        lines.out.print(f"{metric:<35}{_over_seeds(part, unit_of(metric))}")
+        lines.out.print(f"{metric:<35}{_over(part, unit_of(metric), spec.trial_name)}")
     for order, summary in summarise_orders(spec, result.trials).items():
         if accuracy := summary.get(spec.metrics.final_accuracy):
-            lines.out.print(f"class order {order:<23}{_over_seeds(accuracy, '%')}")
+            lines.out.print(f"class order {order:<23}{_over(accuracy, '%', 'seed')}")
     forgetting = result.summary.get(spec.metrics.forgetting)
     forgotten = 0.0 if forgetting is None else forgetting["mean"]
     _show_left(lines, spec, "this configuration", result.trials, forgotten)
@@ -285,7 +285,7 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None, go_on: str
         _show_ending(lines, found.ending)
         _show_gain(lines, found.spec, found.trials, found.reevaluation)
         if found.best is None and found.counts["complete"]:
-            lines.warn(_nothing_chosen(found.spec, found.trials))
+            lines.warn(nothing_chosen(found.spec, found.trials))
         _show_left_out(lines, found.spec, found.trials)
         _show_front(lines, found.spec, found.trials, best)
         _show_trust(lines, found.spec, found.trials, found.rank_correlations)
@@ -355,7 +355,8 @@ def _show_settings(lines: _Lines, spec: AnySpec) -> None:
         lines.say("constraint", "; ".join(map(str, spec.constraints)))
 
 
-def _nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:
+def nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:
+    """Return the line that says why a search has chosen nothing."""
     if any(trial.status == "complete" for trial in trials):
         return f"Nothing is chosen: {why_nothing_chosen(trials, spec.constraints)}."
     return "No trial finished its last task, so there is no best configuration."
@@ -487,10 +488,11 @@ def _show_trust(
         lines.out.print(f"{what}: {known}", soft_wrap=True)
 
 
-def _over_seeds(part: MetricSummary, unit: str) -> str:
+def _over(part: MetricSummary, unit: str, noun: str) -> str:
+    """Return a mean with its deviation; the noun says over what: seeds, or trials with class orders."""
     spread = "" if part["std"] is None else f" ± {part['std']:.2f}"
-    seeds = "(one seed)" if part["std"] is None else f"over {part['seeds']} seeds"
-    return f"{part['mean']:6.2f}{spread} {f'{unit} ' if unit else ''}{seeds}"
+    several = f"(one {noun})" if part["std"] is None else f"over {counted(part['seeds'], noun)}"
+    return f"{part['mean']:6.2f}{spread} {f'{unit} ' if unit else ''}{several}"
 
 
 def _say_trackers(lines: _Lines, spec: RunSpec, result: RunResult, storage_option: str) -> None:
