@@ -66,8 +66,9 @@ class RebuiltSampler(BaseSampler):
         self.sampler.after_trial(study, trial, state, values)
 
     def _known(self, name: str, proposed: Any) -> Any:
-        if name in self.space:  # Optuna asks for no other
-            proposed = self._allowed(name, proposed)
+        if name not in self.space:  # Optuna asks for no other, and no record has it
+            return proposed
+        proposed = self._allowed(name, proposed)
         if self.recorded is None:
             return proposed
         self.agrees = self.agrees and proposed == self.recorded[name]

@@ -25,6 +25,7 @@ from tausearch.execution import Run
 from tausearch.runs import Record, RunResult, SearchSpec, Storage, TrialSummary, differences, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, choose
+from tausearch.tracking import Event, ResultsWritten
 from tests.support.layouts import mit67
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
@@ -246,6 +247,57 @@ class TestSearch:
         resume("s", storage=tmp_path)
         assert ran[0].with_bounds
 
+    def test_bounds_and_trackers_can_be_asked_for_later(
+        self, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.begin(tmp_path, tracking="tensorboard")
+        installed: list[object] = []
+        monkeypatch.setattr(continuation, "require_installed", installed.append)
+        resume("s", storage=tmp_path, with_bounds=True)
+        resume("s", storage=tmp_path, tracking="none")
+        asked = [(spec.with_bounds, spec.tracking) for spec in ran]
+        assert asked == [(True, ("tensorboard",)), (True, ())] and installed == [("tensorboard",), ()]
+
+    def test_a_disk_without_space_and_what_no_driver_can_continue_are_refused_first(
+        self, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.begin(tmp_path)
+
+        def refuse(what: object) -> None:
+            raise InputError(f"refused: {what if isinstance(what, Path) else type(what).__name__}")
+
+        monkeypatch.setattr(continuation, "require_continuable", refuse)
+        with pytest.raises(InputError, match="refused: SearchSpec"):
+            resume("s", storage=tmp_path)
+        monkeypatch.setattr("tausearch.runs.require_space", refuse)
+        with pytest.raises(InputError, match=f"refused: {tmp_path}"):
+            resume("s", storage=tmp_path)
+        assert not ran
+
+    def test_damaged_files_of_fresh_runs_are_set_aside_too(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
+        self.begin(tmp_path, trials=6, reevaluate=2)
+        record = Storage(tmp_path).run("s").reevaluation.record
+        record.mkdir(parents=True)
+        (record / "trial-00000.parquet").write_bytes(b"damaged")
+        with pytest.raises(InputError, match="trial-00000.parquet"):
+            resume("s", storage=tmp_path)
+        resume("s", storage=tmp_path, without_damaged=True)
+        assert len(ran) == 1
+
+    def test_theta_0_is_the_one_of_the_protocol_with_its_head(
+        self, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec = self.begin(tmp_path)
+        own = spec.protocol.model_copy(update={"backbone_weights": "/weights", "initial_head": "/head"})
+        spec.model_copy(update={"protocol": own}).save(Storage(tmp_path).run("s"))
+
+        def made(*asked: object) -> None:
+            raise InputError(f"asked for {asked}")
+
+        monkeypatch.setattr(continuation.Backbone, "of", made)
+        with pytest.raises(InputError, match="'glyph_vit', '/weights', '/head'"):
+            resume("s", storage=tmp_path)
+
     def test_the_cluster_is_that_of_the_last_driver(
         self, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -265,8 +317,9 @@ class TestSearch:
             resume("s", storage=tmp_path, trials=19)
         assert [spec.trials for spec in ran] == [4, 18]
 
+    @pytest.mark.parametrize("trials", [3, 5, 12])
     def test_a_search_that_ended_early_gets_more_trials_than_it_had(
-        self, tmp_path: Path, ran: list[SearchSpec]
+        self, trials: int, tmp_path: Path, ran: list[SearchSpec]
     ) -> None:
         request = SearchRequest("digits", "ewc", name="s", trials=12, target=90, storage=tmp_path)
         spec, directory = create(plan_search(request).spec, Storage(tmp_path))
@@ -276,8 +329,8 @@ class TestSearch:
             record.write(replace(make_trial(number, spec.steps, value, hyperparameters=lowest), seed=spec.seed))
         with pytest.raises(InputError, match="--trials 2: the search has 3 trials already"):
             resume("s", storage=tmp_path, trials=2)
-        resume("s", storage=tmp_path, trials=5)  # of the 12 that it asked for it ran three
-        assert [(spec.trials, spec.stop.since) for spec in ran] == [(5, 3)]
+        resume("s", storage=tmp_path, trials=trials)  # of the 12 that it asked for it ran three
+        assert [(spec.trials, spec.stop.since) for spec in ran] == [(trials, 3)]
 
     def test_a_dataset_that_has_moved_is_found_where_it_is_said_to_be(
         self, tmp_path: Path, ran: list[SearchSpec]
@@ -346,6 +399,15 @@ class TestFinalRun:
         assert [run.searcher.next(), run.searcher.next()] == [(2, {}), None]
         assert run.config(2, {}).seed == 2
         assert result.results_file is None and result.summary["test/final_accuracy"]["seeds"] == 1
+
+    def test_results_are_told_only_once_all_seeds_have_ended(self, stopped: Storage, no_insight: None) -> None:
+        directory, told = stopped.run("f"), list[Event]()
+        run = FinalRun(read_spec(directory), stopped, directory)  # type: ignore[arg-type]
+        run.announce = told.append
+        run.conclude(list(run.trials))
+        assert told == []
+        run.conclude([replace(trial, status="failed") if trial.number == 2 else trial for trial in run.trials])
+        assert [type(event) for event in told] == [ResultsWritten]
 
     def test_it_is_resumed_under_the_options_of_the_request(
         self, stopped: Storage, monkeypatch: pytest.MonkeyPatch

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -92,6 +94,23 @@ class TestDelete:
             delete_run(storage.run("search"))
         assert read_status(storage.run("search")).spec.name == "search"
 
+    @pytest.mark.parametrize("lacks", [os.R_OK, os.W_OK, os.X_OK, None])
+    def test_nothing_is_deleted_of_a_run_with_a_folder_that_this_user_cannot_empty(
+        self, lacks: int | None, storage: Storage, monkeypatch: Patch
+    ) -> None:
+        closed, scandir = storage.run("final").artifacts, os.scandir
+
+        def listed(path: str) -> Any:
+            if Path(path) == closed and lacks is None:
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            return scandir(path)
+
+        monkeypatch.setattr("os.access", lambda path, rights: Path(path) != closed or not rights & (lacks or 0))
+        monkeypatch.setattr("os.scandir", listed)
+        with pytest.raises(InputError, match="final/task_vectors in it cannot be changed; nothing was deleted"):
+            delete_run(storage.run("final"))
+        assert read_spec(storage.run("final")).name == "final" and next(storage.run("final").record.iterdir())
+
     def test_one_that_goes_while_somebody_looks_is_no_fault(self, storage: Storage) -> None:
         def read(directory: RunDirectory) -> str:
             if directory.name == "search":
@@ -130,6 +149,41 @@ class TestRename:
         with pytest.raises(InputError, match="name '"):
             rename_run(storage, "search", new)
         assert storage.run_exists("search") and read_spec(storage.run("search")).name == "search"
+
+    def test_a_folder_that_is_no_run_is_not_replaced(self, storage: Storage) -> None:
+        (storage.root / "mine").mkdir()
+        with pytest.raises(InputError, match="name 'mine': is taken in"):
+            rename_run(storage, "search", "mine")
+
+    def test_a_run_of_code_that_is_not_there_is_refused_before_anything_changes(self, storage: Storage) -> None:
+        read_spec(storage.run("search")).model_copy(update={"method": "nowhere:Method"}).save(storage.run("search"))
+        with pytest.raises(InputError, match="a file names this code, you did not"):
+            rename_run(storage, "search", "tuned")
+        assert storage.run_exists("search") and not storage.run_exists("tuned")
+
+    def test_a_best_file_need_not_be_there_nor_say_how_it_was_chosen(self, storage: Storage) -> None:
+        file = storage.run("search").best_file
+        load_best(file).model_copy(update={"selection": None}).save(file)
+        rename_run(storage, "search", "tuned")
+        assert load_best(storage.run("tuned").best_file).selection is None
+        storage.run("tuned").best_file.unlink()
+        rename_run(storage, "tuned", "tuned-again")
+        assert read_spec(storage.run("tuned-again")).name == "tuned-again"
+
+    def test_a_damaged_final_run_does_not_keep_the_next_from_being_renewed(self, storage: Storage) -> None:
+        spec = make_final_run(storage, "later", [50.0], benchmark="digits")
+        spec.model_copy(update={"source": "search"}).save(storage.run("later"))
+        first, last = rename_run(storage, "search", "tuned")
+        next(storage.run(first).record.iterdir()).write_bytes(b"damaged")
+        assert rename_run(storage, "tuned", "again") == [first, last]
+        assert json.loads(storage.run(last).results_file.read_text(encoding="utf-8"))["source"] == "again"
+
+    def test_the_results_of_a_final_run_that_goes_on_with_more_seeds_stay(self, storage: Storage) -> None:
+        final = storage.run("final")
+        before = final.results_file.read_bytes()
+        read_spec(final).model_copy(update={"seeds": (0, 1, 2), "trials": 3}).save(final)
+        assert rename_run(storage, "search", "tuned") == ["final"]
+        assert final.results_file.read_bytes() == before
 
     def test_a_final_run_that_is_driven_keeps_its_source(self, storage: Storage) -> None:
         for name, source in (("driven", "search"), ("of-another", "other-search"), ("later", "search")):

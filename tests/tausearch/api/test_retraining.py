@@ -16,14 +16,25 @@ import pytest
 from safetensors.torch import load_file
 
 from tausearch import compose
-from tausearch.api import FinalRun, StoppedError, open_benchmark
+from tausearch.api import FinalRun, StoppedError, open_benchmark, retraining
 from tausearch.api.retraining import _reference
 from tausearch.execution import record_of
 from tausearch.models import CompositionResult, read_about, read_compositions
-from tausearch.runs import FinalSpec, RunDirectory, Storage, TrialSummary, open_storage, read_spec, read_trials
+from tausearch.runs import (
+    FinalSpec,
+    Retraining,
+    RunDirectory,
+    SearchSpec,
+    Storage,
+    TrialSummary,
+    open_storage,
+    read_spec,
+    read_trials,
+)
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import SMALL, make_composable_run
 from tests.support.runs.letter_images import draw_letters
+from tests.support.runs.trials import final_spec
 from trainables.composition import VECTOR_FILE
 from trainables.data import Removal, get_source
 from trainables.errors import InputError
@@ -280,7 +291,8 @@ class TestThePrice:
         """Pre-consolidation is computed for the tasks that are taken over, too: the next one needs its mixtures."""
         spec = read_spec(storage.run("ita"))
         for number, trial in enumerate(read_trials(spec, storage.run("ita"))):
-            times = [{"seconds/training": 100.0 * k, "seconds/preconsolidation": 1.0, "cache/hit": hit} for k in (1, 2)]
+            times = [{"seconds/training": 100.0 * k, "seconds/preconsolidation": 1.0} for k in (1, 2)]
+            times[0]["cache/hit"] = hit * (number == 0)  # of one seed, in a task that is taken over
             times.append({"seconds/training": 20.0 if number else 19.0, "seconds/preconsolidation": 0.5})
             rows = [
                 {**{k: v for k, v in row.items() if not k.startswith("seconds/")}, **time}
@@ -340,7 +352,8 @@ def test_images_that_have_moved_are_read_where_the_call_says(
     storage: Storage, trainings: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = read_spec(storage.run("ita"))
-    spec.model_copy(update={"data_root": "/gone"}).save(storage.run("ita"))
+    elsewhere = {"data_root": "/gone", "address": "host:6379", "with_bounds": True}
+    spec.model_copy(update=elsewhere).save(storage.run("ita"))
     asked: list[object] = []
 
     def opening(text: str, data_root: object) -> Any:
@@ -350,6 +363,32 @@ def test_images_that_have_moved_are_read_where_the_call_says(
     monkeypatch.setattr("tausearch.api.retraining.open_benchmark", opening)
     retrained(storage, "task:2", data_root=tmp_path)
     assert asked == [tmp_path]
+    new, _ = spec_of(storage)  # it is trained here and alone
+    assert (new.address, new.with_bounds, new.removability) == (None, False, False)
+
+
+def test_a_run_is_used_again_if_it_left_out_the_same_and_has_all_the_seeds(
+    spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = {"run": "r", "run_id": "1", "kept": 1}
+    wanted = final_spec(spec, seeds=(1, 0), trials=2, retrained=Retraining(**how, forgotten=(3,)))
+    others = {
+        "not retrained": {"retrained": None},
+        "a seed less": {"seeds": (0,), "trials": 1},
+        "other classes": {"retrained": Retraining(**how, forgotten=(4,))},
+        "more seeds": {"seeds": (0, 1, 2), "trials": 3},
+    }
+    there = [wanted.model_copy(update={"name": name, **changes}) for name, changes in others.items()]
+    monkeypatch.setattr(retraining, "read_spec", lambda directory: directory)
+    monkeypatch.setattr(retraining, "new_run", lambda root, name, stem: (root, f"{stem}-1"))
+
+    def planned(*runs: FinalSpec) -> FinalSpec:
+        storage: Any = SimpleNamespace(root="root", read_each=lambda read: ([read(each) for each in runs], []))
+        return retraining._plan(wanted, storage).spec
+
+    assert (planned(*there).name, planned(*there).seeds) == ("more seeds", (0, 1, 2))
+    new = planned(*there[:3])
+    assert (new.name, new.seeds) == ("r-retrained-1", (1, 0)) and new.id != wanted.id
 
 
 def test_epochs_and_batches_of_images_on_disk_stay_as_they_were(tmp_path: Path) -> None:

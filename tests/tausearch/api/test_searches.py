@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tausearch.api import SearchRun, searches, synchronisation
+from tausearch.api import (
+    SearchRequest,
+    SearchRun,
+    final_runs,
+    plan_search,
+    preview_search,
+    preview_train,
+    searches,
+    synchronisation,
+)
 from tausearch.api.searches import ReevaluationRun, SearchResult
-from tausearch.runs import Reevaluate, RunResult, SearchSpec, Storage, TrackerName, read_spec
+from tausearch.runs import (
+    Conclusion,
+    Reevaluate,
+    Resources,
+    RunResult,
+    SearchSpec,
+    Storage,
+    TrackerName,
+    Verdict,
+    ending_of,
+    read_spec,
+)
 from tausearch.runs.creation import create
-from tausearch.studies import BestListener, StudyMirror
+from tausearch.studies import BestListener, StudyMirror, start_of
+from tausearch.tracking import BestFileWritten, ChoiceChanged, Event
 from tests.support.runs.trials import make_trial
+from trainables.errors import InputError
 
 
 def test_the_best_file_is_told_before_the_study_and_both_before_others(spec: SearchSpec, tmp_path: Path) -> None:
@@ -36,11 +62,131 @@ def test_a_result_has_the_study_of_ended_trials_and_a_best_file_only_if_one_was_
     storage = Storage(tmp_path)
     spec, directory = create(spec, storage)
     trials = [make_trial(0, value=50.0), make_trial(1, 0, status="diverged"), make_trial(2, 1, status="pending")]
+    trials.append(make_trial(3, value=40.0))
     result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
     monkeypatch.setattr(searches, "drive", lambda run, **how: result)
     found: SearchResult = searches.run_search(SearchRun(spec, storage, directory))
     assert (found.best, found.best_file, found.reevaluation) == (None, None, None)
-    assert [trial.state.name for trial in found.study.trials] == ["COMPLETE", "PRUNED"]
+    assert [trial.state.name for trial in found.study.trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
+    assert [trial.number for trial in found.front] == [0]
+
+
+def test_at_its_end_a_search_tells_its_choice_and_then_the_verdict_of_fresh_runs(
+    spec: SearchSpec, tmp_path: Path
+) -> None:
+    storage, told = Storage(tmp_path), list[Event]()
+    run = SearchRun(spec, storage, create(spec, storage)[1])
+    run.announce = told.append
+    closed: list[None] = []
+    run._mirror = SimpleNamespace(conclude=lambda: closed.append(None))  # type: ignore[assignment]
+    trial, verdict = make_trial(3, value=70.0), Verdict(chosen=3, mean=68.0, error=None)
+    for chosen, again in ((None, None), (trial, None), (trial, SimpleNamespace(verdict=verdict))):
+        end = {"conclude": lambda _, chosen=chosen: Conclusion(chosen), "reevaluation": lambda _, again=again: again}
+        run.outcome = SimpleNamespace(**end)  # type: ignore[assignment]
+        run.conclude([trial])
+    assert [type(event) for event in told] == [ChoiceChanged, BestFileWritten] * 2
+    assert [event.verdict for event in told if isinstance(event, ChoiceChanged)] == [None, verdict]
+    assert len(closed) == 3  # the study file has all trials each time
+
+
+def test_a_result_has_its_fresh_runs_and_why_it_ended(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage(tmp_path)
+    spec, directory = create(spec, storage)
+    trials = [make_trial(number, value=50.0) for number in range(spec.trials)]
+    result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
+    monkeypatch.setattr(searches, "drive", lambda run, **how: result)
+    again = SimpleNamespace(runs=())
+    monkeypatch.setattr(searches.SearchOutcome, "reevaluation", lambda *_: again)
+    found = searches.run_search(SearchRun(spec, storage, directory))
+    assert found.reevaluation is again and found.ending == ending_of(spec, directory, trials) is not None
+    for gain, shown in ((None, False), ("1.5 points above the start", True)):
+        best = SimpleNamespace(selection=SimpleNamespace(trial=1, gain=gain))
+        html = replace(found, best=best)._repr_html_()  # type: ignore[arg-type]
+        assert (f"chosen: trial 1, {gain}" in html) == shown and "chosen: trial 1, None" not in html
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_sampler_that_proposes_other_points_than_before_is_said(
+    agrees: bool, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    searcher = SimpleNamespace(study=SimpleNamespace(agrees=agrees, as_optuna=None))
+    monkeypatch.setattr(searches, "OptunaSearcher", lambda *_: searcher)
+    monkeypatch.setattr(searches, "StudyMirror", lambda *_: None)
+    searches._units_of(spec, create(spec, Storage(tmp_path))[1])
+    assert ("it proposes other points than before" in capsys.readouterr().err) != agrees
+
+
+KINDS = [(searches, "search", "SearchRun"), (final_runs, "training", "FinalRun")]
+
+
+@pytest.mark.parametrize(("module", "kind", "run_class"), KINDS)
+def test_bounds_run_where_their_run_does(
+    module: Any, kind: str, run_class: str, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(module, "bounds_after", lambda run, open_bound: open_bound("probe", None))
+    monkeypatch.setattr(module, f"bound_{kind}", lambda *how: asked.append(how))
+    monkeypatch.setattr(module, f"plan_{kind}", lambda request: "plan")
+    monkeypatch.setattr(module, "as_beside", lambda plan, beside: (plan, beside))
+    monkeypatch.setattr(module, run_class, SimpleNamespace(entered=lambda plan, locks: (plan, locks)))
+    driven: list[Any] = []
+
+    def drive(run: object, *, after: object, **how: Any) -> None:
+        driven.extend([after, how["address"]])
+        raise InputError("driven")
+
+    monkeypatch.setattr(module, "drive", drive)
+    run = SimpleNamespace(spec=spec, storage=Storage(tmp_path))
+    with pytest.raises(InputError, match="driven"):
+        getattr(module, f"run_{kind}")(run, address="a:1")
+    assert asked == [(spec, "probe", run.storage, "a:1")] and driven == [(("plan", spec), None), "a:1"]
+
+
+@pytest.mark.parametrize(("module", "kind", "run_class"), KINDS)
+@pytest.mark.parametrize("warm", [None, "before"])
+def test_a_run_is_measured_where_its_progress_is_shown_and_its_code_counts_as_typed(
+    module: Any,
+    kind: str,
+    run_class: str,
+    warm: str | None,
+    spec: SearchSpec,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The lines of a warm start go there, too: standard output may be JSON."""
+    told: list[object] = []
+    begun = spec.model_copy(update={"warm_start": warm})
+    plan = SimpleNamespace(entered=lambda: nullcontext((begun, "directory")), storage="storage")
+    monkeypatch.setattr(module, "allow_named", told.append)
+    monkeypatch.setattr(module, f"plan_{kind}", lambda request: "not measured")
+    monkeypatch.setattr(module, "measured", lambda *how: told.append(how) or plan)
+    monkeypatch.setattr(module, run_class, lambda *about: about)
+    monkeypatch.setattr(module, f"run_{kind}", lambda run, *how: (run, how))
+    monkeypatch.setattr(searches, "points_ahead", lambda spec: ["point"])
+    monkeypatch.setattr(searches, "warm_start_lines", lambda spec, points: [f"points: {points}"])
+    request = SimpleNamespace(callbacks=(), address="a:1", progress_to="stderr", time_budget=9.0, resume_options=" --x")
+    run, how = (searches.search_with if module is searches else final_runs.train_with)(request)  # type: ignore[misc, arg-type]
+    assert told == [request, ("not measured", "a:1", sys.stderr)]
+    assert run == (begun, "storage", "directory") and how == ("a:1", 9.0, "stderr", [], " --x")
+    out, err = capsys.readouterr()
+    said = "points: ['point']\n" if warm else "points: []\n"
+    assert out == "" and err == (said if module is searches else "")
+
+
+def test_a_preview_refuses_what_the_run_would_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of searches and of final runs: callbacks that are none, and a cluster without room."""
+    plan = plan_search(SearchRequest("digits", "finetune", storage=tmp_path))
+    best, asked = start_of(plan.spec), list[tuple[str | None, Resources]]()
+    for module in (searches, final_runs):
+        monkeypatch.setattr(module, "require_room_at", lambda *where: asked.append(where))
+    for found in (preview_search("digits", "finetune", storage=tmp_path), preview_train(best, storage=tmp_path)):
+        assert asked.pop() == (None, found.spec.resources)
+    wrong: dict[str, Any] = {"storage": tmp_path, "callbacks": ["nowhere:Mine"]}
+    for preview in (partial(preview_search, "digits", "finetune", **wrong), partial(preview_train, best, **wrong)):
+        with pytest.raises(InputError, match="callback 'nowhere:Mine'"):
+            preview()
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path)
     record.write(replace(make_trial(1, 0, status="diverged", error="not finite"), seed=1))
     standing = planned(tmp_path).cells[0].standing
     assert (standing.state, standing.reason) == ("failed", "seed 1 diverged: not finite")
+    assert planned(tmp_path).cells[0].next == "nothing"
     assert estimate(planned(tmp_path))[0].seconds == 0
 
 

@@ -242,6 +242,21 @@ def test_a_campaign_names_commands_with_its_storage_folder(ask: Ask, monkeypatch
         assert code == 0 and out.endswith(" --storage s\n")
 
 
+def test_campaigns_that_cannot_be_read_are_named_beside_the_others_and_a_report_overwrites_no_run(
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.campaigns.all_standings", lambda _: ([], [InputError("v: is damaged")]))
+    code, out, err = ask("campaign", "status", "--format", "json", "--storage", str(tmp_path))
+    assert (code, json.loads(out), err) == (0, [], "tausearch: v: is damaged\n")
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / "run.yaml").touch()
+    monkeypatch.setattr("tausearch.campaigns.read_standing", lambda *_: None)
+    monkeypatch.setattr("tausearch.campaigns.write_campaign_report", lambda *_: pytest.fail("it is written"))
+    page = str(tmp_path / "r" / "run.yaml")
+    code, _, err = ask("campaign", "report", "t", "--output", page, "--storage", str(tmp_path))
+    assert code == 2 and err.startswith(f"tausearch: --output {page}: lies among the files of the run 'r'")
+
+
 def test_benchmarks_are_listed_from_the_folder_that_is_given(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tausearch.api.dataset_states", lambda root: [f"in {root}"])
     monkeypatch.setattr(output, "show_states", lambda states, root: print(*states, root))

@@ -50,6 +50,13 @@ def announcer_of(spec: SearchSpec, told: list[Event], *known: TrialSummary) -> A
     return Announcer(run, [cast(Delivery, SimpleNamespace(send=told.append))])
 
 
+def test_a_run_that_ends_without_a_trial_has_begun(spec: SearchSpec) -> None:
+    told: list[Event] = []
+    announcer = announcer_of(spec, told)
+    announcer.end(RunEnded(announcer.run.info, stopped=True))
+    assert [short(event) for event in told] == [("RunBegan", 0), ("RunEnded",)]
+
+
 def test_a_trial_from_its_beginning_to_its_end(spec: SearchSpec) -> None:
     told: list[Event] = []
     announcer = announcer_of(spec, told)

@@ -85,6 +85,14 @@ def test_a_final_run_takes_what_the_next_search_leaves_free_and_comes_before_the
     assert take(dispatcher) == [] and dispatcher.finished
 
 
+def test_a_final_run_comes_before_one_that_is_only_opened_after_it() -> None:
+    queue = Runs([search_of("a", 1), seeds_of("b-final", 1)], {"a": seeds_of("a-final", 1)})
+    dispatcher = Dispatcher(queue, lambda: (1.0, 0.0))
+    assert take(dispatcher) == [("a", 0)]
+    end(dispatcher, "a", 0)
+    assert take(dispatcher) == [("a-final", 0)]
+
+
 def test_it_is_finished_when_every_run_is_over() -> None:
     queue = Runs([search_of("empty", 0), search_of("a", 1), search_of("b", 1)])  # its driver died at its end
     dispatcher = Dispatcher(queue, lambda: (9.0, 0.0))

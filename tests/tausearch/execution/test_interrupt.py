@@ -51,6 +51,32 @@ def test_a_driver_knows_the_signal_that_came_while_its_run_was_made() -> None:
             press()
 
 
+def test_a_driver_without_a_time_budget_keeps_that_of_its_command() -> None:
+    with interruptible(time_budget=0.0) as making, interruptible() as driving:
+        assert driving is making and driving.out_of_time
+
+
+def test_what_is_called_at_once_is_called_with_the_signal_that_came_before_or_comes_and_not_afterwards() -> None:
+    told: list[int] = []
+    for before, during in ((None, signal.SIGINT), (signal.SIGTERM, None)):
+        interrupt = interrupt_module.Interrupt()
+        if before is not None:
+            interrupt.note_in_thread(before)
+        with interrupt.at_once(told.append):
+            if during is not None:
+                interrupt.note_in_thread(during)
+        interrupt.note_in_thread(signal.SIGINT)
+    assert told == [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.mark.parametrize("name", ["stopped", "signal", "deadline"])
+def test_each_reason_alone_stops_tune(name: str) -> None:
+    interrupt = interrupt_module.Interrupt()
+    assert not interrupt.must_stop
+    setattr(interrupt, name, {"stopped": True, "signal": signal.SIGINT, "deadline": 0.0}[name])
+    assert interrupt.must_stop
+
+
 @pytest.fixture
 def heard() -> Iterator[list[int]]:
     """The signals that Tune receives."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import cloudpickle
 import pytest
+import torch
 from ray.exceptions import ActorDiedError, RayTaskError
 
 from tausearch.execution import Listener, StorageWatch
-from tausearch.execution.observer import Observer
+from tausearch.execution.observer import Observer, is_out_of_memory, status_of
 from tausearch.runs import RunDirectory, TrialSummary
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import dispatcher_of, search_spec
@@ -222,11 +223,19 @@ def test_a_trial_that_could_not_write_is_not_given_up(observer: Observer, heard:
     assert heard.trials == [] and "no space" in str(observer.watch.problem)
 
 
+def test_of_several_problems_of_the_storage_the_first_is_kept(tmp_path: Path) -> None:
+    watch = StorageWatch(RunDirectory(tmp_path))
+    watch.problem = "the first"
+    assert watch.look() and watch.failed(OSError(errno.ENOSPC, "no space")) and watch.problem == "the first"
+
+
 def test_an_error_that_is_not_the_storages_stops_the_driver(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").touch()
     broken = Heard(FileNotFoundError(errno.ENOENT, "not there"))
+    observer = observing(broken, home=tmp_path)
     with pytest.raises(FileNotFoundError, match="not there"):
-        observing(broken, home=tmp_path).on_trial_result(0, [], TRIAL, result(1))
+        observer.on_trial_result(0, [], TRIAL, result(1))
+    assert observer.error is broken.error  # Tune has the text of a traceback alone
 
 
 def test_once_the_storage_has_failed_only_the_record_is_told(heard: Heard, tmp_path: Path) -> None:
@@ -240,6 +249,27 @@ def test_once_the_storage_has_failed_only_the_record_is_told(heard: Heard, tmp_p
     observer.on_trial_result(0, [], TRIAL, LAST)
     assert [trial.tasks_done for trial in record.trials] == [1, 2, 2]
     assert [trial.tasks_done for trial in heard.trials] == [1]
+
+
+@pytest.mark.parametrize(
+    ("last", "given_up", "status"),
+    [
+        ({"val/final_accuracy": 0.0}, False, "complete"),
+        ({"val/final_accuracy": 50.0}, True, "failed"),
+        (None, True, "failed"),
+        (None, False, "pruned"),
+    ],
+)
+def test_a_trial_ends_as_its_last_result_and_its_process_say(
+    last: dict[str, Any] | None, given_up: bool, status: str
+) -> None:
+    assert status_of(last, given_up, "val/final_accuracy") == status
+
+
+def test_memory_that_lacks_in_the_process_of_a_trial_is_told_from_other_errors() -> None:
+    lack = torch.OutOfMemoryError("no memory")
+    found = [is_out_of_memory(RayTaskError("train", "traceback", error)) for error in (lack, ValueError("bad"))]
+    assert found == [True, False] and is_out_of_memory(lack) and not is_out_of_memory(None)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,7 @@ def remembered(
 
 def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_path: Path) -> None:
     remembered(spec, tmp_path, 60.0, name="before")
+    Record(Storage(tmp_path).run("before").record, {}, tasks=3).write(make_trial(3, 1, status="pruned"))
     remembered(spec, tmp_path, 999.0, name="other-method", method="ita-fft")
     remembered(spec, tmp_path, 999.0, name="other-tasks", benchmark="digits?tasks=2")
     on_other = {"protocol": spec.protocol.model_copy(update={"backbone": "vit_x"})}
@@ -159,6 +160,7 @@ def test_the_wait_until_another_trial_has_computed_a_result_is_no_time_of_a_tria
 
     found = pace_of_trials([trial(9.0, 0.0), trial(8.0, 1.0), trial(0.5, 1.0)])  # the second waited for the first
     assert found == Pace(pytest.approx(10 + 2 * 0.5 / 3), pytest.approx(9.0))
+    assert pace_of_trials([trial(9.0, 0.0), trial(11.0, 0.0)]) == Pace(10.0, 10.0)  # of a trial, not of both
 
 
 def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path: Path) -> None:
@@ -176,6 +178,8 @@ def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path:
     assert final.seconds_inside == pytest.approx(2 * (pace.own + 9))
     again = {"reevaluate": Reevaluate(best=3, runs=2)}
     assert previewed(spec, tmp_path, **again, name="now").seconds_reevaluating == pytest.approx(3 * pace.own + 9)
+    alone = previewed(spec, tmp_path, **again, name="now", cache_size=0).seconds_reevaluating
+    assert alone == pytest.approx(3 * (pace.own + 9))
 
 
 def test_how_large_a_run_became_is_known_from_those_that_finished(spec: SearchSpec, tmp_path: Path) -> None:
@@ -241,6 +245,7 @@ def test_reevaluation_is_in_the_estimate(spec: SearchSpec, tmp_path: Path) -> No
     assert "re-evaluation: the best 3 again, 3 times each: up to 9 runs, 27 tasks more\n" in str(found)
     assert found.seconds == pytest.approx(360) and "12 trials, up to 5:00 more to re-evaluate, " in str(found)
     assert found.as_dict()["reevaluations"] == 9
+    assert [line for line in found.lines() if line not in found.lines(estimate=False)] == [str(found).splitlines()[-1]]
 
 
 def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: SearchSpec, tmp_path: Path) -> None:

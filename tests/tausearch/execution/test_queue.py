@@ -187,6 +187,24 @@ def test_what_is_still_open_at_the_end_is_concluded_too_the_last_first(
     assert len(queue.results) == 3  # each once
 
 
+def test_what_is_over_is_passed_over_with_its_reevaluation_up_to_the_first_run_that_is_not(
+    queue_of: Callable[..., RunQueue], happened: list[str]
+) -> None:
+    def over(name: str, child: Run | None = None) -> Run:
+        run = a_run(name, child)
+        run.is_over = lambda trials: True  # type: ignore[method-assign]
+        return run
+
+    left, behind = a_run("left"), a_run("behind")
+    queue = queue_of(Line(over("a", over("a.reevaluation")), over("a-final")), Line(over("b"), left), Line(behind))
+    assert queue.pass_over()
+    assert [queue.open_next(), queue.open_next()] == [left, behind]
+    queue.close()
+    ended = [line.split()[1] for line in happened if line.startswith("conclude")]
+    assert ended == ["a.reevaluation", "a", "a-final", "b", "behind", "left"]
+    assert not queue_of(Line(over("c"))).pass_over()
+
+
 def test_a_thread_concludes_runs_as_they_end(queue_of: Callable[..., RunQueue], happened: list[str]) -> None:
     runs = [a_run("first"), a_run("second")]
     queue = queue_of(Line(*runs))

@@ -21,6 +21,7 @@ def test_a_started_trial_goes_on_after_its_tasks_and_a_new_one_begins(spec: Sear
     run = Run(spec, storage, directory, FixedSearcher([]), TrialTable([make_trial(0, tasks=1)]))
     first, second = (run.config(number, {"alpha": 1.0, "lr": 0.1}) for number in range(2))
     assert (first.tasks_done, second.tasks_done) == (1, 0)
+    assert [len(run.summary(number, 0, {"lr": 0.1}).rows) for number in range(2)] == [1, 0]
     assert [each.checkpoints for each in (first, second)] == [str(directory.checkpoints(number)) for number in (0, 1)]
     assert (second.cache, second.hyperparameters) == (str(storage.cache), {**spec.fixed, "alpha": 1.0, "lr": 0.1})
 

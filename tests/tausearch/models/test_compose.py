@@ -6,8 +6,11 @@ import errno
 import json
 import shutil
 import statistics
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -16,17 +19,27 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from tausearch import compose, evaluate, load_model
-from tausearch.api import EvaluateRequest, composition
+from tausearch.api import ComposeRequest, EvaluateRequest, composition
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
-from tausearch.models import UNLEARNING_MODES, CompositionResult, find_source, read_compositions, read_evaluation
+from tausearch.models import (
+    UNLEARNING_MODES,
+    CompositionResult,
+    VectorSource,
+    find_source,
+    read_compositions,
+    read_evaluation,
+)
 from tausearch.runs import FinalSpec, Record, RunDirectory, SearchSpec, Storage, read_spec
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
+from tests.tausearch.models.test_removal_report import report
 from trainables import user_code
 from trainables.backbones import Backbone
 from trainables.composition import VECTOR_FILE, ComposedNetwork, choose_rule, read_curvature
 from trainables.errors import InputError
 from trainables.evaluation import accuracies
+
+Patch = pytest.MonkeyPatch
 
 
 def accuracies_of(directory: RunDirectory) -> list[list[float]]:
@@ -226,6 +239,137 @@ def test_images_are_read_where_the_command_says_else_where_the_run_read_them(
     for asked in ("/here", None):
         composition._benchmark(there, EvaluateRequest(["ita"], data_root=asked), "final", Backbone())
     assert read == ["/here", "/there"]
+
+
+@pytest.mark.parametrize(
+    ("tracking", "file", "error", "said"),
+    [
+        ((), Path("f"), None, "MLflow does not have ita; first: tausearch runs sync ita --tracking mlflow"),
+        (("tensorboard",), Path("f"), None, "MLflow does not have ita; first: "),
+        (None, Path("f"), "no server", r"MLflow cannot be written \(no server\)"),
+        (None, None, None, "needs a run that can be written"),
+    ],
+)
+def test_a_version_is_registered_only_with_a_run_that_mlflow_has(
+    tracking: tuple[str, ...] | None, file: Path | None, error: str | None, said: str, made: Storage, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr("tausearch.models.register", lambda *_: pytest.fail("it was registered"))
+    spec = read_spec(made.run("ita")).model_copy(update={"tracking": tracking})
+    pools: Any = SimpleNamespace(sources=[SimpleNamespace(spec=spec, directory=made.run("ita"))])
+    result: Any = SimpleNamespace(registered=(), removal=None)
+    with pytest.raises(InputError, match=f"--register: {said}"):
+        composition._register(made, pools, result, file, error)
+
+
+def test_what_mlflow_lacks_of_the_registered_compositions_is_composed_of_the_same_runs_and_seeds(
+    made: Storage, monkeypatch: Patch
+) -> None:
+    about = {"benchmark": "digits", "weights": (1.0,), "accuracies": ((60.0,),)}
+    labels = {"there": ("timm",), "lost": ("timm",), "never": None}
+    results = [
+        CompositionResult(label=label, runs=("ita:1", "iel:2"), seeds=(1,), registered=forms, **about)  # type: ignore[arg-type]
+        for label, forms in labels.items()
+    ]
+    done: list[object] = []
+    monkeypatch.setattr(composition.models, "read_compositions", lambda directory: results)
+    monkeypatch.setattr(composition, "is_registered", lambda spec, storage, label: label == "there")
+    monkeypatch.setattr(composition, "open_pools", lambda storage, runs, request: (runs, request.seeds))
+    monkeypatch.setattr(composition, "_exported", lambda pools, result: nullcontext((pools, result)))
+    monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2:]))
+    composition.register_again(read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
+    assert done == [("lost", ((("ita:1", "iel:2"), (1,)), results[1]))]
+
+
+def test_what_is_wrong_with_any_run_is_said_before_images_are_read_or_the_first_is_evaluated(
+    made: Storage, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(composition, "_evaluate", lambda *_: pytest.fail("one was evaluated"))
+    with pytest.raises(InputError, match="'gone': no run of that name"):
+        evaluate(["ita", "gone"], storage=made.root)
+    monkeypatch.setattr(composition, "_benchmark", lambda *_: pytest.fail("images were read"))
+    with pytest.raises(InputError, match="--device must be cpu or cuda, got 'gpu'"):
+        compose(["ita"], device="gpu", storage=made.root)
+    reduced = replace(find_source(made, "iel"), reduced=True)
+    found = {"ita": find_source(made, "ita"), "iel": reduced}
+    monkeypatch.setattr(composition.models, "find_source", lambda _, name: found[name])
+    with pytest.raises(InputError, match="iel: was exported with --forget"):
+        compose(["ita", "iel"], storage=made.root)
+
+
+@dataclass
+class Opened:
+    """Task vectors that were opened, and how."""
+
+    how: object
+    network: str = "its own"
+
+
+def test_what_was_trained_again_is_opened_as_the_call_says(made: Storage, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(composition, "open_pools", lambda storage, runs, request: Opened((runs, request)))
+    before = SimpleNamespace(by_seed={1: None}, network="in memory")
+    plan: Any = SimpleNamespace(run=lambda: "again", before=before, spec=SimpleNamespace(seeds=(0, 1)))
+    asked = ComposeRequest(["ita"], backbone_weights="w", data_root="d", device="cpu", retrain_later=True)
+    found: Any = composition._trained_again(plan, asked, made)
+    wanted = EvaluateRequest(["again"], seeds=(1,), backbone_weights="w", data_root="d", device="cpu")
+    assert found == Opened((["again"], wanted), "in memory")
+    planned: list[object] = []
+    monkeypatch.setattr(composition, "plan_retraining", lambda *_, on_cpu: planned.append(on_cpu))
+    for device in ("cpu", "cuda", None):
+        composition._retraining(replace(asked, device=device), plan, "removal", made)  # type: ignore[arg-type]
+    assert planned == [True, False, False]
+
+
+def test_the_accuracies_as_trained_are_those_of_the_composed_seeds_where_they_can_be_compared(
+    made: Storage, monkeypatch: Patch
+) -> None:
+    rows = {seed: {"test/accuracy/task_1": 10.0 * seed, "test/accuracy/task_2": seed} for seed in (7, 5)}
+    trials = [SimpleNamespace(number=n, seed=seed, final=row) for n, (seed, row) in enumerate(rows.items())]
+    monkeypatch.setattr(composition, "read_trials", lambda *_: trials)
+    run = find_source(made, "ita")
+    about = {"label": "l", "runs": ("r",), "benchmark": "digits", "weights": (1.0, 0.0), "accuracies": ((60.0, 1.0),)}
+
+    def trained(*sources: VectorSource, **more: Any) -> CompositionResult | None:
+        result = CompositionResult(**{**about, "seeds": (5,), **more})
+        return composition._trained(SimpleNamespace(sources=sources, tasks=2), result)  # type: ignore[arg-type]
+
+    found = trained(run)
+    assert found is not None and (found.weights, found.accuracies) == ((0.5, 0.5), ((50.0, 5.0),))
+    orders = replace(run, protocol=run.protocol.model_copy(update={"class_orders": (1, 2)}))
+    folder = replace(run, spec=None, directory=None)
+    assert [trained(*sources) for sources in ((run, run), (orders,), (folder,))] == [None] * 3
+    assert trained(run, seeds=(5, 6)) is None and trained(run, removal=report()) is None
+
+    def damaged(*_: object) -> None:
+        raise InputError("damaged")
+
+    monkeypatch.setattr(composition, "read_trials", damaged)
+    assert trained(run) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"search_seed": 0}, "--search-seed: goes with --search N alone"),
+        ({"rule": "ties", "search": 2, "forget": ["3"]}, "--search and --forget: choose one of them"),
+        ({"rule": "ties", "search": 2, "weights": [-1, -1, -1]}, "--search: needs a task of positive weight"),
+        ({"forget": ["3"], "keep": [1]}, "--forget and --keep: choose one of them"),
+        ({"forget": ["3"], "drop": [1]}, "--forget and --drop: choose one of them"),
+        ({"forget": ["3"], "weights": [1, 1, 1]}, "--forget and --weights: choose one of them"),
+        ({"forget": ["3"], "coefficient": "drop"}, "--coefficient: says how to unlearn"),
+        ({"drop": []}, "--drop must be"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, Any], said: str, made: Storage) -> None:
+    with pytest.raises(InputError, match=said):
+        compose(["ita"], seeds=[0], storage=made.root, **options)
+
+
+def test_results_are_kept_with_the_first_source_that_is_a_run(made: Storage) -> None:
+    folder, ita, iel = SimpleNamespace(spec=None, directory=None), find_source(made, "ita"), find_source(made, "iel")
+    for sources, wanted in (([folder, iel, ita], iel), ([ita, iel], ita)):
+        found = composition._run_of(SimpleNamespace(sources=sources))  # type: ignore[arg-type]
+        assert found == (wanted.spec, wanted.directory)
+    assert composition._run_of(SimpleNamespace(sources=[folder])) is None  # type: ignore[arg-type]
 
 
 def test_vectors_without_a_header_are_refused(made: Storage, tmp_path: Path) -> None:

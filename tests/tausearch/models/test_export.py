@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import timm
 import torch
 from peft import PeftModel
 from PIL import Image
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -26,6 +27,7 @@ from tausearch.models import (
     CompositionResult,
     MergeConfig,
     chosen_forms,
+    classifiers,
     describe_run,
     export,
     exports,
@@ -323,3 +325,29 @@ def test_an_export_says_what_it_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
     without = exports._about(pools, composition(removal=report(forgotten(2)).model_copy(update={"tasks": (1, 2)})))
     assert without.removal is not None and [each.name for each in without.removal.classes] == [None]
     assert without.benchmark == "folder:/x"
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), SafetensorError("damaged"), ValueError("another shape\nand more")])
+def test_an_adapter_that_cannot_be_read_is_one_line(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(classifiers, "read_adapter", read)
+    said = f"cannot be read as an adapter ({str(error).splitlines()[0]})"
+    with pytest.raises(InputError, match=f"^{re.escape(f'{tmp_path}: {said}')}$"):
+        classifiers.of_adapter(tmp_path, Backbone(), 6, torch.device("cpu"), "fp32")
+
+
+def test_exported_vectors_are_numbered_from_1_and_have_no_adapters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(exports, "write_vector", lambda folder, vector, **how: written.append((vector, how)))
+    monkeypatch.setattr(exports, "copy_vector", lambda there, to, **how: written.append((there.name, to.name, how)))
+    monkeypatch.setattr(exports, "ReducedPool", list)
+    exports._write_vectors(tmp_path, ["without a class"])  # type: ignore[arg-type]
+    exports._write_vectors(tmp_path, SimpleNamespace(folders=[Path("a/task_3"), Path("b/task_1")]))  # type: ignore[arg-type]
+    bare = {"with_adapter": False}
+    assert written == [("without a class", bare), ("task_3", "task_1", bare), ("task_1", "task_2", bare)]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from tausearch import compose, draw, evaluate
+from tausearch.models.classifiers import TangentClassifier
 from tausearch.runs import Storage
 from trainables.errors import InputError
 
@@ -50,12 +54,19 @@ def test_its_vectors_are_registered(made: Storage, monkeypatch: pytest.MonkeyPat
 
     def register(*arguments: Any) -> None:
         result, folder = arguments[3:]
-        registered.append((result.registered, [path.name for path in folder.iterdir()]))
+        registered.append((result.registered, sorted(path.name for path in folder.iterdir())))
 
     monkeypatch.setattr("tausearch.models.register", register)
-    for name in ("tmc", "full"):
-        compose([name], keep=[1], register=True, storage=made.root)
-    assert registered == [(("vectors",), ["vectors"]), (("timm",), ["timm"])]
+    for name, forms in (("tmc", None), ("full", None), ("full", ["timm", "vectors"])):
+        compose([name], keep=[1], register=True, forms=forms, seeds=[0], storage=made.root)
+    both = ("timm", "vectors")
+    assert registered == [(("vectors",), ["vectors"]), (("timm",), ["timm"]), (both, list(both))]
+
+
+def test_a_linearised_model_of_some_tasks_answers_with_their_classes() -> None:
+    linearised: Any = SimpleNamespace(vit=nn.Identity(), device="cpu", logits=lambda images, tau: images + tau)
+    model = TangentClassifier(linearised, 1.0, torch.tensor([2, 0]))  # type: ignore[arg-type]
+    assert model(torch.tensor([[10.0, 20.0, 30.0]])).tolist() == [[31.0, 11.0]]
 
 
 @pytest.mark.parametrize(

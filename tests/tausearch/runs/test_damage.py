@@ -184,6 +184,11 @@ def test_a_damaged_best_file_is_taken_from_the_record(storage: Storage) -> None:
     said: list[InputError] = []
     again = best_of_all(storage, "digits", "ita-lora", said.append)
     assert again.model_dump() == whole.model_dump() and "taken from the record" in str(said[0])
+    for name in ("bad", "worse"):
+        storage.run(name).path.mkdir()
+        storage.run(name).spec_file.write_text("a: *b")
+    best_of_all(storage, "digits", "ita-lora", said.append)
+    assert [name in str(fault) for name, fault in zip(("bad", "worse", "whole"), said[1:], strict=True)] == [True] * 3
 
 
 def test_a_best_file_of_an_earlier_choice_is_taken_from_the_record(storage: Storage) -> None:
@@ -194,6 +199,9 @@ def test_a_best_file_of_an_earlier_choice_is_taken_from_the_record(storage: Stor
     assert current.selection is not None and current.selection.trial == 1
     assert best_of_run(storage, "whole", said.append) == current
     assert "is older than the choice of trial 1; its content was taken from the record" in str(said[0])
+    choose(search_spec().model_copy(update={"name": "whole"}), TRIALS[1], 7).save(directory.best_file)
+    found = best_of_run(storage, "whole", said.append).selection
+    assert found is not None and found.trials == 7 and len(said) == 1, "the same choice, whatever else it says"
 
 
 def test_a_run_of_another_name_or_method_is_not_continued(

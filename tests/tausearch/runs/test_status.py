@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tausearch.api import export_best
 from tausearch.api.outcome import outcome_of
 from tausearch.cli.output import show_status
 from tausearch.runs import (
     AnySpec,
+    Constraint,
     Objective,
     Record,
     Reevaluate,
@@ -173,6 +175,8 @@ def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpe
     others = "there are searches of: 'folder:/my birds' ita-lora, digits ita-lora, glyphs ita-lora"
     with pytest.raises(InputError, match=f"no search of 'iel-lora' on 'digits' in .* has a finished trial; {others}$"):
         best_of_all(storage, "digits", "iel-lora")
+    with pytest.raises(InputError, match="^unknown method 'ita'"):
+        best_of_all(storage, "digits", "ita")
     with pytest.raises(InputError, match="run 'g': is a final run, which chooses nothing; it was tuned by b"):
         best_of_run(storage, "g")
 
@@ -189,7 +193,9 @@ def test_a_reevaluated_search_counts_with_the_mean_of_its_fresh_runs(
     fresh: tuple[float, ...], best: str, storage: Storage, spec: SearchSpec
 ) -> None:
     write_run(storage, spec.model_copy(update={"name": "plain"}), [make_trial(0, value=70.0)])
-    asked = spec.model_copy(update={"name": "reevaluated", "reevaluate": Reevaluate(best=1, runs=2)})
+    bound = Constraint(metric="val/forgetting", relation="<=", bound=5)
+    changes = {"name": "reevaluated", "reevaluate": Reevaluate(best=1, runs=2), "constraints": (bound,)}
+    asked = spec.model_copy(update=changes)
     directory, again = write_run(storage, asked, [make_trial(0, value=80.0)]), ReevaluationSpec.of(asked)
     for number, value in enumerate(fresh):
         run = replace(make_trial(0, value=value), number=number, seed=again.seed_of(number))
@@ -201,6 +207,11 @@ def test_a_reevaluated_search_counts_with_the_mean_of_its_fresh_runs(
     assert len(said) == (best == "reevaluated")
     if best == "reevaluated":
         assert (found.value, found.reevaluation.value, found.reevaluation.candidates) == (80.0, 75.0, (0,))
+        older = best_of_all(storage, "digits", "ita-lora").model_dump(mode="json")
+        older["selection"]["reevaluation"]["measured"] = {}  # as an earlier version wrote it
+        directory.best_file.write_text(yaml.safe_dump(older))
+        assert best_of_all(storage, "digits", "ita-lora", said.append).selection.reevaluation.measured == {}
+        assert len(said) == 1
 
 
 def test_the_best_file_follows_a_search(storage: Storage, spec: SearchSpec) -> None:

@@ -30,6 +30,7 @@ from tausearch.runs import (
 )
 from tausearch.runs.reevaluations import scales_within
 from tausearch.studies import MultiSearcher, PartSearcher, PartUnits, load_best
+from tausearch.studies.parts.searchers import stopped_parts
 from tausearch.tracking import Deliveries, Event, TrialEnded
 from tests.support.runs.trials import search_spec
 from tests.tausearch.execution.reevaluated import drive
@@ -109,16 +110,20 @@ def test_a_search_that_was_killed_tries_what_it_would_have_tried(algorithm: str)
     assert len(straight) == 10
     for known in (1, 7):
         assert _play(spec, TrialTable(straight[:known])) == straight
+    points, others = (
+        [trial.hyperparameters for trial in found] for found in (straight, _play(spec, TrialTable(), sign=-1))
+    )
+    assert points[:6] == others[:6] and (points == others) == (algorithm == "random"), "tpe learns"
 
 
-def _play(spec: Any, trials: TrialTable) -> list[Any]:
+def _play(spec: Any, trials: TrialTable, sign: int = 1) -> list[Any]:
     """Run a search one trial at a time on the trials that are known."""
     found = [each for trial in trials for each in trial.parts]  # type: ignore[attr-defined]
     searcher = MultiSearcher(spec, trials)
     while (suggestion := searcher.next()) is not None:
         number, point = suggestion
         for place in range(2):
-            value = accuracy(parts(spec), parts(spec).number(number, place), dict(point))
+            value = sign * accuracy(parts(spec), parts(spec).number(number, place), dict(point))
             found.append(part(spec, number, place, value, hyperparameters=dict(point)))
         for trial in whole_trials(parts(spec), found):
             trials.put(trial)
@@ -180,6 +185,8 @@ def test_fresh_runs_are_on_the_scale_of_the_search_and_not_on_one_of_their_own()
     scales = scales_within(spec, searched)
     again = PartUnits(both, TrialTable(fresh), TrialTable(), MultiSearcher(spec, TrialTable()), scales)
     assert [trial.value for trial in again.whole(fresh)] == [25.0]  # a point of four; glyphs has no scale yet
+    again.update()
+    assert [trial.value for trial in again.whole_table] == [25.0]
 
 
 class Noting:
@@ -217,6 +224,44 @@ def test_the_other_parts_of_an_ended_trial_are_stopped(status: Status) -> None:
     assert found is not None and found[0] == 2
 
 
+def test_after_a_restart_the_oldest_trial_goes_on_and_the_searcher_of_trials_learns_how_they_end() -> None:
+    """Trial 0 runs on its second benchmark, trial 1 on its first, and trial 3 has ended."""
+    spec = several_spec()
+    found = [part(spec, trial, place, 80.0 + trial + 9 * place) for trial, place in ((0, 0), (3, 0), (3, 1))]
+    known = TrialTable([part(spec, 1, 0, None), part(spec, 0, 1, None), *found])
+    trials = TrialTable(whole_trials(parts(spec), known))
+    told: list[Any] = []
+    proposed = iter([(0, spec.start), (1, spec.start), (2, spec.start), None])
+    whole: Any = SimpleNamespace(next=proposed.__next__, finish=lambda *ended: told.append(ended))
+    searcher = PartSearcher(parts(spec), whole, known, trials)
+    handed_out = [searcher.next() for _ in range(6)]
+    assert [each and each[0] for each in handed_out] == [1, 2, 3, 4, 5, None]
+    assert not searcher.report(6, 1, 50.0), "trial 3 is complete"
+    searcher.finish(1, "complete", 89.0)
+    searcher.finish(2, "failed", None)
+    searcher.finish(7, "complete", 92.0)
+    ended = trials.get(3)
+    assert ended is not None and told == [(1, "failed", None), (3, "complete", ended.value)] and ended.value != 92.0
+    lost = [[each.number for each in stopped_parts(parts(spec), trial)] for trial in trials]  # type: ignore[arg-type]
+    assert sorted(lost) == [[], [], [3]]
+
+
+def test_others_are_told_of_a_trial_when_it_finishes_a_benchmark_and_not_before_or_again() -> None:
+    spec = several_spec()
+    units = PartUnits(
+        parts(spec), TrialTable([part(spec, 0, 0, 80.0)]), TrialTable(), MultiSearcher(spec, TrialTable())
+    )
+    units.update()
+    told: list[Any] = []
+    other = SimpleNamespace(trial_changed=lambda trial: told.append((trial.number, trial.status, trial.tasks_done)))
+    _, listener = units.listeners(SimpleNamespace(trial_changed=lambda part: None), [other])
+    rows = part(spec, 0, 1, 50.0).rows
+    for each in (part(spec, 0, 0, 80.0), part(spec, 0, 1, None, rows=rows), *[part(spec, 0, 1, 50.0)] * 2):
+        units.trials.put(each)
+        listener.trial_changed(each)
+    assert told == [(0, "complete", 2)]
+
+
 @pytest.mark.parametrize("scheduler", ["median", "asha"])
 def test_a_trial_that_went_on_after_a_benchmark_is_not_stopped_by_those_that_came_there_later(scheduler: str) -> None:
     """On a single benchmark it is not, either."""
@@ -237,6 +282,12 @@ def test_a_trial_that_went_on_after_a_benchmark_is_not_stopped_by_those_that_cam
     first, second = part(spec, 0, 0, 80.0), part(spec, 0, 1, 95.0)
     assert not stops([first]), "it is alone"
     assert stops([first, *others]), "it would be the last there"
+    assert stops([first, *others[::3]]), "the others still run"
+    for second_runs, lost in ((True, []), (False, [1, 2])):
+        known = [first, *others, *[part(spec, 0, 1, None)] * second_runs]
+        trials = TrialTable(whole_trials(parts(spec), known))
+        units = PartUnits(parts(spec), TrialTable(known), trials, MultiSearcher(spec, trials))
+        assert [each.number for each in units.stopped_early(trials.get(0))] == lost
     assert not stops([first, *others, second]), "it leads after the second"
     assert stops([first, *others, part(spec, 0, 1, 20.0)])
 

@@ -39,9 +39,9 @@ def content(spec: SearchSpec, tmp_path: Path) -> dict[str, Any]:
 def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
     trial = make_trial(2, value=81.5)
     trial.hyperparameters |= {"formulation": "official", "epochs_pre": 1280}  # the first has a neutral value
-    best = choose(spec, trial, competitors=4)
+    best = choose(spec.model_copy(update={"left_out": ("a.png: is damaged",)}), trial, competitors=4)
     best.save(tmp_path / "best.yaml")
-    assert load_best(tmp_path / "best.yaml") == best
+    assert load_best(tmp_path / "best.yaml") == best and best.left_out == ("a.png: is damaged",)
     assert repr(best).startswith("<BestFile ita-lora on digits: lr=0.01, ") and "\n" not in repr(best)
     assert ", epochs_pre=1280, " in repr(best), "a whole number is not rounded"
     assert repr(best).endswith("; trial 2 of digits-ita-lora-1, val/final_accuracy 81.50 %>")
@@ -199,6 +199,7 @@ def test_the_start_of_every_method_can_be_written_and_read_again(method: str, sp
         ({"hyperparameters.lr": -1}, ".*hyperparameter 'lr': .*greater than 0, got -1"),
         ({"hyperparameters.momentum": 1}, ".*unknown hyperparameter 'momentum'"),
         ({"benchmark": "digit"}, "unknown benchmark 'digit'"),
+        ({"benchmark": "letters,digit"}, "unknown benchmark 'digit'"),
         ({"method": "ita"}, "unknown method 'ita'"),
         ({"schema_version": True}, "key 'schema_version' must be 1, got True"),
     ],
@@ -219,14 +220,27 @@ def test_what_is_wrong_is_named(change: dict[str, Any], message: str, content: d
         load_best(bad)
 
 
-def test_an_unknown_key_of_a_re_evaluation_is_named(content: dict[str, Any], tmp_path: Path) -> None:
-    verdict = {"value": 1.0, "error": None, "seeds": [1], "candidates": [2], "second": None, "ahead": None}
-    content["selection"]["reevaluation"] = {**verdict, "ahead_error": None}
+VERDICT = {"value": 1.0, "error": None, "seeds": [1], "candidates": [2], "second": None, "ahead": None}
+GAIN = {"start": 1, "chosen": 0, "points": 1.0, "error": None, "fresh": False, "better": True}
+
+
+@pytest.mark.parametrize(
+    ("part", "right", "allowed"),
+    [
+        ("reevaluation", {**VERDICT, "ahead_error": None}, "value, error"),
+        ("gain", GAIN, "start, chosen"),
+        ("ended", {"reason": "trials", "why": "all were run"}, "reason, why"),
+    ],
+)
+def test_an_unknown_key_of_a_part_of_the_choice_is_named(
+    part: str, right: dict[str, Any], allowed: str, content: dict[str, Any], tmp_path: Path
+) -> None:
+    content["selection"][part] = right
     (tmp_path / "best.yaml").write_text(yaml.safe_dump(content))
-    assert load_best(tmp_path / "best.yaml").selection.reevaluation.candidates == (2,)
-    content["selection"]["reevaluation"]["mean"] = 1.0
+    assert getattr(load_best(tmp_path / "best.yaml").selection, part) is not None
+    content["selection"][part] = {**right, "mean": 1.0}
     (tmp_path / "best.yaml").write_text(yaml.safe_dump(content))
-    with pytest.raises(InputError, match="unknown key 'selection.reevaluation.mean'; allowed: value, error"):
+    with pytest.raises(InputError, match=f"unknown key 'selection.{part}.mean'; allowed: {allowed}"):
         load_best(tmp_path / "best.yaml")
 
 

@@ -30,6 +30,10 @@ class Walk(optuna.samplers.BaseSampler):
         self.step = step
         self.last: dict[str, float] = {}
         self.told: list[int] = []
+        self.prepared: list[int] = []
+
+    def before_trial(self, study: optuna.Study, trial: Any) -> None:
+        self.prepared.append(trial.number)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: Any) -> dict[str, Any]:
         return {}
@@ -198,7 +202,11 @@ def test_a_sampler_is_made_once_with_the_seed_of_the_search_and_its_options(spec
     for number in range(3):
         study.ask(number)
         study.tell(number, "complete", 50.0)
-    assert study.optuna.sampler is study.rebuilt and study.rebuilt.sampler is walk and walk.told == [0, 1, 2]
+    assert (
+        study.optuna.sampler is study.rebuilt
+        and study.rebuilt.sampler is walk
+        and walk.told == walk.prepared == [0, 1, 2]
+    )
     other = np.random.default_rng(7)
     assert walk.last == pytest.approx(_walked(other, list(spec.space), 3))
 
@@ -326,13 +334,15 @@ def test_what_may_be_proposed() -> None:
         "lr": kinds.FloatDistribution(1e-3, 1.0, log=True),
         "rank": kinds.IntDistribution(2, 8),
         "kind": kinds.CategoricalDistribution(("a", "b")),
+        "wide": kinds.FloatDistribution(0.0, 1e6),
     }
     sampler = RebuiltSampler(Walk(), space, "sampler 'mine'")
     good = {"lr": [1e-3, np.float32(0.5), 1], "rank": [2, 8.0, np.int64(3)], "kind": ["a", "b"]}
     for name, values in good.items():
         assert [sampler._known(name, value) for value in values] == values
     assert sampler._known("lr", np.exp(np.log(1.0)) * (1 + 1e-12)) == 1.0  # of a logarithm
-    bad = {"lr": [1.001, 1e-4], "rank": [2.5, 9, 1], "kind": ["c", 0]}
+    assert sampler._known("wide", 1e6 + 1e-5) == 1e6
+    bad = {"lr": [1.001, 1e-4], "rank": [2.5, 9, 1], "kind": ["c", 0, None], "wide": [True]}
     for name, values in bad.items():
         for value in values:
             with pytest.raises(InputError, match=f"^sampler 'mine': proposed .* for '{name}', which must be "):
@@ -341,6 +351,17 @@ def test_what_may_be_proposed() -> None:
         sampler._known("rank", 2.5)
     with pytest.raises(InputError, match="must be one of 'a', 'b'$"):
         sampler._known("kind", "c")
+    sampler.recorded = {"kind": "a"}  # while the search is rebuilt
+    with pytest.raises(InputError, match="must be one of 'a', 'b'$"):
+        sampler._known("kind", "c")
+    study: Any = None
+    together = RebuiltSampler(Together(), space)
+    assert together.infer_relative_search_space(study, study).keys() == {"lr"}, "it proposes that with others"
+    with pytest.raises(InputError, match="proposed 'none' for 'lr'"):
+        together.sample_relative(study, study, {})
+    together = RebuiltSampler(Together(0.5), space)
+    together.recorded = {"lr": 0.25}
+    assert together.sample_relative(study, study, {}) == {"lr": 0.25, "more": 3} and not together.agrees
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")

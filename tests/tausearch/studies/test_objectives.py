@@ -202,7 +202,7 @@ class TestChosen:
     TRIALS = trials_at(POINTS)
 
     def test_a_front_has_the_most_accurate_first(self, spec: SearchSpec) -> None:
-        trials = trials_at(POINTS[::-1])
+        trials = trials_at([*POINTS[::-1], (90.0, 11.0)])  # the last is as accurate as the first of the front
         assert [each.number for each in aiming(spec, "final_accuracy", "forgetting").aim.front(trials)] == [3, 2, 1]
 
     def test_of_one_objective_the_front_is_that_of_accuracy_and_forgetting(self, spec: SearchSpec) -> None:
@@ -237,8 +237,14 @@ class TestChosen:
 
     def test_the_knee_is_that_of_scaled_objectives(self, spec: SearchSpec) -> None:
         aim = aiming(spec, "final_accuracy", "forgetting").aim
-        scores = [aim.value_of(trial, self.TRIALS) for trial in self.TRIALS[:3]]
+        trials = trials_at([*POINTS, (10.0, 90.0)])  # the last is far behind all others
+        scores = [aim.value_of(trial, trials) for trial in trials[:3]]
         assert scores == pytest.approx([-1.0, -(2 / 10 + 2 / 8), -1.0])
+
+    def test_of_points_on_a_line_the_most_accurate_is_the_knee(self, spec: SearchSpec) -> None:
+        trials = trials_at([(89.4, 9.52), (80.0, 2.0), (90.0, 10.0)])  # whatever the last digit of their sums
+        aim = aiming(spec, "final_accuracy", "forgetting").aim
+        assert [trial.number for trial in eligible(trials, aim)] == [2, 0, 1]
 
     def test_on_a_front_of_one_point_the_others_still_compare(self, spec: SearchSpec) -> None:
         trials = trials_at([(90.0, 2.0), (89.0, 8.0), (80.0, 4.0)])
@@ -246,8 +252,11 @@ class TestChosen:
         assert [aim.value_of(trial, trials) for trial in trials] == pytest.approx([0, -(0.1 + 1), -(1 + 1 / 3)])
 
     def test_a_bound_leaves_points_out(self, spec: SearchSpec) -> None:
-        bound = {"metric": FORGETTING, "relation": "<=", "bound": 3}
-        bounded = SearchSpec.model_validate({**spec.model_dump(), "constraints": [bound]})
+        bounds = [
+            {"metric": FINAL, "relation": ">=", "bound": 50},
+            {"metric": FORGETTING, "relation": "<=", "bound": 3},
+        ]
+        bounded = SearchSpec.model_validate({**spec.model_dump(), "constraints": bounds})
         aim = aiming(bounded, "final_accuracy", "forgetting", prefer="final_accuracy").aim
         assert [trial.number for trial in eligible(self.TRIALS, aim)] == [2]
 

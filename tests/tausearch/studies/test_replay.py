@@ -74,6 +74,7 @@ def test_an_outcome_has_an_accuracy_only_if_every_seed_finished_a_trial() -> Non
     assert outcome(one, other).accuracy == Score(75.0, pytest.approx(50**0.5), 2)
     assert outcome(one, None).accuracy is None and outcome(one, None, one, other).found(one) == 2
     assert outcome(make_trial(2, value=70.0)).found(one) == 0, "as accurate, but another"
+    assert outcome(None).replays[0].as_dict()["chosen"] is None
 
 
 class TestDistance:
@@ -97,10 +98,14 @@ class TestDistance:
         one = {"log": 1.0, "linear": 1.0, "kind": "a"}
         assert distance(self.space, one, {**one, **other}) == pytest.approx(expected / math.sqrt(3))  # type: ignore[arg-type]
 
+    def test_whole_numbers_have_the_scale_of_their_range_too(self) -> None:
+        whole = {"n": Range(low=1, high=100, log=True, integer=True, grid=(1,))}
+        assert distance(whole, {"n": 1}, {"n": 10}) == pytest.approx(0.5)
+
     def test_the_nearest_is_the_earliest_of_equals_that_is_not_used(self, spec: SearchSpec) -> None:
         table = RecordedTrials([trial(n, [1.0], alpha=a, lr=0.01) for n, a in enumerate((9, 2, 1, 2))], spec.space)
         found = [table.nearest({"alpha": 2.1, "lr": 0.01}, used)[0].number for used in ((), (1,), (1, 3), (1, 2, 3))]
-        assert found == [1, 3, 2, 0]
+        assert found == [1, 3, 2, 0] and table.point(table.trials[0]) == {"alpha": 9, "lr": 0.01}
 
 
 @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random", "grid"])
@@ -176,6 +181,8 @@ def test_a_replay_chooses_the_best_that_keeps_the_constraints_and_forgets_least(
     )
     assert RecordedTrials(trials[:2], spec.space, least.aim).best is trials[0], "its objectives stay"
     assert RecordedTrials(trials, spec.space).best is trials[1]
+    knee = aiming(long_spec, "final_accuracy", "forgetting").aim
+    assert RecordedTrials(trials, spec.space, knee).value(trials[1]) == -1, "an end of the front"
 
 
 def test_a_grid_asks_for_its_points(long_spec: SearchSpec) -> None:
@@ -241,6 +248,7 @@ def storage(long_spec: SearchSpec, tmp_path: Path) -> Storage:
     for each in recorded(long_spec, 4):
         Record(directory.record, tasks=TASKS).write(each)
     create(final_spec(long_spec, name="final"), root)
+    create(with_(long_spec, name="fixed", space={}, start={}), root)
     return root
 
 
@@ -256,12 +264,17 @@ def test_every_pair_that_goes_together_is_replayed(storage: Storage) -> None:
     assert [(each.algorithm, each.scheduler) for each in only.outcomes] == [("tpe", "asha"), ("random", "asha")]
 
 
-def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(storage: Storage, long_spec: SearchSpec) -> None:
+def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(
+    storage: Storage, long_spec: SearchSpec, studies: list[SearchStudy]
+) -> None:
     options = {"sampler_options": {"n_startup_trials": 4}, "pruner_options": {"reduction_factor": 3}}
     spec, directory = create(with_(long_spec, name="o", algorithm="tpe", scheduler="asha", **options), storage)
     for each in recorded(long_spec, 6):
         Record(directory.record, tasks=TASKS).write(each)
-    assert len(replays_of(storage, "o", seeds=(0,)).outcomes) == 7
+    assert len(replays_of(storage, "o", seeds=(0,)).outcomes) == len(studies) == 7
+    for asked in (study.spec for study in studies):
+        assert asked.sampler_options == (spec.sampler_options if asked.algorithm == "tpe" else {})
+        assert asked.pruner_options == (spec.pruner_options if asked.scheduler == "asha" else {})
 
 
 def test_a_search_with_an_objective_is_replayed_by_it_and_without_schedulers(
@@ -275,6 +288,8 @@ def test_a_search_with_an_objective_is_replayed_by_it_and_without_schedulers(
     assert [each.scheduler for each in found.outcomes] == ["none"] and found.recorded.best.number == 5
     plain = found.as_dict()["outcomes"][0]
     assert (plain["accuracy"]["mean"], plain["regret"], plain["found_best"]) == (2.0, 0.0, 1)
+    with pytest.raises(InputError, match="--scheduler asha: stops trials by accuracy"):
+        replays_of(storage, "aims", algorithm="random", scheduler="asha", seeds=(0,))
 
 
 def test_a_search_on_two_benchmarks_is_replayed_with_all_schedulers(tmp_path: Path) -> None:
@@ -289,13 +304,14 @@ def test_a_search_on_two_benchmarks_is_replayed_with_all_schedulers(tmp_path: Pa
 def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(storage: Storage, long_spec: SearchSpec) -> None:
     spec, directory = create(with_(long_spec, name="five"), storage)
     for number, each in enumerate(recorded(long_spec, 6)):
+        if number == 1:
+            each = replace(each, status="pruned", value=None, rows=each.rows[:2])
         Record(directory.record, tasks=TASKS).write(replace(each, status="failed" if number == 5 else each.status))
     found = replays_of(storage, "five", algorithm="random", scheduler="none")
+    plain = found.as_dict()["recorded"]
+    assert [plain[name] for name in ("trials", "left_out", "tasks")] == [5, 1, 4 * TASKS + 2]
     assert found.trials == 3 and [each.seed for each in found.outcomes[0].replays] == [0, 1, 2, 3, 4]
-    for number in (1, 4):
-        Record(directory.record, tasks=TASKS).write(
-            replace(recorded(long_spec, 6)[number], status="pruned", value=None)
-        )
+    Record(directory.record, tasks=TASKS).write(replace(recorded(long_spec, 6)[4], status="pruned", value=None))
     with pytest.raises(InputError, match="has 3 finished trials; a replay needs at least 4"):
         replays_of(storage, "five")
 
@@ -342,6 +358,7 @@ def test_the_command_prints_a_table_and_json(
     [
         (["nope"], "no run named 'nope'"),
         (["final"], "run 'final': nothing was searched in it"),
+        (["fixed"], "run 'fixed': nothing was searched in it"),
         (["few"], "run 'few': has 3 finished trials; a replay needs at least 4"),
         (["s", "--algorithm", "tree"], "unknown algorithm 'tree'; allowed: tpe, gp, random, grid"),
         (["s", "--scheduler", "hyper"], "unknown scheduler 'hyper'; allowed: none, asha, median"),

@@ -266,7 +266,7 @@ class TestScheduler:
 
     def test_median_compares_values_after_the_same_task(self, spec: SearchSpec) -> None:
         source = OptunaSearcher(with_tasks(spec, "median"))
-        for value in (80, 70, 60, 50):  # each worse than all before it
+        for value in (80, 70, 60, 20):  # each worse than all before it
             assert run_trial(source, [99, 90, value, value, value, value]) == 6  # too few others to compare with
         assert run_trial(source, [10, 10, 65, 66, 64, 10]) == 5  # the median of the four is 65
         assert run_trial(source, [10, 10, 64, 99, 99, 99]) == 3

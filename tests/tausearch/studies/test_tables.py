@@ -10,9 +10,9 @@ import optuna
 import pytest
 
 import tausearch
-from search_spaces import Range
+from search_spaces import Choices, Range
 from tausearch.runs import TrialSummary
-from tausearch.studies import read_table, table_files, write_table
+from tausearch.studies import ConfigurationTable, read_table, table_files, write_table
 from tests.support.imports import ROOT
 from tests.support.runs.tables import a_run, quality, table
 from trainables.errors import InputError
@@ -62,23 +62,36 @@ class TestObjective:
         for trial in trials:
             *before, last = trial.intermediate_values.values()
             assert all(value >= 80 for value in before) and (last < 80) is (trial.state.name == "PRUNED")
+        made, study = table(), optuna.create_study(direction="maximize")
+        for run in made.runs["search", 0].values():
+            run.rows[-1]["val/average_accuracy"] += 7
+        study.optimize(made.objective(), n_trials=1)
+        assert study.trials[0].intermediate_values[5] == pytest.approx(study.best_value + 7), "no final accuracy"
         values = study_on_the_table().trials[0].intermediate_values
         assert list(values) == [1, 2, 3, 4, 5] and values[1] - values[5] == pytest.approx(4)
 
     def test_it_draws_on_the_scale_of_each_range(self) -> None:
         made = table()
         whole = Range(low=1, high=9, log=True, integer=True, grid=(1,))
-        made = replace(made, spec=made.spec.model_copy(update={"space": {**made.spec.space, "alpha": whole}}))
+        space = {**made.spec.space, "alpha": whole, "kind": Choices(choices=("a", "b"))}
+        for run in made.runs["search", 0].values():
+            run.hyperparameters["kind"] = "a"
+        made = replace(made, spec=made.spec.model_copy(update={"space": space}))
         study = optuna.create_study(direction="maximize")
         study.optimize(made.objective(), n_trials=1)
-        assert [vars(each)["log"] for each in study.trials[0].distributions.values()] == [True, True]
+        drawn, kinds = study.trials[0].distributions, optuna.distributions
+        lr = kinds.FloatDistribution(0.001, 0.1, log=True)
+        kind = kinds.CategoricalDistribution(("a", "b"))
+        assert drawn == {"alpha": kinds.IntDistribution(1, 9, log=True), "lr": lr, "kind": kind}
 
     def test_the_nearest_leaves_out_what_was_tried(self) -> None:
         made = table()
         point = made.point(5)
         assert made.nearest(point) == 5 != made.nearest(point, leaving_out=[5])
-        with pytest.raises(InputError, match="all 30 configurations are left out"):
-            made.nearest(point, leaving_out=range(30))
+        assert made.nearest(point, leaving_out=[7]) == 5 == made.nearest(point, leaving_out=range(30, 60))
+        for every in (range(30), range(31)):
+            with pytest.raises(InputError, match="all 30 configurations are left out"):
+                made.nearest(point, leaving_out=every)
         with pytest.raises(InputError, match="the point lacks lr"):
             made.nearest({"alpha": 1.0})
 
@@ -86,8 +99,18 @@ class TestObjective:
         with pytest.raises(InputError, match="split must be one of 0, 1, 2, got 3"):
             table().objective(split=3)
 
+    def test_splits_are_the_seeds_of_validated_runs_in_order(self) -> None:
+        runs = table(noise=1.0).runs
+        made = ConfigurationTable(
+            table().spec,
+            {("final", 7): runs["final", 0], ("search", 5): runs["search", 1], ("search", 2): runs["search", 2]},
+        )
+        assert made.splits == [2, 5] and made.validated(5, [4]) == [runs["search", 1][4]]
+        with pytest.raises(InputError, match="split must be one of 2, 5, got 3"):
+            made.objective(split=3)
+
     def test_a_configuration_that_is_not_there(self) -> None:
-        made, said = table(), "configuration must be a whole number, 0 to [0-9]+, got 999"
+        made, said = table(), "configuration must be a whole number, 0 to 29, got 999"
         for ask in (made.point, lambda number: made.validation(number, 0), lambda number: made.validated(0, [number])):
             with pytest.raises(InputError, match=said):
                 ask(999)

@@ -137,7 +137,8 @@ def test_what_does_not_fit_is_said(storage: Storage, tmp_path: Path) -> None:
     for changes, tried in (({"trials": 2}, 1), ({"trials": 2, "algorithm": "grid", "start": {"alpha": 1.5}}, 2)):
         few = spec.model_copy(update=changes)
         lines = list(warm_start_lines(few, points_ahead(few)))
-        assert lines[0].startswith("warm start: the paper on imagenet_r; alpha was 0.02, 1.0 here")
+        assert lines[0] == f"warm start: the paper on imagenet_r; {'; '.join(spec.warm_start[0].misfits)}"
+        assert lines[0].count("; ") > 1
         assert ["not among the 2 trials" in line for line in lines] == [n >= tried for n in range(len(lines))]
 
 
@@ -155,7 +156,7 @@ def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: SearchSpec, s
     known = planned(storage, "a", "b").warm_start
     assert [each.point["alpha"] for each in known] == [12, 20, 13, 21, 10]
     assert known[0].origin == "a, trial 2 on digits" and known[1].origin == "b, trial 0 on glyphs"
-    assert "alpha_cls was" not in "".join(known[0].misfits)
+    assert "alpha_cls was" not in "".join(known[0].misfits) and "alpha was" not in "".join(known[0].misfits)
     assert "lr_pre was 0.1, fixed at 0.03 here" in known[0].misfits
     assert "epochs_pre is not given" not in "".join(known[0].misfits)  # it is not searched
 
@@ -194,6 +195,8 @@ def test_the_same_command_goes_on_with_its_points_whatever_has_become_of_their_s
     assert plan("source", "paper").continued().warm_start == first.warm_start
     storage.run("source").path.rename(tmp_path / "gone")
     assert plan("source", "paper").continued().warm_start == first.warm_start
+    with pytest.raises(InputError, match="no run named 'source'"):
+        plan("paper", "source")  # another order is another warm start
     with pytest.raises(
         InputError, match=r"'warm' was started otherwise: warm_start was source, trial 3 on .*, is now "
     ):
@@ -256,6 +259,8 @@ def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage,
     assert known.point == {**point, "lr": 0.02, "fisher_passes": 4} and "fisher_passes was all, 4 here" in known.misfits
     assert "lr was 1.0, 0.02 here" in known.misfits and "regularise was none, fixed at all here" in known.misfits
     assert known.origin == f"{tmp_path / 'best.yaml'} (digits-ita-lora-1 on digits)"
+    with pytest.raises(InputError, match="is of ita-lora, and this search is of finetune"):
+        known_points([tmp_path / "best.yaml"], space_of("finetune", "digits", None, {}), storage)
 
 
 @pytest.mark.parametrize(

@@ -408,6 +408,28 @@ class Later(Normed):
         return found
 
 
+class Beside(Normed):
+    """The features of the first of several images depend on the one beside it, and no others do."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.first(images[:, 0]).mean(1)
+        return torch.cat([found[:2].sum(0, keepdim=True), found[1:]])
+
+
+def test_a_backbone_without_the_layers_that_it_names_is_noticed() -> None:
+    own = OwnBackbone(build=lambda: Later(1.0), input=InputSpec(1, 8, (0.5,), (0.5,)), tuned=("third",))
+    with pytest.raises(InputError, match="third"):
+        check_backbone(own)
+
+
+def test_transforms_are_checked_with_what_the_benchmarks_own_backbone_reads() -> None:
+    seen: list[InputSpec] = []
+    benchmark = dataclasses.replace(SOURCE, backbone="vit_tiny_patch16_224", transforms=seen.append)  # type: ignore
+    with pytest.raises((InputError, TypeError)):
+        check_benchmark(benchmark)
+    assert {(each.channels, each.size) for each in seen} == {(3, 224)}
+
+
 def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
     check_backbone(OwnBackbone(build=lambda: Later(1.0), input=InputSpec(1, 8, (0.5,), (0.5,)), tuned=("first",)))
 
@@ -418,6 +440,7 @@ def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
         (lambda: Later(random.random()), "build gives other weights each time, as in 'second.weight'"),
         (lambda: Drawing(1.0), "draws from torch's global generator while it computes"),
         (lambda: Normed(1.0), "the features of an image depend on others"),
+        (lambda: Beside(1.0), "the features of an image depend on others"),
         (lambda: Normed(random.random()), "build gives other weights each time, as in 'first.weight'"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from tausearch.execution import Dispatcher, Run
 from tausearch.execution.driver import _why_stopping, drive
 from tausearch.execution.interrupt import Interrupt
-from tausearch.runs import Conclusion, Record, StorageError, TrialSummary
+from tausearch.runs import Conclusion, Record, StorageError, TrialSummary, note_stopped
 from tests.support.runs.trials import make_trial
 from tests.tausearch.execution.driver.world import Tracker, World, finish_one, tell, then
 from trainables.errors import InputError
@@ -36,6 +36,26 @@ def test_a_trial_under_way_waits_in_the_result_of_a_run_that_is_stopped(run: Run
 
     world.tune = then(begin, KeyboardInterrupt())
     assert [trial.status for trial in drive(run).trials] == ["pending"]
+
+
+@pytest.mark.parametrize("cause", ["signal", "time budget"])
+def test_a_run_that_ends_while_it_is_stopped_was_not_stopped(
+    cause: str, run: Run, world: World, interrupt: Interrupt
+) -> None:
+    note_stopped(run.directory, "interrupted")  # an earlier driver
+
+    def finish(dispatcher: Dispatcher) -> None:
+        assert not run.directory.stopped_file.exists()  # it goes on
+        finish_one(dispatcher)
+        run.is_over = lambda trials: True  # type: ignore[method-assign]
+        if cause == "signal":
+            raise KeyboardInterrupt
+        interrupt.deadline = 0.0
+
+    world.tune = finish
+    result = drive(run)
+    assert interrupt.requested is (cause == "signal") and interrupt.must_stop
+    assert (result.signal, result.out_of_time) == (None, False) and not run.directory.stopped_file.exists()
 
 
 def test_a_signal_is_noted_and_tune_told_in_its_next_step(run: Run, world: World, sent: list[int]) -> None:

@@ -13,6 +13,7 @@ from ray.exceptions import RayTaskError
 from ray.tune import Trainable
 from ray.tune.error import TuneError
 from ray.tune.experiment import Trial
+from ray.tune.schedulers import TrialScheduler
 
 from tausearch.execution import StorageWatch, tune_adapters
 from tausearch.execution.observer import Observer, latest_error
@@ -90,6 +91,25 @@ def test_any_other_trial_keeps_its_share(trial: Trial, share: float | None, caus
     trial.set_config({} if share is None else {"gpus_per_trial": share})
     assert fail(trial, cause, status) == [] and trial.config.get("gpus_per_trial") == share
     assert trial.placement_group_factory.required_resources == {"CPU": 1, "GPU": 0.25}
+
+
+class Strict(FixedSearcher):
+    """Wants a trial stopped that is below 50."""
+
+    def report(self, number: int, step: int, value: float) -> bool:
+        return value < 50
+
+
+def test_tune_stops_a_trial_that_the_searcher_wants_stopped_and_ends_when_the_dispatcher_has(trial: Trial) -> None:
+    units = dispatcher_of(search_spec().model_copy(update={"name": "s"}), Strict([(0, {"lr": 0.1})]))
+    searcher, scheduler = TuneSearcher(units), TuneScheduler(units)
+    assert searcher.suggest("t") is not None and searcher.suggest("u") is None  # while the first runs
+    trial.set_config({"run": "s", "trial": 0})
+    results = ({"task": 1.0, "val/average_accuracy": value} for value in (50.0, 49.0))
+    found = [scheduler.on_trial_result(None, trial, result) for result in results]
+    assert found == [TrialScheduler.CONTINUE, TrialScheduler.STOP]
+    searcher.on_trial_complete("t", {"task": 1.0, "val/average_accuracy": 49.0})
+    assert searcher.suggest("u") == TuneSearcher.FINISHED
 
 
 class Broken(FixedSearcher):

@@ -25,6 +25,7 @@ from tests.support.runs.composable_runs import SMALL, pool_of, small_benchmark
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, choose_rule
 from trainables.data import build_benchmark, get_source
+from trainables.errors import InputError
 from trainables.evaluation import accuracies
 
 RULE = """
@@ -200,3 +201,20 @@ def test_what_cannot_be_searched_is_one_line(arguments: list[str], words: str, m
     out, err = shown("compose", "ita", *arguments, code=2)
     assert out == "" and err.count("\n") == 1 and words in err, err
     assert sorted(made.root.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("rule", "parameters", "said"),
+    [("linear", {}, "--search: not finite"), ("ties", {"density": 0.5}, "--search: not finite (with density 0.5)")],
+)
+def test_a_rule_that_fails_is_said_with_its_values(
+    rule: str, parameters: dict[str, float], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise InputError("not finite")
+
+    monkeypatch.setattr(searching, "accuracies_of", fail)
+    pools: Any = SimpleNamespace(by_seed={0: SimpleNamespace(head=lambda: None)})
+    with pytest.raises(InputError) as found:
+        searching._accuracies(pools, uniform(2), rule, parameters, lambda count: None)
+    assert str(found.value) == said

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from tausearch.presentation import Column, Table
 from tausearch.reports import ComparisonRow, compare, paper_results, read_final_runs
 from tausearch.reports.comparison.cells import _run, comparison_sheets
 from tausearch.reports.comparison.command import Form, Selection, show_comparison
@@ -60,7 +61,8 @@ def test_a_run_of_one_seed_has_no_deviation_of_its_own(storage: Storage) -> None
 
 def test_ablations_stand_beside_the_papers_ablations(storage: Storage) -> None:
     make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
-    make_final_run(storage, "head", [90.0, 91.0], overrides={"regularise": "head"})
+    spec = make_final_run(storage, "head", [90.0, 91.0], overrides={"regularise": "head"})
+    spec.model_copy(update={"overrides": {}}).save(storage.run("head"))  # as where a search has it fixed
     found, _ = rows(storage)
     assert {str(row.settings["regularise"]): row.paper and row.paper.accuracy for row in found} == {
         "none": 66.58,
@@ -113,6 +115,7 @@ def test_one_run_stands_for_all_of_the_very_same_thing(storage: Storage) -> None
     make_final_run(storage, "both-again", [88.0], overrides={"alpha": 2.0, "lr": 0.5})
     make_final_run(storage, "bf16", [87.0], protocol={"precision": "bf16"})
     make_final_run(storage, "head", [86.0], protocol={"initial_head_digest": "1" * 64})
+    make_final_run(storage, "elsewhere", [99.0, 99.0, 99.0], tuned_on="mit67")
     found, _ = rows(storage)
     assert {(row.ours.spec.name, row.others) for row in found if row.ours} == {
         ("second", 2),
@@ -358,11 +361,13 @@ def printed(storage: Storage, form: Form, capsys: pytest.CaptureFixture[str], *b
 
 
 def test_json(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    make_final_run(several, "fewer", [99.0])  # of fewer seeds than "lora"
     content = json.loads(printed(several, "json", capsys))
     assert content["figure"] == str(several.comparison_figure) and "arXiv" in content["source"]
     found = {row["ours"]["run"]: row for row in content["rows"] if row["ours"]}
     assert found["lora"]["comparable"] is True and found["lora"]["within_two_sd"] is True
     assert found["lora"]["paper"] == {"accuracy": 89.96, "std": 0.20, "forgetting": 3.22}
+    assert (found["lora"]["ours"]["other_runs"], found["long"]["ours"]["other_runs"]) == (1, 0)
     assert found["lora"]["ours"]["hyperparameters"]["alpha"] == 1.0 and found["lora"]["ours"]["tuned_on"] == "cifar100"
     assert found["long"]["comparable"] is False and found["long"]["departures"] == ["epochs 99, the paper's 20"]
     assert found["small"]["paper"] is None and found["small"]["difference"] is None
@@ -372,9 +377,11 @@ def test_json(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_csv(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    make_final_run(several, "fewer", [99.0], overrides={"regularise": "none"})
     table = list(csv.DictReader(io.StringIO(printed(several, "csv", capsys))))
     (row,) = (row for row in table if row["ours_run"] == "none")
     assert (row["method"], row["settings"], row["paper_accuracy"]) == ("ita-lora", "regularise=none", "66.58")
+    assert row["ours_other_runs"] == "1" and not {"ours", "paper"} & set(row)  # where one of them is not there
     assert float(row["difference"]) == pytest.approx(61.0 - 66.58) and row["within_two_sd"] == ""
     assert len(table) == 16 + 4 and {row["benchmark"] for row in table} == {"cifar100", "digits"}
 
@@ -411,6 +418,7 @@ def test_accuracy_on_all_classes_stands_beside_the_mean_over_tasks(
     assert ours["lora"]["pooled_std"] == pytest.approx(1.2583, abs=1e-4)
     assert ours["lora"]["average_incremental_accuracy"] == pytest.approx(243.5 / 3 + 6)
     assert ours["lora"]["average_incremental_std"] == pytest.approx(1.2583, abs=1e-4)
+    assert ours["lora"]["forgetting"] == 3.0
     assert ours["older"]["average_incremental_accuracy"] is None
     assert ours["older"]["pooled_accuracy"] is None and ours["older"]["accuracy"] == 85.0
 
@@ -436,6 +444,37 @@ def test_the_terminal_is_legible_at_every_width(width: int, several: Storage) ->
     words = " ".join(text.split())
     for needed in ("ita-lora", "90.00 ± 1.00 (3)", "89.96 ± 0.20", "+0.04", "yes (2.04)", "paper's 20"):
         assert needed in words
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (39, ["method mean run reason", "a 1 some-run two words", "b 2"]),
+        (38, ["method mean reason", "a 1 two words", "b 2", "1 column left out for lack of width;"]),
+        (25, ["method mean reason", "a 1 two", "words", "b 2", "1 column left out for"]),
+        (24, ["a: mean 1; run some-run;", "reason two words", "b: mean 2"]),
+    ],
+)
+def test_a_narrow_terminal_leaves_out_minor_columns_then_breaks_texts_then_has_a_line_for_each_row(
+    width: int, lines: list[str]
+) -> None:
+    columns = [Column("method"), Column("mean"), Column("run", minor=True), Column("reason", wrap=True)]
+    out = Console(width=width, file=io.StringIO(), highlight=False, markup=False)
+    show_sheets([Table("t", columns, [("a", 1.0, "some-run", "two words"), ("b", 2.0, None, None)])], out)
+    said = [" ".join(line.split()) for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert [line for line in said[1:] if line.strip("─")][: len(lines)] == lines
+
+
+def test_letters_of_two_columns_are_wide() -> None:
+    out = Console(width=20, file=io.StringIO(), highlight=False, markup=False)
+    show_sheets([Table("t", [Column("method")], [("日" * 10,)])], out)
+    assert out.file.getvalue().split() == ["t", "日" * 10, ":"]  # type: ignore[attr-defined]
+
+
+def test_a_cell_of_two_lines_is_one_in_the_line_of_its_row() -> None:
+    out = Console(width=9, file=io.StringIO(), highlight=False, markup=False)
+    show_sheets([Table("t", [Column("method"), Column("mean")], [("a", "1.00\nloss 2")])], out)
+    assert out.file.getvalue().split() == ["t", "a:", "mean", "1.00,", "loss", "2"]  # type: ignore[attr-defined]
 
 
 def test_the_picture(several: Storage, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tausearch.reports import RunDifference, differences, read_final_run
-from tausearch.reports.comparison.run_differences import difference_sheet
+from tausearch.reports.comparison.run_differences import _as_dict, difference_sheet
 from tausearch.runs import DataFacts, Storage, open_storage, read_accuracies
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run
@@ -60,6 +60,7 @@ def test_without_two_shared_seeds_the_means_are_compared(
     assert found.points == pytest.approx(72.0 - 85.0) and (found.paired, found.shared) == (False, shared)
     assert found.error == pytest.approx(math.sqrt(25 / 3 + statistics.variance(had) / len(had)))
     assert found.basis == f"unpaired, {shared} shared seed{'s' * (shared != 1)}"
+    assert _as_dict(found)["shared_seeds"] == shared
 
 
 def test_one_seed_has_no_error(storage: Storage) -> None:
@@ -83,8 +84,10 @@ def test_class_orders_are_paired_with_their_seeds(storage: Storage) -> None:
 
 
 def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Storage) -> None:
-    def with_images(name: str, digest: str, evaluation: int = 10, evaluation_digest: str | None = "c" * 64) -> None:
-        spec = make_final_run(storage, f"{name}-made", [70.0, 71.0])
+    def with_images(
+        name: str, digest: str, evaluation: int = 10, evaluation_digest: str | None = "c" * 64, epochs: int = 20
+    ) -> None:
+        spec = make_final_run(storage, f"{name}-made", [70.0, 71.0], protocol={"epochs": epochs})
         tested = {"evaluation": evaluation, "evaluation_digest": evaluation_digest}
         facts = DataFacts(digest=digest, train=10, **tested)
         make_run(storage, spec.model_copy(update={"name": name, "data": facts}), [])
@@ -97,26 +100,31 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
     with_images("more", "a" * 64, evaluation=11)
     with_images("tested", "a" * 64, evaluation_digest="d" * 64)
     with_images("earlier", "a" * 64, evaluation_digest=None)
+    with_images("both", "b" * 64, epochs=99)
     digests = {"weights_digest": "1" * 64, "initial_head_digest": "2" * 64}
     make_final_run(storage, "long", [80.0, 81.0], protocol={"epochs": 99, **digests})
     make_final_run(storage, "split", [80.0, 81.0], protocol={"split_seed": 7, "initial_head": "/a/head"})
     make_final_run(storage, "there", [80.0, 81.0], benchmark="mit67")
-    others = ("same", "earlier", "changed", "more", "tested", "long", "split", "there")
+    others = ("same", "earlier", "changed", "more", "tested", "long", "both", "split", "there")
     found = {each.run.spec.name: each for each in of(storage, "base", *others)}
     for name in ("changed", "more", "tested"):
         assert found[name].departures == ("other images",)
     differ = ("another weights digest", "another initial head digest")
     assert found["long"].departures == ("epochs 99, the baseline's 20", *differ)
-    assert found["there"].departures == ("on mit67",)
+    assert found["there"].departures == ("on mit67",) and found["long"].shared == 2
+    assert found["both"].departures == ("epochs 99, the baseline's 20",)  # which says enough
     assert [name for name, each in found.items() if each.points is None] == [
         "base",
         "changed",
         "more",
         "tested",
         "long",
+        "both",
         "there",
     ]
-    assert difference_sheet(list(found.values())).texts[6][3:] == ["", "; ".join(found["long"].departures)]
+    sheet = difference_sheet(list(found.values()))
+    assert sheet.title == "cifar100: final accuracy, percent, and the difference from base, points"
+    assert sheet.texts[6][3:] == ["", "; ".join(found["long"].departures)]
 
 
 def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +160,7 @@ def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkey
         (["base"], "name another final run"),
         (["base", "bsae"], "no run named 'bsae' in"),
         (["base", "digits"], "is a benchmark; name benchmarks or final runs, not both"),
+        (["base", "mit67"], "compare mit67: is a benchmark"),
         (["base", "failed"], "compare failed: has no finished seed yet"),
         (["base", "digits-ita-lora-1"], "is a search; train what it chose with"),
         (["base", "other", "--ablation"], "--ablation: does not go with names of runs"),

@@ -170,12 +170,14 @@ def test_the_usual_number_of_seeds_is_that_of_finished_seeds_and_of_runs_that_st
 
 
 def test_the_caption_counts_seeds_that_are_not_the_same(storage: Storage) -> None:
-    make_final_run(storage, "a", [50.0, 51.0])
-    spec = make_final_run(storage, "b", [50.0, 51.0], method="tmc")
+    make_final_run(storage, "a", [50.0, 51.0, None], protocol={"tasks": 5})
+    two = "Mean ± sample standard deviation over 2 seeds. Protocol: 5 tasks, 20 epochs, batch 128,"
+    assert matrix_sheet(matrix(storage), paper_results()).caption.startswith(two)  # the third has not finished
+    make_final_run(storage, "a2", [50.0, 51.0], protocol={"tasks": 5})
+    spec = make_final_run(storage, "b", [50.0, 51.0], method="tmc", protocol={"tasks": 5})
     spec.model_copy(update={"seeds": (5, 6)}).save(storage.run("b"))
-    assert matrix_sheet(matrix(storage), paper_results()).caption.startswith(
-        "Mean ± sample standard deviation over 2 seeds."
-    )
+    text = matrix_sheet(matrix(storage), paper_results()).caption
+    assert "The best of a column is bold" in text and text.startswith(two.split(" Protocol")[0])
 
 
 def test_the_caption_says_what_columns_share_and_then_their_own(storage: Storage) -> None:
@@ -184,6 +186,27 @@ def test_the_caption_says_what_columns_share_and_then_their_own(storage: Storage
     caption = matrix_sheet(matrix(storage), paper_results()).caption
     shared = "Protocol: 10 tasks, batch 128, vit_base_patch16_224.augreg_in21k; "
     assert f"{shared}CIFAR-100 and MIT-67: 20 epochs; CUB-200: 50 epochs." in caption
+
+
+def test_the_caption_names_a_column_that_has_nothing_but_what_all_share_and_own_images_without_their_path(
+    storage: Storage,
+) -> None:
+    other = {"precision": "bf16", "class_orders": (1,)}
+    for benchmark, protocol in (("cifar100", {}), ("folder:/data/birds", other)):
+        make_final_run(storage, benchmark[:6], [50.0], benchmark=benchmark, protocol=protocol)
+    sheet = matrix_sheet(matrix(storage), paper_results())
+    assert sheet.caption.endswith("augreg_in21k; CIFAR-100: nothing else; folder:birds: bf16, class orders 1.")
+    assert sheet.header == ["method", "CIFAR-100", "folder:birds"]
+
+
+def test_the_papers_rows_alone_have_their_caption_and_notes_and_methods_that_wait_have_neither() -> None:
+    order = MatrixOrder((), ("cifar100",))
+    alone = matrix_sheet(result_matrix([], paper_results(), order, with_paper=True), paper_results())
+    assert alone.caption.endswith("mean of 3 runs.") and "No final run" not in alone.caption
+    assert alone.looks[0, 0].notes == (0,) and "an upper bound, not ranked" in alone.notes[0]
+    assert alone.blocks == []
+    waiting = result_matrix([], paper_results(), order, planned=[("tmc", "cifar100")])
+    assert matrix_sheet(waiting, paper_results()).caption == "No final run has ended yet."
 
 
 def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(storage: Storage) -> None:
@@ -257,6 +280,8 @@ def test_the_order_is_the_papers_or_the_given_one(storage: Storage) -> None:
     compared = compare(read_final_runs(storage)[0], paper_results(), order=order)
     assert [each.benchmark for each in compared] == ["digits", "cifar100"]
     assert [row.method for row in compared[1].rows if row.ours] == ["ita-lora", "finetune", "joint"]
+    others = [method for method in paper_results().methods if method not in order.methods]
+    assert [row.method for row in compared[1].rows] == [*order.methods, *others]
     found = matrix(storage, order)
     assert [row.method for row in found.rows] == ["ita-lora", "finetune", "joint"]
     assert found.benchmarks == ("digits", "cifar100")

@@ -101,6 +101,11 @@ def drop(*path: str) -> Callable[[dict[str, Any]], None]:
             "unknown method 'nope'",
         ),
         (lambda c: c.update(more=1), "more\n.*not permitted"),
+        (lambda c: c["ablations"]["ita-fft"].update(more=[1.0] * 7), "ablations.ita-fft must have the rows head, none"),
+        (lambda c: c["final_accuracy"]["ewc"].append(1.0), "final_accuracy.ewc must have 7 cells, got 8"),
+        (lambda c: c["standard_deviation"]["ewc"].__setitem__(0, None), "standard_deviation.ewc must have a number"),
+        (lambda c: c["ablations"]["ita-fft"]["none"].__setitem__(0, None), "ablations.ita-fft.none must have a number"),
+        (lambda c: c["ablations"].update(nope=deepcopy(c["ablations"]["ita-fft"])), "ablations: unknown method 'nope'"),
     ],
 )
 def test_a_damaged_file_is_refused(change: Callable[[dict[str, Any]], None], message: str, tmp_path: Path) -> None:

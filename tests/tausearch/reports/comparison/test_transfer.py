@@ -13,6 +13,7 @@ import pytest
 from tausearch.reports import TransferMatrix, read_final_runs, transfer
 from tausearch.reports.comparison.cells import transfer_sheet
 from tausearch.reports.comparison.command import show_transfer
+from tausearch.reports.comparison.records import transfer_records
 from tausearch.runs import Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
@@ -34,6 +35,7 @@ def matrices(storage: Storage, *benchmarks: str) -> list[TransferMatrix]:
 
 
 def test_the_matrix_and_the_loss(storage: Storage) -> None:
+    make_final_run(storage, "fewer", [99.0], benchmark="glyphs", tuned_on="digits")  # than "dg", which stands for it
     (matrix,) = matrices(storage)
     assert (matrix.method, matrix.settings, matrix.left_out) == ("ita-lora", {}, 0)
     assert matrix.tuned_on == matrix.judged_on == ("digits", "glyphs")
@@ -62,6 +64,15 @@ def test_without_tuning_on_the_target_there_is_no_loss(storage: Storage) -> None
     assert sheet.texts[0][-1] == "70.00 (1)\nno run tuned here" and sheet.texts[1][-1] == ""
 
 
+def test_a_benchmark_of_the_tuning_has_its_row_by_name_and_a_column_if_it_was_judged_there(storage: Storage) -> None:
+    make_final_run(storage, "mm", [70.0], benchmark="mit67")
+    make_final_run(storage, "mc", [60.0], benchmark="cifar100", tuned_on="mit67")
+    (matrix,) = matrices(storage)
+    assert matrix.tuned_on == ("digits", "glyphs", "mit67")
+    assert matrix.judged_on == ("cifar100", "digits", "glyphs", "mit67")
+    assert matrix.cells["mit67", "cifar100"].loss is None and ("mit67", "mit67") in matrix.cells
+
+
 def test_runs_of_another_protocol_are_not_set_against_each_other(
     storage: Storage, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,6 +81,8 @@ def test_runs_of_another_protocol_are_not_set_against_each_other(
     assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg" and matrix.left_out == 1
     show_transfer(storage, [], "text")
     assert "under another protocol than the rest: 1" in " ".join(capsys.readouterr().out.split())
+    show_transfer(storage, [], "json")
+    assert [each["left_out"] for each in json.loads(capsys.readouterr().out)["matrices"]] == [1]
     make_final_run(storage, "longer-dg", [90.0], benchmark="glyphs", tuned_on="digits", protocol={"epochs": 50})
     (matrix,) = matrices(storage)  # of two protocols with as many runs the later
     assert matrix.cells["glyphs", "glyphs"].run.spec.name == "longer"
@@ -109,6 +122,8 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage) -> None:
     plain, ablation = matrices(storage)
     assert plain.cells["digits", "glyphs"].run.spec.name == "dg"
     assert ablation.settings == {"regularise": "none"} and set(ablation.cells) == {("digits", "glyphs")}
+    settings = [row["settings"] for row in transfer_records([plain, ablation]) if row["run"] in ("dg", "ablation")]
+    assert settings == [{}, {"regularise": "none"}]
     assert transfer_sheet(ablation).title.startswith("ita-lora (regularise=none): ")
 
 
@@ -125,8 +140,12 @@ def test_another_precision_is_a_matrix_of_its_own_and_methods_come_by_name(stora
     make_final_run(storage, "bf16", [40.0], benchmark="glyphs", tuned_on="digits", protocol={"precision": "bf16"})
     other = {"backbone": "z", "weights_digest": "1" * 64}
     make_final_run(storage, "z", [30.0], method="finetune", benchmark="glyphs", tuned_on="digits", protocol=other)
+    for name, overrides in (("none", {"regularise": "none"}), ("plain", {})):
+        about = {"benchmark": "glyphs", "tuned_on": "digits"}
+        make_final_run(storage, name, [20.0], method="ita-fft", overrides=overrides, **about)
     found = [(matrix.method, {cell.run.spec.name for cell in matrix.cells.values()}) for matrix in matrices(storage)]
-    assert [method for method, _ in found] == ["finetune", "ita-lora", "ita-lora"]
+    assert [method for method, _ in found] == ["finetune", "ita-fft", "ita-fft", "ita-lora", "ita-lora"]
+    assert [names for method, names in found if method == "ita-fft"] == [{"plain"}, {"none"}]
     assert [names for _, names in found if "bf16" in names] == [{"bf16"}]
 
 
@@ -149,6 +168,7 @@ def test_how_it_is_printed(storage: Storage, capsys: pytest.CaptureFixture[str])
     show_transfer(storage, [], "csv")
     table = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert len(table) == 4 and {row["own_run"] for row in table} == {"dd", "gg"}
+    assert {row["loss"] for row in table} == {"0.0", "-1.0", "10.5"}
     show_transfer(storage, [], "markdown")
     assert "| digits | 89.00 ± 1.41 (2) | 50.50 ± 0.71 (2)<br>loss +10.50 (3.16) |" in capsys.readouterr().out
     show_transfer(storage, [], "latex")

@@ -21,6 +21,7 @@ from tausearch.reports.html.plots import _plain
 from tausearch.reports.html.run_plots import hover_text
 from tausearch.reports.html.views import (
     CellView,
+    RunPlots,
     RunView,
     _add_scores,
     _facts,
@@ -45,7 +46,7 @@ from tausearch.runs.creation import create
 from tests.support.runs.trials import final_spec, make_trial, search_spec
 from tests.tausearch.models.test_removal_report import forgotten
 from tests.tausearch.reports.html.runs import add_compositions, make_final, make_search, write
-from tests.tausearch.several.made import several_search
+from tests.tausearch.several.made import part, several_search
 from trainables.metrics import VALIDATION
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -122,6 +123,16 @@ def test_facts_of_a_search_for_one_objective_say_what_it_chose(tmp_path: Path) -
     directory = make_search(Storage(tmp_path), objectives=(least,))
     facts = _facts(read_status(directory), directory)
     assert (facts["aims at"], facts["chosen"]) == ("less forgetting", "trial 5: forgetting 2.00 points")
+
+
+def test_a_score_over_benchmarks_is_not_in_percent(tmp_path: Path) -> None:
+    spec, _, directory = several_search(tmp_path, trials=2)
+    for trial in range(2):
+        for place in range(2):
+            Record(directory.record).write(part(spec, trial, place, 80.0 + trial))
+    view = CellView(ReportCell("digits,glyphs", "ita-lora", None, None, "done"))
+    _read_search(view, directory, RunPlots())
+    assert view.search is not None and (view.search.score, view.search.unit) == ("100.00", "normalised")
 
 
 def test_a_final_run_says_where_it_was_tuned_and_each_benchmark_of_a_search_its_size(tmp_path: Path) -> None:
