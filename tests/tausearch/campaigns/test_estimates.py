@@ -215,6 +215,28 @@ def test_a_pilot_needs_the_gpu_that_its_trials_have_on_the_cluster(
     assert not plan.directory.path.exists()
 
 
+def first_on_gpu(plan: CampaignPlan) -> CampaignPlan:
+    """The plan with a GPU for each trial of the first cell."""
+    first = plan.cells[0]
+    spec = first.search.spec
+    on_gpu = spec.model_copy(update={"resources": spec.resources.model_copy(update={"gpus_per_trial": 1.0})})
+    return replace(plan, rows=(replace(first, search=replace(first.search, spec=on_gpu)), *plan.cells[1:]))
+
+
+def test_pilots_need_no_gpu_for_a_cell_that_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def pilot(cell: PlannedCell) -> Measured:
+        asked.append(cell.title)
+        return Measured(Pace(1.0), 1, "")
+
+    monkeypatch.setattr(estimates, "gpus_here", lambda: 0)
+    monkeypatch.setattr(estimates, "estimate", lambda _: [estimates.Estimate(each) for each in (100.0, None, None)])
+    monkeypatch.setattr(estimates, "_pilot", pilot)
+    run_pilots(first_on_gpu(planned(tmp_path)))
+    assert asked == ["digits/finetune", "digits/joint"]
+
+
 @pytest.mark.parametrize(
     ("cpus", "gpus", "at_most", "seconds"),
     [
@@ -230,9 +252,5 @@ def test_the_time_here_is_that_of_what_is_short(
     plan = planned(tmp_path, max_concurrent_trials=at_most)
     monkeypatch.setattr(estimates, "local_cpus", lambda: cpus)
     monkeypatch.setattr(estimates, "gpus_here", lambda: gpus)
-    first = plan.cells[0]
-    spec = first.search.spec
-    on_gpu = spec.model_copy(update={"resources": spec.resources.model_copy(update={"gpus_per_trial": 1.0})})
-    rows = (replace(first, search=replace(first.search, spec=on_gpu)), *plan.cells[1:])
     found = [estimates.Estimate(100.0)] * 3
-    assert seconds_here(replace(plan, rows=rows), found) == pytest.approx(seconds)
+    assert seconds_here(first_on_gpu(plan), found) == pytest.approx(seconds)

@@ -26,7 +26,8 @@ def node(number: int, cpus: float = 2, alive: bool = True, gpus: float = 0.5) ->
         "NodeManagerHostname": f"host{number}",
         "NodeManagerAddress": f"192.0.2.{number}",
     }
-    return {**about, "Alive": alive, "Resources": {"CPU": cpus, "GPU": gpus} if cpus else {}}
+    has = {"CPU": cpus, "GPU": gpus} if cpus else {}
+    return {**about, "Alive": alive, "Resources": {kind: count for kind, count in has.items() if count}}  # as Ray does
 
 
 def report(**changes: str) -> dict[str, str]:

@@ -50,6 +50,15 @@ def test_silence_is_counted_anew_after_an_answer(monkeypatch: pytest.MonkeyPatch
     assert len(said) == 1 and list(answers) == [True]
 
 
+@pytest.mark.parametrize("error", [ConnectionRefusedError(), TimeoutError(), OSError(113, "No route to host")])
+def test_a_head_that_cannot_be_reached_does_not_answer(error: OSError, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("socket.create_connection", fail)
+    assert not watches._answers("192.0.2.1:6379")
+
+
 @pytest.fixture
 def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
     """A child of this process that is called what Ray calls its own."""

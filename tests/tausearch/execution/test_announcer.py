@@ -174,6 +174,7 @@ def test_after_a_kill_the_next_driver_tells_all_that_the_record_has(kill: int, t
         again = {event.trial.number for event in second if _is(event, kind, TrialBegan) and event.repeated}
         assert again == known
     assert isinstance(second[0], RunBegan) and second[0].continued
+    assert [event.run.kind for event in second if isinstance(event, RunBegan)] == ["search", "reevaluation"]
 
 
 def _is(event: Event, kind: str, of: type) -> bool:

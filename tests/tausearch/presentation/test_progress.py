@@ -160,6 +160,14 @@ def test_a_running_trial_shows_its_epoch(spec: SearchSpec) -> None:
     assert "■□□ epoch 7/50" in printed(display)
 
 
+def test_columns_have_heads_once_there_is_a_trial(display: ProgressDisplay) -> None:
+    display.console.print(display.render())
+    assert "hyperparameters" not in printed(display)
+    tell(display, make_trial(0, tasks=1))
+    display.console.print(display.render())
+    assert "hyperparameters" in printed(display)
+
+
 @pytest.mark.parametrize(("steps", "shown"), [(3, "1/3 tasks and epoch 7/50 of c, d"), (1, "0/1 tasks and epoch 7/50")])
 def test_an_epoch_is_of_the_task_that_is_being_learned_unless_all_are_at_once(
     spec: SearchSpec, steps: int, shown: str

@@ -98,11 +98,13 @@ def test_wide_tables_for_papers_are_smaller(columns: int, size: str | None, devi
     assert rf"\begin{{tabular}}{{@{{}}l{'r' * (columns - 1)}@{{}}}}" in lines
 
 
-@pytest.mark.parametrize(("columns", "printed"), [(7, ["9.99", "12.34", "100.00"]), (8, ["9.99", "12.3", "100.0"])])
+@pytest.mark.parametrize(
+    ("columns", "printed"), [(7, ["9.99", "10.00", "12.34", "100.00"]), (8, ["9.99", "10.0", "12.3", "100.0"])]
+)
 def test_of_seven_benchmarks_names_are_smaller_and_large_deviations_shorter(columns: int, printed: list[str]) -> None:
     named = [Column(f"c{n}", score, right=n > 0) for n in range(columns)]
-    scores = [Score(1.0, deviation, 2) for deviation in (9.99, 12.34, 100.0)]
-    text = as_latex([Table("t", named, [("m", *scores, *[None] * (columns - 4))])])
+    scores = [Score(1.0, deviation, 2) for deviation in (9.99, 10.0, 12.34, 100.0)]
+    text = as_latex([Table("t", named, [("m", *scores, *[None] * (columns - 5))])])
     assert re.findall(r"pm\$([\d.]+)", text) == printed
     names = [r"\rowname c0 & \rowname c1", r"\rowname m & 1.00"]
     assert all((name in text) == (columns > 7) for name in names)
