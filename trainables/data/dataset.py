@@ -155,14 +155,14 @@ class Dataset:
             lines = [line for part in parts for line in self._unreadable(listing, part, progress)]
         else:
             self._require_current(manifest, parts)
-            lines = [line for part in parts for line in manifest.parts[part].left_out]
+            lines = manifest.left_out(parts)
         if lines and not self.ref.skip_broken:
             raise InputError(*_first_broken(lines))
         return lines
 
     def faults_of_source(self, manifest: Manifest) -> list[str]:
         """Return why a run would refuse the prepared form: it was made from other files, or without unreadable ones."""
-        skipped = [] if self.ref.skip_broken else [line for part in PARTS for line in manifest.parts[part].left_out]
+        skipped = [] if self.ref.skip_broken else manifest.left_out(PARTS)
         try:
             self._require_current(manifest, PARTS)
         except InputError as error:

@@ -202,7 +202,7 @@ def test_a_folder_is_told_by_the_one_above_it_even_of_a_relative_path(
 
 @pytest.fixture
 def finals(spec: SearchSpec, tmp_path: Path) -> Storage:
-    """Two final runs of one method, of which the second has a failed trial."""
+    """Two final runs of one method; the second one has a failed trial."""
     storage = Storage(tmp_path / "runs")
     for name in ("r", "s"):
         create(final_spec(spec, name=name, seeds=(7,)), storage)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -66,6 +66,10 @@ class Manifest:
     classes: tuple[str, ...]  # names in label order
     layout: str  # of the published dataset, in a few words
     parts: dict[Part, PreparedPart]
+
+    def left_out(self, parts: Sequence[Part]) -> list[str]:
+        """Return a line for each published image of some parts that cannot be read."""
+        return [line for part in parts for line in self.parts[part].left_out]
 
 
 def require_inside(path: Path) -> None:

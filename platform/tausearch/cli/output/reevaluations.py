@@ -19,12 +19,12 @@ def reevaluated_words(reevaluation: Reevaluation | None) -> str:
 def standing_words(reevaluation: Reevaluation) -> str:
     """Say where a re-evaluation stands: how far it is, or by how much the chosen trial is ahead."""
     verdict, race = reevaluation.verdict, reevaluation.race
+    if not race.candidates:
+        return "none: no finished trial can be chosen"
     fresh = (
         f"{race.rounds} fresh seeds and validation splits" if race.rounds > 1 else "a fresh seed and validation split"
     )
     asked = f"the best {len(race.candidates)} on {fresh}"
-    if not race.candidates:
-        return "none: no finished trial can be chosen"
     if not race.over:
         ended = sum(run.has_ended for run in reevaluation.runs)
         return f"not yet: {asked}, {counted(ended, 'run')} ended"
