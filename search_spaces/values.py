@@ -44,7 +44,7 @@ def parse_assignments(texts: Iterable[str], option: str = "--set") -> dict[str, 
     for text in texts:
         key, _, right = (part.strip() for part in text.partition("="))
         if not (key and right):
-            raise InputError(f"{option} {shown(text)}: must be KEY=VALUE, such as lr=0.001")
+            raise InputError(f"{option} {shown(text)}: must be KEY=VALUE")
         try:
             value = number_or_text(right)
         except ValueError as error:

@@ -36,9 +36,9 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class Synced:
-    """The numbers of trials, and of tasks of all trials, of a run after `runs sync`; MLflow lacked `written` tasks.
+    """The numbers of trials, and of tasks of all trials and re-evaluations, of a run after `runs sync`.
 
-    Without `tracking_uri`, MLflow does not have the run.
+    MLflow lacked `written` of the tasks. Without `tracking_uri`, MLflow does not have the run.
     """
 
     name: str
@@ -69,14 +69,14 @@ def sync_run(
         trials = runs.read_trials(spec, directory)
         try:
             with output_to(directory.log_file):
-                written = _write(spec, storage, directory, trials)
+                again, written = _write(spec, storage, directory, trials)
             if spec != then:
                 spec.save(directory)
         except InputError:
             raise
         except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
             raise InputError(f"run {spec.name!r}: MLflow at {uri} cannot be written ({reason(error)})") from error
-    return Synced(spec.name, uri, len(trials), sum(trial.tasks_done for trial in trials), written)
+    return Synced(spec.name, uri, len(trials), sum(each.tasks_done for each in (*trials, *again)), written)
 
 
 def _tracked_as(spec: AnySpec, uri: str | None, trackers: tuple[TrackerName, ...] | None) -> AnySpec:
@@ -87,8 +87,10 @@ def _tracked_as(spec: AnySpec, uri: str | None, trackers: tuple[TrackerName, ...
     return spec.model_copy(update={"tracking": trackers, "tracking_uri": uri or spec.tracking_uri})
 
 
-def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary]) -> int:
-    """Write files, and to trackers what they lack; returns the number of tasks that MLflow lacked."""
+def _write(
+    spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary]
+) -> tuple[Sequence[TrialSummary], int]:
+    """Write files, and to trackers what they lack; returns the re-evaluations, and the tasks that MLflow lacked."""
     outcome = outcome_of(spec, directory)
     reevaluation = outcome.reevaluation(trials)
     uri, written = tracking_uri_of(spec, storage), 0
@@ -107,7 +109,7 @@ def _write(spec: AnySpec, storage: Storage, directory: RunDirectory, trials: lis
         if reevaluation is not None:
             again = RunInfo(reevaluation.spec, directory.reevaluation.path, storage)
             _write_event_files(again, reevaluation.runs, Conclusion())
-    return written
+    return () if reevaluation is None else reevaluation.runs, written
 
 
 def _write_reevaluations(reevaluation: Reevaluation | None, storage: Storage, uri: str) -> int:

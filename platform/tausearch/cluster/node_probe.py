@@ -5,15 +5,40 @@ It uses the standard library only, as a node may lack our package: `preflight` s
 
 from __future__ import annotations
 
+import fcntl
+import importlib
+import importlib.metadata
+import platform
+import sys
 import time
+from pathlib import Path
 
 SETTLE_SECONDS = 10.0  # network file systems can show a new file late
 
 
+def environment() -> str:
+    """Return what tells this process's machine, its view of the disk and its packages from others'; "" if unknown."""
+    try:
+        booted, mounts = Path("/proc/sys/kernel/random/boot_id").read_text(), Path("/proc/self/ns/mnt").readlink()
+    except OSError:  # only Linux has them
+        return ""
+    return f"{booted} {mounts} {sys.prefix}"
+
+
 def probe_node(
-    folder: str, token: str, mine: str, lock: str, packages: list[str], modules: list[str], needed: list[str]
+    folder: str,
+    token: str,
+    mine: str,
+    lock: str,
+    packages: list[str],
+    modules: list[str],
+    needed: list[str],
+    drivers: str,
 ) -> dict[str, str]:
     """Report versions, import modules, read the driver's file and write an answer file.
+
+    In the driver's environment nothing is imported: that costs as much as the start of a trial's process beside it, and
+    a Ray that the driver starts itself has no such check either.
 
     Args:
         folder: The run directory.
@@ -23,18 +48,13 @@ def probe_node(
         packages: Packages whose versions to report.
         modules: Modules that trials import.
         needed: Files and folders that trials read.
+        drivers: The driver's `environment`.
 
     Returns:
         Package to version, "python" among them, "" where a package is not installed. "import" and "storage" are error
         texts, "" without an error. "lock" says why the driver's lock does not hold here, "" if it does. "missing" is
         the first of `needed` that does not exist, "" if all exist.
     """
-    import fcntl  # here, so that the function is self-contained
-    import importlib
-    import importlib.metadata
-    import platform
-    from pathlib import Path
-
     missing = next((path for path in needed if not Path(path).exists()), "")
     report = {"python": platform.python_version(), "import": "", "storage": "", "lock": "", "missing": missing}
     for package in packages:
@@ -42,7 +62,8 @@ def probe_node(
             report[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             report[package] = ""
-    for module in modules:
+    ours = drivers != "" and environment() == drivers
+    for module in () if ours else modules:
         try:
             importlib.import_module(module)
         except Exception as error:  # an import can raise any error

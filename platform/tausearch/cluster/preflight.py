@@ -139,7 +139,7 @@ def _ask(
         here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         call = probe.options(scheduling_strategy=here)
         files = (str(home.path), token, _answer_file(token, node), str(home.lock_file))
-        asked[call.remote(*files, PACKAGES, _IMPORTED, needed)] = node["NodeID"]
+        asked[call.remote(*files, PACKAGES, _IMPORTED, needed, node_probe.environment())] = node["NodeID"]
     return partial(_answers, asked, time.monotonic() + _ANSWER_SECONDS)
 
 

@@ -101,7 +101,9 @@ def read_about(folder: Path) -> About:
     """Return the description of a folder; a missing or wrong file is an `InputError`."""
     path = folder / ABOUT_FILE
     if not path.is_file():
-        raise InputError(f"{folder}: has no {ABOUT_FILE}, which describes its vectors")
+        of_export = folder / "vectors"
+        hint = f"; those of this export: {of_export}" if (of_export / ABOUT_FILE).is_file() else ""
+        raise InputError(f"{folder}: has no {ABOUT_FILE}, which describes its vectors{hint}")
     try:
         about = About.model_validate(read_json(path))
     except ValidationError as error:

@@ -32,6 +32,7 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     TrackerName,
+    TrialSummary,
     Verdict,
     ending_of,
     read_spec,
@@ -215,11 +216,15 @@ def test_sync_writes_where_it_is_asked_to_else_where_the_run_is(
         yield
 
     monkeypatch.setattr(synchronisation, "output_to", log)
-    monkeypatch.setattr(
-        synchronisation, "_write", lambda spec, *_: written.append(spec.tracking_uri or storage.mlflow_uri) or 7
-    )
+
+    def write(spec: SearchSpec, *_: object) -> tuple[list[TrialSummary], int]:
+        written.append(spec.tracking_uri or storage.mlflow_uri)
+        return [TrialSummary(number, 0, "complete", {}, [{}] * number) for number in (2, 5)], 7
+
+    monkeypatch.setattr(synchronisation, "_write", write)
     synced = synchronisation.sync_run(storage, directory, asked)
     assert written == [uri or storage.mlflow_uri] == [synced.tracking_uri] and synced.written == 7
+    assert (synced.trials, synced.tasks) == (0, 7), "tasks of re-evaluations are written, too"
     assert read_spec(directory).tracking_uri == kept
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +16,7 @@ from tausearch.cluster.node_probe import probe_node
 from tausearch.runs import Resources, RunDirectory, driver_lock
 from trainables.errors import InputError
 
-LOCK = "/no/such/lock"
+LOCK = Path("/no/such/lock")
 NEEDS = Resources(cpus_per_trial=2, gpus_per_trial=0.5, max_concurrent_trials=None)
 
 
@@ -164,9 +164,23 @@ def test_a_node_with_a_fault_is_named_once_though_it_is_too_small_too(tmp_path: 
         check.require_fit(0.0)
 
 
+def probed(
+    folder: Path,
+    packages: Sequence[str] = (),
+    modules: Sequence[str] = (),
+    needed: Sequence[str] = (),
+    *,
+    lock: Path = LOCK,
+    drivers: str = "",
+) -> dict[str, str]:
+    """What this machine answers to a driver in another environment."""
+    of_files = (str(folder), "driver", "node", str(lock))
+    return probe_node(*of_files, list(packages), list(modules), list(needed), drivers)
+
+
 def test_a_node_that_has_all(tmp_path: Path) -> None:
     (tmp_path / "driver").write_text("driver")
-    report = probe_node(str(tmp_path), "driver", "node", LOCK, ["numpy", "no-such-package"], ["json"], [str(tmp_path)])
+    report = probed(tmp_path, ["numpy", "no-such-package"], ["json"], [str(tmp_path)])
     assert report == {
         "python": platform.python_version(),
         "numpy": version("numpy"),
@@ -178,25 +192,25 @@ def test_a_node_that_has_all(tmp_path: Path) -> None:
     }
     assert (tmp_path / "node").read_text() == "node"
     weights = str(tmp_path / "driver")
-    assert probe_node(str(tmp_path), "driver", "node", LOCK, [], [], [weights])["missing"] == "", "a file is there, too"
+    assert probed(tmp_path, needed=[weights])["missing"] == "", "a file is there, too"
 
 
 def test_what_a_node_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
     data = str(tmp_path / "data")
     needed = [str(tmp_path), data, str(tmp_path / "weights")]
-    report = probe_node(str(tmp_path), "driver", "node", LOCK, [], ["no_such_module", "neither"], needed)
+    report = probed(tmp_path, modules=["no_such_module", "neither"], needed=needed)
     assert report["missing"] == data and report["storage"] == "No such file or directory"
     assert report["import"] == "no_such_module (ModuleNotFoundError: No module named 'no_such_module')"
     assert not (tmp_path / "node").exists()  # it would be taken for a node that sees the folder
     (tmp_path / "driver").write_text("another run's")
-    assert probe_node(str(tmp_path), "driver", "node", LOCK, [], [], [])["storage"] == "it holds something else there"
+    assert probed(tmp_path)["storage"] == "it holds something else there"
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "driver").write_text("driver")
     (tmp_path / "node").mkdir()  # in the way of the file
-    report = probe_node(str(tmp_path), "driver", "node", LOCK, [], [], [])
+    report = probed(tmp_path)
     assert report["storage"] == "it cannot write there: Is a directory"
 
 
@@ -205,13 +219,22 @@ def test_a_file_that_shows_late_is_waited_for(tmp_path: Path, monkeypatch: pytes
         (tmp_path / "driver").write_text("driver")  # as a network file system shows it after a while
 
     monkeypatch.setattr(node_probe.time, "sleep", sleep)
-    assert probe_node(str(tmp_path), "driver", "node", LOCK, [], [], [])["storage"] == ""
+    assert probed(tmp_path)["storage"] == ""
 
 
 def test_a_lock_that_holds_and_one_that_does_not(tmp_path: Path) -> None:
     home = RunDirectory(tmp_path)
     (tmp_path / "driver").write_text("driver")
     with driver_lock(home):
-        assert probe_node(str(tmp_path), "driver", "node", str(home.lock_file), [], [], [])["lock"] == ""
-    report = probe_node(str(tmp_path), "driver", "node", str(home.lock_file), [], [], [])
+        assert probed(tmp_path, lock=home.lock_file)["lock"] == ""
+    report = probed(tmp_path, lock=home.lock_file)
     assert report["lock"] == "the lock is not seen"
+
+
+def test_a_driver_has_imported_what_its_own_environment_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "driver").write_text("driver")
+    ours = node_probe.environment()
+    assert probed(tmp_path, modules=["no_such_module"], drivers=ours)["import"] == ""
+    assert "no_such_module" in probed(tmp_path, modules=["no_such_module"], drivers=f"{ours} elsewhere")["import"]
+    monkeypatch.setattr(node_probe, "environment", lambda: "")  # as on a system that is not Linux
+    assert "no_such_module" in probed(tmp_path, modules=["no_such_module"], drivers="")["import"]

@@ -363,3 +363,12 @@ def test_a_composed_model_is_opened_as_it_is_asked_for(
             _exported(tmp_path / folder, composed, ModelOptions(seed=seed))
     with pytest.raises(InputError, match="holds the parts of a composition"):
         _exported(tmp_path, about.model_copy(update={"form": "models"}), ModelOptions(keep=[1]))
+
+
+def test_the_folder_of_an_export_is_told_where_its_vectors_are(about: About, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="which describes its vectors$"):
+        read_about(tmp_path)
+    (tmp_path / "vectors").mkdir()
+    about.save(tmp_path / "vectors")
+    with pytest.raises(InputError, match=f"; those of this export: {tmp_path / 'vectors'}$"):
+        read_about(tmp_path)
