@@ -1,5 +1,8 @@
 from . import tables
 from .api import (
+    Composed,
+    Drawn,
+    Evaluated,
     FinalResult,
     InputError,
     SearchResult,
@@ -16,7 +19,8 @@ from .api import (
 )
 from .campaigns import CampaignResult, campaign
 from .execution import Preview
-from .models import Model, Prediction, load_model
+from .models import CompositionResult, EvaluationResult, Model, Prediction, load_model
+from .runs import Reevaluation, TrialSummary
 from .studies import BestFile, load_best
 from .tracking import (
     BestFileWritten,
@@ -40,12 +44,18 @@ __all__ = [
     "Callback",
     "CampaignResult",
     "ChoiceChanged",
+    "Composed",
+    "CompositionResult",
+    "Drawn",
+    "Evaluated",
+    "EvaluationResult",
     "Event",
     "FinalResult",
     "InputError",
     "Model",
     "Prediction",
     "Preview",
+    "Reevaluation",
     "ResultsWritten",
     "RunBegan",
     "RunEnded",
@@ -54,6 +64,7 @@ __all__ = [
     "TaskDone",
     "TrialBegan",
     "TrialEnded",
+    "TrialSummary",
     "allow_code",
     "campaign",
     "compose",
