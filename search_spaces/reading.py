@@ -52,9 +52,16 @@ def paper_points(method: str, own: Path | None = None) -> dict[str, dict[str, Sc
     return {benchmark: {**file.fixed_values(benchmark), **point} for benchmark, point in file.paper.items()}
 
 
-def far_off(method: str, values: Mapping[str, Scalar], own: Path | None = None) -> dict[str, Range]:
-    """Return the range of each value outside the range in the method's own file; 0 turns a term off and is inside."""
-    ranges = {name: each for name, each in _file_of(method, own).space.items() if isinstance(each, Range)}
+def far_off(
+    method: str, values: Mapping[str, Scalar], own: Path | None = None, *, own_images: bool = False
+) -> dict[str, Range]:
+    """Return the range of each value outside the range in the method's own file; 0 turns a term off and is inside.
+
+    With `own_images` the ranges are those of a search on the user's own images.
+    """
+    file = _file_of(method, own)
+    dimensions = {**file.space, **file.own_images} if own_images else file.space
+    ranges = {name: each for name, each in dimensions.items() if isinstance(each, Range)}
     return {name: each for name, each in ranges.items() if values.get(name) and values[name] not in each}
 
 

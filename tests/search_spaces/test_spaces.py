@@ -160,6 +160,8 @@ def test_the_papers_points_go_over_the_fixed_values() -> None:
 def test_values_far_off_have_the_range_of_the_methods_own_file() -> None:
     found = far_off("ita-lora", {"lr": 5, "alpha": 1.0, "alpha_cls": 0, "lr_pre": 9})  # 0 turns a term off
     assert list(found) == ["lr"] and found["lr"].high == 0.02
+    few = far_off("ita-lora", {"lr": 0.004, "alpha": 1e9}, own_images=True)
+    assert (few["lr"].high, "alpha" in few) == (0.003, True), "the other ranges stay"
 
 
 def test_integers_are_rounded_and_whole() -> None:

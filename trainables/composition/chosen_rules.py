@@ -62,7 +62,7 @@ class ChosenRule:
         self.require_curvatures(vectors)
         merging = Merging(
             taus=[DenseVector(vector, theta_0) for vector in vectors],
-            weights=weights,
+            weights=tuple(weights),
             curvatures=SavedCurvatures(vectors, theta_0, curvatures_of(rule)),
             parameters=self.parameters,
             seed=self.seed,

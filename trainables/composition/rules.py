@@ -73,7 +73,7 @@ class Merging:
     """
 
     taus: Sequence[Mapping[str, Tensor]]
-    weights: Sequence[float]
+    weights: tuple[float, ...]
     curvatures: Sequence[TaskCurvature] = ()
     parameters: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0

@@ -35,11 +35,11 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
     directory = root.run(request.name)
     with runs.driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), directory, request)
-        spec.save(directory)
         how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
-        if spec.purpose == "search":
-            return run_search(SearchRun(spec, root, directory), *how)
-        return run_training(FinalRun(spec, root, directory), *how)
+        with runs.spec_changed(directory, spec):
+            if spec.purpose == "search":
+                return run_search(SearchRun(spec, root, directory), *how)
+            return run_training(FinalRun(spec, root, directory), *how)
 
 
 resume = with_fields_of(ResumeRequest, resume_with)

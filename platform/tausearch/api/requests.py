@@ -423,6 +423,10 @@ def with_fields_of(
 
     @functools.wraps(call)
     def of_fields(*args: Fields.args, **kwargs: Fields.kwargs) -> Answer:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{of_fields.__name__}() {error}") from None
         return call(request_of(*args, **kwargs))
 
     signature = inspect.signature(request_of).replace(return_annotation=inspect.signature(call).return_annotation)

@@ -372,6 +372,8 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
     spec, known = run.spec, len(run.trials)
     number = known_concurrent_trials(spec, on_cluster=on_cluster) or "as many as the cluster fits"
     algorithm = f", algorithm {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
+    if isinstance(spec, SearchSpec) and spec.scheduler != "none":
+        algorithm += f", scheduler {spec.scheduler}"
     continued = f" (continued: {known} have started)" if known else ""
     device = f", on {spec.device}" if spec.device else ""
     trials = counted(spec.trials, "trial")

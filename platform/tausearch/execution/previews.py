@@ -32,6 +32,7 @@ from tausearch.runs import (
 )
 from tausearch.studies import USUAL_REEVALUATION, grid_size, learns, points_ahead, startup_trials
 from trainables.bounds import BOUNDS
+from trainables.data import BenchmarkRef
 from trainables.data.few_images import Unsuited
 from trainables.data.sources import steps_of
 from trainables.methods import get_method
@@ -147,8 +148,8 @@ class Preview:
         if self.spec.fixed:
             label = "fixed" if isinstance(self.spec, SearchSpec) else "hyperparameters"
             yield f"{label}: {brief(self.spec.fixed, list(self.spec.fixed))}"
-            own = get_method(self.spec.method).space
-            for name, usual in far_off(self.spec.method, self.spec.fixed, own).items():
+            own, on_own = get_method(self.spec.method).space, BenchmarkRef.parse(self.spec.benchmark).is_own
+            for name, usual in far_off(self.spec.method, self.spec.fixed, own, own_images=on_own).items():
                 yield f"unusual: {brief(self.spec.fixed, [name])}; a search looks at {usual.allowed}"
         if isinstance(self.spec, SearchSpec):
             yield from self._choice(self.spec.reevaluate)

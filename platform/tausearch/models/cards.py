@@ -17,7 +17,7 @@ from tausearch.runs import RunDirectory, replace_text, shown_benchmark
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.errors import InputError
 from trainables.methods import known_method
-from trainables.task_names import NamedTask
+from trainables.task_names import NamedTask, quoted
 
 CARD_FILE = "README.md"
 _log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def _table(about: About) -> Iterator[str]:
         return
     yield from ("| task | classes, in order | test accuracy |", "|---|---|---|")
     for number, task in enumerate(about.named_tasks, start=1):
-        score, classes = about.accuracy(number), ", ".join(map(_cell, task.classes))
+        score, classes = about.accuracy(number), ", ".join(map(_cell, map(quoted, task.classes)))
         yield f"| {_number(number, task)} | {classes} | {'not measured' if score is None else score.text()} |"
     final = about.final_accuracy
     yield f"| mean | {len(about.class_names)} classes | {'not measured' if final is None else final.text()} |"
@@ -143,10 +143,11 @@ def _usage(about: About) -> Iterator[str]:
 def _opened(about: About) -> Iterator[str]:
     """Yield the code that opens the folder with the library of its form."""
     if about.form == "timm":
-        yield from ("import timm", "from PIL import Image", "")
+        yield from ("import timm", "from PIL import Image, ImageOps", "")
         yield 'network = timm.create_model("local-dir:FOLDER", pretrained=True).eval()'
         yield "transform = timm.data.create_transform(**timm.data.resolve_model_data_config(network))"
-        yield f'image = transform(Image.open("image.png").convert("{"L" if _grey(about) else "RGB"}"))'
+        yield 'image = ImageOps.exif_transpose(Image.open("image.png"))  # as a photo says that it was held'
+        yield f'image = transform(image.convert("{"L" if _grey(about) else "RGB"}"))'
         yield "shares = network(image[None]).softmax(-1)[0].tolist()"
         yield 'print(dict(zip(network.pretrained_cfg["label_names"], shares)))'
     elif about.form == "models":
@@ -157,7 +158,8 @@ def _opened(about: About) -> Iterator[str]:
     elif about.form == "adapter":
         yield 'features = peft.PeftModel.from_pretrained(backbone, "FOLDER")  # has no classifier; it lies beside'
         yield 'head = safetensors.torch.load_file("FOLDER/head.safetensors")'
-        yield f'image = decode_image("image.png", mode="{"GRAY" if _grey(about) else "RGB"}")'
+        mode = "GRAY" if _grey(about) else "RGB"
+        yield f'image = decode_image("image.png", mode="{mode}", apply_exif_orientation=True)'
         yield 'logits = features(model.transform([image])) @ head["head.weight"].T + head["head.bias"]'
     elif about.removal is None:
         yield 'tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors'

@@ -1,6 +1,6 @@
 from .bounds import BesideBounds, Bound, beside_bounds, bound_name, chance, hardly_learned, little_left
 from .constraints import Constraint, excesses, why_nothing_chosen
-from .creation import Plan, created, new_run, note_code
+from .creation import Plan, created, new_run, note_code, spec_changed
 from .directories import CampaignDirectory, DrivenDirectory, RunDirectory, trial_name
 from .ending import (
     Ending,
@@ -217,6 +217,7 @@ __all__ = [
     "read_trials",
     "remove_empty",
     "replace_text",
+    "spec_changed",
     "storage_words",
     "require_new_folder",
     "require_output",

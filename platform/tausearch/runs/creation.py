@@ -176,8 +176,25 @@ class Plan(Generic[S]):
         else:
             with driver_lock(self.directory):
                 spec = self.continued()
-                spec.save(self.directory)
-                yield spec, self.directory
+                with spec_changed(self.directory, spec):
+                    yield spec, self.directory
+
+
+@contextmanager
+def spec_changed(directory: RunDirectory, spec: RunSpec) -> Iterator[None]:
+    """Change the specification of a run; take the change back if the block refuses the run before it has gone on.
+
+    Raises:
+        InputError: That of the block.
+    """
+    then = read_spec(directory)
+    spec.save(directory)
+    try:
+        yield
+    except InputError:
+        if len(recorded_trials(spec, Record(directory.record))) <= then.trials:
+            then.save(directory)
+        raise
 
 
 def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:

@@ -308,6 +308,23 @@ class TestSearch:
             resume("s", storage=tmp_path, address=address)
             assert ran[-1].address == address == read_spec(Storage(tmp_path).run("s")).address
 
+    @pytest.mark.parametrize("begun", [0, 4])
+    def test_a_run_that_is_refused_before_it_goes_on_stays_as_it_was(
+        self, begun: int, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        directory, before = Storage(tmp_path).run("s"), self.begin(tmp_path, trials=3)
+
+        def refused(*_: object) -> None:
+            for number in range(begun):
+                Record(directory.record).write(make_trial(number, before.steps, 80.0))
+            raise InputError("no Ray")
+
+        monkeypatch.setattr(continuation, "run_search", refused)
+        with pytest.raises(InputError, match="^no Ray$"):
+            resume("s", storage=tmp_path, trials=before.trials + 1, patience=3)
+        after = read_spec(directory)
+        assert (after == before) is (not begun) and after.trials == before.trials + (begun > 0)
+
     def test_a_grid_grows_up_to_its_last_point(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
         request = SearchRequest("digits", "ewc", name="s", algorithm="grid", trials=4, storage=tmp_path)
         create(plan_search(request).spec, Storage(tmp_path))

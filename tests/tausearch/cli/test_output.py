@@ -29,6 +29,7 @@ from tausearch.models import Prediction
 from tausearch.presentation import command_on, console, reevaluation_table, trials_table
 from tausearch.runs import (
     Constraint,
+    Objective,
     Record,
     Reevaluate,
     Reevaluation,
@@ -151,6 +152,20 @@ def test_a_front_of_one_point_has_no_table(
     behind.rows[-1]["val/forgetting"] = 0.5
     show_search(searched(spec, [ahead, behind], tmp_path / "other", choose(spec, ahead, 2)), spec, "")
     assert "Pareto" in capsys.readouterr().out
+
+
+def test_a_front_of_one_point_is_shown_where_fresh_runs_chose_another(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ahead, behind = make_trial(0, value=80.0), make_trial(1, value=70.0)
+    behind.rows[-1]["val/forgetting"] = 9.0
+    named = (("val/final_accuracy", "maximize"), ("val/forgetting", "minimize"))
+    aims = tuple(Objective(metric=metric, direction=direction) for metric, direction in named)
+    both = spec.model_copy(update={"objectives": aims, "prefer": "val/final_accuracy"})
+    for chosen, shown in ((ahead, False), (behind, True)):
+        found = searched(both, [ahead, behind], tmp_path / str(chosen.number), choose(both, chosen, 2))
+        show_search(found, both, "")
+        assert ("Pareto" in capsys.readouterr().out) is shown
 
 
 def test_a_long_front_is_cut_after_its_most_accurate_trials(

@@ -46,8 +46,9 @@ def test_no_line_of_the_title_breaks_a_name() -> None:
 
 def test_a_joint_method_has_one_row() -> None:
     (row,) = rows(4)[3:]
-    axes = accuracy_matrix_figure([row], VALIDATION, "t").axes[0]
+    axes = accuracy_matrix_figure([row], VALIDATION, "t", step="benchmark").axes[0]
     assert axes.images[0].get_array().shape == (1, 4)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("val accuracy (%) on benchmark", "after benchmark")
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,9 @@ class TestComposition:
             for seed in (0, 1)
             for s, t in pairs
         ]
-        axes = composition.cosine_figure(rows, ["birds", "owls"]).axes[0]
+        figure = composition.cosine_figure(rows, ["birds", "owls"])
+        axes = figure.axes[0]
+        assert min(figure.get_size_inches()) > 3, "two tasks need room for the label of the colour bar"
         drawn = {text.get_position(): (text.get_text(), text.get_color()) for text in axes.texts}
         assert (
             drawn[1, 0] == ("0.30", "black") and drawn[0, 1] == ("0.20", "black") and drawn[0, 0] == ("1.00", "white")

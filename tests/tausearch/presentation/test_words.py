@@ -22,8 +22,9 @@ from trainables.user_code import allow_code, code_words
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (0.9, "0:00"),
-        (42.9, "0:42"),
+        (0.4, "0:00"),
+        (42.4, "0:42"),
+        (59.6, "1:00"),  # the nearest second
         (60, "1:00"),
         (725, "12:05"),
         (3599, "59:59"),

@@ -113,6 +113,17 @@ def test_of_equal_accuracies_on_a_benchmark_the_earlier_trial_is_its_best() -> N
     assert left_out(spec, found)[0].best_trial == 1
 
 
+def test_of_equal_accuracies_the_trial_that_forgets_less_is_chosen_on_the_others_and_here() -> None:
+    spec = several_spec()
+    forgetting = [(2.0, 1.0), (1.0, 2.0), (1.0, 1.5)]
+    found = [part(spec, t, b, 90.0) for t in range(3) for b in range(2)]
+    for each, forgets in zip(found, [each for row in forgetting for each in row], strict=True):
+        each.rows[-1]["val/forgetting"] = forgets
+    digits, glyphs = left_out(spec, whole_trials(parts(spec), found))
+    assert (digits.trial, digits.best_trial) == (0, 1), "by glyphs alone, and by digits alone the earlier of two"
+    assert (glyphs.trial, glyphs.best_trial) == (1, 0)
+
+
 def test_the_memory_of_a_trial_is_the_peak_of_its_part() -> None:
     spec = several_spec()
     found = part(spec, 0, 0, 90.0)

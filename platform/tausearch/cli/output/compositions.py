@@ -24,7 +24,7 @@ from tausearch.presentation import (
     tool,
 )
 from trainables.metrics import TEST
-from trainables.task_names import numbered
+from trainables.task_names import numbered, quoted
 
 _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its vector has made a difference
 _KNOWN = 5.0  # accuracy of a task, percent, from which something is known of it
@@ -125,7 +125,9 @@ def _still_answered(result: CompositionResult) -> str | None:
     found = result.still_answered
     if not found:
         return None
-    tasks = _first([f"task {each.task} ({_first(each.classes)}), {each.text()}" for each in found], "; ")
+    tasks = _first(
+        [f"task {each.task} ({_first(list(map(quoted, each.classes)))}), {each.text()}" for each in found], "; "
+    )
     return f"Still answered: {tasks}. The classes of a task that is left out stay in the classifier."
 
 

@@ -310,7 +310,7 @@ def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:
         return
     columns = [
         *numbers("tasks", "trial"),
-        *numbers("accuracy after them", "final accuracy", "lost", format=percent),
+        *numbers("accuracy after them", found.spec.value_name.lower(), "lost", format=percent),
         *numbers(f"rank of {finished}"),
         *words("hyperparameters"),
     ]
@@ -369,9 +369,9 @@ def _show_left_out(lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummar
 
 
 def _show_front(lines: _Lines, spec: SearchSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
-    """Print the Pareto front of a search if it has several points."""
+    """Print the Pareto front of a search if it has several points; that of several aims also if it is another one."""
     front = spec.aim.front(trials)
-    if len(front) < 2:
+    if len(front) < 2 and (not spec.objectives or best in [None, *(trial.number for trial in front)]):
         return
     lines.out.print(terminal_table(front_table(spec, front[:_LONGEST_FRONT], best)))
     if len(front) > _LONGEST_FRONT:

@@ -22,6 +22,7 @@ from tausearch.presentation.figures.style import (
 )
 from trainables.task_names import titles
 
+_LEAST_SIDE = 1.7  # inches of a square of cosines: beside a smaller one the colour bar has no room for its label
 _LARGE_RISK = 10.0  # nats, far above that of guessing
 Rows = Sequence[Mapping[str, Any]]
 _KINDS = {"composed": "composed model", "individuals": "mean of individual models", "pretrained": "theta_0 with h0"}
@@ -126,7 +127,8 @@ def cosine_figure(rows: Rows, labels: Sequence[str] = ()) -> Figure:
     for s in range(count):
         for t in range(count):
             cells[s][t] = statistics.fmean(r["cosine"] for r in rows if (r["task"], r["other"]) == (s + 1, t + 1))
-    figure, axes = one_pair_of_axes((1.8 + 0.42 * count, 1.4 + 0.42 * count))
+    side = max(0.42 * count, _LEAST_SIDE)
+    figure, axes = one_pair_of_axes((1.8 + side, 1.4 + side))
     image = axes.imshow(cells, vmin=-1, vmax=1, cmap="RdBu_r")
     for s, line in enumerate(cells):
         for t, value in enumerate(line):

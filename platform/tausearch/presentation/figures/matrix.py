@@ -23,7 +23,11 @@ MOST_NAMED = 12  # tasks up to which they have names, each cell has its number w
 
 
 def accuracy_matrix_figure(
-    rows: Sequence[Mapping[str, float]], names: MetricNames, title: str, labels: Sequence[str] = ()
+    rows: Sequence[Mapping[str, float]],
+    names: MetricNames,
+    title: str,
+    labels: Sequence[str] = (),
+    step: str = "task",
 ) -> Figure:
     """Draw the accuracy on each task seen so far after each task.
 
@@ -32,6 +36,7 @@ def accuracy_matrix_figure(
         names: The names of the accuracies in `rows`.
         title: The title of the picture.
         labels: The names of the tasks; without them, and for many tasks, they have numbers.
+        step: The word for a task; that of a search on several benchmarks is another.
 
     Returns:
         A heat map: one row per finished task, one column per task, percent from 0 to 100, as numbers or, for many
@@ -65,8 +70,8 @@ def accuracy_matrix_figure(
         axes.set_xticks(range(0, tasks, every), [str(k + 1) for k in range(0, tasks, every)])
     after = range(0, len(rows), math.ceil(len(rows) / 20))
     axes.set_yticks(after, [str(int(rows[k]["task"])) for k in after])
-    axes.set_xlabel(f"{names.prefix} accuracy (%) on task")
-    axes.set_ylabel("after task")
+    axes.set_xlabel(f"{names.prefix} accuracy (%) on {step}")
+    axes.set_ylabel(f"after {step}")
     axes.spines[:].set_visible(False)
     return figure
 

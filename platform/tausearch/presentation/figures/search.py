@@ -73,7 +73,8 @@ def draw_search(
 
 def _matrix(spec: SearchSpec, trial: TrialSummary) -> Figure:
     labels = [task.label for task in spec.tasks]
-    return accuracy_matrix_figure(trial.rows, spec.metrics, f"{caption(spec)}: trial {trial.number}", labels)
+    title = f"{caption(spec)}: trial {trial.number}"
+    return accuracy_matrix_figure(trial.rows, spec.metrics, title, labels, spec.step_name)
 
 
 def draw_plot(plot: Plot, of: str) -> Figure:

@@ -44,7 +44,7 @@ def in_notebook() -> bool:
 
 def clock(seconds: float) -> str:
     """Format a duration as 0:42, 12:05 or 3:07:12."""
-    minutes, rest = divmod(int(seconds), 60)
+    minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 

@@ -69,9 +69,9 @@ def show_differences(storage: Storage, names: Sequence[str], form: Form) -> None
         InputError: If fewer than two runs are named, or one is not a final run with a finished seed.
     """
     named = list(dict.fromkeys(names))
+    runs = [_require_final(storage, name) for name in named]
     if len(named) < 2:
         raise InputError(f"compare {named[0]}: name another final run, too; the differences are from the first one")
-    runs = [_require_final(storage, name) for name in named]
     found = differences(runs, [read_accuracies(storage.run(name)) for name in named])
     rows = [_as_dict(each) for each in found]
     records = [{k: v for k, v in row.items() if k not in ("protocol", "hyperparameters")} for row in rows]

@@ -1,7 +1,7 @@
 """How the trials of a search compare: by its objectives, its constraints, and the point of the front that it prefers.
 
-The knee is the point of the front that lies farthest from the plane through the front's extremes, on the better side,
-with every objective scaled to its range on the front. That is the point with the least sum of scaled losses.
+The knee is the point of the front with the least sum of losses, every objective scaled to its range on the front. With
+two objectives it lies farthest from the line through the front's extremes, on the better side.
 
 Source: Das 1999, On characterizing the "knee" of the Pareto curve, Structural Optimization 18; scaled to the ranges of
 the front as in Zhang, Tian and Jin 2015, A knee point-driven evolutionary algorithm, IEEE TEVC 19(6).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 from tausearch.runs.objectives.aim import eligible
@@ -58,7 +59,14 @@ def left_out(spec: RunSpec, trials: Iterable[TrialSummary]) -> list[LeftOut]:
 
 def _left_out(spec: MultiSearchSpec, competing: Sequence[MultiTrial], scales: Scales, place: int) -> LeftOut:
     accuracy = {trial.number: trial.accuracies[place] or 0.0 for trial in competing}
-    others = max(competing, key=lambda trial: (score_of(scales, trial.accuracies, place), -trial.number)).number
-    here = max(accuracy, key=lambda number: (accuracy[number], -number))
+    elsewhere = [other for other in range(len(spec.parts)) if other != place]
+    others = min(competing, key=lambda each: (-score_of(scales, each.accuracies, place), *_tie(each, elsewhere))).number
+    here = min(competing, key=lambda each: (-accuracy[each.number], *_tie(each, [place]))).number
     start = next((accuracy[trial.number] for trial in competing if is_start(spec, trial)), None)
     return LeftOut(spec.titles[place], start, others, accuracy[others], here, accuracy[here])
+
+
+def _tie(trial: MultiTrial, places: Sequence[int]) -> tuple[float, int]:
+    """Return what decides between equal scores, as in a search: mean forgetting at some places, then the number."""
+    parts = [part for part in (trial.parts[place] for place in places) if part is not None]
+    return fmean(part.forgetting for part in parts), trial.number

@@ -218,6 +218,7 @@ def test_the_files_that_trials_read_are_named(spec: SearchSpec, tmp_path: Path) 
     ("changes", "seeds", "said"),
     [
         ({"trials": 12}, None, "12 trials, 2 at a time, 3 tasks each, algorithm tpe"),
+        ({"scheduler": "asha"}, None, "4 trials, 2 at a time, 3 tasks each, algorithm tpe, scheduler asha"),
         (
             {"trials": 1, "steps": 1, "algorithm": "random"},
             None,

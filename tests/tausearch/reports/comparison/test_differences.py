@@ -158,6 +158,7 @@ def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkey
     ("words", "message"),
     [
         (["base"], "name another final run"),
+        (["digits-ita-lora-1"], "is a search; train what it chose with"),  # another name would not help
         (["base", "bsae"], "no run named 'bsae' in"),
         (["base", "digits"], "is a benchmark; name benchmarks or final runs, not both"),
         (["base", "mit67"], "compare mit67: is a benchmark"),

@@ -122,7 +122,7 @@ def test_times_of_a_final_run_are_means_over_seeds(spec: SearchSpec) -> None:
         row["seconds/training"] = 4.0
         del row["seconds/preconsolidation"]  # as if taken from the cache
     plot = time_plot([first, second], spec)
-    assert plot is not None and plot.text.startswith("Of a seed, mean over seeds: preconsolidation 0:01, training 0:09")
+    assert plot is not None and plot.text.startswith("Of a seed, mean over seeds: preconsolidation 0:02, training 0:09")
     means = {"preconsolidation": [0.5] * 3, "training": [3] * 3, "evaluation": [0.5] * 3}
     assert {trace["name"]: trace["y"] for trace in figure(plot)["data"]} == means
     named = spec.model_copy(update={"tasks": tuple(NamedTask(("a",), name=f"R&D <{n}>") for n in range(3))})
@@ -161,10 +161,17 @@ def test_the_contour_looks_like_the_other_plots(plots: dict[str, PagePlot]) -> N
     assert not surface["reversescale"] and [colour for _, colour in surface["colorscale"]] == list(SCALE)
 
 
+def test_the_contour_says_what_its_colours_are(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SearchSpec, "value_unit", "rank %")
+    monkeypatch.setattr(SearchSpec, "value_name", "Score")
+    plot = page_plots(described(spec, make_trials()))[CONTOUR]
+    assert figure(plot)["data"][0]["colorbar"]["title"]["text"] == "rank %" and plot.text.startswith("Score over ")
+
+
 def test_the_pointer_shows_trial_and_hyperparameters(spec: SearchSpec, plots: dict[str, PagePlot]) -> None:
     trials = make_trials()
     assert hover_text(spec, trials[5]) == "<b>trial 5</b>: 89.20 %, 0:10<br>alpha = 5.2<br>lr = 0.006"
-    failed = "<b>trial 11</b>: failed at task 1, 0:03<br>alpha = 0.3<br>lr = 0.05<br>out of memory"
+    failed = "<b>trial 11</b>: failed at task 1, 0:04<br>alpha = 0.3<br>lr = 0.05<br>out of memory"
     assert hover_text(spec, trials[11]) == failed
     for title in ("History", "alpha", "lr", CONTOUR):
         (points, *_) = [trace for trace in figure(plots[title])["data"] if trace.get("meta") == "trials"]
