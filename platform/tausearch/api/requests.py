@@ -77,6 +77,8 @@ class CheckedRequest:
 
 def field_fault(of: Field[Any], value: object) -> str | None:
     """Return what is wrong with the value of a field by itself, of several parts with the first wrong one."""
+    if value is None and str(of.type).endswith(" | None"):
+        return None
     if words := _expected(of, value):
         got = shown(value)
         if isinstance(value, type) and of.name in _MAY_BE_CODE:
@@ -88,10 +90,7 @@ def field_fault(of: Field[Any], value: object) -> str | None:
 
 def _expected(of: Field[Any], value: object) -> str | None:
     """Return the expected kind of a value in words; None for a value of that kind."""
-    asked = str(of.type)
-    if value is None and asked.endswith(" | None"):
-        return None
-    asked = asked.removesuffix(" | None")
+    asked = str(of.type).removesuffix(" | None")
     if asked == "BestFile":  # to import the class takes seconds
         return None if hasattr(value, "hyperparameters") else "a best file, as `load_best` returns it"
     kind, words = _KINDS.get(asked, (object, ""))
@@ -106,7 +105,7 @@ def _expected(of: Field[Any], value: object) -> str | None:
 def _fault(of: Field[Any], value: object) -> str | None:
     limits: Bounds | None = of.metadata.get("bounds")
     if limits is not None and not (isinstance(value, str) and "str" in str(of.type)):
-        return None if value is None else limits.fault(value)
+        return limits.fault(value)
     return bounds.text_fault(str(value)) if isinstance(value, str | Path) else None
 
 

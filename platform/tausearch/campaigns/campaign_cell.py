@@ -59,7 +59,7 @@ class CampaignCell:
         known = None if search is None else search.reevaluation
         self.search = TrialTable(() if search is None else search.trials)
         self.reevaluation = TrialTable(() if known is None else known.runs)
-        self._search_spec: RunSpec = planned.search.spec if search is None else search.spec
+        self._search_spec: RunSpec = planned.search.spec
         self._known = TrialTable(() if final is None else final.trials)
         unfinished = search is not None and (planned.added > 0 or search.state != "finished")
         self.final = TrialTable() if unfinished else self._known

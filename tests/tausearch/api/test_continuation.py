@@ -34,7 +34,13 @@ from trainables.errors import InputError
 
 # What a change of the code, the data or the weights can change under a run. The other fields of a protocol are what a
 # run asks for: they are taken from it, and cannot be found to differ.
-CHANGES: dict[str, Any] = {"tasks": 4, "epochs": 7, "batch_size": 33, "weights_digest": "0" * 64}
+CHANGES: dict[str, Any] = {
+    "tasks": 4,
+    "epochs": 7,
+    "batch_size": 33,
+    "weights_digest": "0" * 64,
+    "initial_head_digest": "1" * 64,
+}
 URI = "http://localhost:5000"
 
 

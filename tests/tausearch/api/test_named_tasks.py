@@ -71,6 +71,10 @@ def test_files_that_have_no_tasks(content: str, message: str, tmp_path: Path) ->
         tasks_of([str(tmp_path / "tasks.yaml")])
 
 
+def test_a_seed_of_0_is_no_order_of_labels() -> None:
+    assert [class_order_of(given) for given in (0, "label", None)] == [0, None, None]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -81,6 +85,7 @@ def test_files_that_have_no_tasks(content: str, message: str, tmp_path: Path) ->
         ({"class_order": ["0", "1"]}, "class_order: must name all 10 classes; missing: '2'"),
         ({"class_order": "zero,1"}, "class_order: there is no class 'zero'"),
         ({"task": ["0,1"], "tasks": 2}, "task says which classes form a task, so tasks cannot, too"),
+        ({"task": ["nowhere.yml"]}, "--task nowhere.yml: there is no such file"),
     ],
 )
 def test_a_wrong_request_is_refused(given: dict[str, Any], message: str, tmp_path: Path) -> None:

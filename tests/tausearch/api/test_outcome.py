@@ -16,6 +16,7 @@ from tausearch.api.outcome import outcome_of
 from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, TrialSummary, objectives_of, trial_name
 from tausearch.studies import Selection
 from tests.support.runs.trials import final_spec, make_trial
+from tests.tausearch.several.made import several_spec
 from trainables.metrics import VALIDATION
 
 
@@ -36,7 +37,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr("tausearch.presentation.draw_search", draw)
     monkeypatch.setattr("tausearch.presentation.draw_final", draw)
-    monkeypatch.setattr(outcome.runs, "importances", lambda study: {"lr": SimpleNamespace(share=0.7)})
+    share = SimpleNamespace(share=0.7)
+    monkeypatch.setattr(outcome.runs, "importances", lambda study: {"lr": share} if len(study.directions) == 1 else {})
     monkeypatch.setattr(outcome.runs, "rank_correlations", lambda *_: {1: 0.5})
     return found
 
@@ -77,14 +79,16 @@ def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
     """A re-evaluation may choose another trial than the one with the highest value."""
     drawn["figures"] = figures
     again = SimpleNamespace(value=71.0, error=None, ahead=0.5, ahead_error=0.25, objectives={"seconds": 9.0})
-    about = {"metric": "val/final_accuracy", "objectives": {}, "gain": None}
+    gain = SimpleNamespace(points=1.5, error=0.5)
+    about = {"metric": "val/final_accuracy", "objectives": {"seconds": 8.0}, "gain": gain}
     chosen(monkeypatch, SimpleNamespace(trial=1, reevaluation=again, **about))
     trials = [make_trial(0, value=90.0), make_trial(1, value=80.0)]
     found = outcome_of(spec, directory).conclude(trials)
     assert found.chosen is trials[1]
     named = {"": 71.0, "_ahead": 0.5, "_ahead_error": 0.25}
     reevaluated = {f"reevaluated/val/final_accuracy{name}": value for name, value in named.items()}
-    assert found.metrics == INSIGHT | reevaluated | {"reevaluated/seconds": 9.0}
+    gained = {"gain": 1.5, "gain_error": 0.5}
+    assert found.metrics == INSIGHT | reevaluated | gained | {"reevaluated/seconds": 9.0, "best/seconds": 8.0}
     pictures = figures if isinstance(figures, list) else []
     assert found.files == (directory.spec_file, directory.best_file, *pictures)
 
@@ -104,6 +108,7 @@ def test_mlflow_gets_the_best_file_of_each_point_of_a_front(
         point.touch()
     found = outcome_of(spec, directory).conclude(trials)
     assert found.files == (directory.spec_file, directory.best_file, *points) and found.notes["front"] == "0 1"
+    assert found.metrics["importance/lr"] == 0.7, "that of the accuracy alone"
 
 
 def test_without_a_choice_there_is_no_best_file(
@@ -121,6 +126,15 @@ def test_a_choice_without_reevaluation_has_no_metrics_of_one() -> None:
     assert outcome._reevaluated(selection) == {}
 
 
+def test_mlflow_gets_what_was_chosen_on_each_benchmark_and_what_is_lost_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outcome.runs, "left_out", lambda *_: [SimpleNamespace(title="v1.2 small", lost=2.0)])
+    selection: Any = SimpleNamespace(accuracies={"digits?epochs=2": 80.0})
+    found = outcome._several(several_spec(), selection, [])
+    assert found == {"best/digits-epochs-2": 80.0, "left_out/v1.2-small/lost": 2.0}
+
+
 @pytest.mark.parametrize("figures", [[Path("a.png")], OSError("no space")])
 def test_a_final_run_has_results_once_all_seeds_have_ended(
     figures: Any, spec: SearchSpec, directory: RunDirectory, drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -129,12 +143,14 @@ def test_a_final_run_has_results_once_all_seeds_have_ended(
     final = final_spec(spec, trials=2, seeds=(0, 1))
     summary = {"a": {"mean": 1.0, "std": None, "seeds": 1}, "b": {"mean": 2.0, "std": 0.0, "seeds": 2}}
     monkeypatch.setattr(outcome.runs, "write_results", lambda *_: summary)
-    monkeypatch.setattr(outcome, "describe_run", lambda directory: None)
+    described: list[RunDirectory] = []
+    monkeypatch.setattr(outcome, "describe_run", described.append)
     trials: list[TrialSummary] = [make_trial(0, value=1.0), make_trial(1, tasks=1)]
     assert outcome_of(final, directory).conclude(trials).files == (directory.spec_file,)
     trials[1] = make_trial(1, tasks=1, status="diverged")
+    assert described == []
     found = outcome_of(final, directory).conclude(trials)
-    assert found.metrics == {"a/mean": 1.0, "b/mean": 2.0, "b/std": 0.0}
+    assert found.metrics == {"a/mean": 1.0, "b/mean": 2.0, "b/std": 0.0} and described == [directory]
     pictures = figures if isinstance(figures, list) else []
     assert found.files == (directory.spec_file, directory.results_file, *pictures)
 
@@ -148,4 +164,5 @@ def test_a_search_is_over_after_its_last_reevaluation(
     assert not outcome_of(asked, directory).is_over([make_trial(0, value=50.0)])
     race.over = True
     assert outcome_of(asked, directory).is_over([make_trial(0, value=50.0)])
+    assert not outcome_of(asked.model_copy(update={"trials": 2}), directory).is_over([make_trial(0, value=50.0)])
     assert not outcome_of(asked, directory).is_over([make_trial(0, tasks=2)])

@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,14 +17,14 @@ from PIL import Image
 
 from search_spaces import Range
 from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, plan_training, plans
-from tausearch.api.benchmarks import open_benchmark
+from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, facts_of, images_then_weights, open_benchmark
 from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import choose
 from tests.support.command_line import Command
 from tests.support.imports import ROOT
 from trainables import user_code
 from trainables.backbones import EMBEDDED, Backbone, loading, offered
-from trainables.data import build_benchmark, get_source
+from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.errors import InputError
 
 Folder = Callable[..., str]
@@ -286,3 +288,46 @@ def test_the_range_of_the_learning_rate_suits_few_of_them(folder: Folder, tmp_pa
     (tmp_path / "mine.yaml").write_text("space: {lr: {low: 0.001, high: 0.5, log: true, grid: [0.1]}}")
     theirs = plan_search(replace(request, space=tmp_path / "mine.yaml")).spec.space["lr"]
     assert isinstance(theirs, Range) and theirs.high == 0.5
+
+
+def opened(name: str, backbone: str = "vit_tiny_patch16_224") -> OpenBenchmark:
+    source: Any = SimpleNamespace(backbone=backbone)  # whose images are not to be read
+    return OpenBenchmark(BenchmarkRef(name=name), source, None)
+
+
+def test_only_images_of_a_folder_without_named_weights_may_get_another_backbone() -> None:
+    published, own = opened("mit67"), opened("folder:/own")
+    assert published.backbone(None) == Backbone("vit_tiny_patch16_224")
+    assert own.backbone(Path("w.safetensors")) == Backbone("vit_tiny_patch16_224", Path("w.safetensors"))
+    assert opened("digits").embedded and not published.embedded and not own.embedded
+
+
+def test_a_folder_of_images_lies_in_no_folder_of_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.api.benchmarks.get_source", lambda *_: None)
+    found = [open_benchmark(name, tmp_path).data_root for name in (f"folder:{tmp_path}?tasks=2", "mit67", "digits")]
+    assert found == [None, str(tmp_path), None]
+
+
+def test_what_is_noted_of_images_is_of_all_tasks() -> None:
+    tasks = [SimpleNamespace(train=range(count)) for count in (3, 5)]
+    prints = {"fingerprint": "a" * 64, "evaluation_fingerprint": "b" * 64}
+    built: Any = SimpleNamespace(tasks=tasks, evaluation=[range(2), range(4)], **prints)
+    facts = facts_of(built)
+    assert (facts.digest, facts.evaluation_digest) == ("a" * 64, "b" * 64)
+    assert (facts.train, facts.per_task, facts.evaluation) == (8, (3, 5), 6)
+
+
+@pytest.mark.parametrize("download", [True, False])
+def test_weights_are_checked_after_images_that_are_whole(download: bool) -> None:
+    backbone: Any = SimpleNamespace(needs_download=download)
+    assert images_then_weights(lambda: "images", backbone, lambda: "weights") == ("images", "weights")
+
+
+def test_a_mistake_on_all_benchmarks_is_said_once_and_others_with_every_benchmark_that_has_them() -> None:
+    faults = FaultsOfEach(3)
+    for benchmark, lines in {"x": ["of all", "in x.png"], "y": ["of two", "of all"], "z": ["of all", "of two"]}.items():
+        with faults.of(benchmark):
+            raise InputError(*lines)
+    with pytest.raises(InputError) as caught:
+        faults.raise_all()
+    assert str(caught.value).splitlines() == ["of all", "in x.png", "y, z: of two"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,12 +13,15 @@ import pytest
 import timm
 from safetensors.torch import save_file
 
-from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
-from tausearch.runs import Reevaluate, TrialSummary
+from checked_input.bounds import TRIALS
+from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training, plans
+from tausearch.api.plans import MOST_GP_TRIALS, require_enough
+from tausearch.runs import Reevaluate, Storage, TrialSummary
+from tausearch.runs.creation import create
 from tausearch.studies import requested_reevaluation, start_of
 from tausearch.studies.best_file import choose
 from trainables.backbones import Backbone, glyph_vit
-from trainables.data import build_benchmark, get_source
+from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.errors import InputError
 from trainables.methods import METHODS, Scenario
 from trainables.methods.sequential.finetune import FinetuneConfig
@@ -135,6 +139,30 @@ def test_a_final_run_measures_the_removability_that_its_search_has_aimed_at(
     assert plan_training(TrainRequest(best, storage=tmp_path)).spec.removability == measured
 
 
+def test_only_a_search_that_goes_on_has_an_earlier_one(tmp_path: Path) -> None:
+    request = SearchRequest("digits", "finetune", name="s", storage=tmp_path)
+    directory = create(plan_search(request).spec, Storage(tmp_path))[1]
+    (tmp_path / "empty").mkdir()
+    assert plans._earlier(request) is plans._earlier(replace(request, name="empty", resume_if_exists=True)) is None
+    assert plans._earlier(replace(request, resume_if_exists=True)) == directory
+
+
+def test_the_most_trials_are_allowed() -> None:
+    require_enough(MOST_GP_TRIALS, "gp", 0, True)
+    require_enough(18, "grid", 18, True)
+    require_enough(None, "grid", int(TRIALS.high), True)
+
+
+def test_the_options_about_a_benchmark_go_into_its_name() -> None:
+    given: dict[str, Any] = {"tasks": 2, "class_order": 0, "epochs": 3, "partial": True, "skip_broken": True}
+    request = SearchRequest("parquet:/x", "finetune", variant="v", label_column="fine", **given)
+    found = BenchmarkRef.parse(plans._text_of(request))
+    assert {name: getattr(found, name) for name in given} == given
+    assert (found.name, found.variant, found.label_column) == ("parquet:/x", "v", "fine")
+    own = "parquet:/x?class_order=0&epochs=3&label_column=fine&partial=yes&skip_broken=yes&tasks=2&variant=v"
+    assert BenchmarkRef.parse(plans._text_of(SearchRequest(own, "finetune"))) == found
+
+
 @pytest.mark.parametrize("trials", [None, 1])
 def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> None:
     request = SearchRequest("digits", "finetune", set={"lr": 0.01}, trials=trials, storage=tmp_path)
@@ -151,6 +179,7 @@ def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> 
         ({"gpus_per_trial": "auto"}, "--gpus-per-trial auto: this machine has no GPU"),
         ({"gpus_per_trial": 0.25}, "--gpus-per-trial 0.25: this machine has no GPU"),
         ({"gpus_per_trial": 1}, "--gpus-per-trial 1: this machine has no GPU"),
+        ({"algorithm": "gp", "scheduler": "asha"}, "--scheduler asha: gp learns nothing from trials that were stopped"),
     ],
 )
 def test_what_cannot_be_is_refused(

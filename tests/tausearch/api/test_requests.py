@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import fields
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import tausearch
+from checked_input import bounds
 from tausearch import api
 from tausearch.api import (
     ComposeRequest,
@@ -207,6 +209,11 @@ def test_all_wrong_fields_are_said_at_once() -> None:
         (EvaluateRequest, {"runs": []}, "runs: name at least one run"),
         (ComposeRequest, {"runs": "ita"}, "runs must be a list of texts, got 'ita'"),
         (ComposeRequest, {"runs": ["ita"], "keep": 1}, "--keep must be a list of whole numbers or names, got 1"),
+        (SearchRequest, {"task": ["0,1", 3]}, "--task must be a list of texts, got ['0,1', 3]"),
+        (SearchRequest, {"name": InputError}, f"--name must be a text, got {InputError}"),
+        (SearchRequest, {"data_root": Path("a\nb")}, "--data-root must be a line of printable characters, got 'a\\nb'"),
+        (SearchRequest, {"seed": None}, f"--seed {bounds.SEED.fault(None)}"),
+        (TrainRequest, {"best": BEST, "seeds": [0, None]}, f"--seeds {bounds.SEED.fault(None)}"),
     ],
 )
 def test_what_is_of_another_kind_is_named(request_of: type, given: dict[str, Any], words: str) -> None:

@@ -223,7 +223,9 @@ class TestTheNewRun:
         retrained(storage, "task:1")
         assert [run.name for run in storage.runs()] == ["ita", "ita-retrained-1", "ita-retrained-2"]
 
-    def test_a_call_that_was_stopped_goes_on(self, storage: Storage, trainings: Trainings) -> None:
+    def test_a_call_that_was_stopped_goes_on(
+        self, storage: Storage, trainings: Trainings, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         trainings.stop_after = 1
         with pytest.raises(StoppedError, match="the training of ita-retrained-1 was stopped; the same call"):
             retrained(storage, "task:2")
@@ -231,6 +233,7 @@ class TestTheNewRun:
         stopped = digests(storage.run("ita-retrained-1").artifacts / "seed_0")
         result = retrained(storage, "task:2")
         assert trainings.done == [(0, 2), (1, 2)] and result.seeds == (0, 1)
+        assert "; continued run ita-retrained-1\n" in capsys.readouterr().err
         assert digests(storage.run("ita-retrained-1").artifacts / "seed_0") == stopped
 
     @pytest.mark.parametrize("lost", ["record", "state"])
@@ -395,8 +398,9 @@ def test_epochs_and_batches_of_images_on_disk_stay_as_they_were(tmp_path: Path) 
     """Both follow from the number of images, and fewer are left."""
     source = get_source(f"folder:{draw_letters(tmp_path / 'letters')}?tasks=3")
     removal = Removal(source.task_classes, frozenset({0, 1}))
-    left = get_source(_reference(source.name, source.spec, removal))
-    assert (left.epochs, left.batch_size) == (source.epochs, source.batch_size)
+    text = _reference(source.name, source.spec, removal)
+    left = get_source(text)
+    assert f"epochs={source.epochs}&" in f"{text}&" and f"batch_size={source.batch_size}&" in f"{text}&"
     assert left.task_classes == (range(2), range(2, 4)) and left.class_names == source.class_names[2:]
     digits = get_source("digits?class_order=3&tasks=5")
     removal = Removal(digits.task_classes, frozenset({0, 1}))

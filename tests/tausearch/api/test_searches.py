@@ -44,7 +44,9 @@ from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
 
-def test_the_best_file_is_told_before_the_study_and_both_before_others(spec: SearchSpec, tmp_path: Path) -> None:
+def test_the_best_file_is_told_before_the_study_and_both_before_others(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage = Storage(tmp_path)
     spec, directory = create(spec, storage)
     other = SimpleNamespace(trial_changed=lambda trial: None)
@@ -55,6 +57,11 @@ def test_the_best_file_is_told_before_the_study_and_both_before_others(spec: Sea
     asked = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})
     again = SearchRun(asked, storage, directory).follow_up()
     assert isinstance(again, ReevaluationRun) and again.directory == directory.reevaluation
+    fresh = make_trial(7, value=50.0)
+    monkeypatch.setattr(searches, "_reevaluations", lambda *_: [fresh])
+    continued = SearchRun(asked, storage, directory)
+    for chooses in (continued.own_listeners[0], ReevaluationRun(continued).own_listeners[0]):
+        assert isinstance(chooses, BestListener) and list(chooses.reevaluations) == [fresh]
 
 
 def test_a_result_has_the_study_of_ended_trials_and_a_best_file_only_if_one_was_written(
@@ -236,3 +243,46 @@ def test_an_address_adds_mlflow_to_the_trackers_of_a_run_and_takes_none_away(spe
     assert trackers((), "http://a:1") == ("mlflow",)
     assert trackers(("tensorboard",), "http://a:1") == ("mlflow", "tensorboard")
     assert trackers(("tensorboard",), None) == ("tensorboard",)
+
+
+@pytest.mark.parametrize("over", [True, False])
+def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_run_stands(
+    over: bool, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+
+    class Run:
+        written = 3
+
+        def __init__(self, spec: SearchSpec, *_: object) -> None:
+            self.name = spec.name
+
+        def write(self, trial: TrialSummary) -> None:
+            told.append((self.name, trial.number))
+
+        def conclude(self, status: str, conclusion: Conclusion) -> None:
+            told.append((self.name, status, conclusion is end))
+
+    end, fresh = Conclusion(metrics={"gain": 1.0}), (make_trial(7),)
+    again: Any = SimpleNamespace(spec=SimpleNamespace(name="again"), runs=fresh)
+    found = {"reevaluation": lambda _: again, "conclude": lambda _: end, "is_over": lambda _: over}
+    stand_ins = {"MlflowRun": Run, "outcome_of": lambda *_: SimpleNamespace(**found)}
+    for name in ("record_compositions", "register_again"):
+        stand_ins[name] = lambda *_, name=name: told.append(name)
+    stand_ins["_write_event_files"] = lambda run, trials, conclusion: told.append(
+        ("events", run.spec.name, [trial.number for trial in trials], conclusion is end)
+    )
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(synchronisation, name, stand_in)
+    own = spec.model_copy(update={"name": "s", "tracking": ("mlflow", "tensorboard")})
+    storage, trials = Storage(tmp_path), [make_trial(0), make_trial(1)]
+    assert synchronisation._write(own, storage, storage.run("s"), trials) == (fresh, 6)
+    ended = [("s", "FINISHED" if over else "KILLED", True), "record_compositions", "register_again"]
+    events = [("events", "s", [0, 1], True), ("events", "again", [7], False)]
+    assert told == [("s", 0), ("s", 1), ("again", 7), ("again", "FINISHED", False), *ended, *events]
+    told.clear()
+    again.runs = ()
+    only_events = own.model_copy(update={"tracking": ("tensorboard",)})
+    assert synchronisation._write(only_events, storage, storage.run("s"), trials) == ((), 0)
+    assert told == [events[0], ("events", "again", [], False)]
+    assert synchronisation._write_reevaluations(again, storage, "sqlite://") == 0 and len(told) == 2

@@ -59,6 +59,8 @@ def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:
     assert line in screen.getvalue() and "digits/finetune searching" not in screen.getvalue()
     tell(display, first, final, *(make_trial(number, 5, 60.0) for number in range(3)))
     assert first.state == "done"
+    tell(display, second, ReevaluationSpec.of(plan.cells[1].search.spec), make_trial(0, 2))
+    assert (second.state, [trial.number for trial in second.running]) == ("reevaluating", [0])
 
 
 @pytest.mark.parametrize("cause", ["a seed diverged", "the search chose nothing"])
@@ -85,15 +87,17 @@ def test_a_campaign_that_goes_on_counts_earlier_trials_and_measures_its_own_spee
     begun = planned(tmp_path).cells[0]
     runs = [create(spec, begun.search.storage)[1] for spec in (begun.search.spec, begun.training.spec)]
     start_of(begun.search.spec).save(runs[0].best_file)
-    for run, trial in ((0, make_trial(0, 5, 70.0)), (0, make_trial(1, 5, 80.0)), (1, make_trial(0, 5, 60.0))):
+    for run, trial in ((0, make_trial(0, 5, 70.0)), (1, make_trial(0, 5, 60.0)), (0, make_trial(1, 5, 80.0))):
         Record(runs[run].record, tasks=5).write(trial)
-    plan = planned(tmp_path)
-    display, (first, _), _ = shown(plan)
+        plan = planned(tmp_path)
+        assert bool(shown(plan)[1][0].columns[2]) == (trial.number == 1)  # seeds of an earlier choice do not count
+    display, (first, _), screen = shown(plan)
     assert first.columns == ("2/2", "80.00", "1/3  60.00") and first.tasks == (15, 25)
     assert display.seconds_left() is None  # 15 tasks of 50 are done, none of them here
-    tell(display, first, plan.cells[0].training.spec, make_trial(0, 5, 60.0), make_trial(1, 5, 0.0))
+    tell(display, first, plan.cells[0].training.spec, make_trial(0, 5, 60.0), make_trial(1, 5, 0.0), make_trial(2, 1))
     assert first.columns[2] == "2/3  30.00 ± 42.43"  # an accuracy of 0 counts
-    assert_left(display, 30 / 5)
+    assert " seed 1 complete: 0.00 % | search 2/2, best 80.00 | final run 2/3  30.00 ± 42.43 | " in screen.getvalue()
+    assert_left(display, 29 / 6)
 
 
 def test_the_best_of_a_cell_keeps_the_bounds_of_its_search(tmp_path: Path) -> None:
@@ -120,6 +124,11 @@ def test_only_cells_with_running_trials_are_named_and_shown_where_room_is_short(
         return list(display.render().renderables[0].columns[0].cells)  # type: ignore[union-attr]
 
     assert (rows(2), rows(1)) == (["digits/finetune", "digits/ewc"], ["digits/ewc"])
+    tell(display, first, plan.cells[0].search.spec, make_trial(0, 1), make_trial(1, 1))
+    both = "digits/finetune searching, digits/ewc searching | 0/2 cells done, 3 trials running | "
+    assert display.standing_line().startswith(both) and rows(1) == ["digits/finetune"]
+    display.show_stopping(lambda: "stopping on Ctrl-C")
+    assert display.standing_line().startswith("stopping on Ctrl-C | 0/2 cells done, ")
 
 
 def test_the_time_left_counts_from_the_first_task_and_not_from_the_start_of_ray(tmp_path: Path) -> None:
@@ -127,6 +136,6 @@ def test_the_time_left_counts_from_the_first_task_and_not_from_the_start_of_ray(
     display, (first, _), _ = shown(plan)
     trial = make_trial(0, 2)
     display.start -= 20 + trial.seconds  # Ray took 20 seconds
-    tell(display, first, plan.cells[0].search.spec, trial)
+    tell(display, first, plan.cells[0].search.spec, make_trial(1, 0), trial, make_trial(1, 1))
     total = sum(cell.tasks[1] for cell in display.cells)
-    assert trial.seconds > 0 and display.seconds_left() == pytest.approx(trial.seconds * (total - 2) / 2, rel=0.05)
+    assert trial.seconds > 0 and display.seconds_left() == pytest.approx(trial.seconds * (total - 3) / 3, rel=0.05)

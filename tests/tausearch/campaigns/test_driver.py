@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from tausearch.campaigns import CampaignRequest, CampaignResult, CampaignStanding, plan_campaign
+from tausearch.campaigns import CampaignRequest, CampaignResult, CampaignStanding, plan_campaign, read_cells
 from tausearch.campaigns import driver as driver_module
 from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.driver import _driver, _headlines, _result
@@ -227,6 +227,13 @@ def test_a_final_run_that_is_planned_after_its_search_has_the_share_of_the_cell(
     assert found.spec.resources.gpus_per_trial == 0.2 and not found.pilot
     kept = replace(cell.training, pilot=False)
     assert with_share_of(replace(cell.search, spec=shared), kept) == kept
+
+
+def test_a_campaign_has_its_cells_in_its_folder_while_it_is_driven(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    plan.directory.spec_file.unlink()
+    with driver_module._held(plan):
+        assert read_cells(plan.directory) == plan.kept
 
 
 @pytest.mark.parametrize(("error", "lines"), [(None, 1), (KeyboardInterrupt(), 1), (InputError("no node fits"), 0)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from tausearch.runs.creation import create
 from tausearch.studies import start_of
 from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, planned, remember, started
-from trainables.errors import InputError
+from trainables.errors import DivergedError, InputError
 
 
 def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -> None:
@@ -99,6 +100,13 @@ def test_what_the_cache_will_have_is_computed_once_for_each_seed(tmp_path: Path)
     assert estimate(planned(tmp_path, REEVALUATED))[0].seconds is None  # a damaged file is only no help
 
 
+def test_a_pilot_counts_for_its_trial_under_any_name_with_any_cache_and_any_share(tmp_path: Path) -> None:
+    config = estimates._piloted(planned(tmp_path).cells[0])
+    shared = replace(config, run="another", cache_bytes=1, gpus_per_trial=0.25)
+    assert estimates._of_trial(shared) == estimates._of_trial(replace(config, gpus_per_trial=1.0))
+    assert estimates._of_trial(shared) != estimates._of_trial(config)
+
+
 def planned_in_its_folder(tmp_path: Path) -> CampaignPlan:
     plan = planned(tmp_path)
     plan.directory.path.mkdir(parents=True)
@@ -131,11 +139,13 @@ def test_a_pilot_takes_its_first_task_once_and_its_second_for_every_other(
 ) -> None:
     piloted: list[str] = []
 
-    def rows(sequence: str, tasks: int) -> list[dict[str, float]]:
+    def rows(sequence: str, tasks: int) -> Iterator[dict[str, float]]:
         piloted.append(sequence)
-        return [{"seconds/training": 9.0, "seconds/evaluation": 1.0, "val/accuracy": 50.0}, {"seconds/training": 3.0}][
-            :tasks
-        ]
+        assert tasks == 2
+        yield {"seconds/training": 9.0, "seconds/evaluation": 1.0, "val/accuracy": 50.0}
+        if sequence == "joint":  # what it has finished counts
+            raise DivergedError(2)
+        yield {"seconds/training": 3.0}
 
     monkeypatch.setattr("trainables.trial.build_sequence", lambda config: config.method)
     monkeypatch.setattr("tausearch.cluster.first_rows", rows)

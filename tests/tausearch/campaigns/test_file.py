@@ -87,6 +87,7 @@ def test_cells_that_would_share_their_runs_are_refused(tmp_path: Path) -> None:
         f"folder-train/{method}" for method in ("ita-lora", "finetune", "joint")
     ]
     assert all(one in fault and other in fault for fault in faults)
+    assert all(fault.endswith("; give one another name, as by a link to its folder") for fault in faults)
 
 
 def test_benchmarks_and_methods_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -165,6 +166,7 @@ def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: P
         ("trials: 6", "storage: /tmp", "search.storage: is given on the command line of `campaign run`"),
         ("trials: 6", "tracking-uri: x", "search.tracking_uri: is given on the command line"),
         ("trials: 6", "name: x", "search.name: there is no such key"),
+        ("train:", "tracking: x\ntrain:", "tracking: there is no such key; allowed: campaign, benchmarks"),
         ("trials: 6", "trials: 0", "search.trials: must be a whole number from 1"),
         ("algorithm: random", "algorithm: tpu", "search.algorithm: unknown algorithm 'tpu'; .*; did you mean 'tpe'"),
         ("scheduler: asha", "scheduler: ash", r"cells\[2\].search.scheduler: unknown scheduler 'ash'; .* 'asha'"),

@@ -8,6 +8,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tausearch.campaigns import (
     plan_campaign,
     run_campaign,
 )
-from tausearch.campaigns.plans import _has_chosen_otherwise
+from tausearch.campaigns.plans import _has_chosen_otherwise, work_left
 from tausearch.campaigns.remainder import remainder
 from tausearch.cluster import AddressFault
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
@@ -280,9 +281,13 @@ def test_what_is_wrong_with_words_and_with_cells_is_said_at_once(tmp_path: Path)
 
 def test_what_is_left_of_a_long_list_is_all_but_its_wrong_entries() -> None:
     names = ["nope" if number in (9, 10) else f"digits?epochs={number + 1}" for number in range(12)]
-    cells = [{"method": "ewc", "benchmark": name} for name in names]
+    cells: list[Any] = [{"method": "ewc", "benchmark": name} for name in names]
+    cells += [{"method": "nope", "benchmark": "digits"}, {"method": "ewc", "search": {"trails": 3, "patience": 4}}]
     left = remainder({"campaign": "t", "benchmarks": ["digits"], "methods": ["ewc"], "cells": cells}, frozenset())
-    assert left is not None and [each.benchmark for each in left.cells] == [name for name in names if name != "nope"]
+    assert left is not None
+    *listed, own = left.cells
+    assert [each.benchmark for each in listed] == [name for name in names if name != "nope"]
+    assert own.search is not None and own.search.given == {"patience": 4}  # of an exception only the wrong option goes
 
 
 @pytest.mark.parametrize(
@@ -291,7 +296,7 @@ def test_what_is_left_of_a_long_list_is_all_but_its_wrong_entries() -> None:
         {"algorithm": "randm", "sampler_options": {"a": 1}, "trials": 3, "scheduler": "asha"},
         {"objective": 3, "prefer": "forgetting"},
         {"reevaluate": "all", "reevaluate_runs": 2},
-        {"scheduler": "ashes", "pruner_options": {"a": 1}},
+        {"scheduler": "ashes", "pruner-options": {"a": 1}},
         {"trials": "many", "reevaluate": 3, "reevaluate_runs": 2},
     ],
     ids=lambda wrong: next(iter(wrong)),
@@ -360,6 +365,7 @@ def test_fewer_seeds_are_refused_in_the_plan_whether_or_not_the_search_goes_on(t
         planned(tmp_path, TABLE.replace("[0, 1]", "[0]"), trials=trials)
     cell = planned(tmp_path, TABLE.replace("[0, 1]", "[0, 1, 2]"), trials=trials).cells[0]
     assert (cell.added, cell.added_seeds) == (trials - 4, 1)
+    assert cell.next == ("1 seed more" if trials == 4 else "2 trials more and 1 seed more")
 
 
 def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
@@ -418,6 +424,18 @@ def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"and `search` give two values to epochs; give it once \(and 2 more cells\)"):
         planned(tmp_path, text.replace("{epochs}", "1"))
     assert planned(tmp_path, text.replace("{epochs}", "2")).cells[0].runs.benchmark == "digits?epochs=2"
+
+
+def test_a_campaign_keeps_the_place_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert plan_campaign(CampaignRequest("t.yaml", storage="runs")).kept.file == str(tmp_path / "t.yaml")
+
+
+def test_the_work_left_is_of_the_trials_that_a_search_has_in_the_end() -> None:
+    standing = SimpleNamespace(left=(1, 2), trials=3)  # of five it has ended after three
+    cells = [SimpleNamespace(standing=standing, runs=SimpleNamespace(trials=5, seeds=2))]
+    assert work_left(SimpleNamespace(cells=cells)) == "1 of 3 trials to search, 2 seeds to train"  # type: ignore[arg-type]
 
 
 def test_a_cell_that_is_gone_is_said(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
 from tausearch.runs import Record, RunResult, read_spec
 from tausearch.runs.creation import create
-from tausearch.studies import start_of
+from tausearch.studies import load_best, start_of
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
@@ -124,7 +124,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
         plan.directory.conclude(name)
     extended = planned(tmp_path, table.replace("trials: 2", "trials: 3"))
     cell = CampaignCell(extended, extended.cells[0], print)
-    assert cell.state == "searching" and not list(cell.final)
+    assert (cell.state, cell.columns[0], list(cell.final)) == ("searching", "2/3", [])
     with ExitStack() as locks:
         assert cell.open(locks).spec.trials == 3 and not plan.directory.is_concluded(search)
     last = make_trial(2, 5, 99.0 if better else 1.0, hyperparameters={"lr": 0.07})
@@ -137,6 +137,12 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     assert names == [f"{final}-1" if better else final] and read_spec(there).fixed == trained.fixed
     after = planned(tmp_path, table.replace("trials: 2", "trials: 3")).cells[0]
     assert after.runs.final == names[0] and after.added == 0 and after.runs.search == search
+    if better:  # and chooses anew once more
+        best = load_best(outcome.directory.best_file)
+        third = best.model_copy(update={"hyperparameters": {**best.hyperparameters, "lr": 0.09}})
+        third.save(outcome.directory.best_file)
+        again = plan_final(after, extended.request, extended.opening, extended.gpus)
+        assert again.spec.name == f"{final}-2"
 
 
 BEST = "search: {trials: 2, constraint: ['forgetting <= 1']}"
@@ -222,7 +228,12 @@ def test_both_runs_of_a_cell_belong_to_the_campaign_that_lists_them(tmp_path: Pa
     for name in ("t", "u"):
         storage = planned(tmp_path, TABLE.replace("campaign: t", f"campaign: {name}")).storage
     runs = ["t-digits-ewc", "t-digits-ewc-final", "u-digits-ewc", "u-digits-ewc-final"]
+    storage.campaign("a").path.mkdir()
+    storage.campaign("a").spec_file.write_text("{")  # it hides no other
     assert [campaign_of(storage, run) for run in runs] == ["t", "t", "u", "u"]
+    assert campaign_of(storage, "t-digits-ewc-final-1") is None
+    with pytest.raises(InputError, match=f"no campaign named 'x' in {tmp_path}; "):
+        read_cells(storage.campaign("x"))
 
 
 def test_a_cells_run_keeps_its_name(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,7 @@ from tausearch.campaigns import (
     read_standing,
     write_campaign_report,
 )
-from tausearch.campaigns.mlflow_tables import LOCAL, track_tables
+from tausearch.campaigns.mlflow_tables import LOCAL, read_pages, track_tables
 from tausearch.campaigns.outputs import selected_runs
 from tausearch.cli.output import show_standing, show_standings
 from tausearch.reports import paper_results
@@ -69,6 +70,9 @@ def test_a_plan_says_cells_sizes_and_time(
     assert "not searched" in joint and "?" in joint
     cells = json.loads(shown(storage, capsys, monkeypatch, "plan", file, "--format", "json")[1])["cells"]
     assert [each["seconds_left"] is None for each in cells] == [False, True, True]
+    Path(file).write_text(TABLE.format(trials=4).replace("[ita-lora, finetune]", "[finetune]"))
+    gone = "\ndigits/ita-lora is no longer in the file; its runs would be left alone\n"
+    assert gone in shown(storage, capsys, monkeypatch, "plan", file)[1]
 
 
 def test_results_that_cannot_be_read_hide_no_other_cell(
@@ -110,13 +114,13 @@ def test_devices_that_differ_are_said_with_their_cells(
     gpus: Callable[[int], None],
 ) -> None:
     gpus(1)
-    whole = "search: {{gpus_per_trial: 1}}, train: {{gpus_per_trial: 1}}"
+    whole = "search: null, train: {{gpus_per_trial: 1}}}}, {{method: ewc, search: {{gpus_per_trial: 1}}"
     plan = planned(tmp_path, TABLE.replace("search: null", whole))
     out = shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "t.yaml"))[1]
     lines = [line for line in out.splitlines() if line.startswith("device: ")]
     assert lines == [
-        "device: a share of a GPU in fp32 (a pilot trial measures it): digits/ita-lora, digits/finetune",
-        "device: a whole GPU in fp32 (as asked for): digits/joint",
+        "device: a share of a GPU in fp32 (a pilot trial measures it): digits/ita-lora, digits/finetune, digits/ewc",
+        "device: a whole GPU in fp32 (as asked for): digits/joint, digits/ewc",
     ]
 
 
@@ -183,6 +187,14 @@ def test_the_written_comparison_is_in_the_order_of_the_file(storage: Storage, mo
     assert asked == [outputs.matrix_order(read_cells(directory).cells)]
 
 
+def test_each_benchmark_has_a_figure_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "draw_plot", lambda plot, _: plot)
+    monkeypatch.setattr(outputs, "save", lambda plot, path: (plot, path.name))
+    standing = SimpleNamespace(name="t", directory=SimpleNamespace(path=tmp_path))
+    results = SimpleNamespace(standing=standing, plots={"digits": 1, "digits?tasks=2": 2})
+    assert outputs._draw_accuracies(results) == [(1, "digits.png"), (2, "digits-tasks-2.png")]  # type: ignore[arg-type]
+
+
 def test_a_comparison_of_a_campaign_has_the_papers_rows_if_it_is_asked_to(storage: Storage) -> None:
     asked = [selected_runs(storage.campaign("t"), with_paper=wanted).with_paper for wanted in (True, False)]
     assert asked == [True, False]
@@ -206,9 +218,15 @@ def test_a_table_in_mlflow_has_both_runs_of_a_cell_and_the_papers_accuracy(stora
     row = TableRow(cell.method, (search.spec, final.spec), paper.accuracy)
     assert track_tables(storage, tabled, "http://b:5000", write=write) == {"cub200": "http://b:5000/page"}
     assert track_tables(storage, tabled, write=write) == {"cub200": f"{LOCAL}/page"}
+    assert read_pages(standing.directory) == {"cub200": f"{LOCAL}/page"}
+    for text in ("{", "[]", '{"cub200": 3}'):  # damaged, and no status ends with an error
+        standing.directory.pages_file.write_text(text)
+        assert read_pages(standing.directory) == {}
     elsewhere = replace(final, spec=final.spec.model_copy(update={"tracking": (), "tracking_uri": "http://a:5000"}))
     untracked = replace(tabled, cells=(replace(tabled.cells[0], final=elsewhere),))
     assert track_tables(storage, untracked, write=write) == {}
+    assert track_tables(storage, untracked, "sqlite:////d", write=write) == {"cub200": f"{LOCAL}/page"}
+    written.pop()
     assert track_tables(storage, untracked, "http://b:5000", write=write) == {"cub200": "http://b:5000/page"}
     row_elsewhere = replace(row, runs=(search.spec, elsewhere.spec))
     assert written.pop() == ("http://b:5000", "cub200", "t", [row_elsewhere])
@@ -227,7 +245,9 @@ def test_a_campaign_without_a_run_is_starting(
     with driver_lock(plan.directory, "campaign"):
         line = "campaign t: starting; 3 cells waiting: digits/ita-lora, digits/finetune, digits/joint\n"
         assert run(status, capsys, monkeypatch)[1] == line
-        assert "t: starting; 0/3 cells done" in shown(plan.storage, capsys, monkeypatch, "status", "t")[1]
+        out = " ".join(shown(plan.storage, capsys, monkeypatch, "status", "t")[1].split())
+        assert "t: starting; 0/3 cells done" in out and "go on" not in out
+        assert "│ digits/finetune │ waiting │ 0/4 │ │ │" in out and "│ digits/joint │ waiting │ not searched │" in out
         monkeypatch.setattr("tausearch.cli.output.runs._NAMED_CELLS", 2)
         assert run(status, capsys, monkeypatch)[1].endswith("waiting: digits/ita-lora, digits/finetune and 1 more\n")
         assert json.loads(run([*status, "--format", "json"], capsys, monkeypatch)[1]) == []
@@ -302,6 +322,8 @@ def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(
     _, out, _ = shown(plan.storage, capsys, monkeypatch, "status", "t")
     (row,) = (line for line in out.splitlines() if "digits/ita-lora" in line)
     assert "85.00" in row and "90.00" not in row
+    cell = json.loads(shown(plan.storage, capsys, monkeypatch, "status", "t", "--format", "json")[1])["cells"][0]
+    assert (cell["ended"]["reason"], cell["reevaluation"]["verdict"]["chosen"]) == ("trials", 0)
 
 
 def test_a_report_is_written(
@@ -322,6 +344,7 @@ def test_a_report_says_why_a_cell_failed(storage: Storage) -> None:
     reasons = [each.reason for each in standing.cells]
     assert standing.cells[0].state == "failed" and reasons[1:] == [None, None]
     assert str(reasons[0]) in html.unescape(page) and ">waiting</span>" in page
+    assert '<a href="#cell-1">failed</a>' in page  # the table has no room for the reason
 
 
 def test_a_report_opens_with_methods_by_benchmarks(

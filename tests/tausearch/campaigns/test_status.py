@@ -6,17 +6,19 @@ import errno
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tausearch.campaigns import CampaignPlan, all_standings, read_cells, read_standing
-from tausearch.campaigns.outputs import write_outputs
+from tausearch.campaigns.outputs import write_best, write_outputs
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary, driver_lock
 from tausearch.runs.creation import create
-from tausearch.studies import start_of
+from tausearch.studies import load_best, start_of
 from tests.support.runs.trials import make_trial
-from tests.tausearch.campaigns.test_plans import REEVALUATED, remember, started
+from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, remember, started
 
 
 def standing_of(plan: CampaignPlan) -> CampaignStanding:
@@ -35,6 +37,8 @@ def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) 
         assert states(plan) == ["waiting", "waiting", "waiting"]  # made, and no trial has ended
         with driver_lock(search.directory):
             assert states(plan)[0] == "waiting"  # open, and there is no room for its first trial
+        Record(search.directory.record, tasks=5).write(make_trial(3, 2))
+        assert standing_of(plan).cells[0].ended == (0, 0)
         remember(search.directory, 0, 1.0)
         assert states(plan)[0] == "searching"
         with driver_lock(search.directory):
@@ -70,12 +74,12 @@ def test_the_command_that_continues_allows_the_code_of_cells_that_have_not_begun
 
 
 def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
-    plan = started(tmp_path)
+    plan = started(tmp_path, TABLE.replace("[0, 1]", "[5, 6]"))
     record = Record(create(plan.cells[2].training.spec, plan.storage)[1].record, tasks=1)
-    record.write(make_trial(0, 0, status="diverged", error="not finite"))
-    record.write(replace(make_trial(1, 0, status="failed", error="killed"), seed=1))
+    record.write(replace(make_trial(0, 0, status="diverged", error="not finite"), seed=5))
+    record.write(replace(make_trial(1, 0, status="failed", error="killed"), seed=6))
     first = standing_of(plan).cells[2]
-    assert (first.state, first.reason) == ("failed", "seed 0 diverged: not finite")
+    assert (first.state, first.reason) == ("failed", "seed 5 diverged: not finite")
 
 
 def test_scores_are_those_of_the_seeds_that_have_finished(tmp_path: Path) -> None:
@@ -86,6 +90,7 @@ def test_scores_are_those_of_the_seeds_that_have_finished(tmp_path: Path) -> Non
     record = Record(directory.record, tasks=1)
     record.write(on_test(make_trial(0, 1, 80.0)))
     record.write(replace(make_trial(1, 0), seed=1))
+    assert standing_of(plan).cells[2].ended == (0, 1)
     score = standing_of(plan).cells[2].accuracy
     assert score is not None and (score.mean, score.seeds) == (80.0, 1)
 
@@ -153,6 +158,8 @@ def test_reevaluations_that_have_ended_are_not_left(tmp_path: Path) -> None:
         )
         left.append(standing_of(plan).cells[0].reevaluations_left)
     assert left == [6, 5, 5]  # of the best two and the start; one that runs is left
+    over: Any = SimpleNamespace(state="finished", reevaluation=SimpleNamespace(runs=()))
+    assert CellStanding(plan.cells[0].runs, "stopped", over).reevaluations_left == 0  # the others were eliminated
 
 
 def test_campaigns_are_listed_and_unreadable_ones_named(tmp_path: Path) -> None:
@@ -162,6 +169,20 @@ def test_campaigns_are_listed_and_unreadable_ones_named(tmp_path: Path) -> None:
     broken.spec_file.write_text("cells: 3")
     found, faults = all_standings(plan.storage)
     assert [each.name for each in found] == ["t"] and len(faults) == 1 and str(broken.spec_file) in str(faults[0])
+
+
+def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    first, *_, joint = plan.cells
+    assert [write_best(plan.storage, plan.directory, each.runs) for each in plan.cells] == [None] * 3
+    best = start_of(first.search.spec)
+    chosen = best.model_copy(update={"hyperparameters": {**best.hyperparameters, "lr": 0.07}})
+    chosen.save(first.search.directory.best_file)
+    create(joint.training.spec, plan.storage)
+    files = [write_best(plan.storage, plan.directory, each.runs) for each in plan.cells]
+    searched, none, trained = files
+    assert searched and trained and none is None and load_best(searched).hyperparameters["lr"] == 0.07
+    assert trained == plan.directory.path / "best/digits/joint.yaml" and load_best(trained).method == "joint"
 
 
 @pytest.mark.parametrize("finished", [False, True])

@@ -102,6 +102,7 @@ REFUSED = [
     ("list spaces nope", "unknown method 'nope'; allowed: "),
     ("list spaces --benchmark nope", "unknown benchmark 'nope'"),
     ("list spaces --set lr=0.1", "--set, --space: are about one method; name it: list spaces METHOD"),
+    ("list spaces --space none.yaml", "--set, --space: are about one method"),
     ("list spaces ita-lora --set lr=-5", "hyperparameter 'lr': .*greater than 0, got -5"),
     ("runs ui", "has no runs yet"),
     ("compare nope", "unknown benchmark 'nope'; allowed: imagenet_r, cifar100, .*digits"),

@@ -12,6 +12,7 @@ import pytest
 from tausearch import reports
 from tausearch.api import DriveRequest, FinalResult, SearchResult
 from tausearch.cli import completion, launch, output
+from tausearch.presentation import command_on
 from tausearch.runs import SearchSpec, Storage
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import choose
@@ -165,6 +166,16 @@ def test_sync_writes_to_the_trackers_that_are_named_and_tags_the_tables_there(
     ]
     given.clear()
     assert ask("runs", "sync", "a", *words)[0] == 2 and given == [("http://a:1", "none")]  # its tables are left alone
+
+
+def test_a_renamed_run_is_said_with_those_that_point_to_it_and_what_tells_mlflow(
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pointed, also in (([], ""), (["f", "g"], ", also as the source of f, g")):
+        monkeypatch.setattr("tausearch.api.rename_run", lambda *_, found=pointed: found)
+        code, out, _ = ask("runs", "rename", "a", "b", "--storage", str(tmp_path))
+        commands = "; ".join(command_on("runs sync", each, tmp_path) for each in ("b", *pointed))
+        assert (code, out) == (0, f"a is called b{also}. MLflow learns it from: {commands}\n")
 
 
 def test_sync_of_nothing_is_an_empty_list(tmp_path: Path, ask: Ask) -> None:

@@ -19,6 +19,7 @@ from tausearch.cli.output import (
     search_as_dict,
     show_backbones,
     show_cache,
+    show_final,
     show_predictions,
     show_search,
     show_status,
@@ -102,6 +103,9 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
     assert lines[:2] == [f"{spec.name}: stopped; 2 complete, 2 pending (1 not begun)", "note: a note"]
     assert "equal 2 of 2 trials came to 70.00 %: of them the one that forgets least, then the earliest" in lines
     assert [line.split()[1:4] for line in lines if line.startswith("│ *")] == [["*", "0", "│"]] * 2  # and on the front
+    assert not any(line.startswith("rank correlation") for line in lines)  # nobody stops trials early
+    show_statuses([read_status(directory)])
+    assert "│ stopped │ 2/4 │" in " ".join(lines_of(capsys))
 
 
 @pytest.mark.parametrize("purpose", ["search", "final"])
@@ -116,6 +120,7 @@ def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
     _, out, err = run(words, capsys, monkeypatch)
     begun = f"ita-lora on digits: no {'trial' if purpose == 'search' else 'seed'} has begun"
     assert err == "" and begun in out.splitlines() and "┃" not in out
+    assert out.splitlines()[0] == f"{given.name}: stopped; 1 pending"
     last = out.splitlines()[-1]
     assert last.startswith("go on: ") and last.endswith(
         f" resume {given.name} --storage {tmp_path} --allow-code nets:NET --address 192.0.2.2:7391"
@@ -179,6 +184,8 @@ def test_a_long_front_is_cut_after_its_most_accurate_trials(
     front = lines[lines.index("Pareto front of accuracy and forgetting") :]
     shown = [line.removeprefix("│ ").split(" │")[0] for line in front if line.startswith("│")]
     assert shown == ["* 11", *map(str, range(10, 1, -1))] and "and 2 less accurate ones; --format json has all" in front
+    show_status(read_status(recorded(spec.model_copy(update={"trials": 10}), trials[:10], tmp_path / "ten")))
+    assert not any("less accurate" in line for line in lines_of(capsys))
 
 
 def test_of_many_trials_the_best_and_those_that_run_are_shown(
@@ -273,6 +280,9 @@ def test_gpus_that_wait_for_images_are_spoken_of(
     show_search(searched(spec, trials, tmp_path, None), spec, "")
     found = [line for line in lines_of(capsys) if "waited for images" in line]
     assert [line.split(" in ")[1].split(" of ")[0] for line in found] == ([] if said is None else [said])
+    final = final_spec(spec, name="final")
+    show_final(result_of(recorded(final, [], tmp_path), trials, summary={}, results_file=None), final, "")
+    assert [line for line in lines_of(capsys) if "waited for images" in line] == found
 
 
 def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is_named(
@@ -292,6 +302,56 @@ def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is
     assert f"trial 0: little is left of task 1 (40 %, 90 % when it was learned) {SEE}" in lines
     assert search_as_dict(result, spec)["bounds"] == result.bounds.as_dict()
     assert result.bounds.as_dict()["missing"] == ["probe", "joint"]
+
+
+def test_a_search_says_at_its_end_what_its_status_says_and_what_to_do(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = [make_trial(number, value=70.0 + number) for number in range(4)]
+    for trial in trials:
+        for row in trial.rows:
+            row["val/average_accuracy"] = 60.0 + trial.number
+    trials[1].rows[-1]["val/forgetting"] = 83.0  # it is not chosen
+    trials.append(make_trial(4, tasks=1, status="failed", error="out of memory"))
+    five = spec.model_copy(update={"trials": 5})
+    result = searched(five, trials, tmp_path, choose(five, trials[3], 4))
+    found = read_status(RunDirectory(result.path))
+    mine = five.model_copy(update={"method": "my_method:Mine"})
+    show_search(replace(result, ending=found.ending, tracking_error="full"), mine, " --storage s")
+    said = lines_of(capsys)
+    show_status(found)
+    status = lines_of(capsys)
+    trust = "rank correlation of accuracy after task k with final accuracy, 4 finished trials 1: "
+    for what in ("ended trials: all 5", "start 70.00 %", trust, "trial 4 failed: out of memory"):
+        (line,) = [line for line in said if line.startswith(what)]
+        assert line in status
+    assert any(line.endswith(" --seeds 0,1,2 --storage s --allow-code my_method:Mine") for line in said)
+    assert any(line.startswith(f"MLflow does not have all of {spec.name} (full)") for line in said)
+    assert not any("forgets" in line or line.startswith("figures") for line in said)
+
+
+@pytest.mark.parametrize(("count", "value"), [(1, "forgetting 1.00 points"), (2, "final_accuracy 71.00 %")])
+def test_a_search_for_something_else_says_its_value_and_has_a_front_of_several(
+    count: int, value: str, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trials = [make_trial(number, value=70.0 + number) for number in range(2)]
+    aims = (("val/forgetting", "minimize"), ("val/final_accuracy", "maximize"))
+    objectives = tuple(Objective.model_validate({"metric": name, "direction": way}) for name, way in aims[:count])
+    aimed = spec.model_copy(update={"objectives": objectives})
+    result = searched(aimed, trials, tmp_path, choose(aimed, trials[1], 2))
+    show_search(result, aimed, "")
+    (best,) = [line for line in lines_of(capsys) if line.startswith("best forgetting 1.00 points")]
+    assert best.endswith(f"{value}: lr=0.01 alpha=2")
+    assert ("front" in search_as_dict(result, aimed)) == (count == 2)
+
+
+def test_a_metric_at_its_limit_is_said_of_each_trial(
+    spec: SearchSpec, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metric = mock.Mock(warn=lambda number, rows: f"trial {number} is at the limit" if number else None)
+    monkeypatch.setattr("trainables.methods.known_method", lambda _: mock.Mock(metrics=[metric]))
+    runs_output._show_metric_warnings(runs_output._Lines(console(), 9), spec, [make_trial(n) for n in range(3)])
+    assert lines_of(capsys) == ["trial 1 is at the limit", "trial 2 is at the limit"]
 
 
 def test_a_task_that_was_hardly_learned_is_not_said_to_be_lost(
@@ -371,7 +431,7 @@ def test_predictions_name_the_next_two_classes_and_count_images_of_named_folders
     shares = {"sun": 0.1, "sea": 0.6, "tree": 0.25, "sky": 0.05}
     images = ("sea/a.png", "sun/b.png", "elsewhere/c.png", "elsewhere/d.png", "elsewhere/e.png")
     model = mock.Mock(classes=tuple(shares))
-    show_predictions(model, [Prediction(image, "sea", 0.6, shares) for image in images], [], "text")
+    show_predictions(model, [Prediction(image, "sea", 0.6, shares) for image in images], ["z.png: is broken"], "text")
     lines = lines_of(capsys)
     assert "│ sea/a.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │ │" in lines
     assert "│ sun/b.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │ wrong: is sun │" in lines
@@ -387,11 +447,13 @@ def test_a_class_with_a_comma_stands_in_quotes_among_others(capsys: pytest.Captu
     shares = {"sun": 0.1, "sea": 0.6, "ring, thin": 0.25, "sky": 0.05}
     show_predictions(mock.Mock(classes=tuple(shares)), [Prediction("a.png", "sea", 0.6, shares)], [], "text")
     assert "│ a.png │ sea │ 0.600 │ 'ring, thin' 0.250, sun 0.100 │" in lines_of(capsys)
-    report = mock.Mock(classes=[mock.Mock(number=n, task=1) for n in (2, 3)], left_out=(), remains=(), retrained=None)
+    report = mock.Mock(classes=[mock.Mock(number=n, task=1) for n in (2, 3)], left_out=("a vector",), remains=("b",))
     report.classes[0].name, report.classes[1].name = "ring, thin", "sea"
-    with mock.patch.multiple(removals, removal_tables=lambda *_: (), few_images=lambda _: None):
+    with mock.patch.multiple(removals, removal_tables=lambda *_: (), few_images=lambda _: "few images"):
         removals.show_removal(console(), mock.Mock(removal=report))
-    assert lines_of(capsys)[0] == "forgotten: 'ring, thin' (class 2, task 1), sea (class 3, task 1)"
+    lines = lines_of(capsys)
+    assert lines[0] == "forgotten: 'ring, thin' (class 2, task 1), sea (class 3, task 1)"
+    assert lines[-5:] == ["few images", "Left out:", "- a vector", "What remains:", "- b"]
 
 
 @pytest.mark.parametrize(("word", "listed"), [("", ["glyph_vit", "vit_a"]), ("vit", ["glyph_vit", "vit_a", "vit_b"])])
@@ -444,6 +506,7 @@ def test_a_report_of_own_images_does_not_speak_of_the_paper(tmp_path: Path, ask:
     assert ask("report", "the-final", "--storage", str(tmp_path))[0] == 0
     page = (final.path / "report.html").read_text(encoding="utf-8")
     assert "accuracy on each task" in page and "the paper has no" not in page
+    assert "<title>ita-lora on folder:birds: the-final</title>" in page  # without the path
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,11 @@ from trainables.errors import InputError
         (InputError("space.lr: wrong"), 2, "space.lr: wrong"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "x"), 2, "x: File name too long"),
         (OSError(errno.EISDIR, "Is a directory", "x"), 2, "x: Is a directory"),
+        (OSError(errno.ENOTDIR, "Not a directory", "x"), 2, "x: Not a directory"),
+        (OSError(errno.ELOOP, "Too many levels", "x"), 2, "x: Too many levels"),
+        (OSError(errno.EACCES, "Permission denied", "x"), 1, "x: Permission denied"),
         (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device"),
+        (InputError("one", "two"), 2, "one\ntausearch: two"),
         (OSError("odd"), 1, "odd"),
     ],
 )
@@ -118,6 +122,10 @@ def test_numbers_have_commas_between_them(text: str, whole: list[int] | None, re
                 read_text("--seeds", text)
         else:
             assert read_text("--seeds", text) == expected
+
+
+def test_names_have_commas_between_them_and_no_blanks_around() -> None:
+    assert (options.names(" paper, a b"), options.names(None)) == (["paper", "a b"], None)
 
 
 def test_every_option_of_a_folder_or_server_has_an_environment_variable() -> None:

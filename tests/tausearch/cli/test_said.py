@@ -20,15 +20,17 @@ from tausearch.cli.output import (
     runs,
     show_check,
     show_final,
+    show_preview,
     show_protocols,
     show_status,
     spaces,
 )
 from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
-from tausearch.models import CompositionResult, Confusion, accuracy_table
+from tausearch.models import CompositionResult, Confusion, Prediction, accuracy_table
 from tausearch.presentation import console
 from tausearch.runs import (
     Constraint,
+    KnownPoint,
     Reevaluate,
     Reevaluation,
     ReevaluationSpec,
@@ -88,6 +90,7 @@ def test_exported_folders_with_a_task_that_was_left_out_are_named(
         ([90.0, 80.0, 70.0], [10.0, 80.0, 70.0], True),  # the kept one does not count
         ([90.0, 0.0, 4.9], [90.0, 0.0, 4.9], False),  # no task that was left out had been learned
         ([90.0, 0.0, 70.0], [90.0, 0.0, 10.0], False),
+        ([90.0, 80.0, 70.0], [90.0, 80.0, 60.0], False),  # one with a weight below zero is left out, too
         ([90.0, 5.0, 0.0], [90.0, 5.0, 0.0], True),
     ],
 )
@@ -120,6 +123,29 @@ def test_mistakes_are_the_three_most_frequent_and_how_many_more(capsys: Captured
     assert "│ b │ 5 │ 1 │ 20.00 │ a 1, c 1, d 1, 1 other class │" in lines
     assert "│ c │ 9 │ 1 │ 11.11 │ a 4, b 1, d 1, 2 other classes │" in lines
     assert not any(line.startswith("│ d │") for line in lines) and "(5 images elsewhere not counted)" in lines[-1]
+
+
+def test_a_wrong_prediction_stands_out_and_names_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(predictions, "terminal_table", made.append)
+    found = [Prediction(image, "sea", 0.6, {"sun": 0.4, "sea": 0.6}) for image in ("sea/a.png", "sun/b.png")]
+    for shown in (found, found[:1]):
+        predictions._show_table(shown)
+    assert [table.emphasis for table in made] == [{1: "bad"}, {}]
+    assert ["truth" in table.header for table in made] == [True, False]
+
+
+def test_the_title_of_a_confusion_matrix_counts_the_images_of_known_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    titles: list[str] = []
+    monkeypatch.setattr("tausearch.presentation.confusion_figure", lambda names, counts, title: titles.append(title))
+    monkeypatch.setattr("tausearch.presentation.save", lambda *_: None)
+    model = mock.Mock(classes=("sun", "sea"), about=mock.Mock(runs=["r"]))
+    images = ("sea/a.png", "sun/b.png", "elsewhere/c.png")
+    found = [Prediction(image, "sea", 0.6, {"sun": 0.4, "sea": 0.6}) for image in images]
+    assert len(list(predictions.draw_confusion(model, found, tmp_path / "c.png"))) == 1
+    assert titles == ["r: 1 of 2 images right"]
 
 
 def test_numbers_in_a_picture_are_explained_where_they_are_used() -> None:
@@ -189,7 +215,8 @@ def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory() -> None:
 
 
 def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: Captured) -> None:
-    failed = [SimpleNamespace(cell=SimpleNamespace(title="digits/a"), reason="gone", state="failed")]
+    reasons = {"digits/a": "gone", "digits/c": "lost"}
+    failed = [SimpleNamespace(cell=SimpleNamespace(title=t), reason=why, state="failed") for t, why in reasons.items()]
     standing = mock.Mock(
         cells=[], runs=(), failed=failed, state="stopped", file="t.yaml", directory=mock.Mock(log_file="/c/log")
     )
@@ -202,7 +229,10 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
         Path("/c/figures/digits.png"),
     ]
     result = mock.Mock(
-        standing=standing, files=files, failed={"digits/a": "gone", "digits/b": "out"}, tracking_errors={}
+        standing=standing,
+        files=files,
+        failed={**reasons, "digits/b": "out"},
+        tracking_errors={"t": "no answer", "r": "full"},
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(campaigns, "read_pages", lambda _: {"digits": "http://127.0.0.1:5000/#/1", "glyphs": "http://b"})
@@ -211,7 +241,9 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
         patch.setattr("tausearch.campaigns.set_apart", lambda *_: {})
         campaigns.show_campaign(result, mock.Mock(), " --storage x")
     lines = lines_of(capsys)
-    assert lines.count("digits/a: gone") == 1 and lines.count("digits/b: out") == 1
+    assert [lines.count(line) for line in ("digits/a: gone", "digits/c: lost", "digits/b: out")] == [1, 1, 1]
+    synced = [line.partition(" runs sync")[2] for line in lines if line.startswith("MLflow does not have all of")]
+    assert synced == [" --storage x", " r --storage x"]  # of a campaign all runs, then its tables
     assert "MLflow, digits: http://127.0.0.1:5000/#/1 (after: tausearch runs ui --storage x)" in lines
     assert "MLflow, glyphs: http://b" in lines
     files = ["best files /c/best (2)", "comparison /c/comparison.csv", "best /c/best.yaml", "figures /c/figures (1)"]
@@ -281,14 +313,14 @@ def test_trials_that_failed_for_the_same_reason_share_a_line(
     trials = [failed(number, "out of memory") for number in range(12)]
     trials += [
         failed(12, "out of memory", "diverged"),
-        *(failed(number, f"fault {number}") for number in range(13, 24)),
+        *(failed(number, f"fault {number}") for number in range(13, 22)),
     ]
-    show_status(read_status(recorded(spec.model_copy(update={"trials": 24}), trials, tmp_path)))
+    show_status(read_status(recorded(spec.model_copy(update={"trials": 22}), trials, tmp_path)))
     lines = lines_of(capsys)
     assert "trials 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more failed: out of memory" in lines
     assert "trial 12 diverged: out of memory" in lines
     assert "trial 20 failed: fault 20" in lines and not any("fault 21" in line for line in lines)
-    assert "3 more reasons: see --format json" in lines
+    assert "1 more reason: see --format json" in lines
 
 
 @pytest.mark.parametrize(("orders", "named"), [(None, "seed 7"), ((0, 2), "seed 7 (class order 2)")])
@@ -311,12 +343,15 @@ def test_settings_are_what_is_fixed_and_what_bounds_the_choice(
 ) -> None:
     bound = Constraint(metric="val/forgetting", relation="<=", bound=0.5)
     bf16 = spec.protocol.model_copy(update={"precision": "bf16"})
-    bounded = spec.model_copy(update={"constraints": (bound,), "protocol": bf16, "scheduler": "asha"})
+    points = tuple(KnownPoint(origin=origin, point=spec.start) for origin in ("mine", "the paper"))
+    settings = {"constraints": (bound, bound), "protocol": bf16, "scheduler": "asha", "warm_start": points}
+    bounded = spec.model_copy(update=settings)
     trials = [make_trial(0, value=70.0), make_trial(1, tasks=1, status="failed", error="out of memory")]
     show_status(read_status(recorded(bounded, trials, tmp_path)))
     lines = lines_of(capsys)
     assert "fixed alpha_cls=0.1 alpha_cls_prior=0.01 lr_pre=0.1 precision=bf16" in lines
-    assert f"constraint {bound}" in lines and any(line.startswith("Nothing is chosen: ") for line in lines)
+    assert f"constraint {bound}; {bound}" in lines and "warm start mine; the paper" in lines
+    assert any(line.startswith("Nothing is chosen: ") for line in lines)
     assert "trial 1 failed: out of memory" in lines
     assert any("not known, it takes 4 finished trials with different values" in line for line in lines)
 
@@ -359,14 +394,20 @@ def test_what_first_tasks_would_have_chosen_is_set_against_the_best(
 def test_a_final_run_says_where_it_was_tuned_and_what_it_has_left(
     tuned_on: str | None, elsewhere: str | None, spec: SearchSpec, tmp_path: Path, capsys: Captured
 ) -> None:
-    final = final_spec(spec, name="final", tuned_on=tuned_on, source="s", tracking_uri="http://a:1")
+    about = {"tuned_on": tuned_on, "source": "s", "tracking_uri": "http://a:1", "overrides": {"lr": 0.5}}
+    final = final_spec(spec, name="final", **about)
     directory = recorded(final, [make_trial(0, value=70.0)], tmp_path)
     if elsewhere == "":
         (directory.path / "task_vectors").mkdir()
     one, two = {"mean": 70.0, "std": None, "seeds": 1}, {"mean": 60.0, "std": 1.5, "seeds": 2}
-    summary = {"test/final_accuracy": one, "test/forgetting": two}
-    show_final(result_of(directory, [make_trial(0, value=70.0)], summary=summary, results_file=None), final, "")
+    equal = {"mean": 50.0, "std": 0.0, "seeds": 2}
+    summary = {"test/final_accuracy": one, "test/forgetting": two, "test/pooled_accuracy": equal}
+    result = result_of(directory, [make_trial(0, value=70.0)], summary=summary, results_file=Path("r.json"))
+    show_final(replace(result, tracking_error="full"), final, " --storage s")
     lines = lines_of(capsys)
+    assert {"test/pooled_accuracy 50.00 ± 0.00 % over 2 seeds", "overridden lr=0.5", "results r.json"} <= set(lines)
+    assert "trained with alpha_cls=0.1 alpha_cls_prior=0.01 lr_pre=0.1" in lines
+    assert any(line.startswith("MLflow does not have all of final (full)") for line in lines)
     assert (
         "test/final_accuracy 70.00 % (one seed)" in lines
         and "test/forgetting 60.00 ± 1.50 points over 2 seeds" in lines
@@ -374,7 +415,42 @@ def test_a_final_run_says_where_it_was_tuned_and_what_it_has_left(
     assert any(line.startswith("this configuration forgets 60 points") for line in lines)
     tuned = [line for line in lines if line.startswith("tuned on")]
     assert tuned == ([] if elsewhere is None else [f"tuned on {tuned_on} (search s){elsewhere}"])
-    assert any(line.startswith("predict ") for line in lines) is (elsewhere == "") and "MLflow http://a:1" in lines
+    predict = [line for line in lines if line.startswith("predict ")]
+    assert [line.endswith(" predict final IMAGES --storage s") for line in predict] == [True] * (elsewhere == "")
+    assert "MLflow http://a:1" in lines
+
+
+def test_a_dry_run_says_what_has_ended_and_what_is_tried_first(spec: SearchSpec, capsys: Captured) -> None:
+    about = {"spec": spec, "ended": 1, "tasks": 9, "device": "a GPU", "lines": lambda: ["a line"]}
+    show_preview(SimpleNamespace(points=[{"alpha": 0.5}, {"alpha": 2.0}], **about))  # type: ignore[arg-type]
+    lines = lines_of(capsys)
+    assert lines[0].endswith("4 trials of 3 tasks each, 1 of them ended already, 9 tasks to train, on a GPU")
+    assert lines[1] == "a line" and [line for line in lines if line.startswith("│")] == ["│ 0 │ 0.5 │", "│ 1 │ 2 │"]
+
+
+def test_a_composition_says_of_which_runs_it_is_and_where_it_went(capsys: Captured) -> None:
+    about = {"trained": None, "file": None, "exported": {}, "tracking_error": "full"}
+    for best, said in ((True, "version models:/d/1, the best one"), (False, "version models:/d/1")):
+        version = SimpleNamespace(uri="models:/d/1", best=best)
+        result = composed([1.0, 1.0], [60.0, 40.0], runs=("r", "q"))
+        compositions.show_composed(SimpleNamespace(result=result, version=version, **about), "")  # type: ignore[arg-type]
+        lines = lines_of(capsys)
+        assert lines[0] == "l: r + q on digits; seeds 0" and said in lines
+        assert lines[-1].startswith("MLflow does not have all of r (full)")
+
+
+def test_a_plan_names_the_search_of_a_cell_and_the_time_that_is_left(spec: SearchSpec) -> None:
+    search = spec.model_copy(update={"scheduler": "asha", "reevaluate": Reevaluate(best=2, runs=3)})
+    assert campaigns._searched(4, spec) == "4 trials, tpe"
+    assert campaigns._searched(1, search) == "1 trial, tpe, asha, 2 again 3 times"
+    runs = SimpleNamespace(trials=4, search="s", seeds=1, tasks=12)
+    cell: Any = SimpleNamespace(
+        title="a", standing=mock.Mock(state="done"), runs=runs, search=SimpleNamespace(spec=spec)
+    )
+    cell.next = "nothing"
+    for seconds, shown in ((0.0, 0.0), (None, "?")):
+        row = campaigns._planned_row(cell, SimpleNamespace(seconds=seconds))  # type: ignore[arg-type]
+        assert row == ("a", "done", "4 trials, tpe", "1 seed", 12, "nothing", shown)
 
 
 def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
@@ -386,6 +462,11 @@ def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatc
         **{"fixed": {"alpha": 2.0}, "paper": {"lr": 0.003, "alpha": 1.0}},
     )
     monkeypatch.setattr(spaces, "defaults", lambda _: {"regularise": "all"})
+    monkeypatch.setattr(spaces, "installed", lambda _: ["mine", "yours"])
+    spaces.show_spaces([known], "")  # type: ignore[list-item]
+    *_, row, _, others, one = lines_of(capsys)
+    assert row == "│ ita-lora │ lr 0.001 to 0.1, way a, b, momentum 0.5 to 1 │ lr 0.003, alpha 1 │"
+    assert others == "of installed packages: mine, yours" and one.endswith(" list spaces METHOD")
     made: list[Any] = []
     show = spaces.terminal_table
     monkeypatch.setattr(spaces, "terminal_table", lambda table: made.append(table) or show(table))
@@ -402,7 +483,12 @@ def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatc
     ]
 
 
-def test_a_pages_place_is_the_servers_or_a_command(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pages_place_is_the_servers_or_a_command(
+    spec: SearchSpec, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
     monkeypatch.setattr(runs, "tool", lambda: "tausearch")
     assert runs._pages(spec, " --storage x") == "tausearch runs ui --storage x"
     assert runs._pages(spec.model_copy(update={"tracking_uri": "http://a:1"}), " --storage x") == "http://a:1"
+    both = spec.model_copy(update={"tracking": ("mlflow", "tensorboard")})
+    runs._say_trackers(runs._Lines(console(), 12), both, SimpleNamespace(path=Path("my runs/a")), "")  # type: ignore[arg-type]
+    assert lines_of(capsys) == ["MLflow tausearch runs ui", "TensorBoard tensorboard --logdir 'my runs/a'"]

@@ -240,6 +240,8 @@ def test_a_resumed_run_takes_another_share_if_it_is_told_to(spec: SearchSpec, gp
     assert continued_resources(on_gpu, 0, 2, None) == Resources(gpus_from="request", max_concurrent_trials=2)
     assert continued_resources(spec, 0, None, None) == Resources()
     assert continued_resources(on_gpu, None, 3, "auto") == SHARED.model_copy(update={"max_concurrent_trials": 3})
+    wide = spec.model_copy(update={"resources": Resources(cpus_per_trial=9)})
+    assert [continued_resources(wide, wish, None, "auto").cpus_per_trial for wish in (None, 0)] == [9, 9]
     gpus(1)
     assert continued_resources(on_gpu, None, None, None) == SHARED
     assert continued_resources(spec, 0.5, None, None) == Resources(gpus_per_trial=0.5, gpus_from="request")
@@ -259,6 +261,10 @@ def test_a_bound_on_gpu_memory_needs_a_gpu(tmp_path: Path, gpus: GPUS) -> None:
     assert plan_search(on_cluster, gpus=lambda address: 2).spec.constraints[0].metric == PEAK_GPU_BYTES
     with pytest.raises(InputError, match=r"no trial at 192\.0\.2\.1:6379 measures it, as trials run on CPUs"):
         plan_search(on_cluster, gpus=lambda address: 0)
+    with pytest.raises(InputError, match="no trial at .* measures it"):
+        plan_search(request_of(tmp_path, objective=["bytes"], address="192.0.2.1:6379"), gpus=lambda address: 0)
+    assert plan_search(replace(on_cluster, gpus_per_trial=0.5)).spec.resources.gpus_per_trial == 0.5
+    assert plan_search(replace(on_cluster, gpus_per_trial="auto")).pilot
     gpus(1)
     spec = plan_search(request_of(tmp_path, constraint=[bound])).spec
     assert spec.resources.gpus_from == "rule"

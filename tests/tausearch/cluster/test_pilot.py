@@ -97,6 +97,7 @@ def test_of_several_benchmarks_the_largest_trial_counts(spec: SearchSpec, monkey
     found, line = measured(spec, monkeypatch, (5 * GIB, 80 * GIB), (30 * GIB, 80 * GIB), (GIB, 79 * GIB))
     assert found.resources.gpus_per_trial == 1 / 2
     assert line == "pilot: 30.00 of 79.0 GiB at most, so 2 trials per GPU"
+    assert measured(spec, monkeypatch, (60 * GIB, 80 * GIB))[1].endswith("so 1 trial per GPU")
 
 
 def test_of_two_nodes_the_one_with_fewer_cpus_for_each_gpu_counts(
@@ -120,6 +121,7 @@ def test_a_pilot_that_fails_or_measures_nothing_is_said(spec: SearchSpec, monkey
     [
         (10, 64, 1, 6),  # 7 times 10 GiB would fit, without room for later tasks
         (10, 9, 2, 4),
+        (1, 64, 1, 37),  # each process takes another GiB, outside of what the pilot has measured
         (0.01, 999, 1, 64),
         (100, 64, 1, 1),
         (10, 1, 2, 1),

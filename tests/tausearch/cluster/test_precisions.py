@@ -67,6 +67,7 @@ def test_gpus_from_ampere_on_have_bf16(capabilities: list[tuple[int, int]], foun
         ([{"GPU": 1.0, "accelerator_type:A100": 1.0}, {"GPU": 1.0, "accelerator_type:T4": 1.0}], False),
         ([{"GPU": 1.0, "accelerator_type:A100": 1.0}, {"CPU": 4.0}], True),
         ([{"GPU": 1.0, "accelerator_type:Nova-9": 1.0}], False),
+        ([{"GPU": 2.0, "accelerator_type:A100": 1.0, "accelerator_type:T4": 1.0}], False),
         ([{"CPU": 4.0}], False),
     ],
 )

@@ -222,6 +222,13 @@ def test_a_file_that_shows_late_is_waited_for(tmp_path: Path, monkeypatch: pytes
     assert probed(tmp_path)["storage"] == ""
 
 
+def test_an_answer_that_shows_late_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = node(1)
+    file = tmp_path / f"driver-{there['NodeID']}"
+    monkeypatch.setattr(preflight.time, "sleep", lambda seconds: file.touch())
+    assert preflight._problem(there, {there["NodeID"]: report()}, tmp_path, "driver") is None
+
+
 def test_a_lock_that_holds_and_one_that_does_not(tmp_path: Path) -> None:
     home = RunDirectory(tmp_path)
     (tmp_path / "driver").write_text("driver")
@@ -229,6 +236,16 @@ def test_a_lock_that_holds_and_one_that_does_not(tmp_path: Path) -> None:
         assert probed(tmp_path, lock=home.lock_file)["lock"] == ""
     report = probed(tmp_path, lock=home.lock_file)
     assert report["lock"] == "the lock is not seen"
+
+
+def test_packages_in_another_place_and_another_view_of_the_disk_are_another_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = node_probe.environment()
+    for owner, name, other in ((node_probe.sys, "prefix", "/other"), (Path, "readlink", lambda path: "mnt:[1]")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, other)
+            assert node_probe.environment() != ours != ""
 
 
 def test_a_driver_has_imported_what_its_own_environment_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from tausearch.cluster import local_cpus, resources, trials_that_fit
+from tausearch.cluster import capacity_here, local_cpus, resources, trials_that_fit
 from tausearch.cluster.resources import plan_resources
 from tausearch.runs import Resources
 from trainables.errors import InputError
@@ -26,8 +26,12 @@ def test_a_request_is_reduced_to_what_fits_this_machine(monkeypatch: pytest.Monk
     assert plan_resources(2, 0, 3, None).max_concurrent_trials == 3
     with pytest.raises(InputError, match="--cpus-per-trial 9: this machine has 8 CPUs"):
         plan_resources(9, 0, None, None)
-    monkeypatch.setattr(resources, "require_reachable", lambda address: None)
+    with pytest.raises(InputError, match=r"--gpus-per-trial 0.5: this machine has no GPU"):
+        plan_resources(2, 0.5, None, None)
+    asked: list[str] = []
+    monkeypatch.setattr(resources, "require_reachable", asked.append)
     assert plan_resources(9, 0, 90, "auto") == Resources(cpus_per_trial=9, max_concurrent_trials=90)
+    assert asked == ["auto"]
 
 
 @pytest.mark.parametrize(
@@ -42,6 +46,11 @@ def test_a_request_is_reduced_to_what_fits_this_machine(monkeypatch: pytest.Monk
 )
 def test_a_trial_needs_its_cpus_and_its_share_of_one_gpu(cpus: float, gpus: float, share: float, fits: int) -> None:
     assert trials_that_fit(Resources(cpus_per_trial=2, gpus_per_trial=share), cpus, gpus) == fits
+
+
+def test_a_cluster_that_has_lost_its_nodes_has_one_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.cluster_resources", dict)
+    assert capacity_here() == (1, 0)
 
 
 def test_only_the_cpus_of_this_process_count(monkeypatch: pytest.MonkeyPatch) -> None:

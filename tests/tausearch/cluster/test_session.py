@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from ray._private.node import Node
@@ -37,6 +38,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     [
         ({"CPU": 3.0, "GPU": 1.0}, "a trial needs 4 CPU, the cluster has 3 in all"),
         ({"CPU": 4.0}, "a trial needs 0.5 GPU, the cluster has 0 in all"),
+        ({"CPU": 3.0}, "a trial needs 4 CPU, the cluster has 3 in all"),  # CPUs first
         ({"CPU": 4.0, "GPU": 0.5}, None),
         ({"CPU": 4.0, "GPU": 0.5, session._PRIVATE: 1.0}, "another run's own"),
     ],
@@ -194,6 +196,14 @@ def test_processes_are_started_ahead_where_each_cpu_gets_one(
     assert at_start == [("1", "tausearch.cluster.preload") if ahead else ("0", None)]
 
 
+def test_processes_are_not_started_ahead_where_one_kind_of_trials_needs_more(
+    at_start: list[tuple[str | None, str | None]],
+) -> None:
+    with ray_session([Resources(), Resources(cpus_per_trial=2)], processes=4):
+        pass
+    assert at_start == [("0", None)]
+
+
 def test_a_cluster_and_who_has_set_the_variables_keep_their_own(
     monkeypatch: pytest.MonkeyPatch, at_start: list[tuple[str | None, str | None]]
 ) -> None:
@@ -221,6 +231,14 @@ def test_only_nodes_that_live_are_counted(monkeypatch: pytest.MonkeyPatch) -> No
     assert session.joined() == "joined the Ray at 192.0.2.1:6379 (nodes: 2, CPUs: 6)"
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 6.0, "GPU": 4.0})
     assert session.joined() == "joined the Ray at 192.0.2.1:6379 (nodes: 2, CPUs: 6, GPUs: 4)"
+
+
+def test_an_address_is_reached_with_and_without_the_word_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = Mock()
+    monkeypatch.setattr("socket.create_connection", connect)
+    for address in ("ray://192.0.2.1:10001", ADDRESS, "auto"):
+        session.require_reachable(address)
+    assert [call.args[0] for call in connect.call_args_list] == [("192.0.2.1", 10001), ("192.0.2.1", 6379)]
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "192.0.2.1:65536", ":6379", "192.0.2.1:a"])

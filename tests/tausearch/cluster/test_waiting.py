@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from subprocess import CalledProcessError, TimeoutExpired
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -38,6 +40,14 @@ LACK = "a trial needs 0.5 GPU, the cluster has 0 in all"
 def test_nodes_of_an_autoscaler_have_types_with_names() -> None:
     assert [starts_nodes(each) for each in (STATIC, IDLE, STARTING, "")] == [False, True, True, False]
     assert [on_its_way(each) for each in (STATIC, IDLE, STARTING, "")] == [False, False, True, False]
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(), CalledProcessError(1, "ray"), TimeoutExpired("ray", 60)])
+def test_a_status_that_cannot_be_read_says_nothing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = SimpleNamespace(gcs_address="192.0.2.1:6379")
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get_runtime_context=lambda: joined))
+    monkeypatch.setattr("subprocess.run", Mock(side_effect=error))
+    assert waiting.ray_status() == ""
 
 
 class FakeRay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,6 +104,7 @@ def test_a_small_backbone_is_offered_with_the_time_of_both(
     assert timed == [(name, 2), (SMALL, 2)]
     assert (mine.name, mine.step, mine.trial, mine.here) == (name, 4.0, 4.0 * 2 * 3 * 150, None)
     assert (small.name, small.step, small.here) == (SMALL, pytest.approx(0.4), False)
+    assert backbone_line(own, mine, replace(small, here=True)).endswith(f"--backbone {SMALL} (weights are here)")
 
 
 def test_a_backbone_as_small_is_timed_alone(own: SearchSpec, timed: list[tuple[str, int]]) -> None:

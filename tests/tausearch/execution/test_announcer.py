@@ -51,9 +51,11 @@ def announcer_of(spec: SearchSpec, told: list[Event], *known: TrialSummary) -> A
 
 
 def test_a_run_that_ends_without_a_trial_has_begun(spec: SearchSpec) -> None:
-    told: list[Event] = []
+    told, others = list[Event](), list[Event]()
     announcer = announcer_of(spec, told)
+    announcer.deliveries = [*announcer.deliveries, cast(Delivery, SimpleNamespace(send=others.append))]
     announcer.end(RunEnded(announcer.run.info, stopped=True))
+    assert told == others  # all of them are told
     assert [short(event) for event in told] == [("RunBegan", 0), ("RunEnded",)]
 
 

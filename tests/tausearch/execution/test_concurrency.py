@@ -24,6 +24,7 @@ def with_trials(spec: SearchSpec, trials: int, algorithm: str, asked: int | None
         (40, "random", None, 8, 4),  # more trials than fit
         (4, "tpe", None, 64, 2),  # a quarter would be 1
         (40, "tpe", None, 64, 10),
+        (11, "tpe", None, 64, 2),  # no more than a quarter
         (40, "tpe", 7, 64, 7),
     ],
 )

@@ -77,8 +77,8 @@ def test_a_search_that_has_ended_early_has_no_pending_trials(made: dict[str, Kep
     for number, value in enumerate((80.0, 70.0)):
         tell(told, make_trial(number, value=value))
     assert made["trials"].values[("pending",)] == 7
-    tell(told, make_trial(2, value=75.0))  # the second in a row without a gain
-    assert made["trials"].values[("pending",)] == 0 and made["trials"].values[("complete",)] == 3
+    tell(told, make_trial(2, tasks=1, status="pruned"))  # the second in a row without a gain
+    assert made["trials"].values[("pending",)] == 0 and made["trials"].values[("complete",)] == 2
 
 
 def test_a_task_and_the_end_of_a_trial_cost_the_same_whatever_the_number_of_trials(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -183,6 +184,20 @@ def test_who_is_stuck_after_sigterm_leaves(number: int, leaves: bool, monkeypatc
     with interruptible() as interrupt, interrupt.not_stuck(left.set):
         press(number)
         assert left.wait(30 if leaves else 0.5) == leaves
+
+
+def test_a_second_sigterm_starts_no_second_wait_and_who_listened_before_listens_again() -> None:
+    interrupt = interrupt_module.Interrupt()
+    with interrupt.not_stuck(lambda: None):
+        for _ in range(2):
+            interrupt.note_in_thread(signal.SIGTERM)
+    ear, mouth = socket.socketpair()
+    with ear, mouth:
+        mouth.setblocking(False)
+        signal.set_wakeup_fd(mouth.fileno())
+        with interruptible():
+            pass
+        assert signal.set_wakeup_fd(-1) == mouth.fileno()
 
 
 def test_who_is_not_stuck_does_not_leave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,6 +227,8 @@ def test_of_several_problems_of_the_storage_the_first_is_kept(tmp_path: Path) ->
     watch = StorageWatch(RunDirectory(tmp_path))
     watch.problem = "the first"
     assert watch.look() and watch.failed(OSError(errno.ENOSPC, "no space")) and watch.problem == "the first"
+    gone = StorageWatch(RunDirectory(tmp_path / "gone"))
+    assert gone.failed(OSError(errno.EIO, "input/output error")) and str(gone.problem).endswith("/gone: is gone")
 
 
 def test_an_error_that_is_not_the_storages_stops_the_driver(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ import pytest
 from rich.filesize import decimal
 
 import tausearch
-from tausearch.execution import Pace, pace_of_trials, preview
+from tausearch.execution import Pace, pace_of_trials, preview, preview_of
 from tausearch.runs import (
     DataFacts,
     KnownPoint,
+    Objective,
+    Plan,
     Record,
     Reevaluate,
     Resources,
@@ -28,6 +30,7 @@ from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher
 from tests.support.command_line import run
 from tests.support.runs.trials import final_spec, make_trial
+from trainables.task_names import NamedTask
 
 
 @pytest.fixture(autouse=True)
@@ -144,8 +147,8 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
 
 def test_tasks_that_are_trained_again_take_their_share_of_the_other_run(spec: SearchSpec, tmp_path: Path) -> None:
     """Two of its three tasks; a run of the same two tasks says more."""
-    other = final_spec(spec, name="other")
-    how = Retraining(run="other", run_id=other.id, forgotten=(5,), kept=0)
+    other = final_spec(spec, name="other", id="x")
+    how = Retraining(run="its-earlier-name", run_id="x", forgotten=(5,), kept=0)
     again = final_spec(spec, benchmark="digits?task=0,1&task=2,3", steps=2, retrained=how)
     remembered(other, tmp_path, 60.0)
     for name, runs, seconds in (("again", ("other",), 40.0), ("once-more", ("again",), 30.0)):
@@ -161,6 +164,7 @@ def test_the_wait_until_another_trial_has_computed_a_result_is_no_time_of_a_tria
     found = pace_of_trials([trial(9.0, 0.0), trial(8.0, 1.0), trial(0.5, 1.0)])  # the second waited for the first
     assert found == Pace(pytest.approx(10 + 2 * 0.5 / 3), pytest.approx(9.0))
     assert pace_of_trials([trial(9.0, 0.0), trial(11.0, 0.0)]) == Pace(10.0, 10.0)  # of a trial, not of both
+    assert Pace(6.0, 4.0).of_share(0.5) == Pace(3.0, 2.0)
 
 
 def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path: Path) -> None:
@@ -174,8 +178,10 @@ def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path:
     assert previewed(spec, tmp_path, name="now", trials=12, cache_size=0).seconds == pytest.approx(6 * (pace.own + 9))
     begun = preview(spec.model_copy(update={"name": "now"}), Storage(tmp_path), None, [make_trial(0, value=50.0)])
     assert begun.seconds_inside == pytest.approx(3 * pace.own)  # its first trial has computed it
-    final = preview(final_spec(spec, trials=2, seeds=(0, 1)), Storage(tmp_path), None)
-    assert final.seconds_inside == pytest.approx(2 * (pace.own + 9))
+    for ended in (0, 1):
+        known = [make_trial(number, value=50.0) for number in range(ended)]
+        final = preview(final_spec(spec, trials=2, seeds=(0, 1)), Storage(tmp_path), None, known)
+        assert final.seconds_inside == pytest.approx((2 - ended) * (pace.own + 9))
     again = {"reevaluate": Reevaluate(best=3, runs=2)}
     assert previewed(spec, tmp_path, **again, name="now").seconds_reevaluating == pytest.approx(3 * pace.own + 9)
     alone = previewed(spec, tmp_path, **again, name="now", cache_size=0).seconds_reevaluating
@@ -209,6 +215,8 @@ def test_images_are_those_of_each_task(spec: SearchSpec, tmp_path: Path) -> None
     data = DataFacts(digest="0", train=168, per_task=(63, 63, 42), evaluation=24)
     said = str(previewed(spec, tmp_path, data=data, protocol=spec.protocol.model_copy(update={"batch_size": 8})))
     assert "images: 42 to 63 in each of 3 tasks: 6 to 8 steps an epoch (batches of 8)" in said
+    few = data.model_copy(update={"per_task": (9, 9, 63)})
+    assert ": 1 to 2 steps an epoch (batches of 32)" in str(previewed(spec, tmp_path, data=few))
     assert "; 24 for validation, one of which is 4.2 points\n" in said
     assert "choice: by one small split, so it is partly luck; --reevaluate 3" in said
     large = data.model_copy(update={"evaluation": 401})
@@ -230,7 +238,29 @@ def test_images_are_those_of_each_task(spec: SearchSpec, tmp_path: Path) -> None
 )
 def test_it_says_when_the_search_may_end(spec: SearchSpec, tmp_path: Path, stop: StopRule, said: str) -> None:
     data = DataFacts(digest="0", train=168, per_task=(), evaluation=24)
-    assert f"\nends: {said}" in str(previewed(spec, tmp_path, data=data, stop=stop))
+    found = previewed(spec, tmp_path, data=data, stop=stop)
+    assert f"\nends: {said}" in str(found) and found.as_dict()["ends"] == stop.model_dump()
+
+
+def test_it_says_what_the_search_aims_at_and_names_ten_tasks(spec: SearchSpec, tmp_path: Path) -> None:
+    aim = (Objective(metric="val/forgetting", direction="minimize"),)
+    found = previewed(spec, tmp_path, objectives=aim)
+    assert "\naims at: less forgetting\n" in str(found) and found.as_dict()["objectives"] == "less forgetting"
+    for count, more in ((10, ""), (11, "; and 1 more")):
+        tasks = tuple(NamedTask((f"c{number}",)) for number in range(count))
+        line, *_ = previewed(spec, tmp_path, tasks=tasks).lines()
+        assert line.endswith(f"c9{more}")
+
+
+def test_where_nothing_is_searched_no_more_trials_are_advised(spec: SearchSpec, tmp_path: Path) -> None:
+    assert "none chosen by" not in str(previewed(spec, tmp_path, space={}, start={}, trials=1))
+
+
+def test_a_run_that_goes_on_is_previewed_with_what_it_has(spec: SearchSpec, tmp_path: Path) -> None:
+    spec, directory = create(spec, Storage(tmp_path))
+    Record(directory.record).write(make_trial(0, value=50.0))
+    found = preview_of(Plan(spec, Storage(tmp_path), named=True, resume_if_exists=True), None)
+    assert (found.ended, found.tasks) == (1, 9)
 
 
 def test_a_warm_start_beside_the_grid_is_one_of_the_points_to_try(spec: SearchSpec, tmp_path: Path) -> None:

@@ -56,12 +56,14 @@ class Line:
         self.runs = list(runs)
         self.errors: list[str] = []
         self.results: list[str] = []
+        self.let_go: list[str] = []  # the errors with which the locks of runs were released
 
     def open(self, locks: ExitStack) -> Run | None:
         if not self.runs:
             return None
         run = self.runs.pop(0)
         locks.callback(Recorder.happened.append, f"unlock {run if isinstance(run, Exception) else run.spec.name}")
+        locks.push(lambda kind, error, trace: self.let_go.append(str(error)))
         if isinstance(run, Exception):
             raise run
         return run
@@ -225,11 +227,14 @@ def test_once_the_storage_has_failed_nothing_is_opened_and_open_runs_are_abandon
     queue.open_next()
     watch.problem = "is full"
     assert queue.open_next() is None and queue.ended(run) is None
+    assert not queue.deliveries._stopping()
+    queue.interrupt.stopped = True  # as the driver does then
+    assert queue.deliveries._stopping()
     queue.close()
     assert happened == ["abandon run", "unlock run"] and queue.results == [] and cell.results == []
 
 
-@pytest.mark.parametrize("error", [InputError("bad"), OSError("unreadable")])
+@pytest.mark.parametrize("error", [InputError("bad"), OSError("unreadable"), ValueError("of a sampler")])
 def test_a_cell_that_cannot_be_opened_says_so_and_the_next_one_is(
     error: Exception, queue_of: Callable[..., RunQueue], happened: list[str]
 ) -> None:
@@ -342,10 +347,11 @@ def test_nothing_follows_a_run_that_an_error_ends_and_its_cell_is_told_once(
     queue.open_next()
     for why in ("the sampler failed", "again"):
         queue.failed(run, InputError(why))
-    assert run.exhausted and cell.errors == ["the sampler failed"]
+    assert run.exhausted and queue.broken and cell.errors == ["the sampler failed"]
     assert queue.ended(run) is None
     queue.close()
     assert happened == (["conclude run", "unlock run"] if begun else ["unlock run"])
+    assert cell.let_go == ["None" if begun else "the sampler failed"]  # by which a new run is removed
 
 
 @pytest.mark.parametrize("error", [None, ImportError("no matplotlib")])

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -176,6 +177,7 @@ def test_one_that_diverges_is_out_and_if_all_do_the_highest_value_is_chosen(tmp_
     _, _, directory = searched(tmp_path, outcome)
     status = read_status(directory)
     assert status.state == "finished" and status.best == ranked(status.trials)[0]
+    assert status.as_dict()["reevaluation"]["over"]  # without a verdict
     selection = load_best(directory.best_file).selection
     assert selection is not None and selection.reevaluation is None
 
@@ -257,6 +259,10 @@ def test_a_damaged_or_foreign_reevaluation_is_named(tmp_path: Path) -> None:
     longer.rows.append({**longer.final, "task": longer.final["task"] + 1})
     Record(directory.reevaluation.record, about=reevaluating.about).write(longer)
     with pytest.raises(InputError, match=f"it has {spec.steps + 1} tasks of {spec.steps}"):
+        read_status(directory)
+    files[0].write_bytes(whole)
+    Record(directory.reevaluation.record).write(replace(Record(directory.reevaluation.record).trials()[-1], seed=7))
+    with pytest.raises(InputError, match="is not of this search: its seed is 7, must be 2"):
         read_status(directory)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tausearch.execution.run import Epochs
 from tausearch.runs import SearchSpec, Storage, TrialTable
 from tausearch.runs.creation import create
 from tausearch.studies import FixedSearcher
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import make_trial, run_of
 
 
 def test_a_started_trial_goes_on_after_its_tasks_and_a_new_one_begins(spec: SearchSpec, tmp_path: Path) -> None:
@@ -24,6 +25,19 @@ def test_a_started_trial_goes_on_after_its_tasks_and_a_new_one_begins(spec: Sear
     assert [len(run.summary(number, 0, {"lr": 0.1}).rows) for number in range(2)] == [1, 0]
     assert [each.checkpoints for each in (first, second)] == [str(directory.checkpoints(number)) for number in (0, 1)]
     assert (second.cache, second.hyperparameters) == (str(storage.cache), {**spec.fixed, "alpha": 1.0, "lr": 0.1})
+
+
+def test_a_run_goes_on_where_a_trial_under_way_may_lead_to_another(
+    spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: Iterator[object] = iter([(0, {}), None, (1, {}), None])
+    searcher = FixedSearcher([])
+    monkeypatch.setattr(searcher, "next", lambda: next(found))
+    run = run_of(spec, searcher)
+    assert [run.next_trial() for _ in range(3)] == [(0, {}), None, (1, {})] and not run.has_ended
+    for number in (0, 1):
+        run.finish(number, "complete", 50.0)
+    assert run.next_trial() is None and run.has_ended
 
 
 def test_epochs_of_a_task_that_is_done_are_not_shown(

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
-from tausearch.presentation import Line, Panel, caption, draw_final, draw_panels, mean_rows
+from tausearch.presentation import Line, Panel, caption, draw_final, draw_panels, mean_rows, save
+from tausearch.presentation.figures import final as final_figures
 from tausearch.presentation.figures.final import _over_tasks
 from tausearch.runs import FinalSpec, SearchSpec, correlation_interval
 from tests.support.runs.trials import final_spec, make_trial
@@ -28,7 +30,11 @@ def rows_of(*averages: float) -> list[dict[str, float]]:
     ]
 
 
-def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(final: FinalSpec, tmp_path: Path) -> None:
+def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(
+    final: FinalSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(final_figures, "save", lambda figure, path: drawn.append(figure) or save(figure, path))
     trials = [make_trial(0), make_trial(1), make_trial(2, tasks=1, status="failed")]
     for trial, rows in zip(trials, (rows_of(90, 80, 70), rows_of(94, 84, 60), rows_of(1)), strict=True):
         trial.rows[:] = rows
@@ -36,6 +42,7 @@ def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(final: FinalSpec,
         trial.status = "complete"
     files = draw_final(final, trials, tmp_path)
     assert [file.name for file in files] == ["accuracy.png", "accuracy_matrix.png"]
+    assert drawn[0].axes[0].get_title().endswith(" (test split), 2 seeds")  # of those that finished
     for file in files:
         assert Image.open(file).width > 300 and file.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     assert draw_final(final, trials[2:], tmp_path / "none") == [] and not (tmp_path / "none").exists()

@@ -49,6 +49,7 @@ def test_a_joint_method_has_one_row() -> None:
     axes = accuracy_matrix_figure([row], VALIDATION, "t", step="benchmark").axes[0]
     assert axes.images[0].get_array().shape == (1, 4)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("val accuracy (%) on benchmark", "after benchmark")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["4"]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +70,6 @@ def test_few_tasks_have_numbers_and_names_and_many_a_tick_now_and_then(
 
 
 def test_numbers_are_white_on_the_dark_half() -> None:
-    row = {"task": 2.0, "val/accuracy/task_1": 60.0, "val/accuracy/task_2": 61.0}
+    row = {"task": 3.0, "val/accuracy/task_1": 60.0, "val/accuracy/task_2": 61.0, "val/accuracy/task_3": 0.0}
     axes = accuracy_matrix_figure([row], VALIDATION, "t").axes[0]
-    assert [text.get_color() for text in axes.texts] == ["white", "black"]
+    assert [text.get_color() for text in axes.texts] == ["white", "black", "white"]

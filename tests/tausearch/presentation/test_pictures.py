@@ -41,17 +41,19 @@ class TestComposition:
         known = [{"run": "b", "composed": 0.0, "individuals": 2.0, "pretrained": None}]
         known += [{"run": "b", "composed": 4.0, "individuals": 4.0, "pretrained": 9.0}]
         rows = [*known, {"run": "a", "composed": 5.0, "individuals": None, "pretrained": None}]
+        rows += [{"run": "c", "composed": None, "individuals": 6.0, "pretrained": None}]
         (axes,) = composition.risk_figure(rows).axes
         drawn = {str(each.get_label()): each for each in axes.containers}
         points = {name: list(zip(*each[0].get_data(), strict=True)) for name, each in drawn.items()}  # type: ignore[index]
         assert points["composed model"] == [(2.0, -0.22), (5.0, 0.78)]
-        assert points["mean of individual models"] == [(3.0, 0.0)] and points["theta_0 with h0"] == [(9.0, 0.22)]
+        assert points["mean of individual models"] == [(3.0, 0.0), (6.0, 2.0)]  # where its run is, though one has none
+        assert points["theta_0 with h0"] == [(9.0, 0.22)]
         (bar,) = drawn["composed model"][2]  # type: ignore[index]
         assert [segment[:, 0].tolist() for segment in bar.get_segments()] == [
             pytest.approx([2 - 8**0.5, 2 + 8**0.5]),
             [5.0, 5.0],
         ]
-        assert texts(axes.get_yticklabels()) == ["b", "a"] and axes.yaxis_inverted() and axes.get_xlim()[0] == 0
+        assert texts(axes.get_yticklabels()) == ["b", "a", "c"] and axes.yaxis_inverted() and axes.get_xlim()[0] == 0
 
     def test_times_of_set_up_and_training_are_stacked_means(self) -> None:
         rows = [
@@ -80,7 +82,7 @@ class TestComposition:
 
     def test_a_dotted_line_marks_the_size_of_the_vectors_as_each_run_learned_them(self) -> None:
         rows = [
-            {"run": run, "scale": scale, "size": scale * size, "composed": 1.0, "second_order": 0.8, "gap": 0.2}
+            {"run": run, "scale": scale, "size": scale * size, "composed": 1.0, "second_order": 0.8, "gap": -0.2}
             for run, size in (("b", 2.0), ("a", 3.0))
             for scale in (0.5, 1, 2)
         ]
@@ -88,6 +90,8 @@ class TestComposition:
         assert [list(line.get_xdata()) for line in risks.lines[::2]] == [[1.0, 2.0, 4.0], [1.5, 3.0, 6.0]]
         assert [line.get_xdata()[0] for line in gaps.lines if line.get_linestyle() == ":"] == [2.0, 3.0]  # type: ignore[index]
         assert texts(risks.get_legend().get_texts()) == ["b", "a"]  # type: ignore[union-attr]
+        assert [list(line.get_ydata()) for line in risks.lines] == [[1.0] * 3, [0.8] * 3] * 2
+        assert list(gaps.lines[0].get_ydata()) == [0.2] * 3  # a gap has no sign on a logarithmic axis
 
     def test_cosines_are_averaged_over_seeds_and_named_by_tasks(self) -> None:
         pairs = [(s, t) for s in (1, 2) for t in (1, 2)]
@@ -108,11 +112,14 @@ class TestComposition:
         inks = {text.get_position(): text.get_color() for text in composition.cosine_figure(opposed).axes[0].texts}
         assert (inks[0, 0], inks[1, 0]) == ("white", "black")  # both ends of the scale are dark
 
-    @pytest.mark.parametrize(("size", "scale"), [(1.0, "linear"), (50.0, "linear"), (5000.0, "symlog")])
-    def test_risks_far_above_others_do_not_flatten_them(self, size: float, scale: str) -> None:
+    @pytest.mark.parametrize(
+        ("least", "most", "scale"),
+        [(1.0, 1.0, "linear"), (50.0, 50.0, "linear"), (0.01, 5.0, "linear"), (1.0, 5000.0, "symlog")],
+    )
+    def test_risks_far_above_others_do_not_flatten_them(self, least: float, most: float, scale: str) -> None:
         rows = [
             {"run": "a", "scale": at, "size": at, "composed": risk, "second_order": risk, "gap": 0.2}
-            for at, risk in ((1, 1.0 if size > 100 else size), (2, size))
+            for at, risk in ((1, least), (2, most))
         ]
         assert composition.theorem_figure(rows).axes[0].get_yscale() == scale
 
@@ -223,7 +230,13 @@ class TestSearch:
         assert [each.get_xlabel() for each in axes if each.get_visible()] == [f"x{n}" for n in range(5)]
         assert len(axes) == 8 and axes[0].get_subplotspec().get_gridspec().ncols == 4  # type: ignore[union-attr]
 
-    @pytest.mark.parametrize(("letters", "columns"), [(5, 4), (40, 1)])
+    def test_an_interval_reaches_from_its_lower_to_its_upper_end(self) -> None:
+        bars = Series([0.3], ["lr"], kind="bars", low=[0.1], high=[0.8])
+        (axes,) = draw_plot(Plot("t", "c", Axis("", words=("lr",)), [Facet(Axis("share"), [bars])]), "s").axes
+        ends = [segment[:, 0].tolist() for each in axes.collections for segment in each.get_segments()]  # type: ignore[attr-defined]
+        assert ends == [pytest.approx([0.1, 0.8])] and texts(axes.texts) == ["0.30"]
+
+    @pytest.mark.parametrize(("letters", "columns"), [(5, 4), (40, 1), (100, 1)])
     def test_the_legend_has_as_many_names_in_a_line_as_fit(self, letters: int, columns: int) -> None:
         series = [Series([1], [1], f"{n}$_{{$".ljust(letters, "x"), kind="line", colour="red") for n in range(4)]
         figure = draw_plot(Plot("t", "c", Axis("y"), [Facet(Axis("x"), series)]), "s")

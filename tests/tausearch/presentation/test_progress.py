@@ -14,8 +14,9 @@ from rich.table import Table
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.presentation import ProgressDisplay, console, say_unreadable
 from tausearch.presentation.terminal.text import SafeConsole
-from tausearch.runs import Constraint, Objective, Reevaluate, ReevaluationSpec, SearchSpec, TrialTable
+from tausearch.runs import Constraint, Objective, Reevaluate, ReevaluationSpec, SearchSpec, TrialTable, whole_trials
 from tests.support.runs.trials import final_spec, make_trial, tell
+from tests.tausearch.several.made import part, parts, several_spec
 from trainables.task_names import NamedTask
 
 
@@ -79,11 +80,14 @@ def test_the_best_and_the_mean_so_far_are_said(spec: SearchSpec) -> None:
     bound = Constraint(metric="val/final_accuracy", relation="<=", bound=75)
     display.turn_to(spec.model_copy(update={"constraints": (bound,)}), display.trials, lambda trial: "")
     assert "best so far 75.00 % (trial 2)" in display.standing_line()
+    aim = Objective(metric="val/forgetting", direction="minimize")
+    display.turn_to(spec.model_copy(update={"objectives": (aim,)}), display.trials, lambda trial: "")
+    assert "best so far forgetting 1.00 points (trial " in display.standing_line()
     final = ProgressDisplay(final_spec(spec, seeds=(5, 6, 7), trials=3), TrialTable(), io.StringIO())
-    for number, value in enumerate((70.0, 81.0)):
+    for number, value in enumerate((0.0, 81.0)):
         tell(final, replace(make_trial(number, value=value), seed=5 + number))
     tell(final, replace(make_trial(2, tasks=0, status="failed"), seed=7, error="out of memory"))
-    assert "mean so far 75.50 %" in final.standing_line()
+    assert "mean so far 40.50 %" in final.standing_line()
     assert "seed 7 failed: out of memory | mean so far" in printed(final).replace("|  |", "|")
 
 
@@ -157,7 +161,7 @@ def test_a_running_trial_shows_its_epoch(spec: SearchSpec) -> None:
     tell(display, make_trial(1, tasks=0))
     assert "trial 0: 1/3 tasks and epoch 7/50, trial 1: 0/3 tasks |" in display.standing_line()
     display.console.print(display.render())
-    assert "■□□ epoch 7/50" in printed(display)
+    assert "■□□ epoch 7/50 90.0 % alpha=1" in " ".join(printed(display).split())
 
 
 def test_columns_have_heads_once_there_is_a_trial(display: ProgressDisplay) -> None:
@@ -178,10 +182,22 @@ def test_an_epoch_is_of_the_task_that_is_being_learned_unless_all_are_at_once(
     assert f"trial 0: {shown} |" in display.standing_line()
 
 
+def test_a_running_trial_on_several_benchmarks_says_how_far_each_is_that_runs() -> None:
+    spec = several_spec()
+    running = part(spec, 0, 1, None, rows=[{"task": 1.0, "val/average_accuracy": 60.0}])
+    display = ProgressDisplay(spec, TrialTable(), io.StringIO())
+    for trial in whole_trials(parts(spec), [part(spec, 0, 0, 90.0), running]):
+        tell(display, trial)
+    assert "trial 0: 1/2 benchmarks and glyphs 1/2 |" in display.standing_line()
+
+
 def test_a_line_that_was_said_is_not_repeated_at_once(display: ProgressDisplay) -> None:
     display._last_line -= 100
     display.say_plainly("a line")
     assert display._last_line == pytest.approx(time.monotonic(), abs=50)
+    display.console = SafeConsole(file=io.StringIO(), force_terminal=True)
+    display.say_plainly("a line")
+    assert printed(display) == ""  # a terminal shows the display in its place
 
 
 def test_what_a_name_has_for_the_terminal_does_not_reach_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from tausearch.presentation import (
     as_latex,
     as_markdown,
     front_table,
+    left_out_table,
     record_table,
     reevaluation_table,
     scores_table,
@@ -29,7 +30,7 @@ from tausearch.presentation import (
 from tausearch.presentation.notebooks import notebook_cell
 from tausearch.presentation.run_tables import accuracy_cells
 from tausearch.presentation.tables import gain, note_mark, score
-from tausearch.runs import Objective, Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
+from tausearch.runs import LeftOut, Objective, Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.metrics import TEST
 
@@ -65,8 +66,9 @@ def test_html_escapes_names_and_shows_ranks_notes_and_what_stands_out() -> None:
 
 def test_a_notebook_shows_lines_then_tables_then_the_pictures_that_there_are(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"a picture")
-    page = notebook_cell(["x < y"], [Table("", [Column("c")], [("1",)])], [tmp_path / "gone.png", tmp_path / "a.png"])
-    assert page.startswith("<p>x &lt; y</p><table>") and page.count("<img") == 1 and 'alt="a"' in page
+    pictures = [tmp_path / "gone.png", tmp_path / "a.png"]
+    page = notebook_cell(["x < y", "z"], [Table("", [Column("c")], [("1",)])], pictures)
+    assert page.startswith("<p>x &lt; y</p><p>z</p><table>") and page.count("<img") == 1 and 'alt="a"' in page
 
 
 def test_columns_that_go_take_their_looks_along() -> None:
@@ -176,6 +178,10 @@ def test_an_objective_has_a_column_of_its_own_where_no_usual_one_has_it(spec: Se
     assert trials_table(aimed, trials, None).header == [*usual, "seconds", "tasks", "time", "alpha", "lr", "error"]
     of_front = ["trial", "val accuracy", "forgetting", "pooled_accuracy", "seconds", "alpha", "lr"]
     assert front_table(aimed, trials, None).header == of_front
+    assert front_table(aimed, trials, None).title == "Pareto front of forgetting and pooled_accuracy and seconds"
+    alone = front_table(spec.model_copy(update={"objectives": aims[2:]}), trials, None)
+    assert alone.header == ["trial", "val accuracy", "forgetting", "own seconds", "alpha", "lr"]
+    assert alone.title == "Pareto front of accuracy and forgetting"  # one objective has no front of its own
     most = Objective(metric="val/final_accuracy", direction="maximize")
     accurate = spec.model_copy(update={"objectives": (most, *aims)})
     assert front_table(accurate, trials, None).header == of_front  # it has its column already
@@ -196,6 +202,12 @@ def test_bytes_of_fresh_runs_have_four_digits(spec: SearchSpec) -> None:
     search = spec.model_copy(update={"objectives": aims, "reevaluate": Reevaluate(best=1, runs=1)})
     found = Reevaluation(ReevaluationSpec.of(search), race([0], 1, {(0, 0): -123456789.0}), None, ())
     assert reevaluation_table(found).texts[0][1:3] == ["1.235e+08"] * 2
+    assert reevaluation_table(found).title == f"fresh runs, {aims[0].label}"
+
+
+def test_a_benchmark_that_is_left_out_has_the_accuracy_of_both_choices() -> None:
+    left_out = LeftOut("digits", start=1.0, trial=4, accuracy=2.0, best_trial=5, best=3.5)
+    assert left_out_table([left_out]).texts == [["digits", "1.00", "2.00", "3.50", "1.50", "4, 5"]]
 
 
 def test_rounds_that_have_not_run_are_empty(spec: SearchSpec) -> None:
@@ -204,6 +216,7 @@ def test_rounds_that_have_not_run_are_empty(spec: SearchSpec) -> None:
     table = reevaluation_table(Reevaluation(asked, standing, None, ()))
     assert [row[:5] for row in table.rows] == [(3, 80.0, None, None, 80.0), (1, 90.0, 91.0, None, 90.5)]
     assert table.header[:1] == ["trial"] and len(table.header) == 6 and not table.emphasis
+    assert table.title == "fresh runs"
 
 
 def test_an_accuracy_matrix_has_a_column_for_every_task_that_a_row_has() -> None:

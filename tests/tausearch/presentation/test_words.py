@@ -80,12 +80,15 @@ def test_commands_that_are_advised_can_be_pasted(monkeypatch: pytest.MonkeyPatch
     assert said[1].endswith(": tausearch runs sync --storage s")  # of a campaign all runs, then its tables
 
 
-@pytest.mark.parametrize(("loaded", "said"), [({"torch": None}, ""), ({}, "loading torch and Ray ...\n")])
+@pytest.mark.parametrize(
+    ("loaded", "terminal", "said"),
+    [({"torch": None}, True, ""), ({}, True, "loading torch and Ray ...\n"), ({}, False, "")],
+)
 def test_libraries_are_said_to_be_loaded_where_they_are_not(
-    loaded: dict[str, None], said: str, monkeypatch: pytest.MonkeyPatch
+    loaded: dict[str, None], terminal: bool, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = io.StringIO()
-    monkeypatch.setattr(screen, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(screen, "isatty", lambda: terminal, raising=False)
     monkeypatch.setattr(text, "sys", SimpleNamespace(stderr=screen, modules=loaded))
     text.say_loading()
     assert screen.getvalue() == said

@@ -69,6 +69,7 @@ def test_alone_it_stands_beside_chance_and_the_line_says_how_to_measure_bounds(s
     own = beside(searched(storage, spec, 58.0, name="own", method="m:Mine"))
     assert "`tausearch resume own --allow-code m:Mine --with-bounds`" in str(own)
     assert beside(searched(storage, spec, None, name="running")) is None
+    assert str(beside(searched(storage, spec, 0.0, name="nothing"))).startswith("0.00 % beside chance")
     assert str(beside(searched(storage, spec, 50.0, name="p", method="probe"))).endswith("--with-bounds` runs it)")
 
 
@@ -92,6 +93,7 @@ def test_a_choice_of_fresh_runs_stands_beside_bounds_with_its_accuracy_on_their_
     bound(storage, spec, "joint", 98.0)
     asked = {"name": "s", "reevaluate": Reevaluate(best=1, runs=1)}
     directory = searched(storage, spec, 90.0, **asked)
+    assert "90.00 % (trial 0 on the search's own split)" in str(beside(directory)), "before its fresh runs, too"
     again = ReevaluationSpec.of(spec.model_copy(update={**asked, "trials": 1}))
     fresh = replace(make_trial(0, value=60.0), seed=again.seed_of(0))
     Record(directory.reevaluation.record).write(fresh)
@@ -129,7 +131,8 @@ def test_a_run_of_another_protocol_is_no_bound(changes: dict[str, Any], spec: Ru
 
 def test_where_the_weights_lie_makes_no_difference(spec: RunSpec, storage: Storage) -> None:
     elsewhere = {"backbone_weights": "/a/file", "initial_head": "/a/head"}
-    bound(storage, spec, "joint", 98.0, protocol=spec.protocol.model_copy(update=elsewhere))
+    counted = DataFacts(digest="1", train=9, evaluation=3)  # which those of the other run were not
+    bound(storage, spec, "joint", 98.0, protocol=spec.protocol.model_copy(update=elsewhere), data=counted)
     found = beside(searched(storage, spec, 58.0, name="s"))
     assert found is not None and found.missing == ("probe",)
 
@@ -170,7 +173,7 @@ def test_tasks_of_which_little_is_left_are_named_with_what_was_there(spec: RunSp
         for trial, apart in zip(trials, (-6.0, 6.0), strict=True):  # those are the means of the two
             trial.rows[0]["val/accuracy/task_1"] = learned + apart
             trial.rows[1] |= {"val/accuracy/task_1": first - apart, "val/accuracy/task_2": second + apart}
-        found: str | None = said(spec, [*trials, make_trial(2)])
+        found: str | None = said(spec, [*trials, make_trial(2, tasks=2, status="pruned")])
         return found
 
     assert left(60, 100, 60) is None and left(50, 100, 50) is None

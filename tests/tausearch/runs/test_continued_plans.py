@@ -136,19 +136,25 @@ def test_an_extended_search_re_evaluates_as_many_as_it_is_now_asked_for(spec: Se
         plans[0].continued()
     fewer = spec.model_copy(update={"trials": 2})
     with pytest.raises(InputError) as refused:
-        Plan(fewer, Storage(tmp_path), named=True, resume_if_exists=True).continued()
+        Plan(fewer, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=True).continued()
     assert "tausearch extend" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("orders", "seeds", "why"),
-    [(None, (1, 2, 3), "seeds was 0 1, is now 1 2 3$"), ((7, 8), (0, 1, 2), "with class orders no seeds are added")],
+    ("orders", "seeds", "may", "why"),
+    [
+        (None, (1, 2, 3), True, "seeds was 0 1, is now 1 2 3$"),
+        (None, (1, 2), True, "seeds was 0 1, is now 1 2$"),
+        (None, (0, 1, 2), False, "seeds was 0 1, is now 0 1 2$"),
+        ((7, 8), (0, 1, 2), True, "with class orders no seeds are added"),
+        ((7, 8), (0, 3), True, "seeds was 0 1, is now 0 3$"),
+    ],
 )
 def test_seeds_are_added_to_those_that_there_are_and_not_with_class_orders(
-    spec: SearchSpec, tmp_path: Path, orders: tuple[int, ...] | None, seeds: tuple[int, ...], why: str
+    spec: SearchSpec, tmp_path: Path, orders: tuple[int, ...] | None, seeds: tuple[int, ...], may: bool, why: str
 ) -> None:
     protocol, count = spec.protocol.model_copy(update={"class_orders": orders}), len(orders or (None,))
     create(final_spec(spec, protocol=protocol, seeds=(0, 1), trials=2 * count), Storage(tmp_path))
-    more = final_spec(spec, protocol=protocol, seeds=seeds, trials=3 * count)
+    more = final_spec(spec, protocol=protocol, seeds=seeds, trials=len(seeds) * count)
     with pytest.raises(InputError, match=why):
-        Plan(more, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=True).continued()
+        Plan(more, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=may).continued()

@@ -35,6 +35,18 @@ def test_a_driver_that_dies_while_it_makes_its_run_leaves_the_name_free(
     assert storage.runs() == [directory] and read_spec(directory) == spec
 
 
+def test_a_run_that_cannot_be_made_leaves_no_folder(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(InputError, match=r"cannot be made \(No space left\)"):
+        create(spec, Storage(tmp_path / "new" / "runs"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_second_of_two_drivers_that_want_a_name_is_refused(spec: SearchSpec, tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     create(spec, storage)

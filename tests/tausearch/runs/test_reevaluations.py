@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tausearch.runs import (
+    Constraint,
     DataFacts,
     Objective,
     Reevaluate,
@@ -103,4 +104,17 @@ class TestGain:
     def test_a_gain_in_an_objective_has_its_unit(self, spec: SearchSpec) -> None:
         asked = search(spec, 1, objectives=(Objective(metric="seconds", direction="minimize"),))
         found = gain_of(asked, TRIALS, TRIALS[1], None)
-        assert found is not None and (found.unit, found.points) == ("s", 0.0)
+        assert found is not None and (found.unit, found.points) == ("s", 0.0) and found.model_dump()["unit"] == "s"
+
+    def test_less_than_one_image_is_no_gain_and_one_over_fresh_runs_says_so(self, spec: SearchSpec) -> None:
+        trials = [TRIALS[0], make_trial(1, value=80.3)]
+        assert str(gain_of(search(spec, 1), trials, trials[1], None)) == "+0.30 points: no better than the start"
+        found = after(search(spec, 1), {1: (90.0,), 0: (80.0,)}, trials)
+        assert str(gain_of(search(spec, 1), trials, trials[1], found)) == "+10.00 points over the start's fresh runs"
+
+    def test_a_start_that_breaks_the_bounds_is_one_all_the_same_and_a_search_may_have_none(
+        self, spec: SearchSpec
+    ) -> None:
+        bound = Constraint(metric="val/final_accuracy", relation=">=", bound=85.0)
+        assert str(gain_of(search(spec, 1, constraints=(bound,)), TRIALS, TRIALS[1], None)) == "+15.00 points"
+        assert gain_of(search(spec, 1, start={}), TRIALS, TRIALS[1], None) is None

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import Record, TrialSummary, open_storage, read_scores
+from tausearch.runs import Record, RunResult, Score, TrialSummary, open_storage, read_scores
 from tausearch.runs.results import summarise
 from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
 
@@ -53,11 +54,25 @@ def test_results_of_another_run_are_refused_and_missing_ones_are_none(tmp_path: 
     assert read_scores(directory) == {}
 
 
+def test_a_result_has_a_row_for_each_trial_and_the_best_of_those_that_have_ended() -> None:
+    trials = [make_trial(0, tasks=2), make_trial(1, value=60.0), make_trial(2, value=70.0)]
+    result = RunResult("s", Path("s"), trials, None, False, True, Path("log.txt"), None, None)
+    columns = list(result.dataframe().columns)
+    assert columns[:8] == [*trials[0].facts, "alpha", "lr"] and "seconds/training" in columns[8:]
+    assert result.in_words == "s: 2 of 3 trials ended, best 70.00 %"
+
+
+def test_equal_seeds_deviate_by_nought_and_a_single_one_by_nothing() -> None:
+    assert [Score.of(values).text() for values in ((80.0, 80.0), (80.0,))] == ["80.00 ± 0.00", "80.00"]
+
+
 def test_a_metric_is_summarised_over_the_seeds_that_have_it() -> None:
-    rows = [{"test/final_accuracy": 80.0}, {"test/final_accuracy": 84.0, "test/pooled_accuracy": 60.0}]
+    last = {"test/final_accuracy": 84.0, "test/pooled_accuracy": 60.0, "test/removability/rest": 2.0}
+    rows = [{"test/final_accuracy": 80.0}, last]
     trials = [TrialSummary(number, number, "complete", {}, [row]) for number, row in enumerate(rows)]
     trials.append(TrialSummary(2, 2, "failed", {}, [{"test/final_accuracy": 1.0, "test/pooled_accuracy": 1.0}]))
     assert summarise(trials) == {
         "test/final_accuracy": {"mean": 82.0, "std": pytest.approx(8**0.5), "seeds": 2},
         "test/pooled_accuracy": {"mean": 60.0, "std": None, "seeds": 1},
+        "test/removability/rest": {"mean": 2.0, "std": None, "seeds": 1},
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -13,10 +15,13 @@ from tausearch.runs import (
     Resources,
     RunDirectory,
     SearchSpec,
+    protocol_of,
     read_spec,
     shown_benchmark,
 )
 from tests.support.runs.trials import final_spec
+from trainables.backbones import Backbone
+from trainables.data import BenchmarkSpec
 from trainables.errors import InputError
 from trainables.task_names import NamedTask
 
@@ -113,6 +118,28 @@ def test_code_is_found_whatever_the_options_of_a_benchmark(spec: SearchSpec) -> 
     assert own.names[0] == "mine:Source" and own.code == ("mine:Source",)
     asks = spec.model_copy(update={"algorithm": "mine:sampler", "scheduler": "mine:pruner"})
     assert asks.code == ("mine:sampler", "mine:pruner")
+
+
+def test_a_value_of_nought_is_one(spec: SearchSpec) -> None:
+    assert [spec.value_text(value) for value in (0.0, None)] == ["0.00 %", "-"]
+
+
+def test_an_initial_head_is_the_same_in_all_class_orders_and_a_network_of_the_users_is_tried() -> None:
+    asked: list[object] = []
+
+    class Own:
+        own, name, weights, head, digest = object(), "m:Own", None, None, "0"
+
+        @property
+        def shape(self) -> None:
+            asked.append("shape")
+
+        def initial_head(self, names: list[str]) -> None:
+            asked.append(names)
+
+    images = SimpleNamespace(class_names=("b", "a"), num_tasks=1, epochs=1, batch_size=8)
+    protocol_of(cast(BenchmarkSpec, images), 0, cast(Backbone, Own()))
+    assert asked == ["shape", ["a", "b"]]
 
 
 def test_a_trial_of_a_class_order_is_called_trial_and_a_seed_seed(spec: SearchSpec) -> None:

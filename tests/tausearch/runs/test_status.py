@@ -117,9 +117,9 @@ def test_the_score_of_a_final_run_is_over_its_finished_seeds(storage: Storage, s
 def test_a_final_run_says_what_was_overridden(
     storage: Storage, spec: SearchSpec, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = write_run(storage, final_spec(spec, overrides={"lr": 0.002}), [])
+    directory = write_run(storage, final_spec(spec, overrides={"lr": 0.002}, address="192.0.2.1:6379"), [])
     found = read_status(directory)
-    assert found.as_dict()["overrides"] == {"lr": 0.002}
+    assert found.as_dict()["overrides"] == {"lr": 0.002} and found.as_dict()["address"] == "192.0.2.1:6379"
     show_status(found)
     assert re.search(r"^overridden +lr=0.002$", capsys.readouterr().out, re.MULTILINE)
 
@@ -248,8 +248,11 @@ def test_names_of_what_is_shared_are_refused(name: str, storage: Storage) -> Non
 
 
 def test_no_best_without_a_finished_trial(storage: Storage, spec: SearchSpec) -> None:
+    aim = (Objective(metric="val/forgetting", direction="minimize"),)
+    spec = spec.model_copy(update={"objectives": aim})
     directory = write_run(storage, spec, [make_trial(0, tasks=2, status="pruned")])
     assert not directory.best_file.exists() and read_status(directory).best is None
+    assert read_status(directory).as_dict()["values"] is None
 
 
 def test_a_best_file_counts_the_finished_trials(storage: Storage, spec: SearchSpec) -> None:

@@ -172,6 +172,8 @@ class TestOutputs:
         (tmp_path / "out" / "file").touch()
         with pytest.raises(InputError, match="is not empty; name another folder"):
             require_new_folder(storage, tmp_path / "out", "--out")
+        with pytest.raises(InputError, match="out/file: is not a folder"):
+            require_new_folder(storage, tmp_path / "out" / "file", "--out")
 
     @pytest.mark.parametrize(
         ("name", "allowed"), [("x.png", True), ("x.pdf", True), ("x.svg", True), ("x.jpg", True), ("x.gif", False)]
@@ -179,9 +181,14 @@ class TestOutputs:
     def test_a_picture_has_the_ending_of_one(self, storage: Storage, tmp_path: Path, name: str, allowed: bool) -> None:
         if allowed:
             require_picture(storage, tmp_path / name, "--figure")
+            with pytest.raises(InputError, match="lies among the files of the run 'a'"):
+                require_picture(storage, storage.root / "a" / name, "--figure")
             return
         with pytest.raises(InputError, match="must end in .png, .pdf, .svg, .jpg"):
             require_picture(storage, tmp_path / name, "--figure")
+        (tmp_path / "folder.png").mkdir()
+        with pytest.raises(InputError, match=r"folder.png: cannot be written \(Is a directory\)"):
+            require_picture(storage, tmp_path / "folder.png", "--figure")
 
 
 def test_a_run_needs_64_mebibytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +201,9 @@ def test_a_run_needs_64_mebibytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert shortage(tmp_path) == "has 67 MB free, needs 67"
     with pytest.raises(InputError, match="--storage .*/later: has 67 MB free, needs 67"):
         require_space(tmp_path / "later")
+    with pytest.raises(InputError, match="has 67 MB free"):
+        new_run(tmp_path, "a", "stem")
+    assert new_run(tmp_path, "a", "stem", write=False)[1] == "a"  # a dry run
 
 
 class TestNewRuns:

@@ -8,7 +8,7 @@ import pytest
 
 from tausearch.runs import Status, TrialSummary, TrialTable, all_ended, at_rest, best_trial, ranked
 from tausearch.runs import trials as trials_module
-from tausearch.runs.trials import metrics_of
+from tausearch.runs.trials import final_value, metrics_of
 from tests.support.runs.trials import make_trial, search_spec
 
 STATUSES = get_args(Status)
@@ -99,5 +99,6 @@ def test_a_seed_of_a_final_run_forgets_on_the_test_images() -> None:
 
 
 def test_a_result_of_tune_has_a_row_with_its_metrics_and_seconds_alone() -> None:
+    assert final_value({"val/final_accuracy": 0.0}) == 0.0  # it has come to its end
     row = {"task": 2.0, "val/average_accuracy": 90.0, "seconds/training": 1.5}
     assert metrics_of({**row, "pid": 7, "time_total_s": 9.0, "done": False}) == row

@@ -15,6 +15,7 @@ from tausearch.runs import (
     Scale,
     left_out,
     parts_of,
+    reevaluation_of,
     whole_trials,
 )
 from tests.tausearch.several.made import part, parts, several_spec
@@ -199,6 +200,8 @@ def test_parts_have_room_for_the_tasks_of_the_longest_benchmark() -> None:
 def test_a_part_of_a_fresh_run_has_its_seed_and_split_and_says_what_it_is_of() -> None:
     again = ReevaluationSpec.of(several_spec(reevaluate=Reevaluate(best=1, runs=2)))
     found, trial = parts_of(again), again.number(3, 1)
+    assert reevaluation_of(again, (), ()).unit == again.value_unit == "normalised"
+    assert again.label(trial) == "re-evaluation of trial 3, seed 2"
     assert found is not None
     number = found.number(trial, 1)
     assert (found.seed_of(number), found.split_of(number)) == (again.seed_of(trial), again.split_of(trial)) == (2, 2)

@@ -103,6 +103,7 @@ class TestReading:
                 "no trial can keep it; val/removability/forgotten goes from -200 to 200",
             ),
             ("removability/target >= 101", "no trial can keep it; val/removability/target goes from -100 to 100"),
+            ("removability/rest <= -101", "no trial can keep it; val/removability/rest goes from -100 to 100"),
             ("accuracy/task_1 >= 101", "no trial can keep it; val/accuracy/task_1 goes from 0 to 100"),
         ],
     )
@@ -112,8 +113,8 @@ class TestReading:
         assert fault in str(caught.value) and "\n" not in str(caught.value)
 
     def test_memory_is_known_of_trials_on_a_gpu(self) -> None:
-        text = "memory/peak_gpu_bytes <= 2e9"
-        assert len(constraints_named([text], METHODS["ita-lora"], 3, on_gpu=True)) == 1
+        text = "memory/peak_gpu_bytes <= 1234567890"
+        assert [str(each) for each in constraints_named([text], METHODS["ita-lora"], 3, on_gpu=True)] == [text]
 
     def test_average_incremental_accuracy_is_not_of_a_joint_method(self) -> None:
         text = "average_incremental_accuracy >= 50"
@@ -189,6 +190,11 @@ class TestKeeping:
             "val/forgetting <= 5": 0
         }
 
+    def test_a_mean_is_over_trials_that_all_have_a_number(self) -> None:
+        (bound,) = of("forgetting <= 5")
+        assert bound.mean([forgets(0, 90, 2), forgets(1, 90, 4)]) == 3
+        assert bound.mean([forgets(0, 90, 2), forgets(1, 90, math.nan)]) is None
+
 
 class TestChoosing:
     TRIALS = (forgets(0, 80, 2), forgets(1, 90, 9), forgets(2, 85, 5), forgets(3, 85, 1))
@@ -240,6 +246,9 @@ class TestChoosing:
     def test_only_those_that_keep_them_are_reevaluated(self, spec: SearchSpec) -> None:
         spec = bound(spec, "forgetting <= 5", reevaluate=Reevaluate(best=2, runs=2))
         assert reevaluation_of(ReevaluationSpec.of(spec), self.TRIALS, []).race.candidates == (3, 2)
+        again = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=2, start=True)}))
+        trials = [forgets(0, 95, 9), *self.TRIALS[1:]]  # the start breaks it, too
+        assert reevaluation_of(again, trials, []).race.candidates == (3, 2)
 
     def test_a_failed_reevaluation_has_no_value_and_a_waiting_one_still_runs(self, spec: SearchSpec) -> None:
         again = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=1)}))

@@ -21,6 +21,7 @@ from tausearch.runs import (
     all_ended,
     cut_short,
     driver_lock,
+    ending_of,
     extended_rule,
     note_stopped,
     planned_trials,
@@ -92,6 +93,7 @@ def test_a_better_trial_that_breaks_a_bound_is_no_gain(spec: SearchSpec) -> None
 def test_trials_that_run_at_the_end_are_waited_for(spec: SearchSpec) -> None:
     spec, trials = ending(spec, patience=1), trials_of([70.0, 60.0, "running"])
     assert cut_short(spec, trials) is not None and not all_ended(spec, trials)
+    assert cut_short(spec, [trials[0], make_trial(2, value=60.0)]) is None  # trial 1 has not started
     trials[2] = make_trial(2, value=99.0)
     assert all_ended(spec, trials) and planned_trials(spec, trials) == 3
 
@@ -130,6 +132,8 @@ def test_a_search_that_ended_early_is_finished_and_says_why(spec: SearchSpec, tm
     assert (found.state, found.ended, found.planned, found.counts["pending"]) == ("finished", 3, 3, 0)
     why = "2 trials in a row, up to trial 2, did not move the best by more than 0.50 points"
     assert found.as_dict()["ended"] == {"reason": "patience", "why": why}
+    last = ending_of(spec.model_copy(update={"trials": 3}), directory, trials)
+    assert last is not None and last.reason == "patience", "also at the last trial that there is"
     write_best(spec, directory, trials)
     selection = load_best(directory.best_file).selection
     assert selection is not None and selection.ended is not None and selection.ended.why == why

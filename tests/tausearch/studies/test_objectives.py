@@ -181,6 +181,10 @@ class TestSaid:
     def test_many_digits_are_too_many_on_either_side_of_nought(self) -> None:
         assert [Objective.number(value) for value in (99_999.0, -123_456.0)] == ["99999.00", "-1.235e+05"]
 
+    def test_nought_is_a_value(self) -> None:
+        (forgetting,), (trial,) = objectives_of(["forgetting"], METRICS), trials_at([(80.0, 0.0)])
+        assert forgetting.value(trial) == 0.0 and forgetting.text(0.0) == "0.00 points"
+
     def test_names_may_be_whole_and_have_room_around_them(self) -> None:
         both = objectives_of([" final_accuracy ", "val/forgetting"], METRICS)
         assert preferred("val/forgetting", both) == FORGETTING
@@ -323,6 +327,7 @@ class TestChosen:
         found = reevaluation_of(again, self.TRIALS, runs)
         chosen = chosen_trial(spec, self.TRIALS, found)
         assert chosen is not None and chosen.number == 1
+        assert found.race.candidates == (2, 1, 0), "ties go to the best of the search, and to its start last"
         assert found.verdict is not None and found.verdict.mean == 7.0 and found.verdict.ahead == 2.0
         assert found.values(1) == [6.0, 8.0]
         once = min(self.TRIALS, key=lambda trial: trial.final[FORGETTING])
@@ -342,6 +347,8 @@ class TestChosen:
             run.number = again.number(candidate, 0)
         found = reevaluation_of(again, self.TRIALS, runs)
         assert found.verdict is not None and found.verdict.chosen == 0
+        assert (found.unit, found.difference) == ("", ""), "the score of a knee has none"
+        assert gain_of(spec, self.TRIALS, self.TRIALS[1], found) is None, "nor does it compare"
         status = RunStatus(spec, "finished", {}, self.TRIALS, self.TRIALS[0], reevaluation=found)
         assert status.accuracy == 86.0, "the mean of its fresh runs, not the score of the knee"
         assert found.race.values[0] == (spec.aim.score(self.TRIALS)(runs[1]),)  # on the scale of the whole front

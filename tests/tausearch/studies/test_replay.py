@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from search_spaces.schema import Choices, Range
+from tausearch.cli.output import show_replays
 from tausearch.runs import Constraint, Record, Score, SearchSpec, Storage, TrialSummary, open_storage
 from tausearch.runs.creation import create
 from tausearch.studies import RecordedTrials, SearchStudy, points_ahead, replay, replays_of
@@ -301,7 +302,9 @@ def test_a_search_on_two_benchmarks_is_replayed_with_all_schedulers(tmp_path: Pa
     assert [each.scheduler for each in found.outcomes] == ["none", "asha", "median"]
 
 
-def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(storage: Storage, long_spec: SearchSpec) -> None:
+def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(
+    storage: Storage, long_spec: SearchSpec, capsys: pytest.CaptureFixture[str]
+) -> None:
     spec, directory = create(with_(long_spec, name="five"), storage)
     for number, each in enumerate(recorded(long_spec, 6)):
         if number == 1:
@@ -311,6 +314,8 @@ def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(storage: Sto
     plain = found.as_dict()["recorded"]
     assert [plain[name] for name in ("trials", "left_out", "tasks")] == [5, 1, 4 * TASKS + 2]
     assert found.trials == 3 and [each.seed for each in found.outcomes[0].replays] == [0, 1, 2, 3, 4]
+    show_replays(found)
+    assert "\nleft out, because their end is unknown: 1\n" in capsys.readouterr().out
     Record(directory.record, tasks=TASKS).write(replace(recorded(long_spec, 6)[4], status="pruned", value=None))
     with pytest.raises(InputError, match="has 3 finished trials; a replay needs at least 4"):
         replays_of(storage, "five")
@@ -322,7 +327,7 @@ def test_the_command_prints_a_table_and_json(
     asked = ["runs", "replay", "s", "--algorithm", "random", "--trials", "12", "--seeds", "0,1,2"]
     code, out, err = run([*asked, "--storage", str(storage.root)], capsys, monkeypatch)
     assert (code, err) == (0, "") and "s: 20 recorded trials, 120 tasks; best is trial" in out
-    assert out.count("│ random") == 3 and "12 trials each" in out
+    assert out.count("│ random") == 3 and "12 trials each" in out and "left out" not in out
     table = [[cell.strip() for cell in line.strip("┃│").replace("┃", "│").split("│")] for line in out.splitlines()]
     heads = ["algorithm", "scheduler", "chosen, val accuracy", "regret", "finds the best"]
     (shown,) = [row for row in table if row[:2] == ["random", "none"]]
@@ -335,6 +340,9 @@ def test_the_command_prints_a_table_and_json(
     first = found["outcomes"][0]
     assert (first["algorithm"], first["scheduler"], found["trials"]) == ("random", "none", 12)
     assert [each["seed"] for each in first["replays"]] == [0, 1, 2] and first["tasks"]["mean"] == 72
+    for row, outcome in zip([row for row in table if row[0] == "random"], found["outcomes"], strict=True):
+        means = [statistics.fmean(each[of] for each in outcome["replays"]) for of in ("stopped", "distance")]
+        assert row[6:8] == [f"{means[0]:.1f}", f"{means[1]:.2f}"]
     assert (found["name"], found["benchmark"], found["method"]) == ("s", "digits", "ita-lora")
     assert {**found["recorded"], "best": ""} == {
         "algorithm": "tpe",

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import math
 import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 from tausearch.testing import check_method
+from tausearch.testing.benchmarks import small_digits
+from tausearch.testing.methods import (
+    check_declarations,
+    check_learning,
+    check_predictions,
+    check_secrecy,
+    check_vectors,
+)
+from tausearch.testing.recording import shown
+from tausearch.testing.stored_images import images_of
 from tests.support.imports import ROOT
 from tests.support.packages import install_example
 from trainables import user_code
@@ -98,3 +115,99 @@ def test_each_break_of_the_contract_is_noticed(what: str, source: Path, tmp_path
         method = vars(importlib.import_module(f"broken_{what}"))["SLDA"]
     with pytest.raises((AssertionError, IndexError), match=message):
         check_method(method, {"shrinkage": 0.01}, least=80)
+
+
+@pytest.mark.parametrize(
+    ("logits", "words"),
+    [
+        (torch.zeros(4, 6), r"logits are \(4, 6\)"),
+        (torch.zeros(3, 2), r"logits are \(3, 2\)"),
+        (torch.full((4, 2), math.inf), "logits are not finite"),
+    ],
+)
+def test_logits_are_of_all_images_and_of_the_classes_seen_alone(logits: Tensor, words: str) -> None:
+    tasks = [SimpleNamespace(classes=range(2)), SimpleNamespace(classes=range(2, 4))]
+    sequence = SimpleNamespace(benchmark=SimpleNamespace(evaluation=[range(4)]), tasks=tasks)
+    done: Any = [SimpleNamespace(logits=logits), SimpleNamespace(logits=torch.zeros(4, 4))]
+    with pytest.raises(AssertionError, match=words):
+        check_predictions(SimpleNamespace(sequence=sequence, tasks=done))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("composable", "files", "right"),
+    [(True, [2, 4], True), (True, [2, 2], False), (False, [0, 0], True), (False, [0, 1], False)],
+)
+def test_vectors_are_left_after_each_task_or_never(composable: bool, files: list[int], right: bool) -> None:
+    entry = SimpleNamespace(capabilities=SimpleNamespace(composable=composable))
+    trial: Any = SimpleNamespace(sequence=SimpleNamespace(entry=entry), tasks=[])
+    trial.tasks += [SimpleNamespace(artifacts=count) for count in files]
+    with nullcontext() if right else pytest.raises(AssertionError):
+        check_vectors(trial)
+
+
+@dataclasses.dataclass
+class Config:
+    """Hyperparameters of a method."""
+
+    lr: float = 0.1
+    rank: int = 4
+
+
+@pytest.mark.parametrize(
+    ("neutral", "row", "right"),
+    [
+        ({"lr": 0.1, "rank": 4}, {"task": 1.0, "train/own": 1.0, "test/any": 1.0}, True),
+        ({"lr": 0.1, "rank": 5}, {"task": 1.0}, False),
+        ({}, {"task": 1.0, "train/other": 1.0}, False),
+    ],
+)
+def test_neutral_values_are_defaults_and_columns_are_declared(
+    neutral: dict[str, Any], row: dict[str, float], right: bool
+) -> None:
+    declared = {"metrics": [SimpleNamespace(name="train/own")], "capabilities": SimpleNamespace(tasks_to_peak=1)}
+    entry = SimpleNamespace(config=Config, neutral_values=neutral, **declared)
+    trial: Any = SimpleNamespace(sequence=SimpleNamespace(entry=entry), rows=[row])
+    with nullcontext() if right else pytest.raises(AssertionError):
+        check_declarations(trial)
+
+
+ROW = {"task": 2.0, "train/loss": 1.0, "test/average_accuracy": 50.0, "test/final_accuracy": 50.0}
+ROW |= {"test/forgetting": 0.0, "test/accuracy/task_1": 40.0, "test/accuracy/task_2": 60.0}
+
+
+@pytest.mark.parametrize("change", [{}, {"test/forgetting": None}, {"test/accuracy/task_1": 41.0}])
+def test_the_last_row_has_what_every_row_has_and_the_mean_over_tasks(change: dict[str, float | None]) -> None:
+    last = {name: value for name, value in {**ROW, **change}.items() if value is not None}
+    sequence = SimpleNamespace(benchmark=SimpleNamespace(tasks=[1, 2]), tasks=[1, 2])
+    trial: Any = SimpleNamespace(draws=False, rows=[ROW, last], sequence=sequence)
+    with pytest.raises(AssertionError) if change else nullcontext():
+        check_learning(trial, 50.0)
+
+
+def test_an_evaluation_image_within_reach_is_noticed_as_it_is_stored_and_as_it_is_shown() -> None:
+    benchmark = small_digits()
+    sequence: Any = SimpleNamespace(benchmark=benchmark, tasks=benchmark.tasks)
+    own = [set(images_of([task.train.images])) for task in benchmark.tasks]
+    check_secrecy(sequence, own)
+    (stored, *_), (seen, *_) = (
+        images_of([each]) for each in (benchmark.evaluation[2].images, shown(benchmark.evaluation[2]))
+    )
+    for reached in ([*own[:2], own[2] | {stored}], [*own[:2], own[2] | {seen}], [set(), *own[1:]]):
+        with pytest.raises(AssertionError):
+            check_secrecy(sequence, reached)
+
+
+def test_images_are_found_in_tensors_in_arrays_and_in_what_reads_them() -> None:
+    image = torch.arange(24, dtype=torch.uint8).reshape(3, 2, 4)
+    rows = image.permute(1, 2, 0).contiguous().numpy()
+
+    class Reader:
+        encoded = b""
+
+        def __len__(self) -> int:
+            return 1
+
+        def image(self, row: int) -> Tensor:
+            return image
+
+    assert images_of([image[None], rows, rows[None], Reader(), image, [rows]]) == [image.numpy().tobytes()] * 4

@@ -91,6 +91,8 @@ def test_a_tracker_that_is_not_installed_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     require_installed(("mlflow",))
+    with pytest.raises(InputError, match="needs a package"):
+        require_installed(("mlflow", "tensorboard"))
     words = ["search", "digits", "finetune", "--tracking", "tensorboard", "--storage", str(tmp_path / "runs")]
     code, out, err = run(words, capsys, monkeypatch)
     advice = "--tracking tensorboard: needs a package: pip install 'tausearch[tensorboard]'"

@@ -119,6 +119,7 @@ class TestTrials:
         run.write(make_trial(0, tasks=1))
         run.write(make_trial(0, tasks=2, status="failed", error="its process died"))
         assert [tags for *_, tags in store.batches] == [["tasks"], ["tasks", "status", "error"]]
+        assert run.changes == 4  # the nested run, its tasks twice, its status
 
     def test_an_error_is_cut_at_its_end(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
         opened(spec, tmp_path).write(make_trial(0, tasks=1, status="failed", error="a" * 4000 + "b"))
@@ -288,13 +289,13 @@ class TestEnd:
     ) -> None:
         for metrics in ({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 2.0}):
             run = opened(spec, tmp_path)
-            for trial in (make_trial(0, tasks=1), make_trial(1, value=70.0)):
+            for trial in (make_trial(0, tasks=1), make_trial(1, value=70.0), make_trial(2, tasks=1, status="failed")):
                 run.write(trial)
             run.conclude("KILLED", Conclusion(metrics=metrics))
         parent = next(run for run in store.runs.values() if RUN_TAG in run.data.tags)
         assert [point.key for point in store.points if point.key in "ab"] == ["a", "b", "b"]
         assert (nested(store).info.status, parent.info.status) == ("KILLED", "KILLED")
-        assert nested(store, 1).info.status == "FINISHED"  # it had ended
+        assert [nested(store, number).info.status for number in (1, 2)] == ["FINISHED", "FAILED"]  # they had ended
 
     def test_a_note_is_cut_where_a_tag_ends(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
         opened(spec, tmp_path).conclude("FINISHED", Conclusion(notes={"ended": "a" * 5000 + "b"}))
@@ -309,6 +310,7 @@ class TestEnd:
         run.conclude("FINISHED", Conclusion(chosen))
         parent = next(run for run in store.runs.values() if RUN_TAG in run.data.tags)
         assert [name for name in parent.data.metrics if name.startswith("best/")] == ["best/val/normalised"]
+        assert parent.data.tags["across"] == "normalised" and nested(store).data.tags["benchmark"] == "digits,glyphs"
         assert "protocol/epochs" not in parent.data.params and "protocol/precision" in parent.data.params
         data = [each.dataset for each in parent.inputs.dataset_inputs]
         assert [(each.name, json.loads(each.profile)["tasks"]) for each in data] == [("digits", 3), ("glyphs", 2)]
@@ -430,7 +432,8 @@ def test_files_of_a_storage_that_was_moved_twice_are_found_where_it_is(
     found = SimpleNamespace(get_experiment_by_name=lambda name: SimpleNamespace(experiment_id=7))
     monkeypatch.setattr("mlflow.MlflowClient", lambda tracking_uri: found)
     storage = open_storage(tmp_path, write=True)
-    places = ["file:///first/mlflow-artifacts", "file:///then/mlflow-artifacts", "file:///own/mlruns/0"]
+    ours = ["file:///first/mlflow-artifacts", "file:///then/mlflow-artifacts"]
+    places = [*ours, "file:///own/mlruns/0", "file:///first/mlflow-artifacts-of-another"]
     here = storage.mlflow_artifacts.as_uri()
     with closing(sqlite3.connect(storage.mlflow_file)) as store, store:
         for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
@@ -438,7 +441,7 @@ def test_files_of_a_storage_that_was_moved_twice_are_found_where_it_is(
         store.executemany("INSERT INTO experiments VALUES (?)", [(place,) for place in places])
         store.executemany("INSERT INTO runs VALUES (?)", [(f"{place}/1/run/artifacts",) for place in places])
     mlflow_store.open_store(storage, storage.mlflow_uri, "digits")
-    now = [here, here, places[2]]
+    now = [here, here, *places[2:]]
     with closing(sqlite3.connect(storage.mlflow_file)) as store:
         assert store.execute("SELECT * FROM experiments").fetchall() == [(place,) for place in now]
         assert store.execute("SELECT * FROM runs").fetchall() == [(f"{place}/1/run/artifacts",) for place in now]
@@ -492,6 +495,29 @@ class TestTracker:
         tracker.end("FINISHED", Conclusion())
         tracker.wait()
         assert written == [0, 1, 0, 1, 0, 1] and tracker.error is None
+
+    def test_what_changes_while_the_last_changes_are_written_is_written_too(
+        self, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tracker, written = Tracker(spec, Storage(tmp_path)), list[int | str]()
+
+        def note(number: int) -> None:
+            tracker.trials.put(make_trial(number, tasks=1))
+            tracker._told.add(number)
+            tracker._changed.add(number)
+
+        def write(trial: TrialSummary) -> None:
+            written.append(trial.number)
+            if trial.number == 0:
+                note(1)
+
+        run = SimpleNamespace(changes=0, write=write, conclude=lambda *_: written.append("end"))
+        monkeypatch.setattr(tracker_module, "MlflowRun", lambda *_: run)
+        monkeypatch.setattr(tracker, "_pause", lambda: None)
+        note(0)
+        tracker.end("FINISHED", Conclusion())
+        tracker.wait()
+        assert written == [0, 1, "end"]
 
     def test_nothing_but_a_change_or_a_server_that_is_back_is_progress(
         self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
@@ -572,9 +598,9 @@ class TestTracker:
 
 
 def test_a_seed_of_a_class_order_says_both(spec: SearchSpec, store: Store, tmp_path: Path) -> None:
-    protocol = spec.protocol.model_copy(update={"class_orders": (7, 8)})
+    protocol = spec.protocol.model_copy(update={"class_orders": (7, 0)})
     final = final_spec(spec, protocol=protocol, seeds=(0, 1), trials=4)
     run = opened(final, tmp_path)
     run.write(replace(make_trial(3, tasks=0), seed=1))
     found = nested(store, 3).data.params
-    assert (found["seed"], found["class_order"]) == ("1", "8") and "split_seed" not in found
+    assert (found["seed"], found["class_order"]) == ("1", "0") and "split_seed" not in found

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -57,6 +58,62 @@ class Registry:
 def test_the_best_version(accuracies: dict[str, str | None], best: int) -> None:
     client = Registry(accuracies)
     assert compositions._mark_best(client, "digits") == best == int(client.best)
+
+
+class Versions(Registry):
+    """A client that makes versions of the model of digits, as those of compositions become registered."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__({})
+        self.store, self.made, self.tags = store, list[Any](), list[tuple[str, str, str]]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def search_registered_models(self, query: str) -> list[str]:
+        assert query == "name = 'digits-tasks-2'"
+        return ["digits-tasks-2"] * bool(self.made)
+
+    def search_model_versions(self, query: str) -> list[Any]:
+        return [each for each in self.made if query in (f"run_id = '{each.run_id}'", "name = 'digits-tasks-2'")]
+
+    def create_registered_model(self, name: str) -> None:
+        assert not self.made, "it is there"
+
+    def log_artifacts(self, run: str, folder: str, place: str) -> None:
+        self.store.runs[run].info.artifact_uri = "artifacts"
+
+    def create_model_version(self, model: str, source: str, run: str) -> Any:
+        assert source == "artifacts/model"
+        self.made.append(SimpleNamespace(version=str(len(self.made) + 1), run_id=run, tags={}))
+        return self.made[-1]
+
+    def set_model_version_tag(self, model: str, version: str, name: str, value: str) -> None:
+        self.made[int(version) - 1].tags[name] = value
+
+    def set_registered_model_alias(self, model: str, alias: str, version: str) -> None:
+        self.best = version
+
+
+def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_all_classes(
+    spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, storage = Versions(store), Storage(tmp_path)
+    final = final_spec(spec, benchmark="digits?tasks=2")
+    monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
+    found: list[compositions.Version] = []
+    for label, accuracy, removed in (("a", 70.0, "dog"), ("b", 60.0, None), ("c", 50.0, None), ("b", 60.0, None)):
+        tags = {} if removed is None else {compositions.REMOVED_TAG: removed}
+        track_composition(final, storage, label, {"test/final_accuracy/mean": accuracy}, tags)
+        assert compositions.is_registered(final, storage, label) == (len(found) == 3)
+        found.append(compositions.register_model(final, storage, label, tmp_path))
+    assert [(each.number, each.best) for each in found] == [(1, False), (2, True), (3, False), (2, True)]
+    assert found[0].uri == "models:/digits-tasks-2/1" and client.best == "2"
+    assert [each.tags for each in client.made] == [
+        {"removed": "dog"},
+        {"final_accuracy": "60"},
+        {"final_accuracy": "50"},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -122,14 +179,23 @@ def test_a_composition_that_changed_is_written_and_what_is_equal_is_not(
         told.append(len(store.batches))
     (run,) = store.runs.values()
     assert told == [1, 1, 2] and run.data.metrics == {"a": 2.0, "c": 3.0} and run.data.tags["b"] == "y"
+    track_composition(final, Storage(tmp_path), "keep-1", {"a": 2.0}, {"b": "z"})
+    assert run.data.tags["b"] == "z"  # of the same metrics
     assert run.info.status == "FINISHED" and run.info.run_name == f"{final.name}/keep-1"
+    assert run.data.tags["kind"] == "composition"
     track_composition(final, Storage(tmp_path), "keep-2", {}, {})
     assert len(store.runs) == 2 and store.opened == {"http://team:1"}
+    assert {each.info.status for each in store.runs.values()} == {"FINISHED"}, "nothing of it runs"
     for namesake in (final_spec(spec, id="g"), final_spec(spec, id="f", name="other")):
         track_composition(namesake, Storage(tmp_path), "keep-2", {}, {})
     assert len(store.runs) == 4  # of another storage, and of another name
     track_composition(final_spec(spec, id="f"), Storage(tmp_path), "keep-2", {}, {})
     assert store.opened == {"http://team:1", Storage(tmp_path).mlflow_uri}
+
+
+def test_a_user_without_a_name_is_unknown(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("getpass.getuser", Mock(side_effect=KeyError("name")))
+    assert provenance.provenance(spec)["mlflow.user"] == "unknown"
 
 
 @pytest.mark.parametrize(

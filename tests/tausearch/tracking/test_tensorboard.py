@@ -65,6 +65,8 @@ def test_the_end_of_a_trial_has_its_seed_or_its_error_and_that_of_a_stopped_run_
     monkeypatch.setattr("tausearch.tracking.tensorboard._open", lambda folder: writers[folder.name])
     run, callback, ended = run_at(tmp_path, spec), TensorBoardCallback(), make_trial(0, value=70.0)
     told(callback, run, ended, make_trial(1, tasks=1, status="failed", error="killed"), make_trial(2, tasks=1))
+    told(callback, run, make_trial(3, value=0.0))
+    writers["trial-3"].add_hparams.assert_called_once()  # it is complete, though it gets nothing right
     callback.on_event(RunEnded(run, stopped=True, metrics={"importance/lr": 0.5}))
     assert writers["trial-0"].add_hparams.call_args.args[0] == {**ended.hyperparameters, "seed": 0}
     writers["trial-1"].add_text.assert_called_once_with("status", "failed: killed")

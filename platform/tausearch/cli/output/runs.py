@@ -458,7 +458,7 @@ def _show_errors(lines: _Lines, spec: AnySpec, trials: Sequence[TrialSummary]) -
         named = f"{word}{'s' * (len(failed) > 1)} {', '.join(failed[:_NAMED_TRIALS])}{more}"
         lines.warn(f"{named} {status}: {why}", "red")
     if len(found) > _MOST_REASONS:
-        lines.warn(f"{len(found) - _MOST_REASONS} more reasons: see --format json", "red")
+        lines.warn(f"{counted(len(found) - _MOST_REASONS, 'more reason')}: see --format json", "red")
 
 
 def _in_its_run(spec: AnySpec, trial: TrialSummary) -> str:

@@ -136,6 +136,14 @@ def test_an_error_of_the_users_code_ends_the_run_and_no_trial(trial: Trial) -> N
     assert searcher.suggest("u") == TuneSearcher.FINISHED
 
 
+def test_the_last_result_of_a_trial_that_failed_is_not_reported_once_more() -> None:
+    units = dispatcher_of(search_spec(), Broken([(0, {"lr": 0.1})]))
+    searcher, queue = TuneSearcher(units), units.queue
+    assert isinstance(queue, Runs) and searcher.suggest("t") is not None
+    searcher.on_trial_complete("t", {"task": 2.0, "val/average_accuracy": 50.0}, error=True)
+    assert [error.partition(": ")[2] for error in queue.errors] == ["the sampler failed"]
+
+
 def test_an_error_of_a_pruner_that_a_listener_asks_ends_the_run_and_all_listeners_are_told(
     trial: Trial, tmp_path: Path
 ) -> None:
@@ -180,6 +188,24 @@ def test_an_error_of_a_listener_is_raised_as_it_is(
     units = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), [Denied()])
     with pytest.raises(PermissionError if known else TuneError):
         run_on_tune(units, home, Trainable, int, StorageWatch(home), before_first=int, own_ray=True)
+
+
+def test_what_tune_has_written_is_removed_where_no_trial_can_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = RunDirectory(tmp_path)
+
+    def fit(run_config: Any) -> None:
+        (home.ray / run_config.name).mkdir(parents=True)
+        raise InputError("a node is unfit")
+
+    monkeypatch.setattr(
+        tune_adapters.tune, "Tuner", lambda *given, **options: SimpleNamespace(fit=lambda: fit(options["run_config"]))
+    )
+    units = dispatcher_of(search_spec(), FixedSearcher([]))
+    with pytest.raises(InputError, match="a node is unfit"):
+        run_on_tune(units, home, Trainable, int, StorageWatch(home), before_first=int, own_ray=True)
+    assert list(home.ray.iterdir()) == []
 
 
 def test_no_two_drivers_share_a_folder_also_of_searches_of_one_name(tmp_path: Path) -> None:

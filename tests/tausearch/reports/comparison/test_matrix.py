@@ -14,10 +14,12 @@ from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
 from tausearch.reports import Matrix, MatrixOrder, compare, matrix_sheet, paper_results, read_final_runs, result_matrix
 from tausearch.reports.comparison.command import as_sheets, as_texts
+from tausearch.reports.comparison.matrix import is_joint
 from tausearch.reports.comparison.matrix_sheets import page_matrix
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
+from trainables.methods import METHODS
 
 DIGITS = {"tasks": 5, "epochs": 5, "batch_size": 32, "backbone": "glyph_vit"}
 
@@ -69,6 +71,11 @@ def test_joint_training_and_other_protocols_win_nothing(storage: Storage) -> Non
         **{"iel-lora": "1 seed"},
     }
     assert "over seeds 0 and 1. " in sheet.caption and "10 tasks, 20 epochs, batch 128" in sheet.caption
+
+
+def test_a_method_of_all_tasks_at_once_is_a_bound_whatever_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS, "everything", METHODS["joint"])
+    assert is_joint("everything") and not is_joint("ita-lora")
 
 
 def test_a_method_under_two_protocols_takes_two_rows(storage: Storage) -> None:

@@ -6,12 +6,13 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tausearch.reports import TransferMatrix, read_final_runs, transfer
-from tausearch.reports.comparison.cells import transfer_sheet
+from tausearch.reports.comparison.cells import _transferred, transfer_sheet
 from tausearch.reports.comparison.command import show_transfer
 from tausearch.reports.comparison.records import transfer_records
 from tausearch.runs import Storage, open_storage
@@ -51,6 +52,7 @@ def test_the_matrix_and_the_loss(storage: Storage) -> None:
     }
     there = matrix.cells["digits", "glyphs"]
     assert there.two_sd == pytest.approx(2 * math.sqrt(2.0 + 0.5))
+    assert _transferred(replace(there, own=there.run)) == "50.50 ± 0.71 (2)\nloss +0.00"
     assert matrix.cells["glyphs", "digits"].two_sd is None and matrix.cells["digits", "digits"].two_sd is None
 
 
