@@ -288,6 +288,8 @@ def test_the_range_of_the_learning_rate_suits_few_of_them(folder: Folder, tmp_pa
     (tmp_path / "mine.yaml").write_text("space: {lr: {low: 0.001, high: 0.5, log: true, grid: [0.1]}}")
     theirs = plan_search(replace(request, space=tmp_path / "mine.yaml")).spec.space["lr"]
     assert isinstance(theirs, Range) and theirs.high == 0.5
+    (tmp_path / "mine.yaml").write_text("space: {alpha: {low: 0.1, high: 9, log: true, grid: [1]}}")
+    assert plan_search(replace(request, space=tmp_path / "mine.yaml")).spec.space["lr"] == own
 
 
 def opened(name: str, backbone: str = "vit_tiny_patch16_224") -> OpenBenchmark:

@@ -19,7 +19,7 @@ from tausearch.campaigns.plans import with_share_of
 from tausearch.campaigns.status import CellStanding, CellState
 from tausearch.cluster import resources
 from tausearch.execution import Interrupt, RunQueue, concurrency
-from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec
+from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec, StorageError
 from tausearch.tracking import Deliveries
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
@@ -236,10 +236,13 @@ def test_a_campaign_has_its_cells_in_its_folder_while_it_is_driven(tmp_path: Pat
         assert read_cells(plan.directory) == plan.kept
 
 
-@pytest.mark.parametrize(("error", "lines"), [(None, 1), (KeyboardInterrupt(), 1), (InputError("no node fits"), 0)])
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [(None, 1), (KeyboardInterrupt(), 1), (InputError("no node fits"), 0), (StorageError("full"), 1)],
+)
 def test_a_driver_that_is_refused_has_not_run(error: BaseException | None, lines: int, tmp_path: Path) -> None:
     directory = CampaignDirectory(tmp_path)
-    with suppress(KeyboardInterrupt, InputError), driver_module._timed(directory):
+    with suppress(KeyboardInterrupt, InputError, StorageError), driver_module._timed(directory):
         if error is not None:
             raise error
     assert (directory.drives_file.read_text().count("seconds") if directory.drives_file.exists() else 0) == lines

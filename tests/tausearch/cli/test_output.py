@@ -7,6 +7,7 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -132,6 +133,12 @@ def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
     Record(directory.record).write(ended)
     out = run(words, capsys, monkeypatch)[1]
     assert "finished; 1 complete" in out and "┃" in out and "go on" not in out
+
+
+def test_the_list_of_runs_has_the_mean_over_fresh_runs() -> None:
+    spec = SimpleNamespace(value_unit="%")
+    found: Any = SimpleNamespace(accuracy=80.0, score=None, best=SimpleNamespace(value=90.0), spec=spec)
+    assert runs_output._best_cell(found) == "80.00"
 
 
 def test_the_list_of_runs_has_the_score_of_a_final_run_and_the_best_of_a_search(

@@ -116,6 +116,13 @@ def test_a_search_that_was_killed_tries_what_it_would_have_tried(algorithm: str)
     assert points[:6] == others[:6] and (points == others) == (algorithm == "random"), "tpe learns"
 
 
+def test_a_trial_that_was_put_aside_is_the_next_one() -> None:
+    spec = several_spec()
+    found = [part(spec, number, place, 80.0) for number in (0, 2) for place in range(2)]
+    suggestion = MultiSearcher(spec, TrialTable(whole_trials(parts(spec), found))).next()
+    assert suggestion is not None and suggestion[0] == 1
+
+
 def _play(spec: Any, trials: TrialTable, sign: int = 1) -> list[Any]:
     """Run a search one trial at a time on the trials that are known."""
     found = [each for trial in trials for each in trial.parts]  # type: ignore[attr-defined]

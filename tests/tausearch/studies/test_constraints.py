@@ -372,6 +372,8 @@ class TestWhyNothingIsChosen:
 def test_no_more_trials_are_re_evaluated_than_there_are(spec: SearchSpec, best: int) -> None:
     asked = spec.model_copy(update={"reevaluate": Reevaluate(best=best, runs=2)})
     assert reevaluations_of(asked) == 2 * min(best, 4) and reevaluations_of(spec) == 0
+    more = spec.model_copy(update={"reevaluate": Reevaluate(best=best, runs=2, start=True)})
+    assert reevaluations_of(more) == 8, "the start is one of the four"
 
 
 def test_a_round_never_has_the_seed_of_the_search(spec: SearchSpec) -> None:

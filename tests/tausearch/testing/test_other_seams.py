@@ -430,6 +430,11 @@ def test_transforms_are_checked_with_what_the_benchmarks_own_backbone_reads() ->
     assert {(each.channels, each.size) for each in seen} == {(3, 224)}
 
 
+def with_noise(network: nn.Module) -> nn.Module:
+    network.register_buffer("noise", torch.tensor(random.random()))
+    return network
+
+
 def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
     check_backbone(OwnBackbone(build=lambda: Later(1.0), input=InputSpec(1, 8, (0.5,), (0.5,)), tuned=("first",)))
 
@@ -438,6 +443,7 @@ def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
     ("build", "words"),
     [
         (lambda: Later(random.random()), "build gives other weights each time, as in 'second.weight'"),
+        (lambda: with_noise(Later(1.0)), "build gives other weights each time, as in 'noise'"),
         (lambda: Drawing(1.0), "draws from torch's global generator while it computes"),
         (lambda: Normed(1.0), "the features of an image depend on others"),
         (lambda: Beside(1.0), "the features of an image depend on others"),
