@@ -56,10 +56,14 @@ class Composed:
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: accuracies on each task, or the report of what was taken out."""
-        if self.result.removal is None:
-            return notebook_cell([self.in_words], [models.accuracy_table(self.result, self.trained)])
-        tables = models.removal_tables(self.result.removal, self.result.accuracies, self.result.task_names)
-        return notebook_cell([self.in_words, models.MEMBERSHIP_NOTE], tables)
+        report, lines = self.result.removal, [self.in_words]
+        if report is None:
+            lines += filter(None, [models.still_answered_line(self.result)])
+            return notebook_cell(lines, [models.accuracy_table(self.result, self.trained)])
+        lines += filter(None, [models.MEMBERSHIP_NOTE, models.few_images(report)])
+        for title, found in (("Left out", report.left_out), ("What remains", report.remains)):
+            lines += [f"{title}: {line}" for line in found]
+        return notebook_cell(lines, models.removal_tables(report, self.result.accuracies, self.result.task_names))
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from .removal.measure import evaluate_removal, removal_steps
 from .removal.names import removal_of
 from .removal.report import RemovalReport
 from .removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
-from .results import CompositionResult, Form, accuracy_table, read_compositions
+from .results import CompositionResult, Form, accuracy_table, read_compositions, still_answered_line
 from .rule_search.results import RuleSearch, RuleTrial
 from .rule_search.search import RuleSpace, rule_space, search_rule
 from .sources import VectorSource, find_source
@@ -52,6 +52,7 @@ __all__ = [
     "chosen_forms",
     "merge_config_of",
     "rule_words",
+    "still_answered_line",
     "cosine_rows",
     "describe_run",
     "evaluate_pools",

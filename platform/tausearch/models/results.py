@@ -22,12 +22,13 @@ from tausearch.presentation import score as accuracy
 from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
-from trainables.task_names import titles
+from trainables.task_names import quoted, titles
 
 Form = Literal["adapter", "timm", "models", "vectors"]
 _NUMBERED = re.compile(r"(keep|drop)-(\d+(?:,\d+)*)(?:-(.+))?")  # what a label says of tasks, and then of the rest
 EVALUATION = "evaluation"  # the label of the paper's protocol's file
 _MAX_NAME = 80  # characters
+_NAMED = 3  # tasks, and classes of each, that the line about what is still answered names
 _COMPUTED = ("summary", "still_answered", "validation")  # in a file for its readers; not read back
 _Kind = TypeVar("_Kind", bound=Strict)
 
@@ -218,3 +219,20 @@ def read_file(path: Path, kind: type[_Kind]) -> _Kind:
         return kind.model_validate(content)
     except (OSError, ValueError) as error:  # pydantic raises a ValueError
         raise InputError(f"{path}: cannot be read ({one_line(error)})") from error
+
+
+def still_answered_line(result: CompositionResult) -> str | None:
+    """Return the line about tasks that were left out, and are answered above chance; None without any."""
+    found = result.still_answered
+    if not found:
+        return None
+    tasks = _first(
+        [f"task {each.task} ({_first(list(map(quoted, each.classes)))}), {each.text()}" for each in found], "; "
+    )
+    return f"Still answered: {tasks}. The classes of a task that is left out stay in the classifier."
+
+
+def _first(texts: Sequence[str], between: str = ", ") -> str:
+    """Return the first texts, joined, and how many more there are."""
+    more = [f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
+    return between.join([*texts[:_NAMED], *more])

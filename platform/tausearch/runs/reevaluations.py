@@ -152,7 +152,7 @@ class Reevaluation:
         """The unit of their differences."""
         if self.spec.search.aim.by_knee:
             return ""
-        return "points" if self.measure is None else self.measure.difference
+        return self.spec.search.value_difference if self.measure is None else self.measure.difference
 
     def values(self, candidate: int) -> list[float]:
         """Return the values of a candidate, round by round, in the unit of the metric."""
@@ -219,7 +219,7 @@ def start_trial(search: SearchSpec, trials: Iterable[TrialSummary]) -> TrialSumm
 
 
 class Gain(Strict):
-    """What a search gained over its start, in the metric by which it chooses: points of final accuracy by default.
+    """What a search gained over its start, in what it chooses by: points of final accuracy by default.
 
     Attributes:
         start: Number of the start's trial.
@@ -270,7 +270,7 @@ def gain_of(
             return None
         points, error, race = after - before, None, None
     better = chosen.number != start.number and points > (noise if error is None else error) + _ROUNDING
-    unit = "points" if aim.chosen_by is None else aim.chosen_by.difference
+    unit = search.value_difference if aim.chosen_by is None else aim.chosen_by.difference
     return Gain(
         start=start.number,
         chosen=chosen.number,

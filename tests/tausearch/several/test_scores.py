@@ -13,6 +13,7 @@ from tausearch.runs import (
     Reevaluate,
     ReevaluationSpec,
     Scale,
+    gain_of,
     left_out,
     parts_of,
     reevaluation_of,
@@ -112,6 +113,15 @@ def test_of_equal_accuracies_on_a_benchmark_the_earlier_trial_is_its_best() -> N
         parts(spec), [part(spec, t, b, value) for t, row in enumerate(accuracies) for b, value in enumerate(row)]
     )
     assert left_out(spec, found)[0].best_trial == 1
+
+
+def test_a_gain_has_the_unit_of_the_score() -> None:
+    for across, unit in (("normalised", "normalised"), ("rank", "rank %"), ("mean", "points")):
+        spec = several_spec(across=across)
+        start, better = whole_trials(parts(spec), [part(spec, t, b, 80.0 + 9 * t) for t in (0, 1) for b in (0, 1)])
+        at_start = replace(start, hyperparameters=dict(spec.start))
+        gain = gain_of(spec, [at_start, better], better, None)
+        assert gain is not None and gain.better and gain.unit == unit == spec.value_difference
 
 
 def test_of_equal_accuracies_the_trial_that_forgets_less_is_chosen_on_the_others_and_here() -> None:

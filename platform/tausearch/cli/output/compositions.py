@@ -10,7 +10,15 @@ from rich.console import Console
 
 from tausearch.api import Composed, Evaluated
 from tausearch.cli.output.removals import show_removal
-from tausearch.models import LINEAR, CompositionResult, RuleSearch, accuracy_table, evaluation_table, rule_words
+from tausearch.models import (
+    LINEAR,
+    CompositionResult,
+    RuleSearch,
+    accuracy_table,
+    evaluation_table,
+    rule_words,
+    still_answered_line,
+)
 from tausearch.presentation import (
     Column,
     Table,
@@ -24,11 +32,10 @@ from tausearch.presentation import (
     tool,
 )
 from trainables.metrics import TEST
-from trainables.task_names import numbered, quoted
+from trainables.task_names import numbered
 
 _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its vector has made a difference
 _KNOWN = 5.0  # accuracy of a task, percent, from which something is known of it
-_NAMED = 3  # tasks, and classes of each, that the line about them names
 _UNMOVED = (
     "What was left out is known as before: its vectors carry little of it, and the model without vectors does the work"
     f" alone. With a larger learning rate they carry more ({see_page('take-a-class-out')});"
@@ -67,7 +74,7 @@ def show_composed(done: Composed, storage_option: str) -> None:
         out.print(terminal_table(accuracy_table(result, done.trained)))
     else:
         show_removal(out, result)
-    if line := _still_answered(result):
+    if line := still_answered_line(result):
         out.print(line, style="yellow", soft_wrap=True)
     if _left_as_they_were(result, done.trained):
         out.print(_UNMOVED, style="yellow", soft_wrap=True)
@@ -120,17 +127,6 @@ def _show_search(out: Console, search: RuleSearch) -> None:
         out.print(line, style="yellow", soft_wrap=True)
 
 
-def _still_answered(result: CompositionResult) -> str | None:
-    """Return the line about tasks that were left out, and are answered above chance; None without any."""
-    found = result.still_answered
-    if not found:
-        return None
-    tasks = _first(
-        [f"task {each.task} ({_first(list(map(quoted, each.classes)))}), {each.text()}" for each in found], "; "
-    )
-    return f"Still answered: {tasks}. The classes of a task that is left out stay in the classifier."
-
-
 def _still_exported(done: Composed) -> str | None:
     """Return the line about exported folders that hold tasks which the composition lacks; None without any."""
     lacks = [task for task, weight in enumerate(done.result.weights, start=1) if weight == 0]
@@ -140,12 +136,6 @@ def _still_exported(done: Composed) -> str | None:
     others = [form for form in done.exported if form not in whole]
     advice = f"; --forms {','.join(others)} leaves them out" if others else ""
     return f"{' and '.join(whole)}: with {numbered(lacks)}, for other compositions{advice}."
-
-
-def _first(texts: Sequence[str], between: str = ", ") -> str:
-    """Return the first texts, joined, and how many more there are."""
-    more = [f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
-    return between.join([*texts[:_NAMED], *more])
 
 
 def _left_as_they_were(result: CompositionResult, trained: CompositionResult | None) -> bool:

@@ -143,6 +143,11 @@ class RunSpec(Strict):
         return "%"
 
     @property
+    def value_difference(self) -> str:
+        """The unit of a difference between values."""
+        return "points" if self.value_unit == "%" else self.value_unit
+
+    @property
     def device(self) -> str:
         """Device and precision of a trial in words, and why; empty where there is no GPU to speak of."""
         return self.resources.words(self.protocol.precision)

@@ -236,10 +236,16 @@ def test_a_composition_shows_its_accuracies_or_what_was_taken_out_in_a_notebook(
     trained = plain.model_copy(update={"weights": (0.5, 0.5), "accuracies": ((50.0, 90.0),)})
     shown = Composed(plain, None, trained=trained)._repr_html_()
     assert "<p>drop-2 of r: 50.00 %" in shown and ">as trained</th>" in shown and ">-50.00</td>" in shown
+    assert "Still answered" not in shown
+    known = plain.model_copy(update={"task_classes": (("a", "b"), ("c, d", "e")), "test_images": (100, 100)})
+    assert "Still answered: task 2 (&#x27;c, d&#x27;, e)" in Composed(known, None)._repr_html_()
     before = ((80.0, 60.0),)
-    removal = RemovalReport(tasks=(1, 3), classes=(forgotten(3, name="zebra"),), before=before, left_out=(), remains=())
+    removal = RemovalReport(
+        tasks=(1, 3), classes=(forgotten(3, name="zebra", test=3),), before=before, left_out=("l",), remains=("r",)
+    )
     shown = Composed(plain.model_copy(update={"removal": removal}), None)._repr_html_()
     assert ">zebra</td>" in shown and "Membership" in shown and ">-20.00</td>" in shown
+    assert "Left out: l" in shown and "What remains: r" in shown and "says little" in shown
 
 
 def test_the_overview_has_the_headline_of_each_run() -> None:
