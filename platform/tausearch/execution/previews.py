@@ -148,8 +148,10 @@ class Preview:
         if self.spec.fixed:
             label = "fixed" if isinstance(self.spec, SearchSpec) else "hyperparameters"
             yield f"{label}: {brief(self.spec.fixed, list(self.spec.fixed))}"
-            own, on_own = get_method(self.spec.method).space, BenchmarkRef.parse(self.spec.benchmark).is_own
-            for name, usual in far_off(self.spec.method, self.spec.fixed, own, own_images=on_own).items():
+            own = get_method(self.spec.method).space
+            names = list(self.spec.parts) if isinstance(self.spec, MultiSearchSpec) else [self.spec.benchmark]
+            images = all(BenchmarkRef.parse(each).is_own for each in names)
+            for name, usual in far_off(self.spec.method, self.spec.fixed, own, own_images=images).items():
                 yield f"unusual: {brief(self.spec.fixed, [name])}; a search looks at {usual.allowed}"
         if isinstance(self.spec, SearchSpec):
             yield from self._choice(self.spec.reevaluate)

@@ -26,7 +26,7 @@ from tausearch.cli.output import (
     spaces,
 )
 from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
-from tausearch.models import CompositionResult, Confusion, Prediction, accuracy_table
+from tausearch.models import CompositionResult, Confusion, Prediction, accuracy_table, still_answered_line
 from tausearch.presentation import console
 from tausearch.runs import (
     Constraint,
@@ -55,10 +55,10 @@ def composed(weights: Sequence[float], *accuracies: Sequence[float], **more: Any
 
 
 def test_three_tasks_that_are_still_answered_are_named_with_three_classes_each() -> None:
-    line = compositions._still_answered(composed([0.0, 1.0, 0.0, -1.0, 0.0], [90.0, 80.0, 70.0, 60.0, 50.0]))
+    line = still_answered_line(composed([0.0, 1.0, 0.0, -1.0, 0.0], [90.0, 80.0, 70.0, 60.0, 50.0]))
     assert line is not None and line.startswith("Still answered: task 1 (a0, b0, c0, 1 more), 90.00 %")
     assert "task 3 (a2" in line and "; task 4 (a3" in line and "; 1 more. The classes" in line and "task 5" not in line
-    assert compositions._still_answered(composed([1.0], [90.0])) is None
+    assert still_answered_line(composed([1.0], [90.0])) is None
 
 
 @pytest.mark.parametrize(

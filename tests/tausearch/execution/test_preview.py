@@ -30,6 +30,7 @@ from tausearch.runs.creation import create
 from tausearch.studies import OptunaSearcher
 from tests.support.command_line import run
 from tests.support.runs.trials import final_spec, make_trial
+from tests.tausearch.several.made import several_spec
 from trainables.task_names import NamedTask
 
 
@@ -84,6 +85,16 @@ def test_what_lies_far_from_where_a_search_looks_is_said(spec: SearchSpec, tmp_p
     said = str(previewed(spec, tmp_path, fixed={"lr": 3.0, "alpha": 0.0, "alpha_cls": 2, "lr_pre": 9.0}))
     assert "\nunusual: lr=3; a search looks at a number from 3e-05 to 0.02\n" in said
     assert said.count("unusual") == 1  # 0 turns a term off, the end of a range is in it, and lr_pre is not searched
+
+
+def test_on_own_images_alone_a_search_looks_less_far(spec: SearchSpec, tmp_path: Path) -> None:
+    own = f"folder:{tmp_path}?epochs=1"
+    said = str(previewed(spec, tmp_path, benchmark=own, fixed={"lr": 0.004}))
+    assert "\nunusual: lr=0.004; a search looks at a number from 3e-05 to 0.003\n" in said
+    several = several_spec(fixed={"lr": 0.004})
+    parts = dict(zip((own, "digits?epochs=1"), several.parts.values(), strict=True))
+    both = {"benchmark": ",".join(parts), "parts": parts, "data": None}
+    assert "unusual" not in str(previewed(several, tmp_path / "both", **both))
 
 
 @pytest.mark.parametrize("concurrent_trials", [1, 3])
