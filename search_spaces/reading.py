@@ -60,7 +60,7 @@ def far_off(
     With `own_images` the ranges are those of a search on the user's own images.
     """
     file = _file_of(method, own)
-    dimensions = {**file.space, **file.own_images} if own_images else file.space
+    dimensions = file.own_images_space if own_images else file.space
     ranges = {name: each for name, each in dimensions.items() if isinstance(each, Range)}
     return {name: each for name, each in ranges.items() if values.get(name) and values[name] not in each}
 

@@ -144,10 +144,15 @@ class SpaceFile(Strict):
         """Return the values that are not searched on a benchmark."""
         return {**self.fixed.get(DEFAULT, {}), **self.fixed.get(benchmark, {})}
 
+    @property
+    def own_images_space(self) -> dict[str, Dimension]:
+        """The dimensions that are searched on the user's own images."""
+        return {**self.space, **self.own_images}
+
     def for_own_images(self, benchmark: str, values: Mapping[str, Scalar]) -> SpaceFile:
         """Return the file with the dimensions of `own_images`, and values fixed on a benchmark unless the file does."""
         fixed = {**self.fixed, benchmark: {**values, **self.fixed.get(benchmark, {})}}
-        return self.model_copy(update={"space": {**self.space, **self.own_images}, "fixed": fixed})
+        return self.model_copy(update={"space": self.own_images_space, "fixed": fixed})
 
     def places(self) -> Iterator[tuple[str, str]]:
         """Yield section and name of each hyperparameter in the file: `("fixed.digits", "lr")`."""

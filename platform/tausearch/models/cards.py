@@ -78,11 +78,15 @@ def _excluded_tasks(about: About) -> Iterator[str]:
         if weight <= 0:
             how = "left out" if weight == 0 else "taken out (unlearned)"
             answered = f"its classes can still be answered{still.get(number, '')}"
-            yield f"Task {_number(number, task)} ({', '.join(map(_cell, task.classes))}) was {how}; {answered}."
+            yield f"Task {_number(number, task)} ({_classes(task)}) was {how}; {answered}."
 
 
 def _number(number: int, task: NamedTask) -> str:
     return str(number) if task.name is None else f"{number}: {_cell(task.name)}"
+
+
+def _classes(task: NamedTask) -> str:
+    return ", ".join(map(_cell, map(quoted, task.classes)))
 
 
 def _table(about: About) -> Iterator[str]:
@@ -90,8 +94,8 @@ def _table(about: About) -> Iterator[str]:
         return
     yield from ("| task | classes, in order | test accuracy |", "|---|---|---|")
     for number, task in enumerate(about.named_tasks, start=1):
-        score, classes = about.accuracy(number), ", ".join(map(_cell, map(quoted, task.classes)))
-        yield f"| {_number(number, task)} | {classes} | {'not measured' if score is None else score.text()} |"
+        score = about.accuracy(number)
+        yield f"| {_number(number, task)} | {_classes(task)} | {'not measured' if score is None else score.text()} |"
     final = about.final_accuracy
     yield f"| mean | {len(about.class_names)} classes | {'not measured' if final is None else final.text()} |"
     yield from (

@@ -148,9 +148,13 @@ def test_only_a_search_that_goes_on_has_an_earlier_one(tmp_path: Path) -> None:
 
 
 def test_the_most_trials_are_allowed() -> None:
-    require_enough(MOST_GP_TRIALS, "gp", 0, True)
-    require_enough(18, "grid", 18, True)
+    for trials, algorithm, points in ((MOST_GP_TRIALS, "gp", 0), (18, "grid", 18)):
+        require_enough(trials, algorithm, points, True)
+        with pytest.raises(InputError, match=f"^--trials {trials + 1}: "):
+            require_enough(trials + 1, algorithm, points, True)
     require_enough(None, "grid", int(TRIALS.high), True)
+    with pytest.raises(InputError, match="^the grid has "):
+        require_enough(None, "grid", int(TRIALS.high) + 1, True)
 
 
 def test_the_options_about_a_benchmark_go_into_its_name() -> None:
