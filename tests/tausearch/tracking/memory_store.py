@@ -101,3 +101,13 @@ class Store:
     def set_experiment_tag(self, experiment: str, tag: str, value: str) -> None:
         assert experiment == "1"
         self.experiment_tags[tag] = value
+
+    def in_words(self) -> str:
+        """Return all that is known of each run, by its name: status, parameters, tags, newest metrics and files."""
+        lines = []
+        for run in sorted(self.runs.values(), key=lambda each: str(each.info.run_name)):
+            kept, files = run.data, sorted({name for each, name in self.files if each == run.info.run_id})
+            lines += [f"{run.info.run_name}: {run.info.status}", f"  files {files}"]
+            for kind, values in (("parameter", kept.params), ("tag", kept.tags), ("metric", kept.metrics)):
+                lines += [f"  {kind} {name} = {value}" for name, value in sorted(values.items())]
+        return "\n".join(lines) + "\n"

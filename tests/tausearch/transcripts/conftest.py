@@ -1,0 +1,50 @@
+"""Fixtures of scenes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from tests.support.drivers.simulated_tune import Simulation
+from tests.support.terminal import Terminal
+from tests.tausearch.tracking.memory_store import Store
+
+
+class Text(SingleFileSnapshotExtension):
+    """Keeps each text in a file of its own."""
+
+    _write_mode = WriteMode.TEXT
+    file_extension = "txt"
+
+
+@pytest.fixture
+def kept(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """The text that is kept of a test."""
+    return snapshot.use_extension(Text)
+
+
+@pytest.fixture
+def simulation(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Simulation:
+    return Simulation().installed(monkeypatch, tmp_path_factory.mktemp("tune"))
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulation: Simulation) -> Terminal:
+    return Terminal(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    """MLflow in memory: what the process that writes to MLflow does is done in this one."""
+    from tausearch.tracking import mlflow_callback, mlflow_run, tables  # they import MLflow, which takes seconds
+
+    made = Store()
+    for module in (mlflow_run, tables):
+        monkeypatch.setattr(module, "open_store", lambda storage, uri, benchmark: (made, "1"))
+    here = SimpleNamespace(open=mlflow_run.MlflowRun, write_table=tables.write_table)
+    monkeypatch.setattr(mlflow_callback, "MlflowProcess", lambda: here)
+    return made
