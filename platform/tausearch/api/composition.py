@@ -59,7 +59,11 @@ class Composed:
         report, lines = self.result.removal, [self.in_words]
         if report is None:
             lines += filter(None, [models.still_answered_line(self.result)])
-            return notebook_cell(lines, [models.accuracy_table(self.result, self.trained)])
+            tables = [models.accuracy_table(self.result, self.trained)]
+            if (search := self.result.search) is not None:
+                lines += filter(None, [models.chosen_by_line(search), models.no_gain_line(search)])
+                tables.insert(0, models.rule_search_table(search))
+            return notebook_cell(lines, tables)
         lines += filter(None, [models.MEMBERSHIP_NOTE, models.few_images(report)])
         for title, found in (("Left out", report.left_out), ("What remains", report.remains)):
             lines += [f"{title}: {line}" for line in found]
@@ -77,6 +81,14 @@ class Evaluated:
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: the protocol's table."""
         return notebook_cell([self.result.run], [models.evaluation_table(self.result)])
+
+
+class Evaluations(list[Evaluated]):
+    """The paper's protocol on several runs; a notebook shows the table of each."""
+
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook: the protocol's table of each run."""
+        return "".join(each._repr_html_() for each in self)
 
 
 def compose_with(request: ComposeRequest) -> Composed:
@@ -148,7 +160,7 @@ def evaluate_with(request: EvaluateRequest) -> list[Evaluated]:
     """
     storage = open_storage(request.storage, write=False)
     opened = [open_pools(storage, [name], request) for name in request.runs]
-    return [_evaluate(storage, pools) for pools in opened]
+    return Evaluations(_evaluate(storage, pools) for pools in opened)
 
 
 evaluate = with_fields_of(EvaluateRequest, evaluate_with)

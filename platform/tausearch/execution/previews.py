@@ -12,7 +12,7 @@ from search_spaces import Scalar, far_off
 from tausearch.execution.advice import BackboneTime, backbone_line, backbone_times, grey_line, unsuited_to
 from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, pace_of_trials, taken_by_others
-from tausearch.presentation import brief, clock, counted, spread
+from tausearch.presentation import Table, brief, clock, counted, notebook_cell, numbers, spread
 from tausearch.runs import (
     ALGORITHMS,
     DataFacts,
@@ -123,8 +123,31 @@ class Preview:
         count = _parts(self.spec)
         return pace.of_share(1 / count).seconds(trials * count, cold * count, concurrent)
 
+    @property
+    def in_words(self) -> str:
+        """The run and its size."""
+        spec = self.spec
+        ended = f", {self.ended} of them ended already" if self.ended else ""
+        left = counted(self.tasks, "task" if parts_of(spec) is None else "part")
+        trials, each = counted(spec.trials, spec.trial_name), counted(spec.steps, spec.step_name)
+        device = f", on {self.device}" if self.device else ""
+        sizes = f"{trials} of {each} each{ended}, {left} to train{device}"
+        return f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {sizes}"
+
+    @property
+    def tables(self) -> list[Table]:
+        """The table of the points that a search tries first; empty without any."""
+        if not self.points or not self.points[0]:
+            return []
+        rows = [(place, *point.values()) for place, point in enumerate(self.points)]
+        return [Table("tried first", numbers("", *self.points[0]), rows)]
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook: the run, the lines of `str`, and the points that are tried first."""
+        return notebook_cell([self.in_words, *self.lines()], self.tables)
 
     def lines(self, *, estimate: bool = True) -> Iterator[str]:
         """Return lines about the data, the origin of trials, and the estimates of time and memory unless unwanted."""

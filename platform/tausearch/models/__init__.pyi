@@ -18,14 +18,14 @@ from .merge_configs import (
     uniform,
 )
 from .mlflow_records import record_compositions, register, try_to_record
-from .model import Confusion, Model, Prediction, named_after
+from .model import Confusion, Model, Prediction, named_after, prediction_table
 from .pools import Pools, backbone_of, device_of, make_pools, reduced, require_alike
 from .removal.measure import evaluate_removal, removal_steps
 from .removal.names import removal_of
 from .removal.report import RemovalReport
 from .removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
 from .results import CompositionResult, Form, accuracy_table, read_compositions, still_answered_line
-from .rule_search.results import RuleSearch, RuleTrial
+from .rule_search.results import RuleSearch, RuleTrial, chosen_by_line, no_gain_line, rule_search_table
 from .rule_search.search import RuleSpace, rule_space, search_rule
 from .sources import VectorSource, find_source
 
@@ -47,6 +47,10 @@ __all__ = [
     "Prediction",
     "VectorSource",
     "accuracy_table",
+    "chosen_by_line",
+    "no_gain_line",
+    "prediction_table",
+    "rule_search_table",
     "alignment_rows",
     "backbone_of",
     "chosen_forms",

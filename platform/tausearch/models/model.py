@@ -16,12 +16,17 @@ from torch import Tensor, nn
 
 from tausearch.models.descriptions import About
 from tausearch.models.images import UserImage, list_images, read_images
+from tausearch.presentation import Column, Table, emphasise, notebook_cell, words
 from trainables.data import stacked
 from trainables.data.disk.decoding import MOST_BYTES
 from trainables.data.transforms import Transform
 from trainables.errors import InputError
 from trainables.evaluation import EVALUATION_BATCH
 from trainables.process import threads
+from trainables.task_names import quoted
+
+_RUNNERS_UP = 2
+_SHOWN = 100  # images in the table of a notebook
 
 
 def named_after(image: str | Path, classes: Iterable[str]) -> str | None:
@@ -56,6 +61,32 @@ class Prediction:
     def wrong(self) -> bool:
         """Whether the true class is known, and is another one."""
         return self.true_label not in (None, self.label)
+
+
+class Predictions(list[Prediction]):
+    """The classifications of images, in their order; a notebook shows them as a table."""
+
+    def _repr_html_(self) -> str:
+        """Return HTML for a notebook: a line per image, of the first hundred."""
+        more = [f"the first {_SHOWN} of {len(self)} images"] if len(self) > _SHOWN else []
+        return notebook_cell(more, [prediction_table(self[:_SHOWN])])
+
+
+def prediction_table(predictions: Sequence[Prediction]) -> Table:
+    """Return a line per image; a wrong one stands out and names the true class."""
+    rows = []
+    for each in predictions:
+        ranked = sorted(each.probabilities.items(), key=lambda pair: -pair[1])[1 : 1 + _RUNNERS_UP]
+        runners_up = ", ".join(f"{quoted(name)} {p:.3f}" for name, p in ranked)
+        wrong = f"wrong: is {each.true_label}" if each.wrong else None
+        rows.append((each.image, each.label, each.probability, runners_up, wrong))
+    columns = [
+        *words("image", "label"),
+        Column("probability", "{:.3f}".format, right=True, wrap=True),
+        *words("next", "truth"),
+    ]
+    wrong_ones = emphasise((place for place, each in enumerate(predictions) if each.wrong), "bad")
+    return Table("", columns, rows, wrong_ones).without_empty("truth")
 
 
 @dataclass(frozen=True)
@@ -152,7 +183,7 @@ class Model:
             InputError: If an item is no image, or an image is unreadable and `skip_broken` is not set.
         """
         readable = read_images(list_images(images, max_image_bytes), skip_broken, [] if left_out is None else left_out)
-        found: list[Prediction] = []
+        found = Predictions()
         while batch := list(islice(readable, EVALUATION_BATCH)):
             found += self._predicted(batch)
             tick(len(batch))

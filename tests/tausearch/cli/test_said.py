@@ -26,7 +26,16 @@ from tausearch.cli.output import (
     spaces,
 )
 from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
-from tausearch.models import CompositionResult, Confusion, Prediction, accuracy_table, still_answered_line
+from tausearch.execution import Preview
+from tausearch.execution.durations import Taken
+from tausearch.models import (
+    CompositionResult,
+    Confusion,
+    Prediction,
+    accuracy_table,
+    prediction_table,
+    still_answered_line,
+)
 from tausearch.presentation import console
 from tausearch.runs import (
     Constraint,
@@ -125,12 +134,9 @@ def test_mistakes_are_the_three_most_frequent_and_how_many_more(capsys: Captured
     assert not any(line.startswith("│ d │") for line in lines) and "(5 images elsewhere not counted)" in lines[-1]
 
 
-def test_a_wrong_prediction_stands_out_and_names_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-    monkeypatch.setattr(predictions, "terminal_table", made.append)
+def test_a_wrong_prediction_stands_out_and_names_the_truth() -> None:
     found = [Prediction(image, "sea", 0.6, {"sun": 0.4, "sea": 0.6}) for image in ("sea/a.png", "sun/b.png")]
-    for shown in (found, found[:1]):
-        predictions._show_table(shown)
+    made = [prediction_table(shown) for shown in (found, found[:1])]
     assert [table.emphasis for table in made] == [{1: "bad"}, {}]
     assert ["truth" in table.header for table in made] == [True, False]
 
@@ -420,12 +426,19 @@ def test_a_final_run_says_where_it_was_tuned_and_what_it_has_left(
     assert "MLflow http://a:1" in lines
 
 
-def test_a_dry_run_says_what_has_ended_and_what_is_tried_first(spec: SearchSpec, capsys: Captured) -> None:
-    about = {"spec": spec, "ended": 1, "tasks": 9, "device": "a GPU", "lines": lambda: ["a line"]}
-    show_preview(SimpleNamespace(points=[{"alpha": 0.5}, {"alpha": 2.0}], **about))  # type: ignore[arg-type]
+def test_a_dry_run_and_a_notebook_say_what_has_ended_and_what_is_tried_first(
+    spec: SearchSpec, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Preview, "device", "a GPU")
+    monkeypatch.setattr(Preview, "lines", lambda self: ["a line"])
+    found = Preview(spec, 1, 0, ({"alpha": 0.5}, {"alpha": 2.0}), 1, 1, 2, Taken())
+    show_preview(found)
     lines = lines_of(capsys)
-    assert lines[0].endswith("4 trials of 3 tasks each, 1 of them ended already, 9 tasks to train, on a GPU")
+    size = "4 trials of 3 tasks each, 1 of them ended already, 9 tasks to train, on a GPU"
+    assert lines[0].endswith(size)
     assert lines[1] == "a line" and [line for line in lines if line.startswith("│")] == ["│ 0 │ 0.5 │", "│ 1 │ 2 │"]
+    html = found._repr_html_()
+    assert f"{size}</p><p>a line</p>" in html and "tried first" in html and ">0.5</td>" in html
 
 
 def test_a_composition_says_of_which_runs_it_is_and_where_it_went(capsys: Captured) -> None:

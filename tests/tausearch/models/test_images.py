@@ -105,6 +105,13 @@ def test_a_grey_image_beside_a_coloured_one_counts_for_every_channel() -> None:
     assert found[0].probabilities == pytest.approx(dict.fromkeys(("red", "green", "blue"), 1 / 3))
 
 
+def test_a_notebook_shows_the_first_hundred_predictions_as_a_table() -> None:
+    few = model().predict(torch.zeros(2, 3, 4, 4, dtype=torch.uint8))._repr_html_()  # type: ignore[attr-defined]
+    assert few.count("</tr>") == 3 and ">probability</th>" in few and ">0.333</td>" in few and "first" not in few
+    many = model().predict(torch.zeros(101, 3, 4, 4, dtype=torch.uint8))._repr_html_()  # type: ignore[attr-defined]
+    assert many.count("</tr>") == 101 and "the first 100 of 101 images" in many
+
+
 def test_the_bound_of_an_image_file_is_the_callers(tmp_path: Path) -> None:
     image = save(tmp_path / "a.png", size=64)
     left_out: list[str] = []

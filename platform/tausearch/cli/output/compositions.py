@@ -6,26 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Console
-
 from tausearch.api import Composed, Evaluated
 from tausearch.cli.output.removals import show_removal
 from tausearch.models import (
     LINEAR,
     CompositionResult,
-    RuleSearch,
     accuracy_table,
+    chosen_by_line,
     evaluation_table,
+    no_gain_line,
+    rule_search_table,
     rule_words,
     still_answered_line,
 )
 from tausearch.presentation import (
-    Column,
-    Table,
     console,
-    counted,
-    numbers,
-    score,
     see_page,
     sync_advice,
     terminal_table,
@@ -69,7 +64,10 @@ def show_composed(done: Composed, storage_option: str) -> None:
     title = f"{result.label}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
     out.print(title, soft_wrap=True)
     if result.search is not None:
-        _show_search(out, result.search)
+        out.print(terminal_table(rule_search_table(result.search)))
+        out.print(chosen_by_line(result.search), soft_wrap=True)
+        if line := no_gain_line(result.search):
+            out.print(line, style="yellow", soft_wrap=True)
     if result.removal is None:
         out.print(terminal_table(accuracy_table(result, done.trained)))
     else:
@@ -103,28 +101,6 @@ def show_evaluated(done: Sequence[Evaluated], storage_option: str) -> None:
         if each.tracking_error is not None:
             out.print(sync_advice(each.result.run, each.tracking_error, storage_option), style="yellow", soft_wrap=True)
     out.print(f"beside the paper's: {tool()} compare --composition{storage_option}", soft_wrap=True, style="dim")
-
-
-def _show_search(out: Console, search: RuleSearch) -> None:
-    """Print the chosen values beside the rule's defaults and the weighted sum, on validation images."""
-    names, scores = list(search.searched), search.scores()
-    chosen = search.trials[search.chosen]
-    rows: list[tuple[object, ...]] = [
-        (f"chosen (trial {search.chosen})", *(f"{chosen.parameters[name]:g}" for name in names), scores["chosen"]),
-        ("defaults", *(f"{search.trials[0].parameters[name]:g}" for name in names), scores["defaults"]),
-        ("plain sum", *("" for _ in names), scores["plain_sum"]),
-    ]
-    columns = [Column("values"), *numbers(*names), *numbers("validation accuracy", format=score)]
-    out.print(terminal_table(Table("", columns, rows)))
-    tried = f"{counted(len(search.trials), 'trial')}, seed {search.seed}"
-    out.print(
-        f"Chosen by {counted(search.images, 'validation image')} ({tried}), which the final run has trained on, too."
-        " The test images below were not used.",
-        soft_wrap=True,
-    )
-    if scores["plain_sum"].mean >= scores["chosen"].mean:
-        line = "On these images no value is better than the plain sum, which `compose` without --rule gives."
-        out.print(line, style="yellow", soft_wrap=True)
 
 
 def _still_exported(done: Composed) -> str | None:

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tausearch.models import Confusion, Model, Prediction, list_images, named_after
+from tausearch.models import Confusion, Model, Prediction, list_images, named_after, prediction_table
 from tausearch.presentation import (
     Column,
     Table,
     as_csv,
     console,
     counted,
-    emphasise,
     numbers,
     percent,
     print_json,
@@ -23,9 +22,7 @@ from tausearch.presentation import (
 )
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
-from trainables.task_names import quoted
 
-_RUNNERS_UP = 2
 _MOST_MISTAKES = 3  # wrong classes that the table of accuracies names for a class
 
 
@@ -41,7 +38,7 @@ def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: 
         ]
         sys.stdout.write(as_csv(Table("", columns, rows)))
     else:
-        _show_table(predictions)
+        console().print(terminal_table(prediction_table(predictions)))
         _show_accuracies(Confusion.of(model.classes, predictions), len(predictions))
 
 
@@ -149,23 +146,6 @@ def _as_dict(model: Model, predictions: Sequence[Prediction], left_out: Sequence
         },
         "left_out": list(left_out),
     }
-
-
-def _show_table(predictions: Sequence[Prediction]) -> None:
-    """Print a line per image; a wrong one stands out and names the true class."""
-    rows = []
-    for each in predictions:
-        ranked = sorted(each.probabilities.items(), key=lambda pair: -pair[1])[1 : 1 + _RUNNERS_UP]
-        runners_up = ", ".join(f"{quoted(name)} {p:.3f}" for name, p in ranked)
-        wrong = f"wrong: is {each.true_label}" if each.wrong else None
-        rows.append((each.image, each.label, each.probability, runners_up, wrong))
-    columns = [
-        *words("image", "label"),
-        Column("probability", "{:.3f}".format, right=True, wrap=True),
-        *words("next", "truth"),
-    ]
-    wrong_ones = emphasise((place for place, each in enumerate(predictions) if each.wrong), "bad")
-    console().print(terminal_table(Table("", columns, rows, wrong_ones).without_empty("truth")))
 
 
 def _show_accuracies(found: Confusion, images: int) -> None:

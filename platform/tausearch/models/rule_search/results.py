@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from checked_input.schema import Strict
+from tausearch.presentation import Column, Table, counted, numbers, score
 from tausearch.runs import Score
 
 
@@ -49,6 +50,36 @@ class RuleSearch(Strict):
             "defaults": self.trials[0].score,
             "plain_sum": Score.of(self.plain_sum),
         }
+
+
+def rule_search_table(search: RuleSearch) -> Table:
+    """Return the chosen values beside the rule's defaults and the weighted sum, on validation images."""
+    names, scores = list(search.searched), search.scores()
+    chosen, defaults = search.trials[search.chosen].parameters, search.trials[0].parameters
+    rows: list[tuple[object, ...]] = [
+        (f"chosen (trial {search.chosen})", *(f"{chosen[name]:g}" for name in names), scores["chosen"]),
+        ("defaults", *(f"{defaults[name]:g}" for name in names), scores["defaults"]),
+        ("plain sum", *("" for _ in names), scores["plain_sum"]),
+    ]
+    columns = [Column("values"), *numbers(*names), *numbers("validation accuracy", format=score)]
+    return Table("", columns, rows)
+
+
+def chosen_by_line(search: RuleSearch) -> str:
+    """Return the line about the images by which the values were chosen."""
+    tried = f"{counted(len(search.trials), 'trial')}, seed {search.seed}"
+    return (
+        f"Chosen by {counted(search.images, 'validation image')} ({tried}), which the final run has trained on, too."
+        " The test images below were not used."
+    )
+
+
+def no_gain_line(search: RuleSearch) -> str | None:
+    """Return the line about values that are no better than the weighted sum; None where the chosen ones are."""
+    scores = search.scores()
+    if scores["plain_sum"].mean < scores["chosen"].mean:
+        return None
+    return "On these images no value is better than the plain sum, which `compose` without --rule gives."
 
 
 def best_of(trials: tuple[RuleTrial, ...]) -> int:

@@ -12,7 +12,17 @@ import pytest
 
 from search_spaces import Choices
 from tausearch.api import Composed, Evaluated
-from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult, RemovalReport, evaluation_table
+from tausearch.api.composition import Evaluations
+from tausearch.models import (
+    CompositionResult,
+    EvaluatedSeed,
+    EvaluationResult,
+    RemovalReport,
+    RuleSearch,
+    RuleTrial,
+    evaluation_table,
+    rule_search_table,
+)
 from tausearch.presentation import as_html
 from tausearch.reports import ReportCell, cell_of
 from tausearch.reports.html import tables as report_tables
@@ -228,6 +238,7 @@ def test_the_reading_that_is_nearest_to_the_papers_stands_out() -> None:
     assert table.texts[0] == ["specialised on tasks 1, 2", "52.00", "+2.00", "", ""]
     assert table.texts[1] == ["unlearned, drop", "15.00", "-35.00", "75.00", "+25.00"]
     assert as_html([table]) in Evaluated(result, None)._repr_html_()
+    assert Evaluations([Evaluated(result, None)] * 2)._repr_html_().count(as_html([table])) == 2
 
 
 def test_a_composition_shows_its_accuracies_or_what_was_taken_out_in_a_notebook() -> None:
@@ -246,6 +257,18 @@ def test_a_composition_shows_its_accuracies_or_what_was_taken_out_in_a_notebook(
     shown = Composed(plain.model_copy(update={"removal": removal}), None)._repr_html_()
     assert ">zebra</td>" in shown and "Membership" in shown and ">-20.00</td>" in shown
     assert "Left out: l" in shown and "What remains: r" in shown and "says little" in shown
+
+
+def test_a_composition_shows_how_the_parameters_of_its_rule_were_searched() -> None:
+    trials = tuple(RuleTrial(parameters={"density": d}, accuracies=(100 * d,)) for d in (0.2, 0.5))
+    search = RuleSearch(seed=0, searched=("density",), images=9, trials=trials, chosen=1, plain_sum=(30.0,))
+    about = {"runs": ("r",), "benchmark": "digits", "seeds": (0,), "weights": (1.0, 1.0), "label": "ties"}
+    result = CompositionResult(accuracies=((60.0, 40.0),), search=search, **about)  # type: ignore[arg-type]
+    shown = Composed(result, None)._repr_html_()
+    assert as_html([rule_search_table(search)]) in shown and "Chosen by 9 validation images (2 trials, seed 0)" in shown
+    assert ">chosen (trial 1)</td>" in shown and ">30.00</td>" in shown and "no value is better" not in shown
+    poor = result.model_copy(update={"search": search.model_copy(update={"plain_sum": (50.0,)})})
+    assert "no value is better" in Composed(poor, None)._repr_html_()
 
 
 def test_the_overview_has_the_headline_of_each_run() -> None:
