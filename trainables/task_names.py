@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from checked_input.names import near
+from checked_input.names import meant
 from checked_input.text_files import shown
 from trainables.errors import InputError
 
@@ -139,8 +139,7 @@ def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all
         InputError: If a name is unknown, given twice or missing; `where` stands in front.
     """
     if unknown := [name for name in dict.fromkeys(given) if name not in names]:
-        similar = near(unknown[0], names)
-        others = f"; did you mean {listed(similar)}?" if similar else f"; classes are {listed(names)}"
+        others = meant(unknown[0], names, quoted) or f"; classes are {listed(list(map(quoted, names)))}"
         raise InputError(f"{where}: there is no class {listed(unknown)}{others}")
     if repeated := [name for name in dict.fromkeys(given) if given.count(name) > 1]:
         raise InputError(f"{where}: class {listed(repeated)} is given twice")
@@ -178,8 +177,6 @@ def task_called(option: str, given: int | str, tasks: Sequence[NamedTask]) -> in
         if matches:
             return matches[0]
     known = [name for task in tasks for name in ([task.name] if task.name else task.classes)]
-    similar = near(given, [*known, *(name for task in tasks for name in task.classes)])
-    raise InputError(
-        f"--{option}: there is no task {shown(given)}; "
-        + (f"did you mean {listed(similar)}?" if similar else f"tasks are {listed([task.label for task in tasks])}")
-    )
+    suggested = meant(given, [*known, *(name for task in tasks for name in task.classes)], quoted)
+    others = suggested or f"; tasks are {listed([task.label for task in tasks])}"
+    raise InputError(f"--{option}: there is no task {shown(given)}{others}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 _MOST = 3
@@ -31,12 +31,12 @@ def choices(name: object, names: Iterable[str], *forms: str) -> str:
     return f"{allowed}{meant(str(name), known)}"
 
 
-def meant(name: str, names: Iterable[str]) -> str:
-    """Return `; did you mean 'a' or 'b'?` of the names like a mistyped one; nothing without such."""
-    question = _question(name, names)
+def meant(name: str, names: Iterable[str], write: Callable[[str], str] = str) -> str:
+    """Return `; did you mean 'a' or 'b'?` of the names like a mistyped one, as `write` has them; nothing without such."""
+    question = _question(name, names, write)
     return f"; {question}" if question else ""
 
 
-def _question(name: str, names: Iterable[str]) -> str:
-    found = near(name, names)
-    return f"did you mean {' or '.join(map(repr, found))}?" if found else ""
+def _question(name: str, names: Iterable[str], write: Callable[[str], str] = str) -> str:
+    found = [repr(write(each)) for each in near(name, names)]
+    return f"did you mean {' or '.join(found)}?" if found else ""

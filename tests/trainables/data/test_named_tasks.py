@@ -91,7 +91,7 @@ def test_what_a_cached_result_depends_on_knows_the_classes_of_tasks(tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("task=0,1&task=8,10", "task: there is no class '10'; did you mean '1', '0'?"),
+        ("task=0,1&task=8,10", "task: there is no class '10'; did you mean '1' or '0'\\?"),
         ("task=0,1&task=zebra,9", "task: there is no class 'zebra'; classes are '0', '1', .* '9'"),
         ("task=0,1&task=1,9", "task: class '1' is given twice"),
         ("class_order=1,2", "class_order: must name all 10 classes; missing: '0', '3'"),
@@ -140,6 +140,14 @@ def test_a_task_is_found_by_number_name_and_class() -> None:
     assert found == [3, 3, 2, 1, 2, 1, 3, 9]  # a name goes before a class, a number before both
     with pytest.raises(InputError, match="--drop: there is no task 'zebar'; did you mean 'zebra'"):
         task_called("drop", "zebar", tasks)
+
+
+def test_a_suggested_name_with_a_comma_can_be_pasted() -> None:
+    tasks = [NamedTask(("café, noir", "tea"))]
+    with pytest.raises(InputError) as refused:
+        task_called("drop", split_names("café, noir")[0], tasks)
+    assert str(refused.value) == """--drop: there is no task 'café'; did you mean "'café, noir'"?"""
+    assert task_called("drop", split_names("'café, noir'")[0], tasks) == 1
 
 
 def test_the_tasks_of_a_benchmark_without_options_are_called_by_their_classes() -> None:

@@ -58,7 +58,7 @@ def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
     tasks_of = f"1 to {spec.num_tasks}{f' or {named}' if named else ''}"
     raise InputError(
         f"--forget: there is no {kind or 'class or task'} {shown(name)}; classes: {_like(name, spec.class_names)};"
-        f" tasks: {tasks_of}{meant(name, [*spec.class_names, *own])}"
+        f" tasks: {tasks_of}{meant(name, [*spec.class_names, *own], quoted)}"
     )
 
 
