@@ -46,7 +46,7 @@ def made(kind: str, name: str, make: Callable[..., T], options: Mapping[str, Sca
     """Return a sampler or pruner with its options; the texts true, false and none are Python's values.
 
     Raises:
-        InputError: If it has no such option, or cannot be made with them.
+        InputError: If it has no such option, lacks one that it needs, or cannot be made with them.
     """
     values = {key: _WORDS.get(str(value).lower(), value) for key, value in options.items()}
     parameters = inspect.signature(make).parameters
@@ -54,4 +54,13 @@ def made(kind: str, name: str, make: Callable[..., T], options: Mapping[str, Sca
         for key in sorted(values.keys() - parameters.keys()):
             allowed = choices(key, (each for each in parameters if each != "seed"))
             raise InputError(f"{kind} {name!r}: unknown option {key!r}; {allowed}")
+    if lacking := [each.name for each in parameters.values() if _is_needed(each) and each.name not in values]:
+        wanted = " and ".join(f"--{kind}-option {key}=..." for key in lacking)
+        raise InputError(f"{kind} {name!r}: needs {wanted}")
     return called(f"{kind} {name!r}", lambda: make(**values))
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter must be given; the seed of a sampler is ours to give."""
+    many = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    return parameter.default is parameter.empty and not many and parameter.name != "seed"

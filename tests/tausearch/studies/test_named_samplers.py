@@ -294,7 +294,19 @@ def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
             {"scheduler": "their_samplers:Unsure"},
             "'their_samplers:Unsure': prune must return True or False, got 'perhaps'",
         ),
-        ({"scheduler": "optuna:PercentilePruner"}, "pruner 'optuna:PercentilePruner' failed (TypeError:"),
+        (
+            {"scheduler": "optuna:PercentilePruner"},
+            "pruner 'optuna:PercentilePruner': needs --pruner-option percentile=...",
+        ),
+        (
+            {"scheduler": "optuna:ThresholdPruner", "pruner_options": {"lower": "x"}},
+            "pruner 'optuna:ThresholdPruner' failed (",
+        ),
+        ({"algorithm": "optuna:QMCSampler", "sampler_options": {"qmc_type": "x"}}, "sampler 'optuna:QMCSampler' failed"),
+        (
+            {"algorithm": "optuna:PartialFixedSampler"},
+            "needs --sampler-option fixed_params=... and --sampler-option base_sampler=...",
+        ),
     ],
 )
 def test_what_cannot_work_is_said_in_a_line_before_any_work(
