@@ -13,7 +13,7 @@ from benchmarks.choosing.kept import measured
 from benchmarks.choosing.measuring import PRICES, Estimate, Outcome, best_test
 from benchmarks.choosing.strategies import CANDIDATES, ROUNDS
 from benchmarks.results.page import as_table, replaced
-from tausearch.presentation import counted
+from checked_input.names import counted
 from tausearch.studies import ConfigurationTable, table_files
 
 DOCS = Path(__file__).parents[2] / "docs"

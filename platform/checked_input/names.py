@@ -1,4 +1,4 @@
-"""What an error says of a name that is not among those that are allowed."""
+"""What an error says of a name that is not among those that are allowed; and counts with their nouns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def choices(name: object, names: Iterable[str], *forms: str) -> str:
 
 
 def meant(name: str, names: Iterable[str], write: Callable[[str], str] = str) -> str:
-    """Return `; did you mean 'a' or 'b'?` of the names like a mistyped one, as `write` has them; nothing without such."""
+    """Return `; did you mean 'a' or 'b'?` of names like a mistyped one, as `write` has them; else nothing."""
     question = _question(name, names, write)
     return f"; {question}" if question else ""
 
@@ -40,3 +40,9 @@ def meant(name: str, names: Iterable[str], write: Callable[[str], str] = str) ->
 def _question(name: str, names: Iterable[str], write: Callable[[str], str] = str) -> str:
     found = [repr(write(each)) for each in near(name, names)]
     return f"did you mean {' or '.join(found)}?" if found else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 trial`, `12 trials`; `1 entry`, `2 entries`; `1 class`, `2 classes`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from checked_input.names import choices, near
+from checked_input.names import choices, counted, near
 from search_spaces import load_space
 from tausearch.studies import algorithm_named
 from trainables.data import reference
@@ -47,3 +47,11 @@ def test_names_of_methods_benchmarks_algorithms_and_hyperparameters_are_suggeste
 
 def test_no_more_than_three_names_are_suggested() -> None:
     assert near("tas", ["task", "tasks", "taskset", "tast"]) == ["task", "tasks", "taskset"]
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "said"),
+    [(1, "class", "1 class"), (2, "class", "2 classes"), (0, "entry", "0 entries"), (1200, "trial", "1,200 trials")],
+)
+def test_a_count_has_its_noun(count: int, noun: str, said: str) -> None:
+    assert counted(count, noun) == said

@@ -14,7 +14,7 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from checked_input.names import choices
+from checked_input.names import choices, counted
 from trainables.data.disk import folder, parquet_layout
 from trainables.data.disk.listing import ImageFiles, Listing, Rows, is_image
 from trainables.data.disk.manifest import VERSION, Form, Manifest, listing_of, read_manifest, require_inside
@@ -309,7 +309,7 @@ def _first_broken(lines: Sequence[str]) -> list[str]:
     """Return the lines of the first unreadable images, and one that says how many more there are; with advice."""
     named, more = list(lines[:_NAMED]), len(lines) - _NAMED
     if more > 0:
-        images = "1 more image" if more == 1 else f"{more} more images"
+        images = counted(more, "more image")
         named.append(f"{images} cannot be read: `tausearch data check` names all")
     return [*named[:-1], f"{named[-1]}; --skip-broken leaves out what cannot be read"]
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from checked_input.bounds import BATCH, EPOCHS, Bounds
+from checked_input.names import counted
 from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
@@ -79,7 +80,8 @@ def _require_protocol(name: str, source: BenchmarkSource) -> None:
     elif source.sizes and (
         len(source.sizes) != source.num_tasks or min(source.sizes) < 2 or sum(source.sizes) != len(names)
     ):
-        problem = f"sizes must be the classes of {source.num_tasks} tasks, at least 2 each and {len(names)} together"
+        tasks = counted(source.num_tasks, "task")
+        problem = f"sizes must be the classes of {tasks}, at least 2 each and {len(names)} together"
     elif len(source.task_names) not in (0, source.num_tasks):
         problem = f"task_names must be {source.num_tasks}, one for each task"
     elif fault := EPOCHS.fault(source.epochs):

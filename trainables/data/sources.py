@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from checked_input.names import choices
+from checked_input.names import choices, counted
 from trainables.data.benchmark import BenchmarkSource
 from trainables.data.dataset import dataset_of, on_disk, require_options
 from trainables.data.disk.listing import Rows
@@ -55,7 +55,7 @@ def unsuited_pace(ref: BenchmarkRef, images: OwnImages) -> Iterator[Unsuited]:
         return
     if images.batch_size < PAPER_BATCH:
         steps = steps_of(images.task, PAPER_BATCH)
-        epoch = f"{steps} step{'s' * (steps > 1)} an epoch"
+        epoch = f"{counted(steps, 'step')} an epoch"
         reason = f"{PAPER_BATCH} would make {epoch} of the {images.task} images of a task"
         yield Unsuited("batch size", reason, f"{images.batch_size} is used")
     wanted = epochs_of(images.steps)
@@ -174,8 +174,8 @@ def _with_options(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource
         if tasks > count // 2:
             asked = "--tasks" if ref.tasks is not None else "--classes-per-task"
             raise InputError(
-                f"benchmark {ref.name!r}: {asked} makes {tasks} tasks of {count} classes; a task needs at least 2"
-                f" classes, so at most {count // 2} task{'s' * (count > 3)}"
+                f"benchmark {ref.name!r}: {asked} makes {counted(tasks, 'task')} of {counted(count, 'class')}; a task"
+                f" needs at least 2 classes, so at most {counted(count // 2, 'task')}"
             )
         changes |= {"num_tasks": tasks, "sizes": (), "task_names": ()}
     if ref.epochs is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from checked_input.names import counted
 from tausearch import runs
 from tausearch.api.benchmarks import facts_of, open_benchmark
 from tausearch.api.final_runs import FinalResult, FinalRun, run_training
@@ -11,7 +12,7 @@ from tausearch.api.plans import ENDS_BY_MEAN, NO_BOUNDS, require_continuable, re
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import continued_resources
-from tausearch.presentation import counted, say_unreadable
+from tausearch.presentation import say_unreadable
 from tausearch.runs import AnySpec, DataFacts, ExperimentProtocol, MultiSearchSpec, Record, RunDirectory, SearchSpec
 from tausearch.studies import grid_size, requested_reevaluation, require_alone
 from tausearch.tracking import callbacks_of, checked_tracking, checked_uri, require_installed

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from uuid import uuid4
 
 from checked_input.bounds import TRIALS
-from checked_input.names import choices
+from checked_input.names import choices, counted
 from search_spaces import ResolvedSpace
 from tausearch import studies
 from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, Opening, images_then_weights, open_benchmark
@@ -29,7 +29,6 @@ from tausearch.cluster import (
     require_cpu_has,
     require_pilot,
 )
-from tausearch.presentation import counted
 from tausearch.runs import (
     ACROSS,
     AnySpec,

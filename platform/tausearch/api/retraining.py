@@ -12,12 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
 
+from checked_input.names import counted
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.api.final_runs import FinalRun, run_training
 from tausearch.cluster import continued_resources
 from tausearch.execution import interruptible, preview_of, record_of
 from tausearch.models import Pools, VectorSource
-from tausearch.presentation import clock, command_on, counted, say_unreadable
+from tausearch.presentation import clock, command_on, say_unreadable
 from tausearch.runs import (
     FinalSpec,
     Plan,

@@ -9,9 +9,10 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from checked_input.names import counted
 from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.execution import Listener, Run, RunSource
-from tausearch.presentation import LiveDisplay, counted
+from tausearch.presentation import LiveDisplay
 from tausearch.runs import TrialSummary
 
 AROUND = 6  # lines of a terminal that are not available to the table
@@ -85,7 +86,9 @@ class CampaignDisplay(LiveDisplay):
         states = [cell.state for cell in self.cells]
         running = sum(len(cell.running) for cell in self.cells)
         failed = f", {states.count('failed')} failed" if "failed" in states else ""
-        return f"{states.count('done')}/{len(states)} cells done{failed}, {counted(running, 'trial')} running"
+        return (
+            f"{states.count('done')}/{counted(len(states), 'cell')} done{failed}, {counted(running, 'trial')} running"
+        )
 
 
 class _RunListener:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ray.tune import Trainable
 
+from checked_input.names import counted
 from tausearch.api import with_fields_of
 from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.display import CampaignDisplay
@@ -29,7 +30,7 @@ from tausearch.campaigns.plans import (
 from tausearch.campaigns.status import CampaignStanding, read_standing
 from tausearch.cluster import local_cpus, measured
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrent_trials_here, read_by_trials
-from tausearch.presentation import campaign_command, concurrency_words, counted, stream_of
+from tausearch.presentation import campaign_command, concurrency_words, stream_of
 from tausearch.reports import RunPlots
 from tausearch.runs import (
     CampaignDirectory,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from checked_input import bounds
+from checked_input.names import counted
 from tausearch.api import (
     DriveRequest,
     Opening,
@@ -24,7 +25,6 @@ from tausearch.campaigns.cells import KEPT, CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import CampaignFile, Cell, read_campaign, read_remainder
 from tausearch.campaigns.status import CellStanding, cell_standing
 from tausearch.cluster import AddressFault, GpusAt, asked_once, bf16_at, gpus_at, require_reachable
-from tausearch.presentation import counted
 from tausearch.runs import (
     AnySpec,
     CampaignDirectory,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from checked_input.bounds import text_fault
+from checked_input.names import counted
 from tausearch.cli import completion, options, output
-from tausearch.presentation import counted, print_json, say_unreadable
+from tausearch.presentation import print_json, say_unreadable
 from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage
 from trainables.errors import InputError
 

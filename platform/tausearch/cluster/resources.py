@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from checked_input.names import counted
 from checked_input.text_files import shown
 from tausearch.cluster.capacity import gpus_here, local_cpus, trials_that_fit
 from tausearch.cluster.session import require_reachable
@@ -34,7 +35,7 @@ def plan_resources(
         if gpus_per_trial:
             require_gpu(f"--gpus-per-trial {gpus_per_trial:g}")
         if cpus_per_trial > local_cpus():
-            raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {local_cpus()} CPUs")
+            raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {counted(local_cpus(), 'CPU')}")
     resources = Resources(
         cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, max_concurrent_trials=max_concurrent_trials
     )

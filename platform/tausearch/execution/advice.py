@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from checked_input.names import counted
 from search_spaces import for_own_images
 from tausearch.presentation import clock
 from tausearch.runs import FinalSpec, RunSpec, SearchSpec
@@ -81,7 +82,7 @@ def backbone_line(spec: RunSpec, own: BackboneTime, offered: BackboneTime | None
     each = ", ".join(f"{time.name} ({_reads(time.name)}) {time.step:.2g} s" for time in times)
     trial = " or ".join(clock(time.trial) for time in times)
     line = (
-        f"a step of {spec.protocol.batch_size} images takes {each}, measured now on this CPU;"
+        f"a step of {counted(spec.protocol.batch_size, 'image')} takes {each}, measured now on this CPU;"
         f" all steps of a trial {trial}"
     )
     if offered is None:
@@ -127,7 +128,8 @@ def _ranges(spec: RunSpec) -> Iterator[Unsuited]:
 def _coarse_split(spec: RunSpec) -> Iterator[Unsuited]:
     if not isinstance(spec, SearchSpec) or spec.data is None or spec.resolution < _COARSE or spec.trials == 1:
         return
-    reason = f"of {spec.data.evaluation} images judges in steps of {spec.resolution:.2g} points, so trials tie by luck"
+    images = counted(spec.data.evaluation, "image")
+    reason = f"of {images} judges in steps of {spec.resolution:.2g} points, so trials tie by luck"
     again = "--reevaluate 3 runs the best again on other splits"
     if (asked := spec.reevaluate) is not None:
         again = f"the best {asked.best} are run again on {asked.runs} other splits"

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tausearch.presentation import counted
+from checked_input.names import counted
 from tausearch.runs import RunDirectory, TrialSummary
 from trainables.state import checkpoint_after, damaged_files, newest_checkpoint, whole_checkpoints
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, TextIO, TypeVar
 import psutil
 from ray.tune import Trainable
 
+from checked_input.names import counted
 from tausearch.cluster import (
     capacity_here,
     head_watched,
@@ -31,7 +32,7 @@ from tausearch.execution.queue import After, RunQueue, RunSource, SingleRun
 from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
-from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, counted, output_to, resume_command
+from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, output_to, resume_command
 from tausearch.runs import (
     DrivenDirectory,
     FinalSpec,
@@ -377,12 +378,13 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
     continued = f" (continued: {known} have started)" if known else ""
     device = f", on {spec.device}" if spec.device else ""
     trials = counted(spec.trials, "trial")
-    at_a_time = "at a time" if parts_of(spec) is None else "parts at a time"
+    if parts_of(spec) is not None:
+        number = counted(number, "part") if isinstance(number, int) else f"{number} parts"
     if isinstance(spec, FinalSpec):
         orders = spec.protocol.class_orders
         each = "" if orders is None else f" with each of the class orders {' '.join(map(str, orders))}"
         trials = f"seeds {' '.join(map(str, spec.seeds))}{each}"
     return (
-        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} {at_a_time},"
+        f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} at a time,"
         f" {counted(spec.steps, spec.step_name)} each{algorithm}{device}{continued}"
     )

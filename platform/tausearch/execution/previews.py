@@ -8,11 +8,12 @@ from typing import Any
 
 from rich.filesize import decimal
 
+from checked_input.names import counted
 from search_spaces import Scalar, far_off
 from tausearch.execution.advice import BackboneTime, backbone_line, backbone_times, grey_line, unsuited_to
 from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, pace_of_trials, taken_by_others
-from tausearch.presentation import Table, brief, clock, counted, notebook_cell, numbers, spread
+from tausearch.presentation import Table, brief, clock, notebook_cell, numbers, spread
 from tausearch.runs import (
     ALGORITHMS,
     DataFacts,
@@ -232,7 +233,7 @@ class Preview:
         if asked is not None:
             tasks = counted(self.reevaluations * self.spec.steps, self.spec.step_name)
             runs = f"up to {counted(self.reevaluations, 'run')}, {tasks} more"
-            yield f"re-evaluation: the best {asked.best} again, {asked.runs} times each: {runs}"
+            yield f"re-evaluation: the best {asked.best} again, {counted(asked.runs, 'time')} each: {runs}"
         elif self.spec.resolution >= _COARSE and self.spec.trials > 1 and not self.unsuited:
             again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
             yield f"choice: by one small split, so it is partly luck; {again}"
@@ -253,7 +254,7 @@ class Preview:
         known = len(self.points)
         if spec.algorithm == "grid":
             size = grid_size(spec.space, spec.warm_start)
-            whole = f"all {size} points of the grid"
+            whole = f"all {counted(size, 'point')} of the grid"
             return whole if known == size else f"{known} of {size} points of the grid, spread"
         parts = [f"{counted(known, 'known point')} first"]
         if self.random:
@@ -351,7 +352,9 @@ def _of_part(part: Part) -> str:
     if data is None:
         return pace
     step = 100 / data.evaluation
-    return f"{pace}; {data.train} images, {data.evaluation} for validation, one of which is {step:.2g} points"
+    return (
+        f"{pace}; {counted(data.train, 'image')}, {data.evaluation} for validation, one of which is {step:.2g} points"
+    )
 
 
 def _per_task(spec: RunSpec | Part) -> tuple[int, ...]:

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from checked_input.names import counted
 from tausearch.models.descriptions import About
 from tausearch.models.merge_configs import LINEAR, rule_words
 from tausearch.models.removal.remnants import WORDS
 from tausearch.models.removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
 from tausearch.models.results import Form
 from tausearch.models.sources import about_source, source_of_run
-from tausearch.presentation import as_markdown, counted
+from tausearch.presentation import as_markdown
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.errors import InputError
@@ -97,7 +98,7 @@ def _table(about: About) -> Iterator[str]:
         score = about.accuracy(number)
         yield f"| {_number(number, task)} | {_classes(task)} | {'not measured' if score is None else score.text()} |"
     final = about.final_accuracy
-    yield f"| mean | {len(about.class_names)} classes | {'not measured' if final is None else final.text()} |"
+    yield f"| mean | {counted(len(about.class_names), 'class')} | {'not measured' if final is None else final.text()} |"
     yield from (
         "",
         f"Percent, over the logits of all classes, {counted(len(about.accuracies), 'seed')} (± their deviation).",

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import Field, PositiveInt, ValidationError
 
 from checked_input.bounds import WEIGHT, text_fault
-from checked_input.names import choices
+from checked_input.names import choices, counted
 from checked_input.schema import Strict, first_fault
 from checked_input.text_files import TextFileError, read_json
 from tausearch.models.merge_configs import LINEAR
@@ -120,22 +120,22 @@ def _fault(about: About) -> str | None:
     if about.transform is not None and about.transform.fault:
         return f"transform: {about.transform.fault}"
     if not about.tasks or min(about.tasks) < 1 or sum(about.tasks) != len(about.class_names):
-        return f"names {len(about.class_names)} classes, but its tasks have {sum(about.tasks)}"
+        return f"names {counted(len(about.class_names), 'class')}, but its tasks have {sum(about.tasks)}"
     if len(set(about.class_names)) < len(about.class_names):
         return "class_names must be different"
     if fault := next(filter(None, map(text_fault, about.class_names)), None):
         return f"class_names: {fault}"
     if len(about.task_names) not in (0, len(about.tasks)):
-        return f"names {len(about.task_names)} tasks of {len(about.tasks)}"
+        return f"names {counted(len(about.task_names), 'task')} of {len(about.tasks)}"
     if fault := next(filter(None, map(text_fault, filter(None, about.task_names))), None):
         return f"task_names: {fault}"
     if len(about.weights) not in (0, len(about.tasks)) or any(map(WEIGHT.fault, about.weights)):
-        return f"weights must be one for each of {len(about.tasks)} tasks, each {WEIGHT.words}"
+        return f"weights must be one for each of {counted(len(about.tasks), 'task')}, each {WEIGHT.words}"
     if fault := _rule_fault(about.rule, about.rule_parameters):
         return fault
     for row in about.accuracies.values():
         if len(row) != len(about.tasks) or not all(0 <= value <= 100 for value in row):
-            return f"accuracies must be one from 0 to 100 for each of {len(about.tasks)} tasks"
+            return f"accuracies must be one from 0 to 100 for each of {counted(len(about.tasks), 'task')}"
     return None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from checked_input.bounds import text_fault
+from checked_input.names import counted
 from tausearch.models.classifiers import of_adapter, of_composition, of_timm
 from tausearch.models.descriptions import About, describes, read_about
 from tausearch.models.evaluation import merging_rule
@@ -128,7 +129,9 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     device = device_of(source, options.device)
     network = network_for(pool, backbone, device, about.protocol.precision)
     if len(pool) != count:
-        raise InputError(f"{source.name}: seed {seed} has {len(pool)} task vectors of {count} tasks")
+        raise InputError(
+            f"{source.name}: seed {seed} has {counted(len(pool), 'task vector')} of {counted(count, 'task')}"
+        )
     classes = [range(start, stop) for start, stop in pairwise([0, *accumulate(about.tasks)])]
     pool.require_fit(
         classes, network.theta_0, network.width, about.protocol.weights_digest, class_names=about.classes_by_task

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from checked_input.names import counted
 from tausearch.models.evaluation_results import EvaluationResult, read_evaluation
 from tausearch.models.results import EVALUATION, CompositionResult, read_compositions
 from tausearch.presentation import output_to
@@ -70,7 +71,7 @@ def _record(spec: RunSpec, storage: Storage, result: CompositionResult | Evaluat
             tags[REMOVED_TAG] = ", ".join(f"class {each.number}" for each in result.removal.classes)
         scores = result.summary()
         if result.search is not None:
-            tags["search"] = f"{len(result.search.trials)} trials, seed {result.search.seed}"
+            tags["search"] = f"{counted(len(result.search.trials), 'trial')}, seed {result.search.seed}"
             scores |= {f"{VALIDATION.final_accuracy}/{name}": each for name, each in result.search.scores().items()}
         track_composition(spec, storage, result.label, _points(scores), tags)
 

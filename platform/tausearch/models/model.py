@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from checked_input.names import counted
 from tausearch.models.descriptions import About
 from tausearch.models.images import UserImage, list_images, read_images
 from tausearch.presentation import Column, Table, emphasise, notebook_cell, words
@@ -155,7 +156,7 @@ class Model:
     def __repr__(self) -> str:
         of, tasks = f"{' + '.join(self.about.methods)} on {self.about.benchmark}", ", ".join(map(str, self.tasks))
         seed = "" if self.seed is None else f", seed {self.seed}"
-        return f"<Model {of}, tasks {tasks}{seed}: {len(self.classes)} classes, on {self.device}>"
+        return f"<Model {of}, tasks {tasks}{seed}: {counted(len(self.classes), 'class')}, on {self.device}>"
 
     def predict(
         self,

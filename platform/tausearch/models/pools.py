@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from checked_input.names import counted
 from checked_input.text_files import shown
 from tausearch.models.sources import VectorSource, chosen_seeds
 from tausearch.runs import ExperimentProtocol
@@ -116,7 +117,7 @@ def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
     if missing or len(found) > count:
         raise InputError(
             f"{', '.join(source.name for source in sources)}: seed {seed} has task vectors of the tasks"
-            f" {', '.join(map(str, sorted(found)))}, but the benchmark has {count} tasks"
+            f" {', '.join(map(str, sorted(found)))}, but the benchmark has {counted(count, 'task')}"
         )
     return VectorPool(tuple(found[task][1] for task in sorted(found)))
 

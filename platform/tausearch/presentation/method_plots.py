@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from checked_input.names import counted
 from tausearch.presentation.plots import LINES, AccuracyAxis, Axis, Facet, Mark, Plot, Series
 from tausearch.presentation.run_tables import mean_rows
-from tausearch.presentation.terminal.text import counted
 from tausearch.runs import TrialSummary
 from trainables.metrics import TEST
 

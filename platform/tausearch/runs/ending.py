@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Literal
 
+from checked_input.names import counted
 from checked_input.schema import Strict
 from checked_input.text_files import TextFileError, read_text
 from tausearch.runs.directories import RunDirectory
@@ -78,7 +79,7 @@ def ending_of(spec: RunSpec, directory: RunDirectory, trials: Collection[TrialSu
         return None
     what = "the time budget is used up" if stopped == "time budget" else "Ctrl-C or SIGTERM stopped it"
     ended = sum(trial.has_ended for trial in trials)
-    return Ending(reason=stopped, why=f"{what} after {ended} of {spec.trials} trials")
+    return Ending(reason=stopped, why=f"{what} after {ended} of {counted(spec.trials, 'trial')}")
 
 
 def note_stopped(directory: RunDirectory, why: Literal["time budget", "interrupted"] | None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat
 
+from checked_input.names import counted
 from checked_input.text_files import one_line, read_json
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.specs.final import FinalSpec
@@ -123,7 +124,7 @@ class RunResult:
         ended = sum(trial.has_ended for trial in self.trials)
         scores = [trial.value for trial in self.trials if trial.value is not None]
         said = f", {self._said(scores)}" if scores else ""
-        return f"{self.name}: {ended} of {len(self.trials)} {self.unit}s ended{said}"
+        return f"{self.name}: {ended} of {counted(len(self.trials), self.unit)} ended{said}"
 
     def _said(self, scores: Sequence[float]) -> str:
         return f"best {max(scores):.2f} %"

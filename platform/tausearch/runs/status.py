@@ -8,6 +8,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal
 
+from checked_input.names import counted
 from tausearch.runs.constraints import why_nothing_chosen
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import Ending, ending_of, planned_trials
@@ -197,7 +198,7 @@ def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:
 def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:
     """Return why a trial cannot belong to the run; None if it can."""
     if trial.number >= spec.trials:
-        return f"run.yaml asks for {spec.trials} trials"
+        return f"run.yaml asks for {counted(spec.trials, 'trial')}"
     if trial.seed != (seed := spec.seed_of(trial.number)):
         return f"its seed is {trial.seed}, must be {seed}"
     if missing := sorted(set(spec.dimensions) - set(trial.hyperparameters)):

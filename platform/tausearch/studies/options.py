@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from checked_input.bounds import MOST_SEEDS
-from checked_input.names import choices
+from checked_input.names import choices, counted
 from checked_input.text_files import shown
 from search_spaces import Scalar
 from tausearch.runs import (
@@ -66,7 +66,7 @@ def requested_reevaluation(
             raise InputError(f"--reevaluate-runs {runs}: goes with --reevaluate, the number of trials to run again")
         return None
     if wanted > trials:
-        raise InputError(f"--reevaluate {wanted}: the search has {trials} trial{'s' * (trials > 1)}")
+        raise InputError(f"--reevaluate {wanted}: the search has {counted(trials, 'trial')}")
     return Reevaluate(best=wanted, runs=runs or (known or USUAL_REEVALUATION).runs, start=True)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
+from checked_input.names import counted
 from search_spaces import Dimension, ResolvedSpace, Scalar, paper_points
 from tausearch.runs import (
     KnownPoint,
@@ -166,7 +167,7 @@ def warm_start_lines(spec: SearchSpec, ahead: Sequence[Mapping[str, Scalar]]) ->
     """
     tried = ahead[: spec.trials]
     for known in spec.warm_start:
-        late = "" if known.point in tried else f" (not among the {spec.trials} trials)"
+        late = "" if known.point in tried else f" (not among the {counted(spec.trials, 'trial')})"
         yield f"warm start: {known.origin}{late}" + "".join(f"; {misfit}" for misfit in known.misfits)
 
 

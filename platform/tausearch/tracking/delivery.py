@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
+from checked_input.names import counted
 from tausearch.runs import RunSpec, TrackerName
 from tausearch.tracking.events import Callback, Event
 from trainables.user_code import explained
@@ -96,7 +97,7 @@ class Delivery:
         """Wait as `flush` does, and tell nothing afterwards. A line says how long it waits, and one what is lost."""
         limit = min(longest, self.patience)
         if not self.flush(min(longest, _SILENT_SECONDS), hurry) and not hurry():
-            lacks = f"waiting for {self.name}, which lacks {_counted(len(self._events))}"
+            lacks = f"waiting for {self.name}, which lacks {counted(len(self._events), 'event')}"
             self.say(f"{lacks}; at most {limit:g} s for one, and Ctrl-C gives it up")
             self.flush(max(0.0, longest - _SILENT_SECONDS), hurry)
         with self._changed:
@@ -133,7 +134,7 @@ class Delivery:
             self.say(f"{self.name} failed on {what}; it is told nothing more")
 
     def _give_up(self, why: str) -> None:
-        lost = _counted(len(self._events))
+        lost = counted(len(self._events), "event")
         self._end(why)
         self.say(f"{self.name} {self.error}; {lost} not told (`resume` tells them again)")
 
@@ -197,7 +198,3 @@ def name_of(callback: object) -> str:
 
 def _too_slow(seconds: float) -> str:
     return f"took over {seconds:g} s for one event"
-
-
-def _counted(events: int) -> str:
-    return f"{events} event{'s' * (events != 1)}"

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from checked_input.names import counted
 from checked_input.text_files import LARGEST
 from tausearch.api import delete_run, rename_run, size_of
 from tausearch.cli import main
 from tausearch.models import read_about
-from tausearch.presentation import counted
 from tausearch.runs import RunDirectory, SearchSpec, Storage, read_spec, read_status, shown_benchmark
 from tausearch.studies import load_best
 from tests.support.command_line import Command

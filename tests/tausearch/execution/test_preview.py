@@ -286,6 +286,8 @@ def test_reevaluation_is_in_the_estimate(spec: SearchSpec, tmp_path: Path) -> No
     assert "re-evaluation: the best 3 again, 3 times each: up to 9 runs, 27 tasks more\n" in str(found)
     assert found.seconds == pytest.approx(360) and "12 trials, up to 5:00 more to re-evaluate, " in str(found)
     assert found.as_dict()["reevaluations"] == 9
+    once = previewed(spec, tmp_path, name="now", trials=12, reevaluate=Reevaluate(best=3, runs=1))
+    assert "the best 3 again, 1 time each: up to 3 runs" in str(once)
     assert [line for line in found.lines() if line not in found.lines(estimate=False)] == [str(found).splitlines()[-1]]
 
 

@@ -234,7 +234,7 @@ def test_an_export_by_the_rule_of_a_package_is_read(
         ({"accuracies": {"0": [90.0, 60.0, 10.0], "4": [90.0, 60.0]}}, "accuracies must be one from 0 to 100"),
         ({"accuracies": {"0": [90.0, 60.0, 100.5]}}, "accuracies must be one from 0 to 100"),
         ({"accuracies": {"0": [90.0, 60.0, -0.5]}}, "accuracies must be one from 0 to 100"),
-        ({"task_names": ["x"]}, "names 1 tasks of 3"),
+        ({"task_names": ["x"]}, "names 1 task of 3"),
         ({"task_names": ["x", None, "a\nb"]}, "task_names: "),
         ({"more": 1}, "unknown key 'more'"),
         ({"protocol": None}, "'protocol"),

@@ -172,7 +172,7 @@ def test_columns_have_heads_once_there_is_a_trial(display: ProgressDisplay) -> N
     assert "hyperparameters" in printed(display)
 
 
-@pytest.mark.parametrize(("steps", "shown"), [(3, "1/3 tasks and epoch 7/50 of c, d"), (1, "0/1 tasks and epoch 7/50")])
+@pytest.mark.parametrize(("steps", "shown"), [(3, "1/3 tasks and epoch 7/50 of c, d"), (1, "0/1 task and epoch 7/50")])
 def test_an_epoch_is_of_the_task_that_is_being_learned_unless_all_are_at_once(
     spec: SearchSpec, steps: int, shown: str
 ) -> None:

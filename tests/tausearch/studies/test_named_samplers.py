@@ -302,7 +302,10 @@ def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
             {"scheduler": "optuna:ThresholdPruner", "pruner_options": {"lower": "x"}},
             "pruner 'optuna:ThresholdPruner' failed (",
         ),
-        ({"algorithm": "optuna:QMCSampler", "sampler_options": {"qmc_type": "x"}}, "sampler 'optuna:QMCSampler' failed"),
+        (
+            {"algorithm": "optuna:QMCSampler", "sampler_options": {"qmc_type": "x"}},
+            "sampler 'optuna:QMCSampler' failed",
+        ),
         (
             {"algorithm": "optuna:PartialFixedSampler"},
             "needs --sampler-option fixed_params=... and --sampler-option base_sampler=...",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
 
-from tausearch.presentation import Table, console, counted, terminal_table, words
+from checked_input.names import counted
+from tausearch.presentation import Table, console, terminal_table, words
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.preconsolidation.cache import Entry

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from checked_input.names import counted
 from tausearch.campaigns import LOCAL, read_pages
 from tausearch.presentation import (
     Column,
@@ -15,7 +16,6 @@ from tausearch.presentation import (
     Table,
     clock,
     console,
-    counted,
     emphasise,
     numbers,
     percent,
@@ -61,7 +61,7 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
 
     out, apart = console(), set_apart(root, standing)
     done = sum(each.state == "done" for each in standing.cells)
-    out.print(f"{standing.name}: {standing.state}; {done}/{len(standing.cells)} cells done")
+    out.print(f"{standing.name}: {standing.state}; {done}/{counted(len(standing.cells), 'cell')} done")
     columns = [
         *map(Column, ("cell", "state", "search")),
         Column("best, val %", percent),
@@ -192,7 +192,7 @@ def _planned_row(each: PlannedCell, estimate: Estimate) -> tuple[object, ...]:
 
 def _searched(trials: int, spec: SearchSpec) -> str:
     early = "" if spec.scheduler == "none" else f", {spec.scheduler}"
-    again = "" if spec.reevaluate is None else f", {spec.reevaluate.best} again {spec.reevaluate.runs} times"
+    again = "" if spec.reevaluate is None else f", {spec.reevaluate.best} again {counted(spec.reevaluate.runs, 'time')}"
     return f"{counted(trials, 'trial')}, {spec.algorithm}{early}{again}"
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from checked_input.names import counted
 from tausearch.presentation import (
     Table,
     as_csv,
     console,
-    counted,
     print_json,
     record_table,
     terminal_table,
@@ -60,7 +60,8 @@ def show_check(found: CheckResult) -> None:
         out.print(fault, soft_wrap=True)
     verdict = counted(len(found.faults), "fault") if found.faults else "all of them readable"
     out.print(
-        f"{found.name}: {found.images:,} images in {Path(found.home)} ({found.layout}), {verdict}", soft_wrap=True
+        f"{found.name}: {counted(found.images, 'image')} in {Path(found.home)} ({found.layout}), {verdict}",
+        soft_wrap=True,
     )
     if any(fault.startswith("image ") for fault in found.faults):
         out.print("a search refuses images that cannot be read; --skip-broken leaves them out and lists them")

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from checked_input.names import counted
 from tausearch.models import Confusion, Model, Prediction, list_images, named_after, prediction_table
 from tausearch.presentation import (
     Column,
     Table,
     as_csv,
     console,
-    counted,
     numbers,
     percent,
     print_json,
@@ -158,7 +158,7 @@ def _show_accuracies(found: Confusion, images: int) -> None:
             mistakes = found.mistakes(place)
             more = len(mistakes) - _MOST_MISTAKES
             taken = [f"{wrong} {count}" for wrong, count in mistakes[:_MOST_MISTAKES]]
-            taken += [f"{more} other {'class' if more == 1 else 'classes'}"] * (more > 0)
+            taken += [f"{counted(more, 'other class')}"] * (more > 0)
             rows.append((name, sum(line), line[place], 100 * line[place] / sum(line), ", ".join(taken)))
     columns = [
         *words("true class"),

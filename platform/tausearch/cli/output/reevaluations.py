@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tausearch.presentation import counted
+from checked_input.names import counted
 from tausearch.runs import Reevaluation, Score
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 
+from checked_input.names import counted
 from tausearch.presentation import (
     Table,
     brief,
     console,
-    counted,
     numbers,
     percent,
     score,

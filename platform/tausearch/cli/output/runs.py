@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from checked_input.names import counted
 from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
 from tausearch.presentation import (
     Column,
@@ -17,7 +18,6 @@ from tausearch.presentation import (
     bounds_line,
     brief,
     console,
-    counted,
     front_table,
     left_out_table,
     numbers,

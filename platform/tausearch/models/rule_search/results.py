@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from checked_input.names import counted
 from checked_input.schema import Strict
-from tausearch.presentation import Column, Table, counted, numbers, score
+from tausearch.presentation import Column, Table, numbers, score
 from tausearch.runs import Score
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from checked_input.names import counted
 from tausearch.presentation.figures.matrix import MOST_NAMED, accuracy_matrix_figure
 from tausearch.presentation.figures.style import caption, one_pair_of_axes, plain, save
 from tausearch.presentation.run_tables import mean_rows
-from tausearch.presentation.terminal.text import counted
 from tausearch.runs import RunSpec, TrialSummary
 
 

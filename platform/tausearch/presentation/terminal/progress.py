@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from checked_input.names import counted
 from tausearch.presentation.terminal.live import LiveDisplay
 from tausearch.presentation.terminal.text import brief
 from tausearch.runs import (
@@ -122,7 +123,9 @@ class ProgressDisplay(LiveDisplay):
 
     def _way(self, trial: TrialSummary) -> str:
         epochs = self._now(trial)
-        return f"{trial.tasks_done}/{self.spec.steps} {self.spec.step_name}s" + (f" and {epochs}" if epochs else "")
+        return f"{trial.tasks_done}/{counted(self.spec.steps, self.spec.step_name)}" + (
+            f" and {epochs}" if epochs else ""
+        )
 
     def _now(self, trial: TrialSummary) -> str:
         """Return the epoch of a running trial, and the name of its task; on several benchmarks the tasks of each."""

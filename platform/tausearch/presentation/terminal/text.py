@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from checked_input.names import counted
 from checked_input.text_files import printable
 
 WIDE = 10_000  # columns where the output is a file or a pipe: no line is broken, and no column left out
@@ -64,12 +65,6 @@ def percent(value: float | None) -> str:
 def see_page(name: str) -> str:
     """Return the words that send a reader to a page of the documentation, which is not part of the wheel."""
     return f"see the page {name} of the documentation"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 trial`, `12 trials`; of entries, `1 entry`, `2 entries`."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else plural}"
 
 
 def left_out_line(columns: int) -> str:

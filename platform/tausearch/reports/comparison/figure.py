@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tausearch.presentation import Line, Panel, counted, draw_panels, save
+from checked_input.names import counted
+from tausearch.presentation import Line, Panel, draw_panels, save
 from tausearch.reports.comparison.cells import label
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.rows import Comparison, ComparisonRow

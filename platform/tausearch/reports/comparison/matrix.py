@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from tausearch.presentation import counted
+from checked_input.names import counted
 from tausearch.reports.comparison.cells import label
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.rows import MatrixOrder, departures, identity, protocol_departures

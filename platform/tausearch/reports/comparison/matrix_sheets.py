@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tausearch.presentation import CellLook, Column, Table, counted, score
+from checked_input.names import counted
+from tausearch.presentation import CellLook, Column, Table, score
 from tausearch.reports.comparison.matrix import Matrix, MatrixCell, MatrixRow, is_joint
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.rows import departures, variant

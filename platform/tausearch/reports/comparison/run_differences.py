@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.presentation import Column, Table, counted, tool, words
+from checked_input.names import counted
+from tausearch.presentation import Column, Table, tool, words
 from tausearch.reports.comparison.cells import label, score_text
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import Answer, Form, print_answer

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from checked_input.names import counted
 from search_spaces import Scalar
-from tausearch.presentation import counted
 from tausearch.runs import AnySpec, ExperimentProtocol, FinalSpec, RunDirectory, Score, Storage, read_scores, read_spec
 from trainables.errors import InputError
 from trainables.methods import known_method

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from checked_input.names import counted
 from tausearch.models import evaluation_table, read_compositions, read_evaluation
 from tausearch.presentation import (
     SearchPlots,
@@ -15,7 +16,6 @@ from tausearch.presentation import (
     bounds_line,
     brief,
     clock,
-    counted,
     front_table,
     left_out_table,
     percent,

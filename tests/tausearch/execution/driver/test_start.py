@@ -249,3 +249,12 @@ def test_the_first_line_says_what_will_be_done(
             spec, seeds=seeds, protocol=spec.protocol.model_copy(update={"class_orders": orders}), **changes
         )
     assert _headline(run_of(asked, FixedSearcher([])), on_cluster=False).endswith(f"on digits, {said}")
+
+
+@pytest.mark.parametrize(("cpus", "said"), [(1, "1 part at a time"), (4, "4 parts at a time")])
+def test_of_a_search_on_several_benchmarks_parts_are_counted(
+    cpus: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.execution.concurrency.local_cpus", lambda: cpus)
+    run = run_of(several_spec(trials=3, algorithm="random"), FixedSearcher([]))
+    assert f"3 trials, {said}, 2 benchmarks each" in _headline(run, on_cluster=False)
