@@ -204,7 +204,8 @@ def test_the_part_of_a_dataset_that_is_there_is_taken_as_the_command_says(
 def test_only_what_nobody_uses_is_cleared_and_only_if_asked(
     clear: bool, removed: int, left: int, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = [SimpleNamespace(path=Path(f"{n}.x"), bytes=1, used=0.0, in_use=n == 1, about={}) for n in range(2)]
+    about = {"benchmark": "7", "seed": "3", "lr": "1e-05", "whiten": "True", "rank": "None", "kind": "full"}
+    kept = [SimpleNamespace(path=Path(f"{n}.x"), bytes=1, used=0.0, in_use=n == 1, about=about) for n in range(2)]
 
     class Cache:
         """A cache of two entries, one of which a trial uses."""
@@ -224,6 +225,8 @@ def test_only_what_nobody_uses_is_cleared_and_only_if_asked(
     code, out, _ = ask("runs", "cache", *["--clear"] * clear, "--format", "json", "--storage", str(tmp_path))
     told = json.loads(out)
     assert code == 0 and (told["removed"], len(told["entries"])) == (removed, left)
+    numbers = {"benchmark": "7", "seed": 3, "lr": 1e-05, "whiten": True, "rank": None, "kind": "full"}
+    assert numbers.items() <= told["entries"][0].items()
 
 
 @pytest.mark.parametrize(

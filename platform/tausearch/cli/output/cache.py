@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,22 @@ if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.preconsolidation.cache import Entry
 
 _FIRST = ("benchmark", "purpose", "backbone", "seed", "task")
+_TEXTS = _FIRST[:3]
+_WORDS = {"True": True, "False": False, "None": None}
 
 
 def entry_as_dict(entry: Entry) -> dict[str, Any]:
     """Return the plain form of an entry of the pre-consolidation cache."""
-    return {"key": entry.path.stem, "bytes": entry.bytes, "used": entry.used, "in_use": entry.in_use, **entry.about}
+    about = {name: text if name in _TEXTS else _value(text) for name, text in entry.about.items()}
+    return {"key": entry.path.stem, "bytes": entry.bytes, "used": entry.used, "in_use": entry.in_use, **about}
+
+
+def _value(text: str) -> Any:
+    """Return the number or word of Python that the header of an entry has as text; any other text as it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return _WORDS.get(text, text)
 
 
 def show_cache(entries: Sequence[Entry], removed: Sequence[Entry] | None) -> None:
