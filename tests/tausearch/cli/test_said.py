@@ -141,6 +141,18 @@ def test_a_wrong_prediction_stands_out_and_names_the_truth() -> None:
     assert ["truth" in table.header for table in made] == [True, False]
 
 
+def test_a_class_named_as_another_column_has_a_column_of_its_own(capsys: Captured) -> None:
+    model = mock.Mock(classes=("label", "sun", "image"))
+    found = [Prediction("label/a.png", "sun", 0.6, {"label": 0.3, "sun": 0.6, "image": 0.1})]
+    predictions.show_predictions(model, found, [], "csv")
+    assert capsys.readouterr().out.splitlines() == [
+        "image,label,true_label,probability,class:label,sun,class:image",
+        "label/a.png,sun,label,0.6,0.3,0.6,0.1",
+    ]
+    table = predictions._confusion_table(Confusion(("true_label", "label"), ((1, 2), (0, 3))))
+    assert table.header == ["true_label", "class:true_label", "label"]
+
+
 def test_the_title_of_a_confusion_matrix_counts_the_images_of_known_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
