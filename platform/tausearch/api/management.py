@@ -10,6 +10,7 @@ from tausearch.models import describe_run
 from tausearch.presentation import say_unreadable
 from tausearch.runs import (
     AnySpec,
+    FinalSpec,
     Record,
     RunDirectory,
     Storage,
@@ -62,6 +63,12 @@ def size_of(directory: RunDirectory) -> int:
     return sum(path.stat().st_size for path in directory.path.rglob("*") if path.is_file())
 
 
+def finals_of(storage: Storage, search: str) -> list[FinalSpec]:
+    """Return the specifications of the readable final runs whose source is a search."""
+    specs, _ = storage.read_each(read_spec)
+    return [spec for spec in specs if isinstance(spec, FinalSpec) and spec.source == search]
+
+
 def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     """Rename a run. Its id stays, so MLflow still knows the run.
 
@@ -84,9 +91,7 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
         except OSError as error:
             raise InputError(f"run directory {directory.path}: cannot be renamed ({error.strerror})") from error
         _renew(renamed, target)
-    specs, _ = storage.read_each(read_spec)
-    finals = [spec for spec in specs if spec.purpose == "final" and spec.source == old]
-    idle = [spec for spec in finals if not is_driven(storage.run(spec.name))]
+    idle = [spec for spec in finals_of(storage, old) if not is_driven(storage.run(spec.name))]
     pointed = [spec.model_copy(update={"source": new}) for spec in idle]
     for final in pointed:
         final.save(storage.run(final.name))

@@ -77,7 +77,7 @@ def delete(
     """Delete runs and all their files. Their entries in MLflow stay."""
     from rich.filesize import decimal
 
-    from tausearch.api import delete_run, size_of
+    from tausearch.api import delete_run, finals_of, size_of
     from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
     from tausearch.runs import read_spec
 
@@ -93,6 +93,8 @@ def delete(
         raise InputError("delete asks first, and there is no terminal to answer; --yes deletes without asking")
     for name, spec in specs.items():
         what = f"{spec.purpose} {name}: {spec.method} on {spec.benchmark}, {decimal(size_of(root.run(name)))}"
+        if stay := [final.name for final in finals_of(root, name) if final.name not in names]:
+            what += f" (final runs that stay without their search: {', '.join(stay)})"
         if yes or typer.confirm(f"delete {what}?"):
             delete_run(root.run(name))
             print(f"deleted {what}")

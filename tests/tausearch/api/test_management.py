@@ -61,9 +61,25 @@ class TestDelete:
             shown("runs", "delete", "search")
             assert storage.run_exists("search") == stays
 
+    def test_final_runs_that_stay_are_named(self, storage: Storage, monkeypatch: Patch, shown: Command) -> None:
+        spec = read_spec(storage.run("final"))
+        spec.model_copy(update={"source": "search"}).save(storage.run("final"))
+        asked: list[str] = []
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+        monkeypatch.setattr("typer.confirm", lambda text: asked.append(text) or True)
+        out, _ = shown("runs", "delete", "other-search", "search")
+        assert "stay" not in asked[0] and asked[1].endswith(" (final runs that stay without their search: final)?")
+        assert out.endswith(" (final runs that stay without their search: final)\n")
+
     def test_all_of_it_goes_and_nothing_else(self, storage: Storage, shown: Command) -> None:
+        spec = read_spec(storage.run("final"))
+        spec.model_copy(update={"source": "search"}).save(storage.run("final"))
         out, _ = shown("runs", "delete", "search", "final", "--yes")
-        assert out.count("deleted ") == 2 and [path.name for path in storage.root.iterdir()] == ["other-search"]
+        assert (
+            out.count("deleted ") == 2
+            and "stay" not in out
+            and [path.name for path in storage.root.iterdir()] == ["other-search"]
+        )
 
     def test_what_an_earlier_one_left_half_deleted_goes_with_it(self, storage: Storage) -> None:
         half = storage.root / ".search.deleted"
