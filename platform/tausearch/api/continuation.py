@@ -114,6 +114,10 @@ def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec
     if trials > spec.trials:
         points = grid_size(spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))
+    if trials < spec.trials:
+        say_unreadable(
+            f"{spec.name}: ended after {fewest} of {counted(spec.trials, 'trial')}; goes on to {trials} in all"
+        )
     return spec.model_copy(update={"trials": trials, "stop": runs.extended_rule(spec, directory, known)})
 
 

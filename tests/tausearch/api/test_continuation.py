@@ -342,7 +342,7 @@ class TestSearch:
 
     @pytest.mark.parametrize("trials", [3, 5, 12])
     def test_a_search_that_ended_early_gets_more_trials_than_it_had(
-        self, trials: int, tmp_path: Path, ran: list[SearchSpec]
+        self, trials: int, tmp_path: Path, ran: list[SearchSpec], capsys: pytest.CaptureFixture[str]
     ) -> None:
         request = SearchRequest("digits", "ewc", name="s", trials=12, target=90, storage=tmp_path)
         spec, directory = create(plan_search(request).spec, Storage(tmp_path))
@@ -354,6 +354,8 @@ class TestSearch:
             resume("s", storage=tmp_path, trials=2)
         resume("s", storage=tmp_path, trials=trials)  # of the 12 that it asked for it ran three
         assert [(spec.trials, spec.stop.since) for spec in ran] == [(trials, 3)]
+        said = f"s: ended after 3 of 12 trials; goes on to {trials} in all"
+        assert (said in capsys.readouterr().err) == (trials < 12)
 
     def test_a_dataset_that_has_moved_is_found_where_it_is_said_to_be(
         self, tmp_path: Path, ran: list[SearchSpec]

@@ -75,11 +75,8 @@ class TestDelete:
         spec = read_spec(storage.run("final"))
         spec.model_copy(update={"source": "search"}).save(storage.run("final"))
         out, _ = shown("runs", "delete", "search", "final", "--yes")
-        assert (
-            out.count("deleted ") == 2
-            and "stay" not in out
-            and [path.name for path in storage.root.iterdir()] == ["other-search"]
-        )
+        assert out.count("deleted ") == 2 and "stay" not in out
+        assert [path.name for path in storage.root.iterdir()] == ["other-search"]
 
     def test_what_an_earlier_one_left_half_deleted_goes_with_it(self, storage: Storage) -> None:
         half = storage.root / ".search.deleted"
