@@ -6,6 +6,7 @@ starts and before memory runs out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from checked_input.text_files import shown
@@ -59,6 +60,13 @@ BATCH = Bounds(1, 1_000_000)
 SHARE = Bounds(0, 1, whole=False)
 WEIGHT = Bounds(-1e6, 1e6, whole=False)
 MOST_SEEDS = 1000
+
+
+def different_fault(numbers: Sequence[int]) -> str | None:
+    """Return the fault of a list of seeds: that it is empty, too long, or has one twice; None without a fault."""
+    if 0 < len(set(numbers)) == len(numbers) <= MOST_SEEDS:
+        return None
+    return f"must be 1 to {MOST_SEEDS} different numbers, got {shown(tuple(numbers))}"
 
 
 def text_fault(text: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from checked_input import bounds as bounds_module
-from checked_input.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, text_fault
+from checked_input.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, different_fault, text_fault
 from search_spaces import parse_assignments
 from search_spaces.schema import Choices, Range
 from tausearch.api import ComposeRequest, EvaluateRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
@@ -154,3 +155,11 @@ def test_choices_that_only_look_alike() -> None:
     assert Choices.model_validate({"choices": [True, 1, "a", "A"]}).choices == (True, 1, "a", "A")
     with pytest.raises(ValueError, match="different"):
         Range.model_validate({"low": 1, "high": 5, "grid": [2, 2.0]})
+
+
+@pytest.mark.parametrize(
+    ("numbers", "allowed"), [(range(1000), True), ((5,), True), (range(1001), False), ((), False), ((2, 1, 2), False)]
+)
+def test_there_are_1_to_1000_different_seeds(numbers: Sequence[int], allowed: bool) -> None:
+    fault = different_fault(numbers)
+    assert fault is None if allowed else fault is not None and fault.startswith("must be 1 to 1000 different numbers")

@@ -355,15 +355,11 @@ def plan_training(
     with faults:
         require_pilot(request)
     with faults:
-        seeds = studies.different_numbers("--seeds", request.seeds)
-    with faults:
-        given = request.class_orders
-        orders = None if given is None else studies.different_numbers("--class-orders", given)
-    with faults:
         entry = get_method(request.best.method)
         studies.require_hyperparameters(entry, request.set or {})
         _require_curvature(request, entry)
     faults.raise_all()
+    seeds, orders = tuple(request.seeds), request.class_orders and tuple(request.class_orders)
     best = request.best.on(request.benchmark)
     if not may_use_gpu(request):
         require_cpu_has(best.protocol.precision, "best file: protocol.precision")

@@ -30,6 +30,8 @@ Answer = TypeVar("Answer")
 
 # Fields of requests that take `MODULE:NAME`.
 _MAY_BE_CODE = ("benchmark", "method", "backbone", "algorithm", "scheduler", "rule")
+# Fields that are lists of different numbers.
+_DIFFERENT = ("seeds", "class_orders")
 # The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
 # annotation is a text in this file, so that a check imports neither torch nor pydantic.
 _KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
@@ -85,7 +87,8 @@ def field_fault(of: Field[Any], value: object) -> str | None:
             got = f"a class; its name is '{value.__module__}:{value.__name__}'"
         return f"must be {words}, got {got}"
     parts = value if isinstance(value, list | tuple | range) else (value,)
-    return next((fault for part in parts if (fault := _fault(of, part))), None)
+    fault = next((fault for part in parts if (fault := _fault(of, part))), None)
+    return fault or (bounds.different_fault(parts) if of.name in _DIFFERENT else None)
 
 
 def _expected(of: Field[Any], value: object) -> str | None:

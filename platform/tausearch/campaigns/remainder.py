@@ -39,7 +39,8 @@ def remainder(plain: object, needed: frozenset[str]) -> FileContent | None:
             return FileContent.model_validate(left)
         except ValidationError as error:
             places = [_removable(entry_of(each["loc"])) for each in error.errors()]
-        if any(place[-1:] == ("search",) or _meant(place) in needed for place in places):
+        of_search = [place for place in places if "train" not in place]
+        if any(place[-1:] == ("search",) or _meant(place) in needed for place in of_search):
             return None
         # From the back, so that the numbers of entries of a list stay right.
         if not all([_removed(left, place) for place in sorted(set(places), key=_in_order, reverse=True)]):

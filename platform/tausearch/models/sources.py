@@ -109,8 +109,6 @@ def about_source(source: VectorSource) -> About:
 def chosen_seeds(sources: Sequence[VectorSource], seeds: Sequence[int] | None) -> tuple[int, ...]:
     """Return the seeds to compose: the given ones, or all of the first source. Every source must have them."""
     chosen = sources[0].every_seed if seeds is None else tuple(seeds)
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise InputError(f"--seeds must be one or more different numbers, got {','.join(map(str, chosen)) or 'none'}")
     for source in sources:
         for seed in chosen:
             if seed not in source.seeds:

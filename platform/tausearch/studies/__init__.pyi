@@ -6,7 +6,6 @@ from .grid import grid_size
 from .options import (
     USUAL_REEVALUATION,
     constraints_named,
-    different_numbers,
     objectives_named,
     one_of,
     requested_reevaluation,
@@ -65,7 +64,6 @@ __all__ = [
     "constraints_named",
     "dashboard_of",
     "defaults",
-    "different_numbers",
     "grid_size",
     "kept_points",
     "known_points",

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from checked_input.bounds import MOST_SEEDS
 from checked_input.names import choices, counted
-from checked_input.text_files import shown
 from search_spaces import Scalar
 from tausearch.runs import (
     FINAL_ACCURACY,
@@ -37,13 +35,6 @@ def one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
         if each == name:
             return each
     raise InputError(f"unknown {kind} {name!r}; {choices(name, allowed)}")
-
-
-def different_numbers(option: str, numbers: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of an option; raises an `InputError` for none, too many, or one that is there twice."""
-    if not numbers or len(set(numbers)) < len(numbers) or len(numbers) > MOST_SEEDS:
-        raise InputError(f"{option} must be 1 to {MOST_SEEDS} different numbers, got {shown(tuple(numbers))}")
-    return tuple(numbers)
 
 
 def requested_reevaluation(

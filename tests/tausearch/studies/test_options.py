@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from tausearch.runs import Reevaluate
-from tausearch.studies import different_numbers, requested_reevaluation, usual_reevaluation
+from tausearch.studies import requested_reevaluation, usual_reevaluation
 from tausearch.studies.options import (
     constraints_named,
     objectives_named,
@@ -76,17 +74,6 @@ def test_a_scheduler_needs_tasks_after_the_third_and_an_algorithm_that_hears_of_
 ) -> None:
     found = scheduler_fault(scheduler, algorithm, steps)
     assert found is None if fault is None else (found or "").startswith(fault)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "allowed"), [(range(1000), True), ((5,), True), (range(1001), False), ((), False), ((2, 1, 2), False)]
-)
-def test_there_are_1_to_1000_different_seeds(numbers: Sequence[int], allowed: bool) -> None:
-    if allowed:
-        assert different_numbers("--seeds", numbers) == tuple(numbers)  # in their order
-        return
-    with pytest.raises(InputError, match="--seeds must be 1 to 1000 different numbers"):
-        different_numbers("--seeds", numbers)
 
 
 def test_a_scheduler_is_checked_with_its_options_and_the_first_step_at_which_it_may_stop() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import optuna
 
+from checked_input.bounds import different_fault
 from search_spaces import Scalar
 from tausearch.runs import (
     ALGORITHMS,
@@ -27,7 +28,7 @@ from tausearch.runs import (
     recorded_trials,
     why_nothing_chosen,
 )
-from tausearch.studies.options import different_numbers, one_of, require_alone, scheduler_fault
+from tausearch.studies.options import one_of, require_alone, scheduler_fault
 from tausearch.studies.recorded.trials import RecordedTrials
 from tausearch.studies.schedulers import first_stop
 from tausearch.studies.searchers import points_ahead
@@ -183,7 +184,8 @@ def replays_of(
     if trials is not None and not 1 <= trials <= most:
         raise InputError(f"--trials must be from 1 to {most}, the number of recorded trials, got {trials}")
     count = trials or math.ceil(most / 2)
-    different_numbers("--seeds", seeds)
+    if fault := different_fault(seeds):
+        raise InputError(f"--seeds {fault}")
     outcomes = []
     for a, s in pairs:
         asked = _asked(spec, a, s, count)
