@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,7 +130,7 @@ class Plan(Generic[S]):
         extended = self._extended(then)
         now = _counting_as(self.spec, then.model_copy(update=extended))
         if found := differences(then.model_copy(update=extended), now):
-            raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}{_advice(then, now)}")
+            raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}{_advice(then, now, found)}")
         assert isinstance(then, type(self.spec)), "purposes would differ"
         renewed = ("resources", "address", "data_root", "cache_size", "with_bounds")
         changed = {name: getattr(self.spec, name) for name in renewed}
@@ -228,9 +228,10 @@ def _with_more_seeds(then: FinalSpec, now: FinalSpec) -> dict[str, Any]:
     return {"seeds": seeds, "trials": len(seeds)}
 
 
-def _advice(then: AnySpec, now: RunSpec) -> str:
+def _advice(then: AnySpec, now: RunSpec, found: Sequence[str]) -> str:
     """Return how a search gets the trials that it lacks, or why a final run gets no more seeds with class orders."""
-    if isinstance(now, SearchSpec) and then.trials < now.trials:
+    alone = all(line.startswith(("trials ", "reevaluate", "stop.")) for line in found)
+    if isinstance(now, SearchSpec) and then.trials < now.trials and alone:
         return f"; `tausearch extend {then.name} --trials {now.trials}` only adds trials"
     if not isinstance(then, FinalSpec) or not isinstance(now, FinalSpec):
         return ""

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tausearch.api import SearchRequest, plan_search, search
-from tausearch.runs import Plan, Resources, SearchSpec, differences, driver_lock, read_spec
+from tausearch.runs import Plan, Resources, SearchSpec, Storage, differences, driver_lock, read_spec
+from tausearch.runs.creation import create
 from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
 
@@ -46,6 +47,7 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
         ({"set": {"lr": 0.5}}, "space.lr.low was .*, is now not there; .*fixed.lr was not there, is now 0.5"),
         ({"epochs": 2}, r"benchmark was digits, is now digits\?epochs=2; protocol.epochs was 5, is now 2"),
         ({"precision": "bf16"}, "protocol.precision was fp32, is now bf16"),
+        ({"precision": "bf16", "trials": 6}, "protocol.precision was .*; trials was 4, is now 6$"),  # no `extend` helps
     ],
 )
 def test_another_request_is_refused_with_what_differs(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
@@ -55,6 +57,34 @@ def test_another_request_is_refused_with_what_differs(tmp_path: Path, changes: d
     with pytest.raises(InputError, match=f"run 's' was started otherwise: {said}"):
         search("digits", "ita-lora", **options)
     assert read_spec(directory) == spec
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"precision": "bf16"}, "protocol.precision was fp32, is now bf16"),
+        (
+            {"epochs": 7, "trials": 9},
+            "benchmark was letters,digits, is now letters?epochs=7,digits?epochs=7; protocol.epochs was 5, is now 7;"
+            " trials was 2, is now 9",
+        ),
+        ({"benchmark": "letters,digits?epochs=7"}, "benchmark was letters,digits, is now letters,digits?epochs=7"),
+    ],
+)
+def test_what_differs_on_each_of_several_benchmarks_is_said_once(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    asked: dict[str, Any] = {
+        "benchmark": "letters,digits",
+        "method": "ita-lora",
+        "name": "s",
+        "trials": 2,
+        "storage": tmp_path,
+    }
+    create(plan_search(SearchRequest(**asked)).spec, Storage(tmp_path))
+    with pytest.raises(InputError) as caught:
+        plan_search(SearchRequest(**{**asked, "resume_if_exists": True, **changes})).continued()
+    assert str(caught.value) == f"run 's' was started otherwise: {said}"
 
 
 def test_without_a_name_there_is_nothing_to_go_on_with(tmp_path: Path) -> None:

@@ -34,18 +34,26 @@ def differences(then: RunSpec, now: RunSpec) -> list[str]:
     hidden["data"] = _hidden_of(then, now)
     hidden["warm_start"] = {"__all__": {"origin", "misfits"}}  # the name of a search and the path of a file may change
     there, here = (getattr(spec, "parts", {}) for spec in (then, now))  # of a search on several benchmarks
-    hidden["parts"] = {
-        name: {"data_root": True, "data": _hidden_of(there.get(name), here.get(name))} for name in {**there, **here}
+    hidden["parts"] = {  # a benchmark that only one of them has is named by `benchmark`
+        name: name not in there or name not in here or {"data_root": True, "data": _hidden_of(there[name], here[name])}
+        for name in {**there, **here}
     }
     old, new = (_flat(spec.model_dump(mode="json", exclude=hidden)) for spec in (then, now))
     if old.get("warm_start") != new.get("warm_start"):
         before, after = _origins(then), _origins(now)
         old["warm_start"], new["warm_start"] = before, f"{after}, with other values" if before == after else after
+    pairs = {key: (old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])}
+    differ = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
     return [
-        f"{key} was {_shown(old.get(key))}, is now {_shown(new.get(key))}"
-        for key in dict.fromkeys([*old, *new])
-        if old.get(key) != new.get(key)
+        f"{key} was {_shown(before)}, is now {_shown(after)}"
+        for key, (before, after) in differ.items()
+        if not key.startswith("parts.") or differ.get(_of_the_whole(key)) != (before, after)
     ]
+
+
+def _of_the_whole(key: str) -> str:
+    """Return the key of the whole search for that of one of its benchmarks: `protocol.seed`."""
+    return f"protocol.{key.rpartition('.protocol.')[2]}"
 
 
 def _hidden_of(then: Any, now: Any) -> bool | dict[str, bool]:
