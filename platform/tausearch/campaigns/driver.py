@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -41,6 +42,7 @@ from tausearch.runs import (
     nearest_folder,
     open_storage,
     remove_empty,
+    remove_empty_root,
     require_space,
     storage_words,
 )
@@ -142,20 +144,25 @@ def _measured(plan: CampaignPlan) -> CampaignPlan:
 def _held(plan: CampaignPlan) -> Iterator[None]:
     """Make the campaign's folder and lock it while the campaign runs. A campaign that is refused leaves no folder."""
     require_space(open_storage(plan.storage.root, write=True).root)
-    before = nearest_folder(plan.directory.path)
+    before, runs = nearest_folder(plan.directory.path), [spec.name for cell in plan.cells for spec in cell.specs]
     try:
         plan.directory.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"campaign folder {plan.directory.path}: cannot be made ({error.strerror})") from error
+    known = set(plan.directory.path.iterdir())
     try:
         with driver_lock(plan.directory, "campaign"):
-            for run in (spec.name for cell in plan.cells for spec in cell.specs):
+            for run in runs:
                 if plan.storage.run_exists(run) and is_driven(plan.storage.run(run)):
                     raise InputError(f"run {run!r} is being driven by another process")
             plan.kept.save(plan.directory)
             yield
     except InputError:
+        if not any(map(plan.storage.run_exists, runs)):  # it has begun nothing
+            for path in set(plan.directory.path.iterdir()) - known:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         remove_empty(plan.directory.path, before)
+        remove_empty_root(plan.storage, before)
         raise
 
 

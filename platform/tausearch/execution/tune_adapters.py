@@ -36,7 +36,7 @@ from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.observer import Observer, is_out_of_memory, latest_error, status_of
 from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
-from tausearch.runs import DrivenDirectory, trial_name
+from tausearch.runs import DrivenDirectory, remove_empty, trial_name
 from trainables.errors import InputError
 
 # Ray's telemetry is off; its count of callbacks would import MLflow, Weights & Biases, Comet and Aim in every driver.
@@ -99,6 +99,7 @@ def run_on_tune(
         tuner.fit()
     except InputError:  # before the first trial
         shutil.rmtree(home.ray / attempt, ignore_errors=True)
+        remove_empty(home.ray, home.path)
         raise
     except TuneError:
         if observer.error is None:

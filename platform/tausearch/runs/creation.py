@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import extended_rule
-from tausearch.runs.guards import driver_lock, remove_empty, require_space
+from tausearch.runs.guards import driver_lock, remove_empty, remove_empty_root, require_space
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.parts.trials import recorded_trials
@@ -67,7 +67,7 @@ def created(spec: S, storage: Storage, *, rename: bool = False) -> Iterator[tupl
         except InputError:
             if not directory.record.exists():
                 shutil.rmtree(directory.path)
-                remove_empty(storage.root, before)
+                remove_empty_root(storage, before)
             raise
 
 

@@ -119,6 +119,12 @@ def remove_empty(path: Path, before: Path) -> None:
             folder.rmdir()
 
 
+def remove_empty_root(storage: Storage, before: Path) -> None:
+    """Remove the storage root of a refused command if it has made it, with the cache's folder, which trials make."""
+    if not before.is_relative_to(storage.root):
+        remove_empty(storage.cache, before)
+
+
 def _is_empty(path: Path) -> bool:
     return path.is_dir() and not any(path.iterdir())
 

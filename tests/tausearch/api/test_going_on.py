@@ -47,7 +47,7 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
         ({"set": {"lr": 0.5}}, "space.lr.low was .*, is now not there; .*fixed.lr was not there, is now 0.5"),
         ({"epochs": 2}, r"benchmark was digits, is now digits\?epochs=2; protocol.epochs was 5, is now 2"),
         ({"precision": "bf16"}, "protocol.precision was fp32, is now bf16"),
-        ({"precision": "bf16", "trials": 6}, "protocol.precision was .*; trials was 4, is now 6$"),  # no `extend` helps
+        ({"precision": "bf16", "trials": 6}, "protocol.precision was .*; trials was 4, is now 6$"),
     ],
 )
 def test_another_request_is_refused_with_what_differs(tmp_path: Path, changes: dict[str, Any], said: str) -> None:

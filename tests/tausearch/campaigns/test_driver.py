@@ -20,6 +20,7 @@ from tausearch.campaigns.status import CellStanding, CellState
 from tausearch.cluster import resources
 from tausearch.execution import Interrupt, RunQueue, concurrency
 from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec, StorageError
+from tausearch.runs.creation import create
 from tausearch.tracking import Deliveries
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
@@ -234,6 +235,30 @@ def test_a_campaign_has_its_cells_in_its_folder_while_it_is_driven(tmp_path: Pat
     plan.directory.spec_file.unlink()
     with driver_module._held(plan):
         assert read_cells(plan.directory) == plan.kept
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_campaign_that_is_refused_before_a_run_has_begun_leaves_nothing(begun: bool, tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(TABLE)
+    plan = plan_campaign(CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs"))
+    with pytest.raises(InputError, match="no node fits"), driver_module._held(plan):
+        plan.directory.ray.mkdir()
+        plan.directory.log_file.touch()
+        plan.storage.cache.mkdir()
+        if begun:
+            create(plan.cells[0].search.spec, plan.storage)
+        raise InputError("no node fits")
+    assert (tmp_path / "runs").exists() == plan.directory.spec_file.exists() == begun
+
+
+def test_a_campaign_that_is_refused_keeps_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(TABLE)
+    plan = plan_campaign(CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs"))
+    plan.directory.path.mkdir(parents=True)
+    plan.directory.pilot_file.touch()  # of `campaign plan --pilot`
+    with pytest.raises(InputError), driver_module._held(plan):
+        raise InputError("no node fits")
+    assert list(plan.directory.path.iterdir()) == [plan.directory.pilot_file]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import SearchSpec, Storage, read_spec, replace_text
-from tausearch.runs.creation import create, note_code
+from tausearch.runs.creation import create, created, note_code
 from trainables.errors import InputError
 
 
@@ -53,6 +53,16 @@ def test_the_second_of_two_drivers_that_want_a_name_is_refused(spec: SearchSpec,
     with pytest.raises(InputError, match=f"a run named '{spec.name}' exists"):
         create(spec, storage)
     assert [path.name for path in tmp_path.iterdir()] == [spec.name]
+
+
+def test_a_run_that_is_refused_leaves_no_storage_that_it_has_made(spec: SearchSpec, tmp_path: Path) -> None:
+    for root, stays in ((tmp_path, True), (tmp_path / "new" / "runs", False)):
+        storage = Storage(root)
+        with pytest.raises(InputError, match="no node fits"), created(spec, storage) as (_, directory):
+            storage.cache.mkdir()  # by the process of a trial
+            directory.ray.mkdir()
+            raise InputError("no node fits")
+        assert storage.cache.exists() == root.exists() == stays and not storage.run(spec.name).path.exists()
 
 
 def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: SearchSpec, tmp_path: Path) -> None:
