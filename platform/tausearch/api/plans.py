@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -359,24 +359,25 @@ def plan_training(
         studies.require_hyperparameters(entry, request.set or {})
         _require_curvature(request, entry)
     faults.raise_all()
-    seeds, orders = tuple(request.seeds), request.class_orders and tuple(request.class_orders)
+    seeds, orders = tuple(request.seeds), None if request.class_orders is None else tuple(request.class_orders)
     best = request.best.on(request.benchmark)
     if not may_use_gpu(request):
-        require_cpu_has(best.protocol.precision, "best file: protocol.precision")
+        require_cpu_has(best.protocol.precision, f"{best.title}: protocol.precision")
     named = best.benchmark if request.best.benchmarks else request.benchmark or best.benchmark
     opened = opening(named, request.data_root)
     overrides = dict(request.set or {})
     config = entry.parse({**best.hyperparameters, **overrides})
     then = best.protocol
     backbone = Backbone.of(then.backbone, then.backbone_weights, then.initial_head)
+    with _named(f"{best.title}: protocol.backbone"):
+        reads = backbone.input
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
-    reads = backbone.input
     usable, protocol = images_then_weights(
         lambda: opened.require("final", then.split_seed, reads),
         backbone,
         lambda: protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders),
     )
-    _require_same_protocol(then, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
+    _require_same_protocol(best, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, shared = _given(request, "final", opened, entry, write=write)
@@ -505,7 +506,16 @@ def require_enough(trials: int | None, algorithm: str, points: int, anything_to_
         raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
 
 
-def _require_same_protocol(then: ExperimentProtocol, now: ExperimentProtocol, *, same_benchmark: bool) -> None:
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    """Have the faults of the block begin with a place."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(*(f"{place}: {fault}" for fault in error.args)) from error
+
+
+def _require_same_protocol(best: studies.BestFile, now: ExperimentProtocol, *, same_benchmark: bool) -> None:
     """Refuse a best file whose accuracies depend on another protocol than that of the final run."""
     keys = (
         ("tasks", "epochs", "batch_size", "weights_digest", "initial_head_digest")
@@ -513,6 +523,6 @@ def _require_same_protocol(then: ExperimentProtocol, now: ExperimentProtocol, *,
         else ("weights_digest",)
     )
     for key in keys:
-        was, is_ = getattr(then, key), getattr(now, key)
+        was, is_ = getattr(best.protocol, key), getattr(now, key)
         if was != is_:
-            raise InputError(f"best file: protocol.{key} is {was}, but {now.backbone} on this benchmark has {is_}")
+            raise InputError(f"{best.title}: protocol.{key} is {was}, but {now.backbone} on this benchmark has {is_}")

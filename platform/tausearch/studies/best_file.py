@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import (
     BaseModel,
     FiniteFloat,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
@@ -153,6 +154,16 @@ class BestFile(Strict):
     left_out: tuple[str, ...] = ()
     benchmarks: dict[str, ExperimentProtocol] = {}
     device: str | None = None
+    _file: Path | None = PrivateAttr(None)  # that it was read from
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the contents are equal, wherever they were read."""
+        return isinstance(other, BestFile) and self.model_dump() == other.model_dump()
+
+    @property
+    def title(self) -> str:
+        """The best file in a message: `best file PATH`."""
+        return "best file" if self._file is None else f"best file {self._file}"
 
     @model_serializer(mode="wrap")
     def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -302,11 +313,13 @@ def load_best(path: str | Path) -> BestFile:
     if not isinstance(path, str | Path):
         raise InputError(f"best file must be a path, got {shown(path)}")
     try:
-        return _completed(read_model(Path(path), _of_this_version, _explain))
+        best = _completed(read_model(Path(path), _of_this_version, _explain))
     except FileNotFoundError as error:
         raise InputError(f"best file {path}: cannot be read ({error.strerror})") from error
     except (TextFileError, InputError) as error:
         raise InputError(f"best file {path}: {error}") from error
+    best._file = Path(path)
+    return best
 
 
 def best_of_all(

@@ -24,7 +24,7 @@ from tausearch.api import (
 from tausearch.execution import Run
 from tausearch.runs import Record, RunResult, SearchSpec, Storage, TrialSummary, differences, read_spec
 from tausearch.runs.creation import create
-from tausearch.studies.best_file import BestFile, choose
+from tausearch.studies.best_file import BestFile, choose, load_best
 from tausearch.tracking import Event, ResultsWritten
 from tests.support.layouts import mit67
 from tests.support.runs.final_runs import make_final_run
@@ -176,6 +176,21 @@ class TestProtocol:
         message = rf"best file: protocol.{key} is {CHANGES[key]}, but {EMBEDDED} .* has \w+"
         with pytest.raises(InputError, match=message):
             plan_training(request)
+
+    @pytest.mark.parametrize(
+        ("changes", "said"),
+        [({"epochs": 9}, "protocol.epochs is 9, but"), ({"backbone": "nope"}, "protocol.backbone: unknown backbone")],
+    )
+    def test_a_fault_of_a_protocol_names_the_best_file(
+        self, changes: dict[str, Any], said: str, spec: SearchSpec, storage: Storage
+    ) -> None:
+        made = self.best_of(spec)
+        made = made.model_copy(update={"protocol": made.protocol.model_copy(update=changes)})
+        made.save(file := storage.root / "other.yaml")
+        best = load_best(file)
+        assert best == made  # wherever it was read
+        with pytest.raises(InputError, match=f"^best file {file}: {said}"):
+            plan_training(TrainRequest(best, storage=storage.root))
 
     def test_a_best_file_is_trained_under_its_protocol(self, spec: SearchSpec, storage: Storage) -> None:
         request = TrainRequest(self.best_of(spec), storage=storage.root, seeds=(7, 8), set={"lr": 0.2})
