@@ -97,7 +97,9 @@ def _environment() -> Environment:
 
 
 def _overview(views: Sequence[CellView]) -> Table:
-    measured = ("best validation accuracy", "test accuracy", "average incremental accuracy", "forgetting")
+    plain = all(view.search is None or not view.search.score or view.search.unit == "%" for view in views)
+    best = "best validation accuracy" if plain else "best of the search"  # as a score over several benchmarks
+    measured = (best, "test accuracy", "average incremental accuracy", "forgetting")
     columns = [*map(Column, ("cell", "state")), *numbers(*measured)]
     rows = [
         (
@@ -110,4 +112,4 @@ def _overview(views: Sequence[CellView]) -> Table:
         )
         for view in views
     ]
-    return Table("all cells, percent", columns, rows)
+    return Table(f"all cells, percent{'' if plain else ' unless a unit is given'}", columns, rows)

@@ -104,7 +104,7 @@ class RunView:
         hover: The text of each trial at the pointer, by number; JSON.
         best_file: The text of the best file.
         trials: The table of trials or seeds.
-        score: The headline: best validation accuracy of a search, test accuracy of a final run.
+        score: The headline: best validation accuracy, or other value, of a search; test accuracy of a final run.
         unit: Its unit.
         incremental: The average incremental accuracy of a final run.
         forgetting: The forgetting of a final run.

@@ -282,6 +282,20 @@ def test_the_overview_has_the_headline_of_each_run() -> None:
     assert cell_link(0) == "#cell-1"
 
 
+@pytest.mark.parametrize(
+    ("score", "unit", "title", "heading"),
+    [
+        ("0.80", "normalised", "all cells, percent unless a unit is given", "best of the search"),
+        ("80.00", "%", "all cells, percent", "best validation accuracy"),
+        ("", "normalised", "all cells, percent", "best validation accuracy"),
+    ],
+)
+def test_the_overview_calls_no_score_an_accuracy(score: str, unit: str, title: str, heading: str) -> None:
+    view = CellView(ReportCell("digits,letters", "ewc", None, None, "done"), RunView("s", score=score, unit=unit))
+    table = _overview([view])
+    assert (table.title, table.header[2]) == (title, heading)
+
+
 def test_a_search_without_a_score_has_no_unit_alone() -> None:
     assert [RunView("s", score=score, unit="s").score_in_percent for score in ("", "9.00")] == ["", "9.00 s"]
 
