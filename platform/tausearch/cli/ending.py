@@ -52,8 +52,9 @@ def leave(number: int | None, out_of_time: bool, resume_command: str, succeeded:
         succeeded: Whether the runs have the results that were asked for.
     """
     if number is not None:
-        how = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
-        print(f"{how}; continue with: {resume_command}", file=sys.stderr)
+        from tausearch.presentation import stopped_words  # rich takes a while to import; --help must not
+
+        print(f"{stopped_words(number)}; continue with: {resume_command}", file=sys.stderr)
         sys.exit(128 + number)  # as a shell reports a process that a signal has ended
     if out_of_time:
         print(f"the time budget is used up; continue with: {resume_command}", file=sys.stderr)

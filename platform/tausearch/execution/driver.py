@@ -32,7 +32,7 @@ from tausearch.execution.queue import After, RunQueue, RunSource, SingleRun
 from tausearch.execution.run import Epochs, Listener, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
-from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, output_to, resume_command
+from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, output_to, resume_command, stopped_words
 from tausearch.runs import (
     DrivenDirectory,
     FinalSpec,
@@ -96,7 +96,8 @@ class Driver:
         with ExitStack() as stack:
             stack.enter_context(_living_objects_left_alone())
             interrupt = stack.enter_context(interruptible(self.time_budget))
-            screen = stack.enter_context(output_to(self.home.log_file, self.progress_to))
+            closed = partial(interrupt.note, signal.SIGPIPE)
+            screen = stack.enter_context(output_to(self.home.log_file, self.progress_to, closed))
             shown = display(screen)
             stack.enter_context(shown)
             yield Session(interrupt, StorageWatch(self.home), shown)
@@ -162,8 +163,8 @@ class Driver:
     def _run_on_ray(self, queue: RunQueue, session: Session[Any], leave: Leave) -> None:
         """Start or join Ray and run all trials of a queue on it, until they end or are stopped."""
         interrupt, watch, display = session.interrupt, session.watch, session.display
-        interrupt.check()
         display.enter(_entrance(self.address))
+        interrupt.check()
         with ExitStack() as stack:
             with interrupt.at_once(partial(_leave_at_start, leave)):
                 ray = ray_session(self.resources, self.address, processes=self.processes, say=display.say)
@@ -330,8 +331,7 @@ def _leave_without_raylet(leave: Leave, interrupt: Interrupt) -> None:
 
 
 def _leave_at_start(leave: Leave, number: int) -> None:
-    why = "interrupted" if number == signal.SIGINT else "stopped by SIGTERM"
-    leave(f"{why} while Ray started", 128 + number)
+    leave(f"{stopped_words(number)} while Ray started", 128 + number)
 
 
 def _leave_at_once(say: Callable[[str], None], resume_command: str, why: str, code: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Iterable
 
 from tausearch.execution.announcer import Announcer
@@ -63,7 +64,9 @@ class Recorder:
         over = self.run.is_over(trials)
         interrupted = interrupt.requested and not over
         out_of_time = interrupt.out_of_time and not over and not interrupted
-        note_stopped(self.run.directory, "time budget" if out_of_time else "interrupted" if interrupted else None)
+        closed = interrupted and interrupt.signal == signal.SIGPIPE
+        by_signal = "closed output" if closed else "interrupted" if interrupted else None
+        note_stopped(self.run.directory, "time budget" if out_of_time else by_signal)
         self.announcer.begin()
         conclusion = self.run.conclude(trials)
         self.announcer.end(

@@ -48,6 +48,7 @@ from .terminal.text import (
     say_unreadable,
     see_page,
     spread,
+    stopped_words,
 )
 
 __all__ = [
@@ -122,6 +123,7 @@ __all__ = [
     "scores_table",
     "see_page",
     "spread",
+    "stopped_words",
     "stream_of",
     "sync_advice",
     "terminal_table",

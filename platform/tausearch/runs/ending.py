@@ -20,7 +20,12 @@ from tausearch.runs.trials import TrialSummary, TrialTable
 
 Reason = Literal["trials", "patience", "target", "time budget", "interrupted"]
 _ROUNDING = 1e-9  # gains of exactly one image must not count, whatever the last bits
-_STOPPED: dict[str, Reason] = {"time budget": "time budget", "interrupted": "interrupted"}
+Stopped = Literal["time budget", "closed output", "interrupted"]  # what stops a driver, as its run keeps it
+_STOPPED: dict[str, tuple[Reason, str]] = {
+    "time budget": ("time budget", "the time budget is used up"),
+    "closed output": ("interrupted", "its output was closed"),
+    "interrupted": ("interrupted", "Ctrl-C or SIGTERM stopped it"),
+}
 
 
 class Ending(Strict):
@@ -77,12 +82,12 @@ def ending_of(spec: RunSpec, directory: RunDirectory, trials: Collection[TrialSu
         stopped = _STOPPED.get(read_text(directory.stopped_file).strip())
     if stopped is None:
         return None
-    what = "the time budget is used up" if stopped == "time budget" else "Ctrl-C or SIGTERM stopped it"
+    reason, what = stopped
     ended = sum(trial.has_ended for trial in trials)
-    return Ending(reason=stopped, why=f"{what} after {ended} of {counted(spec.trials, 'trial')}")
+    return Ending(reason=reason, why=f"{what} after {ended} of {counted(spec.trials, 'trial')}")
 
 
-def note_stopped(directory: RunDirectory, why: Literal["time budget", "interrupted"] | None) -> None:
+def note_stopped(directory: RunDirectory, why: Stopped | None) -> None:
     """Keep in a run directory what stopped its driver; None once a driver runs. A full disk costs the note alone."""
     with suppress(OSError):
         if why is None:

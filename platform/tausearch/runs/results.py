@@ -86,7 +86,8 @@ class RunResult:
         name: Name of the run.
         path: The run directory.
         trials: All trials, ordered by number.
-        signal: The signal that stopped the run, SIGINT (Ctrl-C) or SIGTERM; None if no signal did.
+        signal: The signal that stopped the run, SIGINT (Ctrl-C) or SIGTERM, or SIGPIPE for a closed output; None if no
+            signal did.
         out_of_time: Whether the time budget stopped the run.
         over: Whether nothing of the run is left to do.
         log_file: The output of Ray, Optuna and MLflow.

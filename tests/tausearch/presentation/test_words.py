@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tausearch.presentation import brief, clock, output_to, stream_of, tool
+from tausearch.presentation import brief, clock, output_to, stopped_words, stream_of, tool
 from tausearch.presentation.terminal import bars, commands, text
 from tausearch.presentation.terminal.text import SafeConsole, number, spread
 from tausearch.runs import storage_words
@@ -146,6 +147,37 @@ def test_what_libraries_print_goes_to_the_log_and_ours_to_the_screen(
     printed = capfd.readouterr()
     assert log.read_text() == "before\none\ntwo\n"
     assert (printed.out, printed.err) == (("ours\nafter\n", "") if other == "err" else ("after\n", "ours\n"))
+
+
+def test_a_screen_that_nobody_reads_any_more_is_told_once_and_goes_nowhere(tmp_path: Path) -> None:
+    closed: list[bool] = []
+    reading, writing = os.pipe()
+    stdout = os.dup(1)
+    os.dup2(writing, 1)
+    os.close(writing)
+    try:
+        with output_to(tmp_path / "log", closed=lambda: closed.append(True)) as screen:
+            os.close(reading)
+            for _ in range(2):
+                screen.write("ours\n")
+                screen.flush()
+        os.write(1, b"after\n")
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+    assert closed == [True]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGINT, "interrupted"),
+        (signal.SIGTERM, "stopped by SIGTERM"),
+        (signal.SIGPIPE, "stopped, as its output was closed"),
+    ],
+)
+def test_the_signal_that_stopped_a_run_has_words(number: int, said: str) -> None:
+    assert stopped_words(number) == said
 
 
 def test_what_goes_nowhere_is_on_neither_stream(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

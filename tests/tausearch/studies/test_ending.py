@@ -147,6 +147,8 @@ def test_what_stopped_a_driver_is_said_until_another_runs(spec: SearchSpec, tmp_
     assert found.state == "stopped" and str(found.ending) == (
         "time budget: the time budget is used up after 2 of 12 trials"
     )
+    note_stopped(directory, "closed output")
+    assert str(read_status(directory).ending) == "interrupted: its output was closed after 2 of 12 trials"
     with driver_lock(directory):
         assert read_status(directory).ending is None
     note_stopped(directory, None)

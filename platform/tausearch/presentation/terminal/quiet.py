@@ -6,7 +6,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Literal, TextIO
@@ -21,8 +21,34 @@ def stream_of(name: Stream) -> TextIO:
     return {"stdout": sys.stdout, "stderr": sys.stderr}.get(name) or io.StringIO()
 
 
+class _Screen(io.TextIOWrapper):
+    """A stream for people that calls `lost` where nobody reads it any more, as after `| head`, and then goes on."""
+
+    def __init__(self, fd: int, lost: Callable[[], None]) -> None:
+        super().__init__(os.fdopen(fd, "wb"), encoding="utf-8", errors="replace", line_buffering=os.isatty(fd))
+        self._lost = lost
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            self._lost()
+            return len(text)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._lost()
+            super().flush()
+
+
 @contextmanager
-def output_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
+def output_to(
+    log_file: Path, screen_is: Stream = "stdout", closed: Callable[[], None] = lambda: None
+) -> Iterator[TextIO]:
     """Send everything that this process and its children write to stdout and stderr to a file.
 
     Ray's C++ parts write to the file descriptors themselves, so those are redirected, not only Python's streams.
@@ -30,6 +56,7 @@ def output_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
     Args:
         log_file: The file that the output is appended to.
         screen_is: The stream that a person looks at.
+        closed: Called once nobody reads that stream any more. What is written to it then goes nowhere.
 
     Yields:
         A stream to the real stdout or stderr, or to nowhere.
@@ -39,7 +66,15 @@ def output_to(log_file: Path, screen_is: Stream = "stdout") -> Iterator[TextIO]:
     saved = [os.dup(fd) for fd in (1, 2)]
     log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)  # less the umask
     seen = os.open(os.devnull, os.O_WRONLY) if screen_is == "nowhere" else os.dup(saved[screen_is == "stderr"])
-    screen = os.fdopen(seen, "w", encoding="utf-8", errors="replace")
+
+    def lost() -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for fd in (seen, saved[screen_is == "stderr"]):
+            os.dup2(nowhere, fd)
+        os.close(nowhere)
+        closed()
+
+    screen = _Screen(seen, lost)
     try:
         for fd in (1, 2):
             os.dup2(log, fd)

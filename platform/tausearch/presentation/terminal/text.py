@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -65,6 +66,12 @@ def percent(value: float | None) -> str:
 def see_page(name: str) -> str:
     """Return the words that send a reader to a page of the documentation, which is not part of the wheel."""
     return f"see the page {name} of the documentation"
+
+
+def stopped_words(number: int) -> str:
+    """Return what the signal that stopped a run means: SIGPIPE stands for an output that nobody reads any more."""
+    words = {signal.SIGINT: "interrupted", signal.SIGPIPE: "stopped, as its output was closed"}
+    return words.get(signal.Signals(number), "stopped by SIGTERM")
 
 
 def left_out_line(columns: int) -> str:

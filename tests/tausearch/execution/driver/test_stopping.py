@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import signal
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
 
 import pytest
 
@@ -27,6 +30,24 @@ def test_a_signal_that_ray_takes_stops_it_in_order(error: BaseException, number:
     assert result.signal == number and [trial.number for trial in result.trials] == [0]
     assert run.directory.stopped_file.read_text() == "interrupted\n"
     assert Tracker.closed == [("KILLED", 8.0 if number == signal.SIGTERM else float("inf"))]
+
+
+def test_an_output_that_nobody_reads_any_more_stops_it_in_order(
+    run: Run, world: World, sent: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def output_to(log_file: Path, screen_is: str, closed: Callable[[], None]) -> Iterator[TextIO]:
+        def lose_the_reader(dispatcher: Dispatcher) -> None:
+            finish_one(dispatcher)
+            closed()
+            world.on_step()
+
+        world.tune = lose_the_reader
+        yield io.StringIO()
+
+    monkeypatch.setattr("tausearch.execution.driver.output_to", output_to)
+    assert drive(run).signal == signal.SIGPIPE and sent == [signal.SIGUSR1]
+    assert run.directory.stopped_file.read_text() == "closed output\n"
 
 
 def test_a_trial_under_way_waits_in_the_result_of_a_run_that_is_stopped(run: Run, world: World) -> None:
