@@ -64,9 +64,10 @@ class Recorder:
         over = self.run.is_over(trials)
         interrupted = interrupt.requested and not over
         out_of_time = interrupt.out_of_time and not over and not interrupted
-        closed = interrupted and interrupt.signal == signal.SIGPIPE
-        by_signal = "closed output" if closed else "interrupted" if interrupted else None
-        note_stopped(self.run.directory, "time budget" if out_of_time else by_signal)
+        if interrupted:
+            note_stopped(self.run.directory, "closed output" if interrupt.signal == signal.SIGPIPE else "interrupted")
+        else:
+            note_stopped(self.run.directory, "time budget" if out_of_time else None)
         self.announcer.begin()
         conclusion = self.run.conclude(trials)
         self.announcer.end(

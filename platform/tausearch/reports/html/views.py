@@ -13,7 +13,7 @@ from tausearch.models import evaluation_table, read_compositions, read_evaluatio
 from tausearch.presentation import (
     SearchPlots,
     Table,
-    bounds_line,
+    address_words,
     brief,
     clock,
     front_table,
@@ -27,6 +27,7 @@ from tausearch.reports.html import tables
 from tausearch.reports.html.plots import PagePlot, script_json
 from tausearch.reports.html.run_plots import hover_text, search_plots, slice_plots, time_plot
 from tausearch.runs import (
+    BesideBounds,
     ExperimentProtocol,
     FinalSpec,
     MultiSearchSpec,
@@ -44,6 +45,7 @@ from tausearch.runs import (
 )
 from trainables.errors import InputError
 from trainables.metrics import TEST
+from trainables.user_code import code_words
 
 _log = logging.getLogger(__name__)
 
@@ -261,8 +263,15 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
         facts["trials on"] = spec.device
     facts["time in trials"] = clock(sum(trial.seconds for trial in status.trials))
     if (beside := beside_bounds(status, Storage(directory.path.parent))) is not None:
-        facts["bounds"] = bounds_line(beside)
+        facts["bounds"] = _beside_bounds(beside)
     return facts
+
+
+def _beside_bounds(beside: BesideBounds) -> str:
+    """Return the bounds in a line whose command holds wherever the page is read: it has no path of this machine."""
+    command = f"tausearch resume {beside.run} --storage FOLDER{code_words(*beside.code)}{address_words(beside.address)}"
+    where = "; FOLDER is the storage folder, which holds the run" if beside.missing else ""
+    return f"{beside.line(command)}{where}"
 
 
 def _others(specs: Sequence[FinalSpec]) -> dict[str, str]:

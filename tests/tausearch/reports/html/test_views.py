@@ -271,6 +271,14 @@ def test_a_composition_shows_how_the_parameters_of_its_rule_were_searched() -> N
     assert "no value is better" in Composed(poor, None)._repr_html_()
 
 
+def test_the_command_of_a_page_holds_wherever_the_page_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = make_search(Storage(tmp_path))
+    monkeypatch.chdir(tmp_path.parent)
+    bounds = _facts(read_status(search), search)["bounds"]
+    assert f"`tausearch resume {search.name} --storage FOLDER --with-bounds` runs them" in bounds
+    assert bounds.endswith("; FOLDER is the storage folder, which holds the run") and str(tmp_path) not in bounds
+
+
 def test_the_overview_has_the_headline_of_each_run() -> None:
     both = CellView(ReportCell("folder:/x/birds", "ita-lora", None, None, "done"), RunView("s", score="80"))
     both.final = RunView("f", score="70", incremental="75", forgetting="3")
