@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tausearch.runs import (
     FinalSpec,
+    MultiSearchSpec,
     RunDirectory,
     RunSpec,
     RunStatus,
@@ -57,19 +58,40 @@ class Taken:
         pace: Mean time of a trial.
         gpu_bytes: Largest GPU memory of a trial.
         disk: Bytes of the largest finished run directory of the same kind.
+        lacking: Of several benchmarks those that no run has measured, if others were.
     """
 
     runs: tuple[str, ...] = ()
     pace: Pace | None = None
     gpu_bytes: float | None = None
     disk: int | None = None
+    lacking: tuple[str, ...] = ()
 
 
 def taken_by_others(storage: Storage, spec: RunSpec) -> Taken:
     """Return the measurements of runs with the same method, benchmark and backbone; same kind of run first.
 
-    Those of the run whose tasks are trained again count if no other run has these tasks alone.
+    Those of the run whose tasks are trained again count if no other run has these tasks alone. A trial on several
+    benchmarks takes what trials on each alone have taken, if no run has measured it.
     """
+    found = _taken(storage, spec)
+    if found.pace is not None or not isinstance(spec, MultiSearchSpec):
+        return found
+    each = {
+        name: _taken(storage, spec.model_copy(update={"benchmark": name, "steps": part.steps}))
+        for name, part in spec.parts.items()
+    }
+    paces = [taken.pace for taken in each.values() if taken.pace is not None]
+    lacking = tuple(name for name, taken in each.items() if taken.pace is None)
+    return Taken(
+        runs=tuple(dict.fromkeys(name for taken in each.values() for name in taken.runs)),
+        pace=None if lacking else Pace(sum(pace.own for pace in paces), sum(pace.shared for pace in paces)),
+        gpu_bytes=max((taken.gpu_bytes for taken in each.values() if taken.gpu_bytes is not None), default=None),
+        lacking=lacking if paces else (),
+    )
+
+
+def _taken(storage: Storage, spec: RunSpec) -> Taken:
     found = storage.read_each(lambda directory: _if_alike(directory, spec), NEWEST)[0]
     ended = [each for each in found if each is not None and list(_finished([each]))]
     alike = [each for each in ended if each.spec.benchmark == spec.benchmark] or ended

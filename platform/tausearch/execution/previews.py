@@ -271,7 +271,8 @@ class Preview:
     def _estimate(self) -> str:
         taken, spec = self.taken, self.spec
         if self.seconds_inside is None:
-            return f"unknown, as no finished trial of {self.spec.method} on this benchmark and backbone lies here"
+            where = f"{', '.join(taken.lacking) or 'this benchmark'} and {'this ' if taken.lacking else ''}backbone"
+            return f"unknown, as no finished trial of {spec.method} on {where} lies here"
         parts = [f"{clock(self.seconds_inside)} inside {counted(self._left, spec.trial_name)}"]
         if self.seconds is not None:
             parts.insert(0, f"{clock(self.seconds)} with {self.concurrent_trials} at a time, after Ray has started")

@@ -156,6 +156,23 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     assert previewed(spec, tmp_path, name="before").taken.runs == ("final",)  # a run is not its own estimate
 
 
+def test_the_time_on_several_benchmarks_is_known_from_runs_on_each(spec: SearchSpec, tmp_path: Path) -> None:
+    both = several_spec(trials=4, algorithm="random")
+
+    def measured(name: str, seconds: float) -> tausearch.Preview:
+        steps = both.parts[name].steps
+        remembered(spec, tmp_path, seconds * 3 / steps, name=f"on-{name}", benchmark=name, steps=steps)
+        return preview(both, Storage(tmp_path), None)
+
+    unknown = f"unknown, as no finished trial of {spec.method} on"
+    assert f"{unknown} this benchmark and backbone lies here" in str(preview(both, Storage(tmp_path), None))
+    one = measured("digits", 60.0)
+    assert f"{unknown} glyphs and this backbone lies here" in str(one) and one.seconds is None
+    found = measured("glyphs", 30.0)
+    assert found.taken.pace == Pace(pytest.approx(90)) and "6:00 inside 4 trials" in str(found)
+    assert set(found.taken.runs) == {"on-digits", "on-glyphs"}
+
+
 def test_tasks_that_are_trained_again_take_their_share_of_the_other_run(spec: SearchSpec, tmp_path: Path) -> None:
     """Two of its three tasks; a run of the same two tasks says more."""
     other = final_spec(spec, name="other", id="x")
