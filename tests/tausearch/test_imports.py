@@ -38,11 +38,12 @@ def test_what_only_shows_needs_neither_torch_nor_ray(tmp_path: Path, spec: Searc
     cells = (CellRuns(**names, trials=2, seeds=3, steps=5),)
     storage.campaign("table").path.mkdir(parents=True)
     CampaignCells(campaign="table", file="table.yaml", cells=cells).save(storage.campaign("table"))
-    commands = (["--help"], ["status", spec.name, *at], ["campaign", "status", *at], ["report", "the-search", *at])
-    shown, status, campaigns, report = imported_after(*(COMMAND.format(words=words) for words in commands))
+    campaign = ["campaign", "status", *at]
+    commands = (["--help"], ["status", spec.name, *at], campaign, [*campaign, "table"], ["report", "the-search", *at])
+    shown, status, campaigns, table, report = imported_after(*(COMMAND.format(words=words) for words in commands))
     assert not {"torch", "ray", "numpy", "pyarrow", "pydantic"} & shown
     assert not {"torch", "ray", "optuna", "scipy"} & status
-    assert not {"torch", "ray", "mlflow"} & campaigns
+    assert not {"torch", "ray", "mlflow"} & campaigns and not {"torch", "ray", "mlflow"} & table
     assert {"plotly", "optuna"} <= report and not {"torch", "ray", "mlflow"} & report
 
 

@@ -57,9 +57,7 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
         storage_option: The option `--storage` for a command, or nothing.
         command: The command that continues it; by default one without callbacks, which no file has.
     """
-    from tausearch.campaigns import set_apart  # imports torch, which the list of campaigns needs not
-
-    out, apart = console(), set_apart(root, standing)
+    out, apart = console(), _set_apart(root, standing)
     done = sum(each.state == "done" for each in standing.cells)
     out.print(f"{standing.name}: {standing.state}; {done}/{counted(len(standing.cells), 'cell')} done")
     columns = [
@@ -84,15 +82,26 @@ def show_standing(standing: CampaignStanding, root: Storage, storage_option: str
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
 
 
+def _set_apart(root: Storage, standing: CampaignStanding) -> dict[str, tuple[str, ...]]:
+    """Return what sets final runs apart; nothing, without importing torch, where there are not two to compare."""
+    if sum(each.final is not None for each in standing.cells) < 2:
+        return {}
+    from tausearch.campaigns import set_apart  # imports torch
+
+    return set_apart(root, standing)
+
+
 def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:
     """Yield a line for each cell that has other options of the benchmark than most cells of the same name."""
-    from trainables.data import BenchmarkRef  # imports torch, as in `show_standing`
-
     of_name: dict[str, list[CellRuns]] = {}
     for cell in cells:
         of_name.setdefault(cell.title.partition("/")[0], []).append(cell)
     for name, alike in of_name.items():
         counts = Counter(cell.benchmark for cell in alike)
+        if len(counts) == 1:
+            continue
+        from trainables.data import BenchmarkRef  # imports torch
+
         usual = max(counts, key=lambda benchmark: (counts[benchmark], BenchmarkRef.parse(benchmark).slug == name))
         for cell in alike:
             if cell.benchmark != usual:
@@ -197,7 +206,7 @@ def _searched(trials: int, spec: SearchSpec) -> str:
 
 
 def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
-    from tausearch.campaigns import seconds_here, work_left  # imports torch, as in `show_standing`
+    from tausearch.campaigns import seconds_here, work_left  # imports torch
 
     cells, tasks = counted(len(plan.cells), "cell"), counted(sum(each.runs.tasks for each in plan.cells), "task")
     out.print(f"{cells}, {work_left(plan)}, {tasks} in all")
