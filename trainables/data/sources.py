@@ -174,8 +174,8 @@ def _with_options(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource
         if tasks > count // 2:
             asked = "--tasks" if ref.tasks is not None else "--classes-per-task"
             raise InputError(
-                f"benchmark {ref.name!r}: {asked} makes {counted(tasks, 'task')} of {counted(count, 'class')}; a task"
-                f" needs at least 2 classes, so at most {counted(count // 2, 'task')}"
+                f"benchmark {ref.name!r}: {asked} makes {counted(tasks, 'task')} of {counted(count, 'class')};"
+                f" a task needs at least 2 classes, so at most {counted(count // 2, 'task')}"
             )
         changes |= {"num_tasks": tasks, "sizes": (), "task_names": ()}
     if ref.epochs is not None:
