@@ -98,7 +98,7 @@ DAMAGE: dict[str, tuple[Change, str]] = {
     "seed": (edited(seed=10**18), "run.yaml: key 'seed'"),
     "seeds": (as_final_run, "run.yaml: .*seeds must be 4"),
     "start": (edited(start={}), "run.yaml: .*start must have 'alpha'"),
-    "fewer trials": (edited(trials=1), "record .*: trial 1 is not of this run: run.yaml asks for 1 trials"),
+    "fewer trials": (edited(trials=1), "record .*: trial 1 is not of this run: run.yaml asks for 1 trial"),
     "other seed": (edited(seed=5), "trial 0 is not of this run: its seed is 0, must be 5"),
     "fewer tasks": (edited(steps=2), "trial 0 is not of this run: it has 3 tasks of 2"),
     "other space": (lambda d: rewritten(lambda row: row.update(hyperparameters="{}"))(d), "it has no 'alpha'"),
