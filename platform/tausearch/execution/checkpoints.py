@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from checked_input.names import counted
-from tausearch.runs import RunDirectory, TrialSummary
+from tausearch.runs import RunDirectory, RunSpec, TrialSummary
 from trainables.state import checkpoint_after, damaged_files, newest_checkpoint, whole_checkpoints
 
 
-def ready(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
+def ready(directory: RunDirectory, spec: RunSpec, trials: Iterable[TrialSummary]) -> list[str]:
     """Remove the checkpoints of ended trials that a killed driver left, and rename damaged files of the others.
 
     A checkpoint with a renamed file is passed over: the trial continues from the one before it, or begins anew.
@@ -24,13 +24,15 @@ def ready(directory: RunDirectory, trials: Iterable[TrialSummary]) -> list[str]:
         if trial.status != "running":
             remove_checkpoints(directory, trial.number)
             continue
-        folder = directory.checkpoints(trial.number)
+        folder, who = directory.checkpoints(trial.number), f"{spec.run_name}, {spec.label(trial.number)}"
         for path in _damaged_files(folder, trial.tasks_done):
             path.rename(path.with_name(f"{path.name}.damaged"))
-            lines.append(f"trial {trial.number}: {path} is damaged and was put aside; what came before it is used")
+            lines.append(
+                f"{who}: {path} is damaged and was put aside; what came before it is used"
+            )
         if trial.tasks_done and newest_checkpoint(folder, trial.tasks_done) is None:
             done = counted(trial.tasks_done, "task")
-            lines.append(f"trial {trial.number}: no checkpoint of its {done}; it begins anew")
+            lines.append(f"{who}: no checkpoint of its {done}; it begins anew")
     return lines
 
 

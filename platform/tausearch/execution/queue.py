@@ -254,7 +254,7 @@ class RunQueue:
             if run is None:
                 return None
             changed = note_code(run.spec, run.directory) if parent is None else []
-            for line in (*changed, *ready(run.directory, run.units.trials)):
+            for line in (*changed, *ready(run.directory, run.units.spec, run.units.trials)):
                 self.say(line)
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
             record, *others = [*recorder.listeners, *self.follow(cell, run), _FirstTask(self._work, run.import_ahead)]
