@@ -9,6 +9,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -187,6 +189,33 @@ def test_spaces_know_a_benchmark_with_options(root: Path, command: Command) -> N
     assert json.loads(out)["paper"]["alpha"] == 0.02
 
 
+def test_a_folder_for_prepared_forms_is_no_prepared_form(root: Path, command: Command) -> None:
+    prepared = root / "data" / "mit67" / "tausearch-prepared" / "v1"
+    prepared.mkdir(parents=True)
+    states = {state["name"]: state for state in json.loads(command("list", "benchmarks", "--format", "json")[0])}
+    assert states["mit67"]["layout"] is not None and states["mit67"]["prepared"] is None
+
+
+def test_a_prepared_file_that_has_changed_hides_no_other_fault(root: Path, command: Command) -> None:
+    (root / "own" / "a" / "1.png").write_bytes(b"broken")
+    command("data", "prepare", "folder:own?skip_broken=yes", "--layout", "array")
+    (pixels,) = (root / "own" / "tausearch-prepared").rglob("train-pixels.npy")
+    pixels.write_bytes(pixels.read_bytes()[:-1] + b"?")
+    (root / "own" / "d" / "5.png").unlink()
+    out, _ = command("data", "check", "folder:own?skip_broken=yes", code=1)
+    assert "has changed since it was written" in out and "was made from other files" in out and "2 faults" in out
+
+
+def test_images_are_listed_with_their_own_classes_in_any_order(root: Path, command: Command) -> None:
+    labels = [3, 0, 2, 1] * 6
+    images = [encoded(10, label, number % 6) for number, label in enumerate(labels)]
+    pq.write_table(pa.table({"image": images, "label": labels}), root / "train.parquet")
+    rows = json.loads(
+        command("data", "check", f"parquet:{root}/train.parquet", "--list", "train", "--format", "json")[0]
+    )
+    assert all(labels[int(row["image"].rsplit(" ", 1)[1])] == int(row["class"]) for row in rows)
+
+
 def test_a_count_names_the_smallest_and_the_largest_class() -> None:
     classes = {"a": {"train": 1400, "test": 2}, "b": {"train": 7, "test": 2}, "c": {"train": 30, "test": 2}}
     state = DataState("own", "whole", True, classes=classes)
@@ -198,6 +227,7 @@ def test_images_are_compared_by_their_pixels() -> None:
     checked = CheckedClass()
     for size in ((50, 20), (60, 10), (30, 30), (20, 60)):
         checked.add("train", size)
-    checked.add("test", "cannot be read")
+    for why in ("cannot be read", "is cut off"):
+        checked.add("test", why)
     assert (checked.smallest, checked.largest) == ((60, 10), (20, 60))
-    assert (checked.train, checked.test, checked.unreadable) == (4, 1, 1)
+    assert (checked.train, checked.test, checked.unreadable) == (4, 2, 2)

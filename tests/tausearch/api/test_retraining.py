@@ -183,6 +183,9 @@ class TestTheNewRun:
         ):
             retrained(storage, "task:2")
         assert retrained(storage, "task:2", seeds=[0]).seeds == (0,)
+        record_of(spec, directory).write(replace(failed, status="diverged", error="the loss is nan"))
+        with pytest.raises(InputError, match=r"seed 1 .* \(diverged: the loss is nan\)"):
+            retrained(storage, "task:2")
 
     def test_what_is_reported_kept_and_exported(self, storage: Storage, trainings: Trainings, tmp_path: Path) -> None:
         result = retrained(storage, "task:2", export=tmp_path / "out")

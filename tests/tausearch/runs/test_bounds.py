@@ -83,6 +83,8 @@ def test_bounds_of_the_same_protocol_are_named_with_their_runs(spec: RunSpec, st
     found = beside(searched(storage, spec, 58.0, name="s"))
     assert str(found) == "58.00 % beside chance 25.00 %, probe 50.00 % (s-probe), joint 98.00 % (s-joint)"
     assert found is not None and found.as_dict()["found"][1] == {"method": "joint", "run": "s-joint", "accuracy": 98.0}
+    unknown = replace(found, chance=None)  # its classes are not known
+    assert str(unknown) == "58.00 % beside probe 50.00 % (s-probe), joint 98.00 % (s-joint)"
     own = beside(storage.run("s-probe"))
     assert str(own) == "50.00 % beside chance 25.00 %, joint 98.00 % (s-joint)"
 

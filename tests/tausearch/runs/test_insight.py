@@ -56,7 +56,7 @@ def test_rank_correlation_is_spearmans_over_finished_trials() -> None:
 
 def test_the_share_of_waiting_is_of_the_training_of_all_tasks() -> None:
     trial = make_trial(0, tasks=2)  # 1.5 s of training in each
-    trial.rows[0][WAITING] = 1.5
+    trial.rows[0] |= {WAITING: 1.5, "seconds/evaluation": 9.0}
     assert waiting_share([trial, make_trial(1, tasks=0)]) == 0.5 and waiting_share([]) == 0.0
 
 
@@ -72,6 +72,14 @@ def test_importance_finds_what_mattered(spec: SearchSpec) -> None:
     for trial in stopped:
         trial.hyperparameters["alpha"] = 0.2
     assert importances(SearchStudy(spec, [*trials, *stopped]).optuna) == found  # what did not end has no say
+
+
+def test_without_a_resample_that_tells_them_apart_an_importance_may_be_anything(
+    spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.runs.insight._RESAMPLES", 0)
+    found = importances(SearchStudy(spec, search_of([90.0] * 12, [10.0 + 5 * n for n in range(12)])).optuna)
+    assert {(each.low, each.high) for each in found.values()} == {(0.0, 1.0)}
 
 
 def random_study(trials: int, seed: int) -> optuna.Study:

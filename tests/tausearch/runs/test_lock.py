@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import threading
 import time
@@ -28,6 +29,22 @@ def test_a_lock_that_another_thread_lets_go_is_free(tmp_path: Path) -> None:
     assert not is_driven(directory)
     with driver_lock(directory):
         assert is_driven(directory)
+
+
+def test_who_looks_at_a_run_hinders_nobody_who_looks_and_without_locks_nothing_is_driven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = RunDirectory(tmp_path)
+    directory.lock_file.touch()
+    with directory.lock_file.open() as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        assert not is_driven(directory)
+
+    def without_locks(file: int, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("tausearch.runs.guards.fcntl.flock", without_locks)
+    assert not is_driven(directory)
 
 
 def test_a_refused_command_leaves_no_lock_file_where_there_was_none(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+import torch
 
 from tausearch.runs import (
     Reevaluate,
@@ -21,6 +22,7 @@ from tausearch.runs import (
 )
 from tests.support.runs.trials import final_spec
 from trainables.backbones import Backbone
+from trainables.backbones.initial_head import rows_digest
 from trainables.data import BenchmarkSpec
 from trainables.errors import InputError
 from trainables.task_names import NamedTask
@@ -138,8 +140,19 @@ def test_an_initial_head_is_the_same_in_all_class_orders_and_a_network_of_the_us
             asked.append(names)
 
     images = SimpleNamespace(class_names=("b", "a"), num_tasks=1, epochs=1, batch_size=8)
-    protocol_of(cast(BenchmarkSpec, images), 0, cast(Backbone, Own()))
+    protocol = protocol_of(cast(BenchmarkSpec, images), 0, cast(Backbone, Own()))
     assert asked == ["shape", ["a", "b"]]
+    assert (protocol.weights_digest, protocol.initial_head_digest) == ("0", None)
+
+
+def test_the_digest_of_an_initial_head_is_that_of_its_rows() -> None:
+    rows = torch.eye(2)
+    own = SimpleNamespace(
+        own=None, name="m", weights=None, head=Path("head"), digest="0", initial_head=lambda names: rows
+    )
+    images = SimpleNamespace(class_names=("b", "a"), num_tasks=1, epochs=1, batch_size=8)
+    protocol = protocol_of(cast(BenchmarkSpec, images), 0, cast(Backbone, own))
+    assert (protocol.weights_digest, protocol.initial_head_digest) == ("0", rows_digest(rows))
 
 
 def test_a_trial_of_a_class_order_is_called_trial_and_a_seed_seed(spec: SearchSpec) -> None:
