@@ -9,8 +9,6 @@ import re
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -204,16 +202,6 @@ def test_a_prepared_file_that_has_changed_hides_no_other_fault(root: Path, comma
     (root / "own" / "d" / "5.png").unlink()
     out, _ = command("data", "check", "folder:own?skip_broken=yes", code=1)
     assert "has changed since it was written" in out and "was made from other files" in out and "2 faults" in out
-
-
-def test_images_are_listed_with_their_own_classes_in_any_order(root: Path, command: Command) -> None:
-    labels = [3, 0, 2, 1] * 6
-    images = [encoded(10, label, number % 6) for number, label in enumerate(labels)]
-    pq.write_table(pa.table({"image": images, "label": labels}), root / "train.parquet")
-    rows = json.loads(
-        command("data", "check", f"parquet:{root}/train.parquet", "--list", "train", "--format", "json")[0]
-    )
-    assert all(labels[int(row["image"].rsplit(" ", 1)[1])] == int(row["class"]) for row in rows)
 
 
 def test_a_count_names_the_smallest_and_the_largest_class() -> None:
