@@ -27,9 +27,7 @@ def ready(directory: RunDirectory, spec: RunSpec, trials: Iterable[TrialSummary]
         folder, who = directory.checkpoints(trial.number), f"{spec.run_name}, {spec.label(trial.number)}"
         for path in _damaged_files(folder, trial.tasks_done):
             path.rename(path.with_name(f"{path.name}.damaged"))
-            lines.append(
-                f"{who}: {path} is damaged and was put aside; what came before it is used"
-            )
+            lines.append(f"{who}: {path} is damaged and was put aside; what came before it is used")
         if trial.tasks_done and newest_checkpoint(folder, trial.tasks_done) is None:
             done = counted(trial.tasks_done, "task")
             lines.append(f"{who}: no checkpoint of its {done}; it begins anew")

@@ -134,10 +134,11 @@ def excesses(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mapping[
     return {str(each): each.excess(trial) or 0.0 for each in constraints}
 
 
-def why_nothing_chosen(trials: Iterable[TrialSummary], constraints: Sequence[Constraint]) -> str:
+def why_nothing_chosen(trials: Iterable[TrialSummary], constraints: Sequence[Constraint], value_unit: str) -> str:
     """Return why a search has chosen no trial: none has finished, or each breaks a constraint.
 
     The line names the nearest trial: it breaks the fewest constraints, and exceeds them least as a share of the bounds.
+    `value_unit` is that of the values of trials.
     """
     finished = ranked(trials)
     if not finished:
@@ -152,7 +153,7 @@ def why_nothing_chosen(trials: Iterable[TrialSummary], constraints: Sequence[Con
     asked = ", ".join(map(str, constraints))
     return (
         f"none of {len(finished)} finished trials keeps {asked};"
-        f" the nearest is trial {nearest.number} ({nearest.value:.2f} %) with {got}"
+        f" the nearest is trial {nearest.number} ({nearest.value:.2f} {value_unit}) with {got}"
     )
 
 

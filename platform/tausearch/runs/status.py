@@ -98,7 +98,8 @@ class RunStatus:
     @property
     def why_nothing_chosen(self) -> str:
         """See `constraints.why_nothing_chosen`; for a run without a chosen trial."""
-        return why_nothing_chosen(self.trials, self.spec.constraints if self.spec.purpose == "search" else ())
+        constraints = self.spec.constraints if self.spec.purpose == "search" else ()
+        return why_nothing_chosen(self.trials, constraints, self.spec.value_unit)
 
     @property
     def front(self) -> list[TrialSummary]:

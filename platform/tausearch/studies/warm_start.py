@@ -132,7 +132,7 @@ def _of_search(name: str, method: str, storage: Storage) -> list[Configuration]:
     trials = recorded_trials(spec, Record(directory.record))
     best = eligible(trials, spec.aim)[:BEST_OF_A_RUN]
     if not best:
-        raise InputError(why_nothing_chosen(trials, spec.constraints))
+        raise InputError(why_nothing_chosen(trials, spec.constraints, spec.value_unit))
     return [Configuration(f"{name}, trial {each.number} on {spec.benchmark}", each.hyperparameters) for each in best]
 
 

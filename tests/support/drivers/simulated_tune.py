@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import DrivenDirectory
 from trainables import metrics
+from trainables.data import get_source
 
 SLOTS = 2
 _OPTIMA = {"lr": 0.01, "alpha": 1.0, "beta": 1.0}  # elsewhere accuracy is lost, by factors of ten
@@ -138,18 +140,13 @@ class Simulation:
         row |= {metrics.seconds(stage): 0.5 + number for number, stage in enumerate(metrics.STAGES)}
         row |= {names.accuracy(k): accuracy for k, accuracy in enumerate(accuracies, start=1)}
         row[names.average_accuracy] = metrics.average_accuracy(accuracies)
-        last = task == self.tasks_of(config)
+        last = task == _tasks(config["benchmark"], config["method"])
         if last:
             row[names.final_accuracy] = row[names.average_accuracy]
             row[names.pooled_accuracy] = metrics.pooled_accuracy(accuracies, [self.images] * task)
             row[names.forgetting] = metrics.forgetting(trial.matrix)
             row[names.average_incremental_accuracy] = metrics.average_incremental_accuracy(trial.matrix)
         return {**row, "done": last}
-
-    @staticmethod
-    def tasks_of(config: dict[str, Any]) -> int:
-        """Return the number of steps of a trial."""
-        return 1 if config["method"] == "joint" else 5
 
     def _accuracy(self, config: dict[str, Any], task: int, on: int) -> float:
         """Return the accuracy on a task after another one, percent."""
@@ -165,6 +162,12 @@ class Simulation:
         )
         right = round(max(0.0, 0.96 - lost / 100) * self.images)
         return 100.0 * right / self.images
+
+
+@cache
+def _tasks(benchmark: str, method: str) -> int:
+    """Return the number of steps of a trial."""
+    return 1 if method == "joint" else get_source(benchmark).num_tasks
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests.support.drivers.simulated_tune import Simulation
+from tests.support.imports import ROOT
 from tests.support.terminal import Terminal
 from tests.tausearch.tracking.memory_store import Store
 
@@ -78,9 +79,12 @@ def test_several_benchmarks_by_rank_with_a_pruner_and_a_part_that_fails(
     simulation.failing = {5}
     terminal(
         "search digits,glyphs ita-lora --trials 6 --tracking none --scheduler median --across rank --reevaluate 0"
-        " --constraint 'forgetting <= 6' --name ranked"
+        " --constraint 'forgetting <= 9' --name ranked"
     )
     terminal.add_run("ranked")
+    terminal("extend ranked --trials 8 --reevaluate 1 --reevaluate-runs 1")
+    few = "--trials 1 --tracking none --reevaluate 0 --across mean --constraint 'forgetting <= 5'"
+    terminal(f"search digits,glyphs ita-lora {few} --name none-keeps-it", code=1)
     assert terminal.transcript == kept
 
 
@@ -119,6 +123,8 @@ def test_a_campaign_stopped_and_continued(
     terminal: Terminal, simulation: Simulation, kept: SnapshotAssertion, tmp_path: Path
 ) -> None:
     (tmp_path / "table.yaml").write_text(CAMPAIGN)
+    (tmp_path / "orders.yaml").write_text(CAMPAIGN.replace("seeds: [0, 1]", "seeds: [0, 1], class_orders: [0, 1, 2]"))
+    terminal("campaign plan orders.yaml")
     terminal("campaign plan table.yaml")
     simulation.ctrl_c_after = 40
     simulation.failing = {2}
@@ -145,6 +151,19 @@ def test_callbacks_and_trackers(
     simulation.failing = set()
     terminal("train told --seeds 0,1 --name judged --tracking mlflow")
     terminal.add((terminal.folder / "told.txt").read_text())
+    terminal.add(store.in_words())
+    assert terminal.transcript == kept
+
+
+def test_code_and_tasks_of_ones_own_and_no_trial_that_finishes(
+    terminal: Terminal, store: Store, simulation: Simulation, kept: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    simulation.failing, simulation.ctrl_c_after = {0, 1}, 3
+    tasks = "--task 0,1 --task few=2,6 --task 7,8"
+    terminal(f"search digits own_method:Linear {tasks} --trials 2 --name own", code=130)
+    terminal("resume own --allow-code own_method:Linear", code=1)
+    terminal.add_run("own")
     terminal.add(store.in_words())
     assert terminal.transcript == kept
 

@@ -358,7 +358,7 @@ def _show_settings(lines: _Lines, spec: AnySpec) -> None:
 def nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:
     """Return the line that says why a search has chosen nothing."""
     if any(trial.status == "complete" for trial in trials):
-        return f"Nothing is chosen: {why_nothing_chosen(trials, spec.constraints)}."
+        return f"Nothing is chosen: {why_nothing_chosen(trials, spec.constraints, spec.value_unit)}."
     return "No trial finished its last task, so there is no best configuration."
 
 

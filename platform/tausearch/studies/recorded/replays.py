@@ -178,7 +178,7 @@ def replays_of(
         raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
     if not eligible(recorded.trials, spec.aim):
         raise InputError(
-            f"run {name!r}: nothing was chosen in it: {why_nothing_chosen(recorded.trials, spec.constraints)}"
+            f"run {name!r}: nothing was chosen in it: {why_nothing_chosen(recorded.trials, spec.constraints, spec.value_unit)}"
         )
     pairs = _pairs(algorithm, scheduler, spec)
     if trials is not None and not 1 <= trials <= most:
