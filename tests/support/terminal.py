@@ -83,7 +83,8 @@ class Terminal:
         """Add what a run has left behind: the names of its files, its specification, its choice and its figures."""
         directory = self.storage.run(name)
         self.add_files(name, directory.path)
-        texts = (directory.spec_file, directory.best_file, *sorted(directory.figures.glob("*.png")))
+        texts = (directory.spec_file, directory.best_file, directory.results_file)
+        texts = (*texts, directory.tasks_file, *sorted(directory.figures.glob("*.png")))
         self.add_text_of(file for file in texts if file.exists())
 
     def _settled(self, text: str) -> str:

@@ -51,6 +51,8 @@ def _make(terminal: Terminal, simulation: Simulation) -> None:
     terminal("train tuned --seeds 0,1 --class-orders 0,1 --name orders --tracking none")
     terminal("train tuned --seeds 0,1 --benchmark glyphs --name elsewhere --tracking none")
     terminal("train stopped-early --seeds 0,1 --name iel --tracking none")
+    terminal("train stopped-early --seeds 0,1 --benchmark glyphs --name iel-elsewhere --tracking none")
+    terminal("train stopped-early --seeds 0 --class-orders 3,4 --name iel-orders --tracking none")
     for directory in map(terminal.storage.run, ("judged", "other")):
         add_compositions(directory)
     make_final_run(terminal.storage, "published", [80.0, 82.5, None], overrides={"alpha": 5.0})

@@ -22,6 +22,14 @@ train: {seeds: [0, 1]}
 cells:
   - {method: joint, search: null}
 """
+SMALL = """
+campaign: table
+benchmarks: [digits]
+methods: [ita-lora, finetune]
+search: {{trials: {trials}, algorithm: random, reevaluate: 0}}
+train: {{seeds: {seeds}}}
+{more}
+"""
 CALLBACK = """
 from pathlib import Path
 
@@ -90,9 +98,11 @@ def test_several_benchmarks_by_rank_with_a_pruner_and_a_part_that_fails(
 
 def test_a_search_that_is_extended_and_ends_at_its_target(terminal: Terminal, kept: SnapshotAssertion) -> None:
     terminal(f"search digits ita-lora --trials 3 {RANDOM} --reevaluate 0 --name long --seed 3")
+    terminal("status")
     terminal("extend long --trials 12 --target 85 --reevaluate 2 --reevaluate-runs 1")
     terminal.add_run("long")
     terminal("resume long --patience 2")
+    terminal("status")
     assert terminal.transcript == kept
 
 
@@ -135,6 +145,24 @@ def test_a_campaign_stopped_and_continued(
     terminal("campaign report table")
     terminal.add_files("table", terminal.storage.campaign("table").path)
     terminal("campaign run table.yaml --redo digits/finetune")
+    assert terminal.transcript == kept
+
+
+def test_a_campaign_whose_file_grows(terminal: Terminal, kept: SnapshotAssertion) -> None:
+    file = terminal.folder / "table.yaml"
+    file.write_text(SMALL.format(trials=2, seeds="[0]", more=""))
+    terminal("campaign run table.yaml --tracking none --data-root data")
+    terminal.add_text_of([terminal.storage.campaign("table").spec_file])
+    other = "\n  - {method: ewc, search: {trials: null, set: {lr: 0.01}}}\n  - {method: joint, search: null}"
+    file.write_text(SMALL.format(trials=4, seeds="[0, 1]", more=f"cells: {other}"))
+    terminal("campaign plan table.yaml")
+    terminal("campaign run table.yaml")
+    joint = terminal.storage.run("table-digits-joint-final")
+    terminal.add_text_of([joint.results_file, *sorted(joint.figures.glob("*.png"))])
+    terminal.add_text_of(sorted(terminal.storage.campaign("table").path.glob("comparison.*")))
+    file.write_text(SMALL.format(trials=4, seeds="[0, 1]", more="").replace("ita-lora, ", ""))
+    terminal("campaign run table.yaml")
+    terminal("campaign run table.yaml --redo digits/ewc", code=2)
     assert terminal.transcript == kept
 
 
