@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+
+from checked_input.errors import InputError
 
 _MOST = 3
 _MANY = 8  # names, behind which nobody would look for a suggestion
@@ -46,3 +48,13 @@ def counted(count: int, noun: str) -> str:
     """Return a count with its noun: `1 trial`, `12 trials`; `1 entry`, `2 entries`; `1 class`, `2 classes`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def require_once(what: str, names: Sequence[str]) -> None:
+    """Refuse a name that is given twice; `what` says in the error what it names.
+
+    Raises:
+        InputError: If there is one.
+    """
+    if twice := next((name for place, name in enumerate(names) if name in names[:place]), None):
+        raise InputError(f"{what} {twice}: is given twice")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from checked_input import bounds
 from checked_input.bounds import Bounds
+from checked_input.names import require_once
 from checked_input.text_files import shown
 from tausearch.presentation import Stream, address_words
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
@@ -355,10 +356,11 @@ class EvaluateRequest(CheckedRequest):
     storage: str | Path = DEFAULT_STORAGE
 
     def __post_init__(self) -> None:
-        """Check every field; without a run it is an InputError, too."""
+        """Check every field; without a run, or with one that is named twice, it is an InputError, too."""
         super().__post_init__()
         if not self.runs:
             raise InputError("runs: name at least one run")
+        require_once("run", [str(Path(run)) for run in self.runs])
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from checked_input.names import counted
+from checked_input.names import counted, require_once
 from search_spaces import Dimension, ResolvedSpace, Scalar, paper_points
 from tausearch.runs import (
     KnownPoint,
@@ -61,8 +61,7 @@ def known_points(
     """
     if sources and not space.space:
         raise InputError(f"--warm-start {sources[0]}: every hyperparameter is fixed, so there is nothing to start")
-    if twice := next((str(source) for n, source in enumerate(sources) if str(source) in map(str, sources[:n])), None):
-        raise InputError(f"--warm-start {twice}: is given twice")
+    require_once("--warm-start", [str(source) for source in sources])
     found: dict[str, list[tuple[str, Configuration]]] = {
         str(source): [(str(source), each) for each in _configurations(str(source), space.method, storage)]
         for source in sources

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checked_input.names import counted
+from checked_input.names import counted, require_once
 from tausearch.presentation import Column, Table, tool, words
 from tausearch.reports.comparison.cells import label, score_text
 from tausearch.reports.comparison.paper import paper_results
@@ -67,20 +67,21 @@ def show_differences(storage: Storage, names: Sequence[str], form: Form) -> None
     """Print the final accuracies of named final runs, and the differences from the first one.
 
     Raises:
-        InputError: If fewer than two runs are named, or one is not a final run with a finished seed.
+        InputError: If fewer than two runs are named, one is named twice, or one is not a final run with a finished
+            seed.
     """
-    named = list(dict.fromkeys(names))
-    runs = [_require_final(storage, name) for name in named]
-    if len(named) < 2:
-        raise InputError(f"compare {named[0]}: name another final run, too; the differences are from the first one")
-    found = differences(runs, [read_accuracies(storage.run(name)) for name in named])
+    require_once("compare", names)
+    runs = [_require_final(storage, name) for name in names]
+    if len(names) < 2:
+        raise InputError(f"compare {names[0]}: name another final run, too; the differences are from the first one")
+    found = differences(runs, [read_accuracies(storage.run(name)) for name in names])
     rows = [_as_dict(each) for each in found]
     records = [{k: v for k, v in row.items() if k not in ("protocol", "hyperparameters")} for row in rows]
     notes = [
         "final accuracy: mean ± standard deviation (seeds)",
-        f"difference: points above {named[0]}, ± standard error; paired: the mean over seeds that both runs have",
+        f"difference: points above {names[0]}, ± standard error; paired: the mean over seeds that both runs have",
     ]
-    content = {"baseline": named[0], "rows": rows}
+    content = {"baseline": names[0], "rows": rows}
     print_answer(Answer(content, records, [difference_sheet(found)], notes=notes), form)
 
 

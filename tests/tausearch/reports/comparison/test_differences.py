@@ -137,7 +137,7 @@ def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkey
         return out
 
     assert not storage.comparison_figure.exists()
-    content = json.loads(shown("base", "other", "base", "--format", "json"))
+    content = json.loads(shown("base", "other", "--format", "json"))
     first, other = content["rows"]
     assert content["baseline"] == first["run"] == "base" and first["difference"] is first["paired"] is None
     named: dict[str, Any] = {"run": "other", "difference": -0.5, "standard_error": 0.5, "paired": True}
@@ -158,6 +158,7 @@ def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkey
     ("words", "message"),
     [
         (["base"], "name another final run"),
+        (["base", "other", "other"], "compare other: is given twice"),
         (["digits-ita-lora-1"], "is a search; train what it chose with"),  # another name would not help
         (["base", "bsae"], "no run named 'bsae' in"),
         (["base", "digits"], "is a benchmark; name benchmarks or final runs, not both"),
