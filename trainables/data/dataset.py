@@ -90,8 +90,9 @@ class Dataset:
         With `whole`, unreadable images stay in the listing even where the reference leaves them out.
 
         Raises:
-            InputError: If the number of classes is wrong.
+            InputError: If the number of classes is wrong, or the name of one is not UTF-8.
         """
+        _require_utf_8(self.home, listing.class_names)
         if self.expected is not None and len(listing.class_names) != self.expected.classes:
             raise self._wrong("classes", self.expected.classes, len(listing.class_names))
         return replace(listing, parts={part: cache(partial(self._checked, listing, part, whole)) for part in PARTS})
@@ -253,6 +254,14 @@ class Dataset:
             if self.ref.name not in PUBLISHED or not (tree := open_tree(self.home)).unpackable:
                 raise
             return _find_in(PUBLISHED[self.ref.name], tree.unpacked(scratch, progress), self.key)
+
+
+def _require_utf_8(home: Path, class_names: Sequence[str]) -> None:
+    for name in class_names:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:  # Python has such bytes of a name as halves of surrogate pairs
+            raise InputError(f"{home}: the name of the class {ascii(name)} is not UTF-8; rename its folder") from error
 
 
 def _remove(folders: Sequence[Path]) -> None:

@@ -99,6 +99,18 @@ def test_a_broken_image_whose_name_is_not_utf_8_is_left_out_and_noted(tmp_path: 
     assert "cat/??.png: cannot be read" in line and require_usable(text, PARTS) == [line]
 
 
+def test_a_class_whose_name_is_not_utf_8_is_refused_where_classes_are_read(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    (tmp_path / "cat").rename(tmp_path / os.fsdecode(b"\xff\xe9"))
+    (tmp_path / "bat").rename(tmp_path / "b\u00e4t")
+    opened = dataset(tmp_path)
+    for read in (opened.listing, lambda: opened.prepare(None, silent)):
+        with pytest.raises(InputError, match=r"the name of the class '\\udcff\\udce9' is not UTF-8; rename its folder$"):
+            read()
+    (tmp_path / os.fsdecode(b"\xff\xe9")).rename(tmp_path / "cat")
+    assert "b\u00e4t" in opened.listing().class_names
+
+
 def test_a_broken_image_is_named_before_anything_runs(tmp_path: Path) -> None:
     put(tmp_path, images(4, "train/") | images(2, "test/") | {"test/cat/1.png": b"no image"})
     text = f"folder:{tmp_path}?tasks=2"
