@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
 
 from checked_input import bounds
-from checked_input.bounds import Bounds
+from checked_input.fields import MAY_BE_CODE, CheckedRequest, within
+from checked_input.fields import field_fault as field_fault
 from checked_input.names import require_once
-from checked_input.text_files import shown
 from tausearch.presentation import Stream, address_words
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from trainables.errors import InputError as InputError
@@ -29,103 +30,13 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 
-# Fields of requests that take `MODULE:NAME`.
-_MAY_BE_CODE = ("benchmark", "method", "backbone", "algorithm", "scheduler", "rule")
-# Fields that are lists of different numbers.
-_DIFFERENT = ("seeds", "class_orders")
-# The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
-# annotation is a text in this file, so that a check imports neither torch nor pydantic.
-_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "bool": (bool, "True or False"),
-    "str": (str, "a text"),
-    "str | Path": ((str, Path), "a path"),
-    "Sequence[str]": ((list, tuple), "a list of texts"),
-    "Sequence[str | Path]": ((list, tuple), "a list of texts"),
-    "Sequence[str] | int | str": ((list, tuple, int, str), "'label', a seed, or names of classes"),
-    "Sequence[int | str]": ((list, tuple, range), "a list of whole numbers or names"),
-    "Sequence[int]": ((list, tuple, range), "a list of whole numbers"),
-    "Sequence[float]": ((list, tuple), "a list of numbers"),
-    "Sequence[Callback | str]": ((list, tuple), "a list of callbacks"),
-    "Mapping[str, Scalar]": (Mapping, "a mapping of names to values"),
-}
-_PARTS: dict[str, type | tuple[type, ...]] = {  # the same for what is in a list; `Bounds` checks numbers here, too
-    "Sequence[str]": (str, Path),
-    "Sequence[str | Path]": (str, Path),
-    "Sequence[str] | int | str": (str, int),
-    "Sequence[int | str]": (int, str),
-}
-
-
-def within(limits: Bounds, default: Any) -> Any:
-    """Return a field of a request whose number, or each of whose numbers, must lie within bounds."""
-    return field(default=default, metadata={"bounds": limits})
-
-
-class CheckedRequest:
-    """A dataclass that checks its numbers and texts when it is made; the error names the field."""
-
-    def __post_init__(self) -> None:
-        """Check every field.
-
-        Raises:
-            InputError: With a line for each number that is not within its bounds, and each text that is empty or has
-                several lines.
-        """
-        own = fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
-        if faults := [
-            f"{_option(each)} {fault}" for each in own if (fault := field_fault(each, getattr(self, each.name)))
-        ]:
-            raise InputError(*faults)
-
-
-def field_fault(of: Field[Any], value: object) -> str | None:
-    """Return what is wrong with the value of a field by itself, of several parts with the first wrong one."""
-    if value is None and str(of.type).endswith(" | None"):
-        return None
-    if words := _expected(of, value):
-        got = shown(value)
-        if isinstance(value, type) and of.name in _MAY_BE_CODE:
-            got = f"a class; its name is '{value.__module__}:{value.__name__}'"
-        return f"must be {words}, got {got}"
-    parts = value if isinstance(value, list | tuple | range) else (value,)
-    fault = next((fault for part in parts if (fault := _fault(of, part))), None)
-    return fault or (bounds.different_fault(parts) if of.name in _DIFFERENT else None)
-
-
-def _expected(of: Field[Any], value: object) -> str | None:
-    """Return the expected kind of a value in words; None for a value of that kind."""
-    asked = str(of.type).removesuffix(" | None")
-    if asked == "BestFile":  # to import the class takes seconds
-        return None if hasattr(value, "hyperparameters") else "a best file, as `load_best` returns it"
-    kind, words = _KINDS.get(asked, (object, ""))
-    if not isinstance(value, kind):
-        return words
-    if isinstance(value, list | tuple) and not all(isinstance(part, _PARTS.get(asked, object)) for part in value):
-        return words
-    single = "bounds" in of.metadata and not asked.startswith("Sequence")
-    return "one number" if single and isinstance(value, list | tuple | range) else None
-
-
-def _fault(of: Field[Any], value: object) -> str | None:
-    limits: Bounds | None = of.metadata.get("bounds")
-    if limits is not None and not (isinstance(value, str) and "str" in str(of.type)):
-        return limits.fault(value)
-    return bounds.text_fault(str(value)) if isinstance(value, str | Path) else None
-
-
-def _option(of: Field[Any]) -> str:
-    """Return the name of a field on the command line."""
-    name = of.name.replace("_", "-")
-    return name if of.default is MISSING else f"--{name}"
-
-
 def allow_named(request: CheckedRequest) -> None:
     """Allow the code of the user, `MODULE:NAME`, that the fields of a request name."""
     from trainables.data import split_references  # torch takes seconds to import
 
     benchmarks = split_references(getattr(request, "benchmark", None) or "")
     values = (value for value in (getattr(request, "set", None) or {}).values() if isinstance(value, str))
-    allow_typed(*(getattr(request, name, None) for name in _MAY_BE_CODE), *benchmarks, *values)
+    allow_typed(*(getattr(request, name, None) for name in MAY_BE_CODE), *benchmarks, *values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,5 +348,15 @@ def with_fields_of(
     of_fields.__signature__ = signature  # type: ignore[attr-defined]  # what `help` and editors show
     of_fields.__name__ = of_fields.__qualname__ = call.__name__.removesuffix("_with")
     summary, _, rest = inspect.cleandoc(call.__doc__ or "").partition("\n\n")
-    of_fields.__doc__ = f"{summary}\n\nTakes the fields of `{request_of.__name__}`.\n\n{rest}"
+    of_fields.__doc__ = f"{summary}\n\nArgs:\n{_arguments(request_of)}\n\n{rest}"
     return of_fields
+
+
+def _arguments(request_of: Callable[..., object]) -> str:
+    """Return what the docstrings of a request and its bases say of its fields, for the section `Args` of a function."""
+    said: dict[str, str] = {}
+    for kind in (each for each in inspect.getmro(request_of) if is_dataclass(each)):
+        attributes = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")[2]
+        for entry in re.split(r"\n(?=    \w)", attributes.rstrip()):
+            said.setdefault(entry.partition(":")[0].strip(), entry)
+    return "\n".join(said[each.name] for each in fields(request_of))

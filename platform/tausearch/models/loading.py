@@ -10,7 +10,9 @@ from pathlib import Path
 
 import torch
 
+from checked_input import bounds
 from checked_input.bounds import text_fault
+from checked_input.fields import CheckedRequest, within
 from checked_input.names import counted
 from tausearch.models.classifiers import of_adapter, of_composition, of_timm
 from tausearch.models.descriptions import About, describes, read_about
@@ -30,11 +32,11 @@ _FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; v
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(CheckedRequest):
     """What to load of a run or folder; see `load_model`."""
 
-    seed: int | None = None
-    keep: Sequence[int | str] | None = None
+    seed: int | None = within(bounds.SEED, None)
+    keep: Sequence[int | str] | None = within(bounds.TASKS, None)
     backbone_weights: str | Path | None = None
     device: str | None = None
 
@@ -66,10 +68,6 @@ def load_model(
         InputError: If the run or folder does not exist or holds no model, the backbone differs from the run's, or an
             argument is of another type.
     """
-    if isinstance(keep, str):
-        raise InputError(f"--keep must be a list of whole numbers or names, got {keep!r}")
-    if isinstance(seed, str):
-        raise InputError(f"--seed must be a whole number, got {seed!r}")
     model = open_model(what, ModelOptions(seed, keep, backbone_weights, device), storage)
     for note in model.notes:
         warnings.warn(note, stacklevel=2)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tausearch
@@ -48,7 +49,9 @@ def test_a_door_has_the_signature_of_its_request_whose_fields_are_documented(doo
     assert call.__name__ == door and call.__wrapped__ is getattr(api, f"{door}_with")
     assert list(inspect.signature(call).parameters) == list(inspect.signature(request_of).parameters)
     assert inspect.signature(call).return_annotation == call.__wrapped__.__annotations__["return"]
-    assert request_of.__name__ in (inspect.getdoc(call) or "")
+    shown = (inspect.getdoc(call) or "").partition("\nArgs:\n")[2]
+    said = re.findall(r"^    (\w+): ", shown.partition("\n\n")[0], re.MULTILINE)
+    assert said == [field.name for field in fields(request_of)]
     documented = " ".join(inspect.getdoc(kind) or "" for kind in request_of.__mro__ if kind is not object)
     assert [field.name for field in fields(request_of) if f"{field.name}: " not in documented] == []
 
@@ -177,6 +180,20 @@ def test_other_commands_have_an_option_for_every_field(command: Any, request_of:
     options = {name.rstrip("_") for name in inspect.signature(command).parameters}
     assert {field.name for field in fields(request_of)} - options == read
     assert options - {field.name for field in fields(request_of)} <= {"allow_code", "callback", "format"}
+
+
+def test_numbers_of_numpy_count_as_numbers_and_its_truth_values_do_not() -> None:
+    request = SearchRequest("digits", "ita-lora", trials=np.int64(3), set={"rank": np.int32(4), "lr": np.float32(0.5)})
+    assert (type(request.trials), request.trials) == (int, 3)
+    assert {k: (type(v), v) for k, v in (request.set or {}).items()} == {"rank": (int, 4), "lr": (float, 0.5)}
+    assert TrainRequest(BEST, seeds=np.arange(2)).seeds == [0, 1]  # type: ignore[arg-type]
+    drop: Any = [np.int64(1), "2"]
+    composed = ComposeRequest(["a"], weights=np.array([0.5, -0.5]), drop=drop)  # type: ignore[arg-type]
+    assert composed.weights == [0.5, -0.5] and composed.drop == [1, "2"]
+    wrong: list[dict[str, Any]] = [{"trials": np.bool_(True)}, {"trials": np.float64(3)}, {"trials": np.array([3])}]
+    for given in [*wrong, {"seed": np.array("1")}]:
+        with pytest.raises(InputError, match="^--(trials|seed) must be "):
+            SearchRequest("digits", "ita-lora", **given)
 
 
 def test_all_wrong_fields_are_said_at_once() -> None:

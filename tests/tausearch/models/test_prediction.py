@@ -144,7 +144,7 @@ def test_some_tasks_are_composed_alone_and_know_their_classes(
     for wrong, said in (
         ({"keep": "12"}, "--keep must be a list"),
         ({"keep": []}, "--keep must be different tasks, got"),
-        ({"seed": "0"}, "--seed must be a whole number, got '0'"),
+        ({"seed": "0"}, "--seed must be a whole number from 0 to 4294967295, got '0'"),
     ):
         with pytest.raises(InputError, match=said):
             tausearch.load_model("letters", **wrong, storage=storage.root)

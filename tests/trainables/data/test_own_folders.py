@@ -105,7 +105,9 @@ def test_a_class_whose_name_is_not_utf_8_is_refused_where_classes_are_read(tmp_p
     (tmp_path / "bat").rename(tmp_path / "b\u00e4t")
     opened = dataset(tmp_path)
     for read in (opened.listing, lambda: opened.prepare(None, silent)):
-        with pytest.raises(InputError, match=r"the name of the class '\\udcff\\udce9' is not UTF-8; rename its folder$"):
+        with pytest.raises(
+            InputError, match=r"the name of the class '\\udcff\\udce9' is not UTF-8; rename its folder$"
+        ):
             read()
     (tmp_path / os.fsdecode(b"\xff\xe9")).rename(tmp_path / "cat")
     assert "b\u00e4t" in opened.listing().class_names

@@ -1,0 +1,116 @@
+"""Fields of dataclasses that users fill: each is checked by its annotation, in Python and on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, field, fields
+from pathlib import Path
+from typing import Any
+
+from checked_input import bounds
+from checked_input.bounds import Bounds
+from checked_input.errors import InputError
+from checked_input.text_files import shown
+
+# Fields of requests that take `MODULE:NAME`.
+MAY_BE_CODE = ("benchmark", "method", "backbone", "algorithm", "scheduler", "rule")
+# Fields that are lists of different numbers.
+_DIFFERENT = ("seeds", "class_orders")
+# The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
+# annotation is a text in this file, so that a check imports neither torch nor pydantic.
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "bool": (bool, "True or False"),
+    "str": (str, "a text"),
+    "str | Path": ((str, Path), "a path"),
+    "Sequence[str]": ((list, tuple), "a list of texts"),
+    "Sequence[str | Path]": ((list, tuple), "a list of texts"),
+    "Sequence[str] | int | str": ((list, tuple, int, str), "'label', a seed, or names of classes"),
+    "Sequence[int | str]": ((list, tuple, range), "a list of whole numbers or names"),
+    "Sequence[int]": ((list, tuple, range), "a list of whole numbers"),
+    "Sequence[float]": ((list, tuple), "a list of numbers"),
+    "Sequence[Callback | str]": ((list, tuple), "a list of callbacks"),
+    "Mapping[str, Scalar]": (Mapping, "a mapping of names to values"),
+}
+_PARTS: dict[str, type | tuple[type, ...]] = {  # the same for what is in a list; `Bounds` checks numbers here, too
+    "Sequence[str]": (str, Path),
+    "Sequence[str | Path]": (str, Path),
+    "Sequence[str] | int | str": (str, int),
+    "Sequence[int | str]": (int, str),
+}
+
+
+def within(limits: Bounds, default: Any) -> Any:
+    """Return a field of a request whose number, or each of whose numbers, must lie within bounds."""
+    return field(default=default, metadata={"bounds": limits})
+
+
+class CheckedRequest:
+    """A dataclass that checks its numbers and texts when it is made; the error names the field.
+
+    Numbers and arrays of NumPy become those of Python.
+    """
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            InputError: With a line for each number that is not within its bounds, and each text that is empty or has
+                several lines.
+        """
+        own = fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
+        for each in own:
+            object.__setattr__(self, each.name, _without_numpy(getattr(self, each.name)))
+        if faults := [
+            f"{_option(each)} {fault}" for each in own if (fault := field_fault(each, getattr(self, each.name)))
+        ]:
+            raise InputError(*faults)
+
+
+def field_fault(of: Field[Any], value: object) -> str | None:
+    """Return what is wrong with the value of a field by itself, of several parts with the first wrong one."""
+    if value is None and str(of.type).endswith(" | None"):
+        return None
+    if words := _expected(of, value):
+        got = shown(value)
+        if isinstance(value, type) and of.name in MAY_BE_CODE:
+            got = f"a class; its name is '{value.__module__}:{value.__name__}'"
+        return f"must be {words}, got {got}"
+    parts = value if isinstance(value, list | tuple | range) else (value,)
+    fault = next((fault for part in parts if (fault := _fault(of, part))), None)
+    return fault or (bounds.different_fault(parts) if of.name in _DIFFERENT else None)
+
+
+def _expected(of: Field[Any], value: object) -> str | None:
+    """Return the expected kind of a value in words; None for a value of that kind."""
+    asked = str(of.type).removesuffix(" | None")
+    if asked == "BestFile":  # to import the class takes seconds
+        return None if hasattr(value, "hyperparameters") else "a best file, as `load_best` returns it"
+    kind, words = _KINDS.get(asked, (object, ""))
+    if not isinstance(value, kind):
+        return words
+    if isinstance(value, list | tuple) and not all(isinstance(part, _PARTS.get(asked, object)) for part in value):
+        return words
+    single = "bounds" in of.metadata and not asked.startswith("Sequence")
+    return "one number" if single and isinstance(value, list | tuple | range) else None
+
+
+def _fault(of: Field[Any], value: object) -> str | None:
+    limits: Bounds | None = of.metadata.get("bounds")
+    if limits is not None and not (isinstance(value, str) and "str" in str(of.type)):
+        return limits.fault(value)
+    return bounds.text_fault(str(value)) if isinstance(value, str | Path) else None
+
+
+def _option(of: Field[Any]) -> str:
+    """Return the name of a field on the command line."""
+    name = of.name.replace("_", "-")
+    return name if of.default is MISSING else f"--{name}"
+
+
+def _without_numpy(value: Any) -> Any:
+    """Return NumPy's numbers and arrays as Python's numbers and lists, in lists and mappings, too."""
+    if type(value).__module__ == "numpy":  # to import it takes a tenth of a second
+        return value.tolist()
+    if type(value) in (list, tuple):
+        return type(value)(map(_without_numpy, value))
+    return {k: _without_numpy(v) for k, v in value.items()} if isinstance(value, dict) else value
