@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from checked_input.errors import InputError as InputError  # the packages below this one raise it, too
+
+
+@contextmanager
+def faults_of(place: str) -> Iterator[None]:
+    """Have the faults of the block begin with a place.
+
+    Raises:
+        InputError: If the block raises one.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise InputError(*(f"{place}: {fault}" for fault in error.args)) from error
 
 
 class Faults:

@@ -49,6 +49,7 @@ _LIBRARIES = (
 _OURS = {"checked_input", "search_spaces", "tausearch", "trainables"}
 NOT_THEIRS = {*_OURS, *_LIBRARIES, *sys.stdlib_module_names}
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+BY_CODE = "MODULE:NAME or what an installed package brings"  # the other names of every seam, in errors
 _PATHS = ("folder:", "parquet:")  # a benchmark's images; what follows is no name in a module
 _INSTALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # such a name can be a part of the names of runs and files
 _allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the module's folder
@@ -129,7 +130,7 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
         with _on_path(folder := _folder_of(kind, name)):
             found = _imported(what, module, attribute, folder)
     else:
-        allowed = choices(name, (*builtins, *installed(kind)), "MODULE:NAME")
+        allowed = choices(name, (*builtins, *installed(kind)), BY_CODE)
         raise InputError(f"unknown {kind} {name!r}; {allowed}{_as_code(name)}")
     if not isinstance(found, must_be):
         wanted = "class" if must_be is type else must_be.__name__

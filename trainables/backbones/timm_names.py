@@ -13,6 +13,7 @@ from torch import nn
 from checked_input.names import choices, meant
 from trainables.backbones.inputs import EMBEDDED, InputSpec
 from trainables.errors import InputError
+from trainables.user_code import BY_CODE, installed
 
 _KNOWN = (VisionTransformer, Eva)  # networks whose features, blocks and linear layers we know
 _OPTION = "img_size"
@@ -39,8 +40,9 @@ def timm_name(name: str) -> TimmName:
     """
     architecture, _, option = name.partition("?")
     if not timm.is_model(architecture):
-        allowed = f"allowed: {EMBEDDED}, a VisionTransformer or Eva of timm, or MODULE:NAME"
-        raise InputError(f"unknown backbone {name!r}; {allowed}{meant(architecture, [EMBEDDED, *timm.list_models()])}")
+        own = (EMBEDDED, *installed("backbone"))
+        allowed = f"allowed: {', '.join(own)}, a VisionTransformer or Eva of timm, {BY_CODE}"
+        raise InputError(f"unknown backbone {name!r}; {allowed}{meant(architecture, [*own, *timm.list_models()])}")
     _require_tag(architecture)
     if not option:
         return TimmName(architecture, None)

@@ -27,7 +27,7 @@ from trainables.data.splits import Part
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError, NoTasksError
 from trainables.task_names import NamedTask, require_known
-from trainables.user_code import installed, is_code
+from trainables.user_code import BY_CODE, installed, is_code
 
 STEPS = 300  # fewest of a task; the paper's benchmarks have between 25 (MIT-67) and 780 (CIFAR-100)
 EPOCHS = 5  # fewest for any number of images
@@ -76,7 +76,7 @@ def reference(text: str) -> BenchmarkRef:
     if not (ref.name in BENCHMARKS or on_disk(ref) or ref.in_code):
         is_folder = Path(ref.name).is_dir()
         known = (*BENCHMARKS, *PUBLISHED, *installed("benchmark"))
-        allowed = choices("" if is_folder else ref.name, known, f"{FOLDER}PATH", f"{PARQUET}PATH", "MODULE:NAME")
+        allowed = choices("" if is_folder else ref.name, known, f"{FOLDER}PATH", f"{PARQUET}PATH", BY_CODE)
         meant = f"; did you mean {FOLDER}{text}?" if is_folder else ""
         raise InputError(f"unknown benchmark {ref.name!r}; {allowed}{meant}")
     return ref

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -49,7 +49,7 @@ from tausearch.tracking import checked_tracking, checked_uri
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import Precision, Purpose
 from trainables.data import reference, split_references
-from trainables.errors import Faults, InputError, NoTasksError
+from trainables.errors import Faults, InputError, NoTasksError, faults_of
 from trainables.methods import MethodEntry, Scenario, get_method
 from trainables.metrics import VALIDATION
 from trainables.user_code import file_name
@@ -369,7 +369,7 @@ def plan_training(
     config = entry.parse({**best.hyperparameters, **overrides})
     then = best.protocol
     backbone = Backbone.of(then.backbone, then.backbone_weights, then.initial_head)
-    with _named(f"{best.title}: protocol.backbone"):
+    with faults_of(f"{best.title}: protocol.backbone"):
         reads = backbone.input
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
     usable, protocol = images_then_weights(
@@ -422,11 +422,9 @@ def _removability_bounded(best: studies.BestFile) -> bool:
 
 def require_continuable(spec: AnySpec) -> None:
     """Check method and hyperparameters of a specification that was read: a user may have edited its file."""
-    entry = get_method(spec.method)
-    try:
+    with faults_of(f"run {spec.name!r}: run.yaml"):
+        entry = get_method(spec.method)
         entry.parse({**spec.fixed, **(spec.start if spec.purpose == "search" else {})})
-    except InputError as error:
-        raise InputError(f"run {spec.name!r}: run.yaml: {error}") from error
 
 
 def _given(
@@ -504,15 +502,6 @@ def require_enough(trials: int | None, algorithm: str, points: int, anything_to_
         raise InputError(f"--trials {trials}: the grid has {counted(points, 'point')}")
     if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:
         raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
-
-
-@contextmanager
-def _named(place: str) -> Iterator[None]:
-    """Have the faults of the block begin with a place."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(*(f"{place}: {fault}" for fault in error.args)) from error
 
 
 def _require_same_protocol(best: studies.BestFile, now: ExperimentProtocol, *, same_benchmark: bool) -> None:

@@ -127,7 +127,10 @@ def sync(
         except (InputError, StorageError) as error:
             if name is not None:
                 raise
-            say_unreadable(error)  # the others have servers of their own
+            run = repr(directory.name)
+            say_unreadable(
+                error if run in str(error) else f"run {run}: {error}"
+            )  # others have other servers
             failed += 1
             continue
         done.append(each)

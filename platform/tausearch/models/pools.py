@@ -15,7 +15,7 @@ from tausearch.runs import ExperimentProtocol
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, ReducedPool, VectorPool, network_for, vector_folders
 from trainables.data import Benchmark, Removal, without
-from trainables.errors import InputError
+from trainables.errors import InputError, faults_of
 
 MAX_PARAMETERS = 400_000_000  # of a backbone that only a file asks for: more than ViT-L, 1.6 GB
 
@@ -143,6 +143,8 @@ def backbone_of(name: str, protocol: ExperimentProtocol, backbone_weights: str |
     path = backbone_weights or protocol.backbone_weights
     head = None if protocol.initial_head is None else Path(protocol.initial_head)
     backbone = Backbone(protocol.backbone, None if path is None else Path(path).absolute(), head)
+    with faults_of(name):
+        _ = backbone.input  # refuses an unknown one
     if backbone_weights is None and backbone.shape.parameters > MAX_PARAMETERS:
         raise InputError(
             f"{name}: asks for the backbone {backbone.name} of {backbone.shape.parameters:,} parameters; more than"

@@ -45,7 +45,7 @@ from tausearch.runs import (
     titles_of,
 )
 from trainables.data import reference, split_references
-from trainables.errors import InputError
+from trainables.errors import InputError, faults_of
 from trainables.methods import get_method
 from trainables.user_code import code_words
 
@@ -287,7 +287,8 @@ def start_of(spec: AnySpec) -> BestFile:
 
 
 def _best(spec: AnySpec, hyperparameters: Mapping[str, Scalar], selection: Selection | None) -> BestFile:
-    whole: dict[str, Scalar] = asdict(get_method(spec.method).parse(hyperparameters))
+    with faults_of(f"run {spec.name!r}"):
+        whole: dict[str, Scalar] = asdict(get_method(spec.method).parse(hyperparameters))
     return BestFile(
         schema_version=SCHEMA_VERSION,
         benchmark=spec.benchmark,

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from checked_input.names import choices
 from search_spaces import Scalar
 from trainables.errors import InputError
-from trainables.user_code import called, find, installed, is_code
+from trainables.user_code import BY_CODE, called, find, installed, is_code
 
 OPTUNA = "optuna:"
 T = TypeVar("T")
@@ -34,7 +34,7 @@ def named_class(kind: str, name: str, ours: Sequence[str], base: type[T], librar
             raise InputError(f"unknown {OPTIONS[kind]} {name!r}: Optuna has no such {kind}; {choices(own, wanted)}")
         return wanted[own]
     if not is_code(name) and name not in installed(kind):
-        allowed = choices(name, (*ours, *installed(kind)), "optuna:CLASS", "MODULE:NAME")
+        allowed = choices(name, (*ours, *installed(kind)), "optuna:CLASS", BY_CODE)
         raise InputError(f"unknown {OPTIONS[kind]} {name!r}; {allowed}")
     found = find(kind, name, dict.fromkeys(ours, base), type)
     if not issubclass(found, base):

@@ -143,14 +143,14 @@ def test_sync_writes_to_the_trackers_that_are_named_and_tags_the_tables_there(
     tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[Any] = []
-    monkeypatch.setattr("tausearch.runs.Storage.runs", lambda _: [SimpleNamespace(name="a")])
+    monkeypatch.setattr("tausearch.runs.Storage.runs", lambda _: [SimpleNamespace(name=n) for n in "ab"])
     monkeypatch.setattr("tausearch.runs.Storage.run", lambda _, name: SimpleNamespace(name=name))
     monkeypatch.setattr("tausearch.runs.is_driven", lambda _: False)
     monkeypatch.setattr("tausearch.campaigns.all_standings", lambda _: (["t", "u"], [InputError("v: is damaged")]))
 
     def sync_run(*asked: Any) -> Any:
         given.append(asked[2:])
-        raise InputError("enough")
+        raise InputError("enough" if len(given) == 1 else "run 'b': enough")
 
     def track_tables(_: object, standing: str, uri: str | None) -> None:
         given.append((standing, uri))
@@ -160,9 +160,9 @@ def test_sync_writes_to_the_trackers_that_are_named_and_tags_the_tables_there(
     monkeypatch.setattr("tausearch.campaigns.track_tables", track_tables)
     words = ["--tracking", "none", "--tracking-uri", "http://a:1", "--storage", str(tmp_path)]
     code, _, err = ask("runs", "sync", *words)
-    assert code == 1 and given == [("http://a:1", "none"), ("t", "http://a:1"), ("u", "http://a:1")]
+    assert code == 1 and given == [("http://a:1", "none")] * 2 + [("t", "http://a:1"), ("u", "http://a:1")]
     assert [line.removeprefix("tausearch: ") for line in err.splitlines()] == [
-        *("enough", "v: is damaged", "t: no answer", "u: no answer")
+        *("run 'a': enough", "run 'b': enough", "v: is damaged", "t: no answer", "u: no answer")
     ]
     given.clear()
     assert ask("runs", "sync", "a", *words)[0] == 2 and given == [("http://a:1", "none")]  # its tables are left alone

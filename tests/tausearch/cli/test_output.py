@@ -16,6 +16,7 @@ import pytest
 from tausearch.api import DriveRequest, FinalResult, SearchResult
 from tausearch.cli import launch
 from tausearch.cli.output import (
+    data,
     removals,
     search_as_dict,
     show_backbones,
@@ -465,8 +466,9 @@ def test_a_class_with_a_comma_stands_in_quotes_among_others(capsys: pytest.Captu
 
 @pytest.mark.parametrize(("word", "listed"), [("", ["glyph_vit", "vit_a"]), ("vit", ["glyph_vit", "vit_a", "vit_b"])])
 def test_backbones_without_a_word_are_those_that_are_here(
-    word: str, listed: list[str], capsys: pytest.CaptureFixture[str]
+    word: str, listed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(data, "installed", lambda kind: ["my_vit", "other"] if kind == "backbone" else [])
     offers = [
         Offer("glyph_vit", 1, 28, True, "glyph_vit", (28,)),
         Offer("vit_a", 3, 224, True, "vit_a?img_size=224", (96, 224)),
@@ -480,6 +482,7 @@ def test_backbones_without_a_word_are_those_that_are_here(
     assert [(row[0], row[2]) for row in rows] == [(name, where[name]) for name in listed]
     assert rows[0][1] == "28 x 28 grey" and rows[1][1] == "224 x 224 RGB"
     assert any(line.startswith("timm offers 1 more") for line in lines) is (word == "")
+    assert f"of installed packages: my_vit{', other' * (word == '')}" in lines
 
 
 def test_a_file_wins_over_a_run_of_its_name(spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

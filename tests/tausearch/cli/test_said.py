@@ -197,7 +197,9 @@ def test_a_check_says_sizes_and_what_to_do(faults: list[str], verdict: str, advi
     assert any("--skip-broken leaves them out" in line for line in lines) is advice
 
 
-def test_only_what_is_not_whole_says_where_to_get_it(capsys: Captured) -> None:
+def test_only_what_is_not_whole_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(data, "installed", lambda kind: ["birds", "fish"] if kind == "benchmark" else [])
+
     def state(name: str, whole: bool) -> mock.Mock:
         return mock.Mock(
             **{"state": "s", "classes": None, "whole": whole, "layout": "", "looks_for": "files", "home": "/h"},
@@ -211,6 +213,7 @@ def test_only_what_is_not_whole_says_where_to_get_it(capsys: Captured) -> None:
     lines = lines_of(capsys)
     assert "gone: needs files" in lines and "here: needs files" not in lines and "in /h; from u" in lines
     assert any(line.startswith("looked for in /data/<benchmark>") for line in lines)
+    assert "of installed packages: birds, fish" in lines
 
 
 def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory() -> None:
@@ -487,7 +490,7 @@ def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatc
         **{"fixed": {"alpha": 2.0}, "paper": {"lr": 0.003, "alpha": 1.0}},
     )
     monkeypatch.setattr(spaces, "defaults", lambda _: {"regularise": "all"})
-    monkeypatch.setattr(spaces, "installed", lambda _: ["mine", "yours"])
+    monkeypatch.setattr(data, "installed", lambda kind: ["mine", "yours"] if kind == "method" else [])
     spaces.show_spaces([known], "")  # type: ignore[list-item]
     *_, row, _, others, one = lines_of(capsys)
     assert row == "│ ita-lora │ lr 0.001 to 0.1, way a, b, momentum 0.5 to 1 │ lr 0.003, alpha 1 │"

@@ -209,7 +209,7 @@ def test_a_run_of_another_name_or_method_is_not_continued(
 ) -> None:
     changes = {
         "is that of a run named 'other'; give the folder this name": {"name": "other"},
-        "unknown method 'nope'": {"method": "nope"},
+        "run 'whole': run.yaml: unknown method 'nope'; ": {"method": "nope"},
         "run.yaml: ita-lora: unknown hyperparameter 'momentum'": {"fixed": {"momentum": 1}},
     }
     original = storage.run("whole").spec_file.read_text()

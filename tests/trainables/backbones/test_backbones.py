@@ -28,6 +28,7 @@ from trainables.backbones import (
     loading,
     offered,
     pretrain_glyph_vit,
+    timm_names,
     tuned_layers,
 )
 from trainables.backbones.attention import is_plain, write_out, written_out
@@ -71,10 +72,12 @@ def test_a_shape_says_why_a_vit_cannot_be_opened_at_its_tokens() -> None:
         _ = Backbone("resnet18").shape
 
 
-def test_its_input_is_known_without_its_weights() -> None:
+def test_its_input_is_known_without_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = InputSpec(3, 384, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
     assert Backbone("deit_base_patch16_384").input == wanted
-    with pytest.raises(InputError, match="unknown backbone 'vit_huge'"):
+    monkeypatch.setattr(timm_names, "installed", lambda kind: ["vit_huge_own"] if kind == "backbone" else [])
+    said = "unknown backbone 'vit_huge'; allowed: glyph_vit, vit_huge_own, .* brings; did you mean 'vit_huge_own'"
+    with pytest.raises(InputError, match=said):
         _ = Backbone("vit_huge").input
 
 

@@ -153,7 +153,7 @@ def test_where_the_class_token_has_no_position_those_of_all_patches_are_resample
             "backbone 'vit_tiny_patch16_224.augreg_in21': unknown weights 'augreg_in21'; allowed: augreg_in21k, augreg",
         ),
         ("vit_tiny_patch16_224.nope?img_size=64", "unknown weights 'nope'; allowed: augreg_in21k"),
-        ("vit_tiny_patch16_244", "or MODULE:NAME; did you mean 'vit_tiny_patch16_224'"),
+        ("vit_tiny_patch16_244", "brings; did you mean 'vit_tiny_patch16_224'"),
         ("swin_tiny_patch4_window7_224", "is a SwinTransformer, needs a VisionTransformer or Eva of timm"),
         ("convnext_tiny", "is a ConvNeXt, needs a VisionTransformer or Eva of timm"),
     ],

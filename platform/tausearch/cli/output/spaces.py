@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from search_spaces import Dimension, Range, ResolvedSpace
+from tausearch.cli.output.data import show_installed
 from tausearch.presentation import Column, Table, console, emphasise, number, terminal_table, tool, words
 from tausearch.studies import defaults
 from trainables.methods import get_method
-from trainables.user_code import installed
 
 
 def space_as_dict(space: ResolvedSpace) -> dict[str, Any]:
@@ -36,8 +36,7 @@ def show_spaces(spaces: Sequence[ResolvedSpace], elsewhere: str) -> None:
     columns = [Column("method"), *words("searched", "the paper chose")]
     out.print(terminal_table(Table(f"search spaces on {spaces[0].benchmark}", columns, rows)))
     rest = f"; {elsewhere}" if elsewhere else ""
-    if others := installed("method"):
-        out.print(f"of installed packages: {', '.join(others)}", style="dim", soft_wrap=True)
+    show_installed("method")
     out.print(f"all of one: {tool()} list spaces METHOD{rest}", style="dim", soft_wrap=True)
 
 
