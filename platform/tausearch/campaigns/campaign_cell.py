@@ -16,15 +16,18 @@ from tausearch.reports import RunPlots, draw_search_plots
 from tausearch.runs import (
     FinalSpec,
     Plan,
+    ReevaluationSpec,
     RunResult,
     RunSpec,
     Score,
+    SearchSpec,
     TrialSummary,
     TrialTable,
     all_ended,
     best_trial,
     planned_trials,
     read_status,
+    reevaluation_of,
 )
 from trainables.errors import InputError
 
@@ -161,8 +164,14 @@ class CampaignCell:
 
     @property
     def _eliminated(self) -> int:
-        """Number of re-evaluations that were not needed, which is known once the final run has begun."""
-        return max(0, self.runs.reevaluations - len(self.reevaluation)) if self.final else 0
+        """Number of re-evaluations that are not needed, as far as the end of search or re-evaluation has shown it."""
+        most, spec = self.runs.reevaluations, self._search_spec
+        if self.final:
+            return max(0, most - len(self.reevaluation))
+        if not isinstance(spec, SearchSpec) or spec.reevaluate is None or not all_ended(spec, list(self.search)):
+            return 0
+        candidates = reevaluation_of(ReevaluationSpec.of(spec), self.search, ()).race.candidates
+        return most - len(candidates) * spec.reevaluate.runs  # the start may be among the best
 
     @property
     def running(self) -> list[TrialSummary]:

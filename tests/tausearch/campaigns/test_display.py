@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,21 @@ def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:
     assert first.state == "done"
     tell(display, second, ReevaluationSpec.of(plan.cells[1].search.spec), make_trial(0, 2))
     assert (second.state, [trial.number for trial in second.running]) == ("reevaluating", [0])
+
+
+@pytest.mark.parametrize(("best", "most"), [("the start", 2), ("another", 4)])
+def test_a_search_that_has_ended_says_how_many_run_again_at_most(best: str, most: int, tmp_path: Path) -> None:
+    plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 3, reevaluate: 1, reevaluate_runs: 2"))
+    display, (first, _), _ = shown(plan)
+    search, final = plan.cells[0].search.spec, plan.cells[0].training.spec
+    start = replace(make_trial(0, 5, 70.0), hyperparameters=dict(search.start))
+    other = replace(make_trial(1, 5, 80.0 if best == "another" else 60.0), hyperparameters={"lr": 9.0})
+    tell(display, first, search, start, other)
+    tell(display, first, ReevaluationSpec.of(search), make_trial(0, 5, 1.0))
+    assert first.columns[0] == "2/3 and 1/4 again"  # a third trial may be the best
+    tell(display, first, search, start, other, replace(other, number=2, value=50.0))
+    assert first.columns[0] == f"3/3 and 1/{most} again"
+    assert first.tasks == (20, (3 + most + final.trials) * 5)
 
 
 @pytest.mark.parametrize("cause", ["a seed diverged", "the search chose nothing"])
