@@ -128,9 +128,7 @@ def sync(
             if name is not None:
                 raise
             run = repr(directory.name)
-            say_unreadable(
-                error if run in str(error) else f"run {run}: {error}"
-            )  # others have other servers
+            say_unreadable(error if run in str(error) else f"run {run}: {error}")  # others have other servers
             failed += 1
             continue
         done.append(each)
