@@ -181,7 +181,7 @@ def predict(
     model: Annotated[
         str, typer.Argument(help="Final run, its folder, or an exported folder.", autocompletion=completion.runs)
     ],
-    images: Annotated[list[Path], typer.Argument(help="Images; of a folder, every one in and below it.")],
+    images: Annotated[list[str], typer.Argument(help="Images; of a folder, every one in and below it.")],
     seed: Annotated[int | None, typer.Option(help="Seed of the run [default: its first].")] = None,
     keep: Annotated[
         str | None, typer.Option(help="Compose these tasks alone, such as 1,animals [default: all].")
@@ -204,7 +204,9 @@ def predict(
     chosen = _tasks("keep", keep)
     say_loading()
 
-    paths = models.image_paths(images)
+    no_images: list[str] = []
+    paths = models.image_paths(images, no_images)
+    say_unreadable(*no_images)
     pictures = {"--figure": figure, "--confusion": confusion}
     for option, path in pictures.items():
         if path is not None:

@@ -14,8 +14,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from checked_input.names import counted
 from trainables.data.disk.decoding import MOST_BYTES, as_pixels, read_image_file
 from trainables.data.disk.listing import is_image
+from trainables.data.disk.tree import is_junk
 from trainables.errors import InputError
 
 
@@ -30,8 +32,10 @@ class UserImage:
     read: Callable[[], Tensor]
 
 
-def list_images(images: Any, max_image_bytes: int = MOST_BYTES) -> list[UserImage]:
+def list_images(images: Any, max_image_bytes: int = MOST_BYTES, left_out: list[str] | None = None) -> list[UserImage]:
     """Return a user's images in their order, without reading files; see `Model.predict` for what may be given.
+
+    `left_out` gets a line for each folder with files that are no images.
 
     Raises:
         InputError: If an item has another type or shape, or a path leads to no image.
@@ -42,26 +46,36 @@ def list_images(images: Any, max_image_bytes: int = MOST_BYTES) -> list[UserImag
     found: list[UserImage] = []
     for each in several:
         if isinstance(each, str | Path):
-            paths = image_paths([each])
+            paths = image_paths([each], left_out)
             found += [UserImage(str(path), partial(read_image_file, path, max_image_bytes)) for path in paths]
         else:
             found.append(_in_memory(each, str(len(found))))
     return found
 
 
-def image_paths(paths: Iterable[str | Path]) -> list[Path]:
+def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) -> list[Path]:
     """Return image files, each once; a folder stands for all in and below it, sorted by path, without hidden ones.
 
+    `left_out` gets a line for each folder with files whose ending is not that of an image.
+
     Raises:
-        InputError: If a path does not exist, or a folder has no image.
+        InputError: If a path is empty or does not exist, or a folder has no image.
     """
+    if "" in paths:
+        raise InputError("images: a path must not be empty")
     found: list[Path] = []
     for path in (Path(each).expanduser() for each in paths):
         if path.is_dir():
-            inside = [each for each in sorted(path.rglob("*")) if is_image(each.name) and each.is_file()]
-            seen = [each for each in inside if not any(part.startswith(".") for part in each.relative_to(path).parts)]
+            inside = [each for each in sorted(path.rglob("*")) if each.is_file()]
+            files = [each for each in inside if not any(map(is_junk, each.relative_to(path).parts))]
+            seen = [each for each in files if is_image(each.name)]
             if not seen:
                 raise InputError(f"{path}: no image in this folder")
+            others = [each.name for each in files if not is_image(each.name)]
+            if others and left_out is not None:
+                left_out.append(
+                    f"{path}: {counted(len(others), 'file')} not named as an image, left out: {others[0]}"
+                )
             found += seen
         elif path.is_file():
             found.append(path)
@@ -105,6 +119,7 @@ _ONE = (str, Path, Image.Image, np.ndarray, Tensor)
 
 
 def _in_memory(image: Any, name: str) -> UserImage:
+    kind = f"{type(image).__name__} {tuple(image.shape)} {image.dtype}" if hasattr(image, "shape") else repr(image)
     if isinstance(image, Image.Image):
         return UserImage(name, lambda: as_pixels(image, name))
     if isinstance(image, np.ndarray) and image.ndim in (2, 3):
@@ -113,7 +128,6 @@ def _in_memory(image: Any, name: str) -> UserImage:
     whole = isinstance(image, Tensor) and image.ndim == 3 and image.shape[0] in (1, 3) and image.numel()
     if whole and image.dtype == torch.uint8:
         return UserImage(name, lambda: image)
-    kind = f"{type(image).__name__} {tuple(image.shape)} {image.dtype}" if hasattr(image, "shape") else repr(image)
     raise InputError(
         f"image {name}: must be a path, a Pillow image, a uint8 array (h, w) or (h, w, c) or a uint8 tensor"
         f" (c, h, w) with 1 or 3 channels, got {kind}"

@@ -173,7 +173,7 @@ class Model:
             images: A path, a folder (every image in and below it), a Pillow image, a uint8 array `(h, w)` or
                 `(h, w, c)`, a uint8 tensor `(c, h, w)` or `(n, c, h, w)`; or a sequence of these.
             skip_broken: Whether to leave out unreadable images.
-            left_out: Gets a line for each such image.
+            left_out: Gets a line for each such image, and for each folder with other files than images.
             max_image_bytes: Largest size of an image file.
             tick: Called with the number of images done since the last call.
 
@@ -183,7 +183,8 @@ class Model:
         Raises:
             InputError: If an item is no image, or an image is unreadable and `skip_broken` is not set.
         """
-        readable = read_images(list_images(images, max_image_bytes), skip_broken, [] if left_out is None else left_out)
+        left_out = [] if left_out is None else left_out
+        readable = read_images(list_images(images, max_image_bytes, left_out), skip_broken, left_out)
         found = Predictions()
         while batch := list(islice(readable, EVALUATION_BATCH)):
             found += self._predicted(batch)

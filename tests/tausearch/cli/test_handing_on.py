@@ -383,7 +383,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return [path.name for path in paths if path.name == "a.png"]
 
     opened = SimpleNamespace(notes=[], predict=predict)
-    monkeypatch.setattr("tausearch.models.image_paths", lambda images: images)
+    monkeypatch.setattr("tausearch.models.image_paths", lambda images, _: list(map(Path, images)))
     monkeypatch.setattr("tausearch.models.open_model", lambda *_: done.append("open") or opened)
     monkeypatch.setattr(output, "require_truth", lambda *_: done.append("truth"))
     monkeypatch.setattr(output, "show_predictions", lambda _, found, left_out, form: print(form, found, left_out))

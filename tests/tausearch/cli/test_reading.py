@@ -199,7 +199,7 @@ def test_a_prediction_is_made_with_the_options_of_the_command(
         given["asked"] = asked
         return SimpleNamespace(notes=["a note"], predict=predict)
 
-    monkeypatch.setattr("tausearch.models.image_paths", lambda images: images)
+    monkeypatch.setattr("tausearch.models.image_paths", lambda images, _: list(map(Path, images)))
     monkeypatch.setattr("tausearch.models.open_model", open_model)
     monkeypatch.setattr("tausearch.cli.output.show_predictions", lambda *_: None)
     words = ["--seed", "3", "--keep", "1,animals", "--device", "cpu", "--backbone-weights", "w", "--storage", "s"]
@@ -219,7 +219,7 @@ def test_sync_goes_on_after_a_run_that_fails_and_leaves_driven_ones_alone(
 
     def sync_run(_: Storage, directory: RunDirectory, uri: str | None, tracking: str | None) -> Synced:
         if directory.name == "a":
-            raise StorageError("a: its server does not answer")
+            raise StorageError("its server does not answer")
         where, written = {"d": ("u", 0), "e": (None, 0)}.get(directory.name, ("u", 2))
         return Synced(directory.name, where, trials=1, tasks=5, written=written)
 
@@ -228,7 +228,8 @@ def test_sync_goes_on_after_a_run_that_fails_and_leaves_driven_ones_alone(
     done = ("c: 1 trial, 5 tasks in MLflow, 2 of them new", "d: 1 trial, 5 tasks in MLflow, 0 of them new")
     assert ask("runs", "sync", "--storage", str(tmp_path)) == (
         *(1, "\n".join([*done, "e: 1 trial, 5 tasks, not in MLflow\n"])),
-        "tausearch: a: its server does not answer\n",
+        "tausearch: run 'a': its server does not answer\n",
     )
-    assert ask("runs", "sync", "a", "--storage", str(tmp_path)) == (1, "", "tausearch: a: its server does not answer\n")
+    alone = ask("runs", "sync", "a", "--storage", str(tmp_path))
+    assert alone == (1, "", "tausearch: its server does not answer\n")
     assert ask("runs", "sync", "b", "--storage", str(tmp_path))[0] == 0  # it is asked for by name

@@ -52,7 +52,10 @@ def test_hidden_images_are_left_out_of_a_folder_even_below_a_hidden_one(tmp_path
     wanted = [save(inside / "a.png"), save(inside / "b.png"), save(inside / "c" / "0.png")]
     save(inside / ".c.png")
     save(inside / ".d" / "e.png")
-    assert image_paths([inside]) == wanted
+    save(inside / "__MACOSX" / "f.png")
+    (inside / "Thumbs.db").touch()  # a system's, as a benchmark leaves it out
+    left_out: list[str] = []
+    assert image_paths([inside], left_out) == wanted and left_out == []
 
 
 def test_an_image_that_is_named_twice_counts_once(tmp_path: Path) -> None:
@@ -68,7 +71,11 @@ def test_of_a_folder_only_the_files_of_images_count(tmp_path: Path, monkeypatch:
     (inside / "notes.txt").touch()
     (inside / "c.png").rename(inside / "hidden")
     (inside / "c.png").symlink_to(inside / "b.png")  # several images, as their names may be those of classes
-    assert image_paths(["~/in"]) == wanted and image_paths(["~/in/b.png"]) == wanted[:1]
+    left_out: list[str] = []
+    assert image_paths(["~/in"], left_out) == wanted and image_paths(["~/in/b.png"], left_out) == wanted[:1]
+    assert left_out == [f"{inside}: 2 files not named as an image, left out: hidden"]
+    with pytest.raises(InputError, match="^images: a path must not be empty$"):
+        image_paths(["~/in", ""])
     save(tmp_path / "hidden" / ".a.png")
     with pytest.raises(InputError, match="hidden: no image in this folder"):
         image_paths([tmp_path / "hidden"])
@@ -84,6 +91,8 @@ def test_images_in_memory_are_named_by_their_places_and_have_one_or_three_channe
     for wrong in (torch.zeros(4, 4, 4, dtype=torch.uint8), torch.zeros(3, 4, 4), pixels[0, 0]):
         with pytest.raises(InputError, match="image 1: must be a path"):
             list_images([path, wrong])
+    with pytest.raises(InputError, match=r"got ndarray \(3, 8, 8\) uint8$"):
+        list_images([np.zeros((3, 8, 8), np.uint8)])
 
 
 @pytest.mark.parametrize(("broken", "more"), [(5, ""), (6, "; 1 more cannot be read")])
