@@ -21,7 +21,13 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def as_scalar(value: object) -> object:
-    """Return the number in a text, as on the command line; other values are returned unchanged."""
+    """Return the number in a text, as on the command line; numbers, truth values and other texts as they are.
+
+    Raises:
+        ValueError: For anything else.
+    """
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError("must be a number, a text, true or false")
     return number_or_text(value) if isinstance(value, str) else value
 
 

@@ -9,10 +9,22 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from checked_input.names import counted
 from checked_input.text_files import TextFileError, one_line, shown
 from checked_input.yaml_text import read_yaml
 
 Model = TypeVar("Model")
+_OUR_WORDS = {  # kind of pydantic's fault to words in place of pydantic's
+    "missing": "is missing",
+    **dict.fromkeys(("model_type", "dict_type"), "must be a mapping"),
+    **dict.fromkeys(
+        ("list_type", "tuple_type", "sequence_str", "is_instance_of"), "must be a list in brackets, as [A, B]"
+    ),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    "string_type": "must be a text",
+}
 
 
 def read_model(
@@ -53,9 +65,17 @@ def first_fault(error: ValidationError) -> str:
     return f"{where}{fault_words(first)}"
 
 
+def words_of(fault: ErrorDetails) -> str:
+    """Return what is wrong with a value, in one line without the value: our words, or else those of pydantic."""
+    if fault["type"] == "too_short":
+        return f"must have at least {counted(fault['ctx']['min_length'], 'item')}"
+    said = fault["msg"].removeprefix("Value error, ")  # pydantic's words before those of a `ValueError`
+    return _OUR_WORDS.get(fault["type"], one_line(said))
+
+
 def fault_words(fault: ErrorDetails) -> str:
     """Return what is wrong with a value, and the value, in one line."""
-    said = one_line(fault["msg"].removeprefix("Value error, "))  # pydantic's words before those of a `ValueError`
+    said = words_of(fault)
     if fault["type"] == "value_error" and (", got " in said or isinstance(fault["input"], Mapping)):
         return said
     return f"{said}, got {shown(fault['input'])}"

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from checked_input.names import choices
+from checked_input.schema import words_of
 from trainables.backbones import Backbone
 from trainables.curvature import KINDS
 from trainables.data import BenchmarkSpec
@@ -72,7 +73,7 @@ class MethodEntry:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
             got = "" if first["type"] == "missing" else f", got {_shown(first['input'])}"
-            raise InputError(f"{self.name}: hyperparameter {key!r}: {first['msg']}{got}") from error
+            raise InputError(f"{self.name}: hyperparameter {key!r}: {words_of(first)}{got}") from error
 
     def removability_fault(self, tasks: int) -> str | None:
         """Return why no trial with so many tasks can be measured without one of its task vectors; None if it can."""

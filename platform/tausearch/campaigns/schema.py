@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from checked_input.names import choices
-from checked_input.schema import Strict, is_no_mapping
+from checked_input.schema import Strict, is_no_mapping, words_of
 from checked_input.text_files import one_line, shown
 from search_spaces import Scalar
 from search_spaces.values import ScalarField
@@ -40,11 +40,6 @@ from trainables.methods import METHODS, get_method
 from trainables.user_code import is_code
 
 _OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds"}
-_OUR_WORDS = {  # kind of pydantic's fault to words in place of pydantic's
-    **dict.fromkeys(("model_type", "dict_type"), "must be a mapping"),
-    **dict.fromkeys(("sequence_str", "is_instance_of"), "must be a list in brackets, as [A, B]"),
-    "scalar": "must be a number, a text, true or false",
-}
 _OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"} | {
     "callbacks",
     "tracking",
@@ -198,7 +193,7 @@ def _lines(fault: Any) -> Iterator[str]:
     entry = entry_of(place)
     path = [one_line(part) for part in (*entry, *(part for part in place[len(entry) :] if isinstance(part, int)))]
     key = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in path).removeprefix(".")
-    kind = "scalar" if "set" in entry[-2:-1] and place[-1] in ("bool", "int", "float", "str") else fault["type"]
+    kind = fault["type"]
     raised = fault.get("ctx", {}).get("error")
     if kind == "missing":
         yield f"{key} is missing"
@@ -209,7 +204,7 @@ def _lines(fault: Any) -> Iterator[str]:
     elif isinstance(raised, InputError):
         yield from (f"{key}: {line}" for line in raised.args)
     else:
-        yield f"{key}: {_OUR_WORDS.get(kind, fault['msg'].lower())}, got {shown(fault['input'])}"
+        yield f"{key}: {words_of(fault)}, got {shown(fault['input'])}"
 
 
 def _model_at(place: Sequence[int | str]) -> type[BaseModel]:

@@ -73,9 +73,7 @@ def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) 
                 raise InputError(f"{path}: no image in this folder")
             others = [each.name for each in files if not is_image(each.name)]
             if others and left_out is not None:
-                left_out.append(
-                    f"{path}: {counted(len(others), 'file')} not named as an image, left out: {others[0]}"
-                )
+                left_out.append(f"{path}: {counted(len(others), 'file')} not named as an image, left out: {others[0]}")
             found += seen
         elif path.is_file():
             found.append(path)

@@ -195,7 +195,7 @@ def test_the_start_of_every_method_can_be_written_and_read_again(method: str, sp
         ({"protocol.epochs": "many"}, "key 'protocol.epochs': .*got 'many'"),
         ({"hyperparameters": [1]}, "key 'hyperparameters'"),
         ({"hyperparameters.epochs_pre": KeyError}, "key 'hyperparameters.epochs_pre' is missing"),
-        ({"hyperparameters.lr": KeyError}, ".*hyperparameter 'lr': Field required"),
+        ({"hyperparameters.lr": KeyError}, ".*hyperparameter 'lr': is missing"),
         ({"hyperparameters.lr": -1}, ".*hyperparameter 'lr': .*greater than 0, got -1"),
         ({"hyperparameters.momentum": 1}, ".*unknown hyperparameter 'momentum'"),
         ({"benchmark": "digit"}, "unknown benchmark 'digit'"),

@@ -301,7 +301,7 @@ def test_wrong_hyperparameters_are_named(method: str, change: dict[str, Any], me
 
 
 def test_a_missing_hyperparameter_is_named() -> None:
-    with pytest.raises(InputError, match="^ita-lora: hyperparameter 'lr': Field required$"):
+    with pytest.raises(InputError, match="^ita-lora: hyperparameter 'lr': is missing$"):
         get_method("ita-lora").parse({name: value for name, value in COMPOSABLE["ita-lora"].items() if name != "lr"})
 
 
