@@ -146,6 +146,8 @@ def _typed(text: str, key: str, value: str) -> int | str | bool | tuple[str, ...
         valid, allowed = value == "yes", "'yes' or left out"
     else:
         valid, allowed = bool(re.fullmatch("[0-9]{1,12}", value)), "a whole number"
+        if key == "class_order":  # one name alone has no comma, and no order has one name
+            allowed = "a seed, or the names of all classes with commas between them"
     if not valid:
         raise InputError(f"benchmark {text!r}: {key} must be {allowed}, got {value!r}")
     if key in _BOUNDS:

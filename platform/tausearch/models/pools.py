@@ -11,6 +11,7 @@ import torch
 from checked_input.names import counted
 from checked_input.text_files import shown
 from tausearch.models.sources import VectorSource, chosen_seeds
+from tausearch.presentation import tool
 from tausearch.runs import ExperimentProtocol
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, ReducedPool, VectorPool, network_for, vector_folders
@@ -114,11 +115,13 @@ def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
                 )
             found[task] = (source.name, there[task])
     missing = [task for task in range(1, count + 1) if task not in found]
+    names = ", ".join(source.name for source in sources)
+    if len(found) < count and len(sources) == 1 and sources[0].tasks is not None:
+        some = f"`{tool()} compose {names} --keep {','.join(map(str, sorted(found)))}`"
+        raise InputError(f"{sources[0].text}: name the whole run, {names}; of some tasks alone: {some}")
     if missing or len(found) > count:
-        raise InputError(
-            f"{', '.join(source.name for source in sources)}: seed {seed} has task vectors of the tasks"
-            f" {', '.join(map(str, sorted(found)))}, but the benchmark has {counted(count, 'task')}"
-        )
+        has = f"has task vectors of the tasks {', '.join(map(str, sorted(found)))}"
+        raise InputError(f"{names}: seed {seed} {has}, but the benchmark has {counted(count, 'task')}")
     return VectorPool(tuple(found[task][1] for task in sorted(found)))
 
 

@@ -248,7 +248,10 @@ class Gain(Strict):
             return "no better than the start, which is chosen"
         points = f"{self.points:+.2f}{'' if self.error is None else f' ± {self.error:.2f}'} {self.unit}".rstrip()
         over = f"{points} over the start's fresh runs" if self.fresh else points
-        return over if self.better else f"{over}: no better than the start"
+        if self.better:
+            return over
+        few = "at most one validation image" if self.error is None else "within the error"
+        return f"{over}{f', {few}' * (self.points > 0)}: no better than the start"
 
 
 def gain_of(

@@ -88,7 +88,7 @@ def test_the_users_weights_go_before_those_of_the_protocol(
     def backbone(name: str, weights: Path | None, head: Path | None) -> SimpleNamespace:
         shape = SimpleNamespace(parameters=pools.MAX_PARAMETERS + (weights == Path("/large")))
         return SimpleNamespace(
-            name=name, weights=weights, head=head, shape=shape, digest=source.protocol.weights_digest
+            name=name, weights=weights, head=head, shape=shape, digest=source.protocol.weights_digest, input=None
         )
 
     monkeypatch.setattr(pools, "Backbone", backbone)

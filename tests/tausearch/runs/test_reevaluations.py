@@ -108,7 +108,8 @@ class TestGain:
 
     def test_less_than_one_image_is_no_gain_and_one_over_fresh_runs_says_so(self, spec: SearchSpec) -> None:
         trials = [TRIALS[0], make_trial(1, value=80.3)]
-        assert str(gain_of(search(spec, 1), trials, trials[1], None)) == "+0.30 points: no better than the start"
+        few = "+0.30 points, at most one validation image: no better than the start"
+        assert str(gain_of(search(spec, 1), trials, trials[1], None)) == few
         found = after(search(spec, 1), {1: (90.0,), 0: (80.0,)}, trials)
         assert str(gain_of(search(spec, 1), trials, trials[1], found)) == "+10.00 points over the start's fresh runs"
 

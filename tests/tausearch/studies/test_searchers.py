@@ -411,7 +411,10 @@ class TestStart:
         ("fresh", "said"),
         [
             ((92.0, 93.0, 88.0, 88.0), "+4.50 ± 0.50 points over the start's fresh runs"),
-            ((90.0, 94.0, 90.0, 92.0), "+1.00 ± 1.00 points over the start's fresh runs: no better than the start"),
+            (
+                (90.0, 94.0, 90.0, 92.0),
+                "+1.00 ± 1.00 points over the start's fresh runs, within the error: no better than the start",
+            ),
             ((80.0, 80.0, 90.0, 90.0), "no better than the start, which is chosen"),
         ],
     )
@@ -426,7 +429,8 @@ class TestStart:
         assert str(gain_of(search, self.TRIALS, chosen_trial(search, self.TRIALS, found), found)) == said
 
     @pytest.mark.parametrize(
-        ("value", "said"), [(80.5, "+0.50 points: no better than the start"), (81.0, "+1.00 points")]
+        ("value", "said"),
+        [(80.5, "+0.50 points, at most one validation image: no better than the start"), (81.0, "+1.00 points")],
     )
     def test_without_fresh_runs_it_must_exceed_one_image(self, spec: SearchSpec, value: float, said: str) -> None:
         trials = [make_trial(0, value=80.0), make_trial(1, value=value)]

@@ -51,6 +51,7 @@ def test_a_slug_is_short_and_ends_with_a_letter_or_digit() -> None:
         (f"digits?tasks={'9' * 5000}", "tasks must be a whole number"),
         ("digits?epochs=100001", "epochs must be a whole number from 1 to 100000"),
         ("digits?batch_size=0", "batch_size must be a whole number from 1 to 1000000"),
+        ("digits?class_order=a", "class_order must be a seed, or the names of all classes with commas between them"),
         ("digits?class_order=4294967296", "class_order must be a whole number from 0 to 4294967295"),
         ("digits?tasks=2&classes_per_task=2", "give tasks or classes_per_task, not both"),
         ("digits?tasks=6", "--tasks makes 6 tasks of 10 classes; a task needs at least 2 classes, so at most 5"),
