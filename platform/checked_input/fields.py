@@ -44,6 +44,16 @@ def within(limits: Bounds, default: Any) -> Any:
     return field(default=default, metadata={"bounds": limits})
 
 
+def require_argument(fits: bool, name: str, words: str, got: object) -> None:
+    """Refuse an argument of a function that does not fit; `words` say what it must be.
+
+    Raises:
+        InputError: If it does not fit.
+    """
+    if not fits:
+        raise InputError(f"{name} must be {words}, got {shown(got)}")
+
+
 class CheckedRequest:
     """A dataclass that checks its numbers and texts when it is made; the error names the field.
 

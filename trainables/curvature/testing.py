@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from checked_input.fields import require_argument
 from trainables.curvature.contract import Curvature, EstimatedCurvature, QuadraticForm
 from trainables.task_vectors.low_rank import LowRank, Matrices, dense
 
@@ -58,7 +59,9 @@ def check_estimate(kind: type[EstimatedCurvature], *, sums_exactly: bool = True,
 
     Raises:
         AssertionError: If it breaks the contract, or images in two batches have another exact curvature than in one.
+        InputError: If it is no class of a curvature.
     """
+    require_argument(hasattr(kind, "estimate"), "kind", "a class with `estimate`", kind)
     network = _SmallNetwork()
     layers = {name: layer for name, layer in network.named_modules() if isinstance(layer, nn.Linear)}
     shapes = {f"{name}.weight": tuple(layer.weight.shape) for name, layer in layers.items()}

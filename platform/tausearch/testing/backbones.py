@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from checked_input.fields import require_argument
 from trainables.backbones import OwnBackbone
 
 
@@ -13,8 +14,9 @@ def check_backbone(backbone: OwnBackbone) -> None:
     Raises:
         AssertionError: If two builds have other weights, it draws from torch's global generator while it computes, or
             the features of an image depend on the images beside it.
-        InputError: If its layers or features are not as `OwnBackbone` says.
+        InputError: If it is none, or its layers or features are not as `OwnBackbone` says.
     """
+    require_argument(isinstance(backbone, OwnBackbone), "backbone", "an OwnBackbone", backbone)
     backbone.shape("under test")
     first, again = (backbone.network("under test").eval() for _ in range(2))
     other = {name: value for name, value in again.state_dict().items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from checked_input.fields import require_argument
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkSource, build_benchmark
 from trainables.data.from_module import checked_source, require_fits
@@ -29,8 +30,9 @@ def check_benchmark(source: BenchmarkSource) -> None:
     Raises:
         AssertionError: If a part has other images or labels each time, or no image of a class; or if loading or a
             transform draws from torch's global generator.
-        InputError: If a field, a part or a transform is not as `BenchmarkSource` says.
+        InputError: If it is none, or a field, a part or a transform is not as `BenchmarkSource` says.
     """
+    require_argument(isinstance(source, BenchmarkSource), "source", "a BenchmarkSource", source)
     checked, reads = checked_source(source.name, source), Backbone(source.backbone).input
     state = torch.get_rng_state()
     for part in PARTS:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from checked_input.fields import require_argument
 from tausearch.testing.benchmarks import small_digits
 from tausearch.testing.reachable_objects import reachable
 from tausearch.testing.recording import Recorded, record, shown
@@ -41,7 +42,10 @@ def check_method(method: str | type[Method], hyperparameters: Mapping[str, Any],
 
     Raises:
         AssertionError: If the method breaks the contract.
+        InputError: If an argument is of another type.
     """
+    require_argument(isinstance(method, str | type), "method", "a class, or a name", method)
+    require_argument(isinstance(hyperparameters, Mapping), "hyperparameters", "a mapping", hyperparameters)
     name = method if isinstance(method, str) else f"{method.__module__}:{method.__name__}"
     named = [name, *(value for value in hyperparameters.values() if isinstance(value, str))]
     allow_typed(*(each for each in named if not folders_of([each])))  # keeps the folder of what is allowed already

@@ -8,6 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from checked_input.fields import require_argument
 from trainables.composition import Merging, MergingRule, curvatures_of
 from trainables.composition.chosen_rules import checked_merge, checked_rule
 from trainables.composition.curvatures import SavedCurvatures
@@ -30,7 +31,9 @@ def check_rule(make: Callable[[], MergingRule]) -> None:
     Raises:
         AssertionError: If `compose` would refuse the rule or what it returns; or if it returns something else when it
             is asked again, draws from torch's global generator, or changes the task vectors or the curvatures.
+        InputError: If `make` is no function.
     """
+    require_argument(callable(make), "make", "the rule's class, or a function that makes the rule", make)
     rule = _accepted(make, lambda what: checked_rule(what, make))
     defaults = {name: each.default for name, each in rule.parameters.items()}
     for parameters in _settings(rule, defaults):

@@ -9,6 +9,7 @@ import optuna
 from optuna.distributions import BaseDistribution, FloatDistribution
 from optuna.samplers import BaseSampler
 
+from checked_input.fields import require_argument
 from tausearch.studies import RebuiltSampler
 from trainables.errors import InputError
 
@@ -28,7 +29,10 @@ def check_sampler(make: Callable[[], BaseSampler], space: Mapping[str, BaseDistr
 
     Raises:
         AssertionError: If it proposes points outside the space, one point alone, or other points after the kill.
+        InputError: If `make` makes no sampler.
     """
+    require_argument(callable(make), "make", "a function that makes the sampler", make)
+    require_argument(isinstance(made := make(), BaseSampler), "what make returns", "a sampler of Optuna", made)
     try:
         points = _proposed(RebuiltSampler(make(), space), space, [])
     except InputError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from checked_input.fields import require_argument
 from tausearch.runs import (
     ExperimentProtocol,
     FinalSpec,
@@ -46,18 +47,22 @@ class _Later:
     run: RunInfo
 
 
-def check_callback(make: Callable[[], Callback], folder: Path) -> None:
+def check_callback(make: Callable[[], Callback], folder: str | Path) -> None:
     """Check that a callback takes all events of a search that was killed and continued, and of a final run.
 
     It also meets events twice, as after a kill, and an event of a class that it does not know.
 
     Args:
         make: Makes the callback; called once for each driver.
-        folder: An empty folder, the storage root of the runs.
+        folder: An empty or new folder, the storage root of the runs.
 
     Raises:
         AssertionError: If it raises an error, is too slow, or changes an event.
+        InputError: If an argument is something else.
     """
+    require_argument(callable(make), "make", "a function that makes the callback", make)
+    empty = isinstance(folder, str | Path) and (not Path(folder).exists() or not any(Path(folder).iterdir()))
+    require_argument(empty, "folder", "an empty or new folder", folder)
     search, again, final = _runs(folder)
     for told in (list(_killed(search)), list(_continued(search, again)), list(_trained(final))):
         before, said = deepcopy([vars(event) for event in told]), list[str]()
@@ -118,7 +123,7 @@ def _trial(run: RunInfo, number: int, tasks: int, status: Status = "running") ->
     return TrialSummary(number, run.spec.seed_of(number), status, {"lr": 0.01}, rows[:tasks], value, error)
 
 
-def _runs(folder: Path) -> tuple[RunInfo, RunInfo, RunInfo]:
+def _runs(folder: str | Path) -> tuple[RunInfo, RunInfo, RunInfo]:
     """Return a search, its re-evaluation and a final run, as nobody has made them."""
     protocol = ExperimentProtocol(
         tasks=_TASKS, epochs=1, batch_size=32, split_seed=0, backbone="glyph_vit", weights_digest="0" * 64
@@ -128,7 +133,7 @@ def _runs(folder: Path) -> tuple[RunInfo, RunInfo, RunInfo]:
     asked = Reevaluate(best=1, runs=1)
     search = SearchSpec(name="s", id="s", trials=3, reevaluate=asked, **shared)
     final = FinalSpec(name="f", id="f", trials=1, seeds=(0,), fixed={"lr": 0.01}, **shared)
-    storage = Storage(folder)
+    storage = Storage(Path(folder))
     there = storage.run("s").reevaluation.path
     return _info(search, storage), RunInfo(ReevaluationSpec.of(search), there, storage), _info(final, storage)
 

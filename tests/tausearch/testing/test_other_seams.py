@@ -16,12 +16,22 @@ import pytest
 import torch
 from optuna.distributions import FloatDistribution
 from optuna.pruners import BasePruner
+from optuna.samplers import RandomSampler
 from torch import nn
 
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import SCHEDULERS
 from tausearch.studies import algorithm_named, pruner_named
-from tausearch.testing import check_backbone, check_benchmark, check_pruner, check_rule, check_sampler
+from tausearch.testing import (
+    check_backbone,
+    check_benchmark,
+    check_callback,
+    check_estimate,
+    check_method,
+    check_pruner,
+    check_rule,
+    check_sampler,
+)
 from tausearch.testing.benchmark_sources import _same
 from tausearch.testing.benchmarks import SOURCE, few_digits
 from tests.support.packages import install_example
@@ -244,6 +254,32 @@ def test_a_sampler_is_asked_for_points_of_the_given_space() -> None:
 
     check_sampler(make, {"rank": FloatDistribution(1.0, 2.0)})
     assert asked == {"rank"}
+
+
+@pytest.mark.parametrize(
+    ("check", "given", "said"),
+    [
+        (check_backbone, ["mixer"], "backbone must be an OwnBackbone, got 'mixer'"),
+        (check_benchmark, ["stripes"], "source must be a BenchmarkSource, got 'stripes'"),
+        (check_method, [None, {}], "method must be a class, or a name, got None"),
+        (check_method, ["finetune", ["lr"]], "hyperparameters must be a mapping, got ['lr']"),
+        (check_estimate, [None], "kind must be a class with `estimate`, got None"),
+        (check_pruner, [None], "make must be a function that makes the pruner, got None"),
+        (check_pruner, [lambda: "asha"], "what make returns must be a pruner of Optuna, got 'asha'"),
+        (check_sampler, [RandomSampler()], "make must be a function that makes the sampler, got <optuna.samplers."),
+        (check_sampler, [str], "what make returns must be a sampler of Optuna, got ''"),
+        (check_rule, ["largest"], "make must be the rule's class, or a function that makes the rule, got 'largest'"),
+        (check_callback, ["tally", "new"], "make must be a function that makes the callback, got 'tally'"),
+        (check_callback, [dict, ".."], "folder must be an empty or new folder, got '..'"),
+    ],
+)
+def test_what_is_none_of_a_kind_is_named(
+    check: Callable[..., None], given: list[Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    with pytest.raises(InputError, match=f"^{re.escape(said)}"):
+        check(*given)
 
 
 class Sum:
