@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from checked_input import bounds
 from checked_input.fields import MAY_BE_CODE, CheckedRequest, within
@@ -352,7 +352,7 @@ def with_fields_of(
     return of_fields
 
 
-def _arguments(request_of: Callable[..., object]) -> str:
+def _arguments(request_of: Any) -> str:
     """Return what the docstrings of a request and its bases say of its fields, for the section `Args` of a function."""
     said: dict[str, str] = {}
     for kind in (each for each in inspect.getmro(request_of) if is_dataclass(each)):

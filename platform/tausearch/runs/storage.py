@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -212,4 +213,5 @@ def replace_text(path: Path, text: str) -> None:
     except OSError as error:  # it names the temporary file
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # a file system that is read-only refuses even this
+            unfinished.unlink(missing_ok=True)

@@ -24,6 +24,7 @@ from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.models import (
     UNLEARNING_MODES,
     CompositionResult,
+    EvaluationResult,
     VectorSource,
     find_source,
     read_compositions,
@@ -524,9 +525,12 @@ class TestPrinted:
             raise OSError(errno.EROFS, "Read-only file system")
 
         monkeypatch.setattr(CompositionResult, "save", refuse)
+        monkeypatch.setattr(EvaluationResult, "save", refuse)
         out, err = shown("compose", "ita", "--keep", "1")
         assert "keep-1: ita on" in out and "results" not in out
         assert err.count("\n") == 1 and "cannot be written (Read-only file system); what is shown is not kept" in err
+        out, err = shown("evaluate", "ita", "--seeds", "0")
+        assert "specialisation" in out and "compare" not in out and "what is shown is not kept" in err
         assert "--register: needs a run that can be written" in shown("compose", "ita", "--register", code=2)[1]
 
     def test_the_protocol(self, shown: Command) -> None:

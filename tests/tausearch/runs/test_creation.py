@@ -106,6 +106,14 @@ def test_a_text_that_cannot_be_replaced_leaves_nothing_beside_it(
         replace_text(file, "after")
     assert [path.name for path in tmp_path.iterdir()] == ["file"] and file.read_text() == "before"
 
+    def refuse_all(path: Path, *_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "write_text", refuse_all)
+    monkeypatch.setattr(Path, "unlink", refuse_all)
+    with pytest.raises(OSError, match="Read-only file system: '.*/file'$"):
+        replace_text(file, "after")
+
 
 def test_what_is_no_file_is_written_to_and_stays_what_it_is(tmp_path: Path) -> None:
     """As root, /dev/full would be exchanged for a file."""

@@ -100,7 +100,8 @@ def show_evaluated(done: Sequence[Evaluated], storage_option: str) -> None:
             out.print(f"results   {each.file}", soft_wrap=True)
         if each.tracking_error is not None:
             out.print(sync_advice(each.result.run, each.tracking_error, storage_option), style="yellow", soft_wrap=True)
-    out.print(f"beside the paper's: {tool()} compare --composition{storage_option}", soft_wrap=True, style="dim")
+    if any(each.file is not None for each in done):
+        out.print(f"beside the paper's: {tool()} compare --composition{storage_option}", soft_wrap=True, style="dim")
 
 
 def _still_exported(done: Composed) -> str | None:

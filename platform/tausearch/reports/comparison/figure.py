@@ -35,7 +35,7 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
         save(draw_panels(panels, note if left_out else ""), path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"--figure {path}: cannot be written ({reason})") from error
+        raise InputError(f"picture {path}: cannot be written ({reason})") from error
     return left_out
 
 

@@ -488,7 +488,7 @@ def test_the_picture(several: Storage, tmp_path: Path) -> None:
     assert draw(comparisons, paper_results(), tmp_path / "a.svg") == 2
     assert "<svg" in (tmp_path / "a.svg").read_text()
     for path in (tmp_path / "none" / "a.png", tmp_path / "a.nope"):
-        with pytest.raises(InputError, match="--figure .*: cannot be written"):
+        with pytest.raises(InputError, match="^picture .*: cannot be written"):
             draw(comparisons, paper_results(), path)
 
 
@@ -498,7 +498,7 @@ def test_a_picture_that_cannot_be_drawn_costs_only_the_picture(
     several.comparison_figure.mkdir()
     show_comparison(several, [], "json", None)
     out, err = capsys.readouterr()
-    assert json.loads(out)["figure"] is None and "cannot be written" in err
+    assert json.loads(out)["figure"] is None and err.startswith("tausearch: picture ") and ": cannot be written" in err
 
 
 def test_unknown_benchmarks_are_refused_and_empty_ones_said(
