@@ -239,8 +239,8 @@ def show_no_runs(root: Storage) -> None:
 def show_statuses(statuses: Sequence[RunStatus]) -> None:
     """Print one line per run."""
     columns = [
-        *words("run", "purpose", "benchmark", "method", "state", "trials"),
-        Column("best", wrap=True),
+        *words("run", "purpose", "benchmark", "method", "state"),
+        *(Column(name, wrap=True) for name in ("trials", "best")),
         *words("hyperparameters", "note"),
     ]
     rows = [
@@ -250,7 +250,7 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
             found.spec.benchmark,
             found.spec.method,
             found.state,
-            f"{found.ended}/{found.planned}",
+            ", ".join([f"{found.ended}/{found.planned}", *_lost(found)]),
             _best_cell(found),
             None if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.dimensions)),
             found.note,
@@ -260,6 +260,11 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
     table = terminal_table(Table("", columns, rows).without_empty("note"))
     table.columns[0].min_width = max(len(found.spec.name) for found in statuses)  # for people to copy
     console().print(table)
+
+
+def _lost(found: RunStatus) -> list[str]:
+    """Return how many trials have ended without a value, by what befell them."""
+    return [f"{found.counts[each]} {each}" for each in ("failed", "diverged") if found.counts[each]]
 
 
 def show_status(found: RunStatus, beside: BesideBounds | None = None, go_on: str | None = None) -> None:
