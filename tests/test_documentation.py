@@ -41,7 +41,7 @@ NOT_RUN = {
     "resume", "extend", "campaign run",  # start Ray
     "runs ui",  # serves until Ctrl-C
     "runs sync",  # MLflow
-    "runs delete",  # asks first
+    "runs delete", "campaign delete",  # ask first
     "list benchmarks", "data check", "data prepare",  # published data
     "campaign plan", "campaign status", "campaign report",
 }  # fmt: skip

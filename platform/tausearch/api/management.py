@@ -10,6 +10,7 @@ from tausearch.models import describe_run
 from tausearch.presentation import say_unreadable
 from tausearch.runs import (
     AnySpec,
+    DrivenDirectory,
     FinalSpec,
     Record,
     RunDirectory,
@@ -28,24 +29,34 @@ from trainables.methods import get_method
 def delete_run(directory: RunDirectory) -> None:
     """Delete the directory of a run, completely or not at all.
 
-    It gets a hidden name first, so that an interrupted deletion leaves no half run.
-
     Raises:
         InputError: If there is no such run, a process drives it, or its directory is a link or cannot be deleted.
     """
     read_spec(directory)
+    delete_driven(directory, "run")
+
+
+def delete_driven(directory: DrivenDirectory, kind: str) -> None:
+    """Delete the directory of a run or campaign that is there; `kind` names it in errors.
+
+    It gets a hidden name first, so that an interrupted deletion leaves no half of it.
+
+    Raises:
+        InputError: If a process drives it, or its directory is a link or cannot be deleted.
+    """
+    what = f"{kind} directory {directory.path}"
     if directory.path.is_symlink():
-        raise InputError(f"run directory {directory.path}: is a link; delete what it leads to, then the link")
+        raise InputError(f"{what}: is a link; delete what it leads to, then the link")
     if (closed := _closed_folder(directory.path)) is not None:
-        raise InputError(f"run directory {directory.path}: {closed} in it cannot be changed; nothing was deleted")
+        raise InputError(f"{what}: {closed} in it cannot be changed; nothing was deleted")
     doomed = directory.path.with_name(f".{directory.name}.deleted")
     try:
-        with driver_lock(directory):
+        with driver_lock(directory, kind):
             shutil.rmtree(doomed, ignore_errors=True)
             directory.path.rename(doomed)
         shutil.rmtree(doomed)
     except OSError as error:
-        raise InputError(f"run directory {directory.path}: cannot be deleted ({error.strerror})") from error
+        raise InputError(f"{what}: cannot be deleted ({error.strerror})") from error
 
 
 def _closed_folder(folder: Path) -> Path | None:

@@ -1,4 +1,4 @@
-"""The commands of campaigns: plan, run, status, report."""
+"""The commands of campaigns: plan, run, status, report, delete."""
 
 from __future__ import annotations
 
@@ -137,3 +137,24 @@ def report(
         print_json({"report": str(written)})
     else:
         print(f"report: {written}")
+
+
+@campaign_app.command()
+def delete(
+    name: Annotated[str, typer.Argument(help="Campaign to delete.")],
+    yes: options.Yes = False,
+    storage: options.Storage = DEFAULT_STORAGE,
+) -> None:
+    """Delete the tables, best files and reports of a campaign. Its runs stay, and so do its entries in MLflow."""
+    from tausearch.api import delete_driven
+    from tausearch.campaigns import read_cells  # torch takes seconds to import; --help must not
+
+    root = open_storage(storage, write=False)
+    directory = root.campaign(name)
+    named = [run for cell in read_cells(directory).cells for run in (cell.search, cell.final) if run is not None]
+    stay = [run for run in named if root.run_exists(run)]
+    options.require_answer(yes)
+    what = f"campaign {name}" + (f" (runs that stay: {', '.join(stay)})" if stay else "")
+    if yes or typer.confirm(f"delete {what}?"):
+        delete_driven(directory, "campaign")
+        print(f"deleted {what}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
@@ -49,6 +50,7 @@ Format = Annotated[str, _formats("text", "json")]
 FormatOfPredictions = Annotated[str, _formats("text", "json", "csv")]
 FormatOfTables = Annotated[str, _formats("text", "json", "csv", "markdown", "latex")]
 Storage = Annotated[str, typer.Option(envvar="TAUSEARCH_STORAGE", help="Folder that holds run directories.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Concurrent = Annotated[
     int | None,
     typer.Option(help="Trials at a time [default: as many as fit; for tpe and gp at most a quarter of --trials]."),
@@ -279,6 +281,12 @@ def _show_version(wanted: bool) -> None:
 
         print(f"tausearch {version('tausearch')}")
         raise typer.Exit
+
+
+def require_answer(yes: bool) -> None:
+    """Refuse to delete where nobody can be asked; `yes` is the option `--yes`."""
+    if not yes and not sys.stdin.isatty():
+        raise InputError("delete asks first, and there is no terminal to answer; --yes deletes without asking")
 
 
 _FIRST = """Find the hyperparameters with which a composable incremental learner does best:

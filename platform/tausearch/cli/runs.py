@@ -71,7 +71,7 @@ def rename(
 @runs_app.command()
 def delete(
     names: Annotated[list[str], typer.Argument(help="Runs to delete.", autocompletion=completion.runs)],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: options.Yes = False,
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Delete runs and all their files. Their entries in MLflow stay."""
@@ -79,6 +79,7 @@ def delete(
 
     from tausearch.api import delete_run, finals_of, size_of
     from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
+    from tausearch.presentation import command_on
     from tausearch.runs import read_spec
 
     root = open_storage(storage, write=False)
@@ -87,10 +88,9 @@ def delete(
         if (campaign := campaign_of(root, name)) is not None:
             raise InputError(
                 f"run {name!r}: belongs to campaign {campaign!r}, whose table needs it; if you do not want the"
-                f" table any more, remove {root.campaign(campaign).path} first"
+                f" table any more, first: {command_on('campaign delete', campaign, storage)}"
             )
-    if not yes and not sys.stdin.isatty():
-        raise InputError("delete asks first, and there is no terminal to answer; --yes deletes without asking")
+    options.require_answer(yes)
     for name, spec in specs.items():
         what = f"{spec.purpose} {name}: {spec.method} on {spec.benchmark}, {decimal(size_of(root.run(name)))}"
         if stay := [final.name for final in finals_of(root, name) if final.name not in names]:

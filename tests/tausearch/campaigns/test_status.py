@@ -17,6 +17,7 @@ from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary, driver_lock
 from tausearch.runs.creation import create
 from tausearch.studies import load_best, start_of
+from tests.support.command_line import Command
 from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, remember, started
 
@@ -169,6 +170,26 @@ def test_campaigns_are_listed_and_unreadable_ones_named(tmp_path: Path) -> None:
     broken.spec_file.write_text("cells: 3")
     found, faults = all_standings(plan.storage)
     assert [each.name for each in found] == ["t"] and len(faults) == 1 and str(broken.spec_file) in str(faults[0])
+
+
+def test_a_campaign_that_is_deleted_leaves_its_runs_and_other_campaigns(tmp_path: Path, command: Command) -> None:
+    plan = started(tmp_path)
+    name, run = plan.directory.name, plan.cells[0].search.spec.name
+    other = plan.storage.campaign("other")
+    other.path.mkdir()
+    read_cells(plan.directory).model_copy(update={"campaign": "other"}).save(other)
+
+    def refused(*words: str) -> str:
+        return command(*words, "--storage", plan.storage.root, code=2)[1]
+
+    assert f" campaign delete {name} " in refused("runs", "delete", run, "--yes")
+    assert "no campaign named 'nope'" in refused("campaign", "delete", "nope", "--yes")
+    assert "--yes deletes without asking" in refused("campaign", "delete", name)
+    with driver_lock(plan.directory, "campaign"):
+        assert f"campaign {name!r} is being driven" in refused("campaign", "delete", name, "--yes")
+    out, _ = command("campaign", "delete", name, "--yes", "--storage", plan.storage.root)
+    assert out == f"deleted campaign {name} (runs that stay: {run})\n"
+    assert not plan.directory.path.exists() and read_cells(other) and plan.storage.run_exists(run)
 
 
 def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(tmp_path: Path) -> None:

@@ -148,7 +148,9 @@ def test_the_list_of_runs_has_the_score_of_a_final_run_and_the_best_of_a_search(
     directories = [make_search(Storage(tmp_path)), make_final(Storage(tmp_path))]
     show_statuses([read_status(directory) for directory in directories])
     header, search, final = [line for line in lines_of(capsys) if line[0] in "┃│"]
-    assert "│ 12/12, 1 failed, 1 diverged │ 89.20 │ alpha=5.2 lr=0.006 │" in search and "│ 2/2 │ 69.50 ± 0.71 │ │" in final
+    assert (
+        "│ 12/12, 1 failed, 1 diverged │ 89.20 │ alpha=5.2 lr=0.006 │" in search and "│ 2/2 │ 69.50 ± 0.71 │ │" in final
+    )
     assert "note" not in header
     replace_text(directories[1].note_file, "a note\n")
     show_statuses([read_status(directory) for directory in directories])

@@ -38,7 +38,7 @@ DOORS = {
     "campaign run": "campaign",
 }
 LOOKING = {  # they print what lies in run directories, which Python reads as it is
-    "status", "report", "compare", "export", "campaign plan", "campaign status", "campaign report",
+    "status", "report", "compare", "export", "campaign plan", "campaign status", "campaign report", "campaign delete",
     "data check", "data prepare", "list benchmarks", "list backbones", "list spaces",
     "runs note", "runs rename", "runs delete", "runs sync", "runs replay", "runs cache", "runs ui",
 }  # fmt: skip
