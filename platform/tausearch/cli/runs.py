@@ -38,7 +38,7 @@ def note(
     directory = open_storage(storage, write=False).run(name)
     read_spec(directory)
     if text is None:
-        print(directory.note)
+        print(directory.note or f"{name} has no note")
     elif words := " ".join(text.split()):
         if fault := text_fault(words):
             raise InputError(f"note {fault}")

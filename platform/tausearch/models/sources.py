@@ -143,10 +143,10 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
         others = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.composable)
         raise InputError(f"run {spec.name!r}: its method {spec.method!r} leaves no task vectors; {others} do")
     if spec.purpose == "search":
-        raise InputError(
-            f"run {spec.name!r}: is a search, which leaves no task vectors; its final runs do: `tausearch train"
-            f" {spec.name}` makes one"
-        )
+        specs, _ = Storage(directory.path.parent).read_each(read_spec)
+        finals = [each.name for each in specs if isinstance(each, FinalSpec) and each.source == spec.name]
+        which = ", ".join(finals) or f"`tausearch train {spec.name}` makes one"
+        raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; its final runs do: {which}")
     done = {trial.seed for trial in Record(directory.record).trials() if trial.status == "complete"}
     seeds = tuple(seed for seed in spec.seeds if seed in done and (directory.artifacts / f"seed_{seed}").is_dir())
     if not seeds:

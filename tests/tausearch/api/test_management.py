@@ -216,6 +216,7 @@ class TestRename:
 class TestStatus:
     def test_a_note_is_shown_and_removed(self, shown: Command) -> None:
         assert "note" not in shown("status")[0]
+        assert shown("runs", "note", "search")[0] == "search has no note\n"
         shown("runs", "note", "search", "too  small\na range")
         assert shown("runs", "note", "search")[0] == "too small a range\n"
         for arguments in (["status"], ["status", "search"]):

@@ -63,6 +63,18 @@ def test_a_description_has_the_classes_of_the_first_seed_with_vectors(
     assert about_source(source).task_names == ()
 
 
+def test_of_a_search_its_final_runs_are_named_or_how_to_make_one(spec: SearchSpec, tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    for name in ("s", "other"):
+        create(spec.model_copy(update={"name": name, "id": name}), storage)
+    with pytest.raises(InputError, match="its final runs do: `tausearch train s` makes one$"):
+        find_source(storage, "s")
+    for name, search in (("f", "s"), ("g", "s"), ("h", "other")):
+        create(final_spec(spec).model_copy(update={"name": name, "id": name, "source": search}), storage)
+    with pytest.raises(InputError, match="its final runs do: f, g$"):
+        find_source(storage, "s")
+
+
 def test_a_run_on_the_cpu_stays_there_and_vectors_without_a_run_go_to_a_gpu(
     source: VectorSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
