@@ -20,6 +20,7 @@ from .guards import (
     require_new_folder,
     require_output,
     require_picture,
+    require_replaceable,
     require_space,
     shortage,
 )
@@ -224,6 +225,7 @@ __all__ = [
     "require_new_folder",
     "require_output",
     "require_picture",
+    "require_replaceable",
     "require_space",
     "row_metrics",
     "set_aside_orphans",

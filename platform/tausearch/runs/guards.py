@@ -9,7 +9,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,6 +20,10 @@ from tausearch.runs.storage import Storage, nearest_folder
 from trainables.errors import InputError
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
+# By ending what is in every file that the tool writes, in older ones, too; of other endings that of a page.
+_MARKS = {**dict.fromkeys(PICTURES, b"Matplotlib"), ".csv": b"true_label"}
+_MARK_OF_A_PAGE = b"tausearch"
+_MOST_READ = 2**26  # bytes of a file that may be replaced
 LEAST_FREE = 64 * 2**20  # bytes; enough for the last checkpoints, the record and the best file
 
 
@@ -52,13 +56,34 @@ def require_output(storage: Storage, target: Path | None, option: str) -> None:
         raise InputError(f"{option} {target}: lies among the files of {owner}; name a place outside")
 
 
-def require_picture(storage: Storage, target: Path | None, option: str) -> None:
-    """Raise an `InputError` for a file that `require_output` refuses, that cannot be written, or is no picture."""
+def require_replaceable(target: Path | None, option: str) -> None:
+    """Refuse a file that is there and that this tool has not written; an empty one is replaced, too.
+
+    Raises:
+        InputError: If it lacks what all files of its kind that the tool writes have; names the option.
+    """
+    if target is None or not target.is_file():
+        return
+    mark = _MARKS.get(target.suffix, _MARK_OF_A_PAGE)
+    with target.open("rb") as file:
+        content = file.read(_MOST_READ)
+    if content and mark not in content:
+        raise InputError(f"{option} {target}: exists and was not written by tausearch, so it is not replaced")
+
+
+def require_picture(storage: Storage, target: Path | None, option: str, beside: Sequence[Path] = ()) -> None:
+    """Make sure that a picture can be written to a place; `beside` are the files that are written with it.
+
+    Raises:
+        InputError: If its ending is no picture's, or the file must not or cannot be written; names the option.
+    """
     if target is not None and target.suffix not in PICTURES:
         raise InputError(f"{option} {target}: must end in {', '.join(PICTURES)}")
     require_output(storage, target, option)
     if target is not None:
         require_writable(target, option)
+    for each in (target, *beside):
+        require_replaceable(each, option)
 
 
 def require_writable(target: Path, option: str) -> None:

@@ -266,6 +266,10 @@ def test_campaigns_that_cannot_be_read_are_named_beside_the_others_and_a_report_
     page = str(tmp_path / "r" / "run.yaml")
     code, _, err = ask("campaign", "report", "t", "--output", page, "--storage", str(tmp_path))
     assert code == 2 and err.startswith(f"tausearch: --output {page}: lies among the files of the run 'r'")
+    (tmp_path / "mine.html").write_text("mine")
+    for words in (["campaign", "report", "t"], ["report", "r"]):
+        code, _, err = ask(*words, "--output", str(tmp_path / "mine.html"), "--storage", str(tmp_path))
+        assert code == 2 and "mine.html: exists and was not written by tausearch" in err
 
 
 def test_benchmarks_are_listed_from_the_folder_that_is_given(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,6 +394,12 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for function in ("draw", "draw_confusion"):
         monkeypatch.setattr(output, function, lambda *asked: [f"drawn {asked[-1]}"])
     return done
+
+
+def test_predict_replaces_no_numbers_of_another_origin(work: list[str], tmp_path: Path, ask: Ask) -> None:
+    (tmp_path / "c.csv").write_text("day,weight\n")
+    code, _, err = ask("predict", "m", "a.png", "--confusion", str(tmp_path / "c.png"), "--storage", str(tmp_path))
+    assert (code, work) == (2, []) and "c.csv: exists and was not written by tausearch" in err
 
 
 def test_predict_draws_both_pictures_and_says_so_beside_its_answers(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tausearch.presentation.figures.style import new_figure, save
 from tausearch.runs import (
     Plan,
     RunDirectory,
@@ -20,6 +21,7 @@ from tausearch.runs import (
     read_spec,
     require_output,
     require_picture,
+    require_replaceable,
     require_space,
     shortage,
 )
@@ -189,6 +191,31 @@ class TestOutputs:
         (tmp_path / "folder.png").mkdir()
         with pytest.raises(InputError, match=r"folder.png: cannot be written \(Is a directory\)"):
             require_picture(storage, tmp_path / "folder.png", "--figure")
+
+    @pytest.mark.parametrize("ending", ["png", "pdf", "svg", "jpg"])
+    def test_a_picture_takes_the_place_of_a_picture_of_the_tool_and_of_no_other(
+        self, storage: Storage, tmp_path: Path, ending: str
+    ) -> None:
+        ours, theirs, numbers = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}", tmp_path / "a.csv"
+        save(new_figure((1.0, 1.0)), ours)
+        theirs.write_bytes(ours.read_bytes().replace(b"Matplotlib", b"My camera."))
+        numbers.write_text("true_label,a\n")
+        (tmp_path / f"empty.{ending}").touch()
+        for path in (ours, tmp_path / f"empty.{ending}", tmp_path / f"new.{ending}"):
+            require_picture(storage, path, "--figure", [numbers])
+        with pytest.raises(InputError, match=f"^--figure {theirs}: exists and was not written by tausearch, so it"):
+            require_picture(storage, theirs, "--figure")
+        numbers.write_text("day,weight\n")
+        with pytest.raises(InputError, match=f"^--figure {numbers}: exists and was not written"):
+            require_picture(storage, ours, "--figure", [numbers])
+
+    def test_a_page_takes_the_place_of_a_page_of_the_tool_alone(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.html"
+        page.write_text("<p>Made today by tausearch 1.0</p>")
+        require_replaceable(page, "--output")
+        page.write_text("<p>My thesis</p>")
+        with pytest.raises(InputError, match=f"^--output {page}: exists and was not written by tausearch"):
+            require_replaceable(page, "--output")
 
 
 def test_a_run_needs_64_mebibytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,9 +97,9 @@ def require_figure(option: str, path: Path, images: Sequence[Path], storage: Sto
 
     Raises:
         InputError: If its ending names no kind of picture, it cannot be written, or it takes the place of an image or
-            of a file of the storage.
+            of a file of the storage, or of another file that the tool has not written.
     """
-    require_picture(storage, path, option)
+    require_picture(storage, path, option, confusion_files(path)[1:] if option == "--confusion" else ())
     if path.resolve() in {each.resolve() for each in images}:
         raise InputError(f"{option} {path}: is one of the images")
 

@@ -10,7 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
 from tausearch.presentation.figures.fonts import choose_fonts
-from tausearch.presentation.figures.style import new_figure, plain
+from tausearch.presentation.figures.style import new_figure, plain, write_picture
 
 # Name, class, probability, what reads the image, and the true class where it is known.
 Shown = tuple[str, str, float, Callable[[], Tensor], str | None]
@@ -46,7 +46,7 @@ def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
         for axes, each in zip(cells, part, strict=False):
             _draw(axes, *each)
     choose_fonts(figure)
-    figure.savefig(path)
+    write_picture(figure, path)
     return path
 
 

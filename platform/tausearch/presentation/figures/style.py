@@ -73,6 +73,12 @@ def make_logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
+def write_picture(figure: Figure, path: Path) -> None:
+    """Write a figure as it is, with the name of Matplotlib in it, by which `runs.require_replaceable` knows it."""
+    named = {"pil_kwargs": {"comment": b"Matplotlib"}} if path.suffix == ".jpg" else {}  # other kinds name it anyhow
+    figure.savefig(path, **named)  # type: ignore[arg-type]
+
+
 def save(figure: Figure, path: Path) -> Path:
     """Write a figure; the kind is the file's ending (png, pdf, svg). Beside a PNG lies the same as PDF, for papers.
 
@@ -88,7 +94,7 @@ def save(figure: Figure, path: Path) -> Path:
     if engine is not None and figure.axes:  # else each drawing works out the places, which takes as long as drawing
         engine.execute(figure)
         figure.set_layout_engine(None)
-    figure.savefig(path)
+    write_picture(figure, path)
     if path.suffix == ".png":
         figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})  # the same figure, the same file
     return path

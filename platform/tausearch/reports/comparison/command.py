@@ -51,7 +51,8 @@ def show_comparison(
     Raises:
         InputError: If the picture cannot be written.
     """
-    require_picture(storage, figure, "--figure")
+    beside = () if figure is None or figure.suffix != ".png" else (figure.with_suffix(".pdf"),)
+    require_picture(storage, figure, "--figure", beside)
     chosen = selection or Selection()
 
     def answer(runs: list[FinalRun], without: list[str]) -> Answer:
