@@ -206,7 +206,6 @@ def predict(
 
     no_images: list[str] = []
     paths = models.image_paths(images, no_images)
-    say_unreadable(*no_images)
     pictures = {"--figure": figure, "--confusion": confusion}
     for option, path in pictures.items():
         if path is not None:
@@ -217,6 +216,7 @@ def predict(
     say_unreadable(*opened.notes)
     if confusion is not None:
         output.require_truth(opened, paths, confusion)
+    say_unreadable(*no_images)
     left_out: list[str] = []
     with LongWork() as work:
         tick = work.start("predict", len(paths))

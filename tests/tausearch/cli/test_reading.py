@@ -199,12 +199,12 @@ def test_a_prediction_is_made_with_the_options_of_the_command(
         given["asked"] = asked
         return SimpleNamespace(notes=["a note"], predict=predict)
 
-    monkeypatch.setattr("tausearch.models.image_paths", lambda images, _: list(map(Path, images)))
+    monkeypatch.setattr("tausearch.models.image_paths", lambda images, said: said.append("3 files") or images)
     monkeypatch.setattr("tausearch.models.open_model", open_model)
     monkeypatch.setattr("tausearch.cli.output.show_predictions", lambda *_: None)
     words = ["--seed", "3", "--keep", "1,animals", "--device", "cpu", "--backbone-weights", "w", "--storage", "s"]
     code, _, err = ask("predict", "m", "a.png", *words, "--max-image-bytes", "5")
-    assert code == 0 and "a note" in err and "b.png: is broken" in err
+    assert code == 0 and all(line in err for line in ("a note", "3 files", "b.png: is broken"))
     assert given["asked"] == ("m", ModelOptions(3, [1, "animals"], Path("w"), "cpu"), "s")
     assert (given["max_image_bytes"], given["skip_broken"]) == (5, False)
     ask("predict", "m", "a.png", "--skip-broken")

@@ -99,9 +99,9 @@ def require_figure(option: str, path: Path, images: Sequence[Path], storage: Sto
         InputError: If its ending names no kind of picture, it cannot be written, or it takes the place of an image or
             of a file of the storage, or of another file that the tool has not written.
     """
-    require_picture(storage, path, option, confusion_files(path)[1:] if option == "--confusion" else ())
     if path.resolve() in {each.resolve() for each in images}:
         raise InputError(f"{option} {path}: is one of the images")
+    require_picture(storage, path, option, confusion_files(path)[1:] if option == "--confusion" else ())
 
 
 def require_truth(model: Model, images: Sequence[Path], path: Path) -> None:
