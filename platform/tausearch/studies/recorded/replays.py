@@ -177,9 +177,8 @@ def replays_of(
     if finished < ENOUGH:
         raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
     if not eligible(recorded.trials, spec.aim):
-        raise InputError(
-            f"run {name!r}: nothing was chosen in it: {why_nothing_chosen(recorded.trials, spec.constraints, spec.value_unit)}"
-        )
+        why = why_nothing_chosen(recorded.trials, spec.constraints, spec.value_unit)
+        raise InputError(f"run {name!r}: nothing was chosen in it: {why}")
     pairs = _pairs(algorithm, scheduler, spec)
     if trials is not None and not 1 <= trials <= most:
         raise InputError(f"--trials must be from 1 to {most}, the number of recorded trials, got {trials}")
