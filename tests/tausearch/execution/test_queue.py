@@ -132,7 +132,9 @@ def test_the_lines_about_damaged_checkpoints_are_said(
     queue_of: Callable[..., RunQueue], said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = a_run("run")
-    monkeypatch.setattr("tausearch.execution.queue.ready", lambda *asked: [str(asked == (run.directory, run.trials))])
+    monkeypatch.setattr(
+        "tausearch.execution.queue.ready", lambda *asked: [str(asked == (run.directory, run.spec, run.trials))]
+    )
     queue_of(Line(run)).open_next()
     assert said == ["True"]
 
