@@ -199,7 +199,10 @@ def test_images_are_made_for_the_benchmarks_backbone_unless_another_is_named() -
 
 
 def test_unknown_benchmark_lists_what_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = r"unknown benchmark 'digit'; did you mean 'digits'\? allowed: digits, glyphs.*MODULE:NAME or what an installed package brings$"
+    said = (
+        r"unknown benchmark 'digit'; did you mean 'digits'\? allowed: digits, glyphs.*"
+        r"MODULE:NAME or what an installed package brings$"
+    )
     with pytest.raises(InputError, match=said):
         get_source("digit")
     (tmp_path / "birds").mkdir()
