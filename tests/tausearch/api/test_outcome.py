@@ -98,9 +98,9 @@ def test_mlflow_gets_the_best_file_of_each_point_of_a_front(
 ) -> None:
     names = (VALIDATION.final_accuracy, VALIDATION.forgetting)
     spec = spec.model_copy(update={"objectives": objectives_of(names, names)})
-    trials = [make_trial(number, value=90.0 - number) for number in range(2)]
-    for trial in trials:
-        trial.rows[-1][VALIDATION.forgetting] = 5.0 - trial.number
+    trials = [make_trial(number, value=90.0 - number) for number in range(3)]
+    for trial, forgetting in zip(trials, (5.0, 4.0, 4.0), strict=True):
+        trial.rows[-1][VALIDATION.forgetting] = forgetting
     chosen(monkeypatch, SimpleNamespace(trial=0, reevaluation=None, metric=names[0], objectives={}, gain=None))
     points = [directory.front / f"{trial_name(number)}.yaml" for number in range(2)]
     directory.front.mkdir()

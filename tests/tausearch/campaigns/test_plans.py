@@ -69,6 +69,7 @@ def test_a_benchmark_is_opened_once_in_the_folder_of_the_command_and_the_cluster
 
 
 def test_every_cell_has_its_runs_and_their_sizes(tmp_path: Path) -> None:
+    Storage(tmp_path / "runs").run("t-digits-joint").path.mkdir(parents=True)  # the place of a search, which it has not
     plan = planned(tmp_path, tracking_uri="http://a:1")
     runs = [each.runs for each in plan.cells]
     assert [(each.title, each.search, each.final) for each in runs] == [
@@ -113,8 +114,9 @@ def test_a_cluster_that_cannot_be_joined_is_no_fault_of_a_cell(tmp_path: Path, m
         raise InputError(AddressFault(f"--address {address}: a token is missing"))
 
     monkeypatch.setattr("tausearch.campaigns.plans.gpus_at", refuse)
-    with pytest.raises(InputError, match="^--address auto: a token is missing$"):
-        planned(tmp_path, address="auto")
+    for text in (TABLE, TABLE.replace("[ita-lora, finetune]", "[finetune]").partition("cells:")[0]):
+        with pytest.raises(InputError, match="^--address auto: a token is missing$"):
+            planned(tmp_path, text, address="auto")
 
 
 def started(tmp_path: Path, text: str = TABLE) -> CampaignPlan:

@@ -13,10 +13,12 @@ from unittest import mock
 
 import pytest
 
-from tausearch.api import DriveRequest, FinalResult, SearchResult
+from tausearch.api import Composed, DriveRequest, FinalResult, SearchResult
 from tausearch.cli import launch
 from tausearch.cli.output import (
+    composed_as_dict,
     removals,
+    require_truth,
     search_as_dict,
     show_backbones,
     show_cache,
@@ -27,7 +29,7 @@ from tausearch.cli.output import (
     show_statuses,
 )
 from tausearch.cli.output import runs as runs_output
-from tausearch.models import Prediction
+from tausearch.models import CompositionResult, Prediction
 from tausearch.presentation import command_on, console, reevaluation_table, trials_table
 from tausearch.runs import (
     Constraint,
@@ -48,10 +50,12 @@ from tausearch.runs import (
 from tausearch.runs.creation import create
 from tausearch.studies import BestFile
 from tausearch.studies.best_file import choose
+from tausearch.tracking import Version
 from tests.support.command_line import Ask, run
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.reports.html.runs import make_final, make_search
 from trainables.backbones.offered import Offer
+from trainables.errors import InputError
 from trainables.preconsolidation.cache import Entry
 from trainables.task_names import NamedTask
 
@@ -461,6 +465,20 @@ def test_a_class_with_a_comma_stands_in_quotes_among_others(capsys: pytest.Captu
     lines = lines_of(capsys)
     assert lines[0] == "forgotten: 'ring, thin' (class 2, task 1), sea (class 3, task 1)"
     assert lines[-5:] == ["few images", "Left out:", "- a vector", "What remains:", "- b"]
+
+
+def test_a_confusion_matrix_needs_one_image_below_a_folder_of_a_class() -> None:
+    model: Any = SimpleNamespace(classes=("owl", "sea"))
+    require_truth(model, [Path("holiday/a.png"), Path("owl/b.png")], Path("c.png"))
+    with pytest.raises(InputError, match=r"--confusion c.png: no image lies in a folder named after a class"):
+        require_truth(model, [Path("holiday/a.png")], Path("c.png"))
+
+
+def test_a_registered_composition_has_its_address_in_json() -> None:
+    about: dict[str, Any] = {"runs": ("r",), "benchmark": "digits", "weights": (1.0,), "seeds": (0,), "label": "keep-1"}
+    result = CompositionResult(accuracies=((60.0,),), **about)
+    found = composed_as_dict(Composed(result, None, version=Version("digits", 2, best=True)))["registered"]
+    assert found == {"model": "digits", "number": 2, "best": True, "uri": "models:/digits/2"}
 
 
 @pytest.mark.parametrize(("word", "listed"), [("", ["glyph_vit", "vit_a"]), ("vit", ["glyph_vit", "vit_a", "vit_b"])])
