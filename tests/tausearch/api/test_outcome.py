@@ -119,6 +119,9 @@ def test_without_a_choice_there_is_no_best_file(
     assert (found.chosen, found.metrics, found.files) == (None, INSIGHT, (directory.spec_file,))
     nothing = outcome_of(spec, directory).conclude([make_trial(0, tasks=1)])
     assert (nothing.chosen, nothing.metrics, nothing.files) == (None, {}, (directory.spec_file,))
+    short = spec.model_copy(update={"trials": 1})
+    failed = outcome_of(short, directory).conclude([make_trial(0, tasks=1, status="diverged")])
+    assert (failed.chosen, failed.notes) == (None, {"ended": "trials: its only trial has ended"})
 
 
 def test_a_choice_without_reevaluation_has_no_metrics_of_one() -> None:

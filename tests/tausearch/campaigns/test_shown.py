@@ -80,12 +80,15 @@ def test_results_that_cannot_be_read_hide_no_other_cell(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = read_cells(storage.campaign("t")).cells
+    more = read_cells(storage.campaign("t")).with_cell(cells[1].model_copy(update={"seeds": 3}))
+    more.save(storage.campaign("t"))
     for cell in cells:
         about: dict[str, Any] = {"benchmark": cell.benchmark, "method": cell.method, "overrides": {"lr": 0.5}}
         make_final_run(storage, cell.final, [80.0, 90.0], **about)
     storage.run(cells[0].final).results_file.write_text("{")
     code, out, err = shown(storage, capsys, monkeypatch, "status", "t")
     assert (code, err) == (0, "") and "85.00" in out
+    assert ["2/3" in line for line in out.splitlines() if "85.00" in line] == [False, True, False]  # a seed is to come
     write_campaign_report(storage, read_standing(storage, storage.campaign("t")))
     page = (storage.campaign("t").path / "report.html").read_text(encoding="utf-8")
     matrix = page[page.index('class="matrix"') : page.index("</section>")]

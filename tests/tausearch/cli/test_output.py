@@ -40,6 +40,7 @@ from tausearch.runs import (
     ReevaluationSpec,
     RunDirectory,
     SearchSpec,
+    StopRule,
     Storage,
     TrialSummary,
     race,
@@ -111,6 +112,9 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
     assert not any(line.startswith("rank correlation") for line in lines)  # nobody stops trials early
     show_statuses([read_status(directory)])
     assert "│ stopped │ 2/4 │" in " ".join(lines_of(capsys))
+    early = spec.model_copy(update={"name": "early", "stop": StopRule(patience=1)})
+    show_statuses([read_status(recorded(early, trials[:2], tmp_path))])
+    assert "│ finished │ 2/2 │" in " ".join(lines_of(capsys))
 
 
 @pytest.mark.parametrize("purpose", ["search", "final"])
@@ -405,8 +409,10 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A search has succeeded once it has chosen, whatever its other trials did; a final run needs every seed."""
+    best = choose(spec, ENDED, 1) if ENDED in trials else None
+    spec = spec.model_copy(update={"method": "my_method:Mine"})
     if purpose == "search":
-        result = searched(spec, trials, tmp_path, choose(spec, ENDED, 1) if ENDED in trials else None, **stopped)
+        result = searched(spec, trials, tmp_path, best, **stopped)
         code = 0 if (code, ENDED in trials) == (1, True) else code
     else:
         _, directory = create(final_spec(spec, name="final"), Storage(tmp_path))
@@ -418,7 +424,7 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
         ended = int(error.code or 0)
     out, err = capsys.readouterr()
     assert ended == code and json.loads(out)["name"] == result.name
-    command = f"resume {result.name} --storage {tmp_path} --callback m:C --tracking none\n"
+    command = f"resume {result.name} --storage {tmp_path} --allow-code my_method:Mine --callback m:C --tracking none\n"
     unchosen = purpose == "search" and ENDED not in trials and not stopped
     assert ("No trial finished its last task, so there is no best configuration." in err) == unchosen
     assert err.startswith(said) and (not said or err.endswith(command))
@@ -508,6 +514,8 @@ def test_a_file_wins_over_a_run_of_its_name(spec: SearchSpec, tmp_path: Path, mo
     choose(spec, trials[1], 1).save(tmp_path / spec.name)
     assert launch._best_of([spec.name], "tausearch-runs").selection.trial == 1  # type: ignore[union-attr]
     assert directory.path.is_dir() and os.path.isfile(spec.name)
+    with pytest.raises(InputError, match=f"unknown benchmark '{spec.name}'"):  # with a method it is no file
+        launch._best_of([spec.name, "finetune"], "tausearch-runs")
 
 
 @pytest.mark.usefixtures("quick_report")
