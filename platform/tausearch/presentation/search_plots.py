@@ -302,7 +302,7 @@ class SearchPlots:
         """
         shown = [trial for trial in trials if trial.value is not None and trial.status == "complete"]
         below = [trial for trial in shown if (trial.value or 0.0) < self.accuracies.floor]
-        without = [trial for trial in trials if trial.value is None]
+        without = [trial for trial in trials if trial.status != "complete"]  # one that failed at its end has a value
 
         def series(some: Sequence[TrialSummary], name: str, mark: Mark, colour: str = ACCENT) -> Series:
             numbers = [trial.number for trial in some]

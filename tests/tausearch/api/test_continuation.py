@@ -22,7 +22,7 @@ from tausearch.api import (
     sync_run,
 )
 from tausearch.execution import Run
-from tausearch.runs import Record, RunResult, SearchSpec, Storage, TrialSummary, differences, read_spec
+from tausearch.runs import KnownPoint, Record, RunResult, SearchSpec, Storage, TrialSummary, differences, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, choose, load_best
 from tausearch.tracking import Event, ResultsWritten
@@ -355,6 +355,17 @@ class TestSearch:
         with pytest.raises(InputError, match="--trials 19: the grid has 18 points"):
             resume("s", storage=tmp_path, trials=19)
         assert [spec.trials for spec in ran] == [4, 18]
+
+    def test_a_grid_grows_up_to_the_points_of_a_warm_start_beside_it(
+        self, tmp_path: Path, ran: list[SearchSpec]
+    ) -> None:
+        request = SearchRequest("digits", "ewc", name="s", algorithm="grid", trials=4, storage=tmp_path)
+        beside = KnownPoint(origin="mine", point={"epsilon": 7.0, "gamma": 0.9, "lr": 0.003})
+        create(plan_search(request).spec.model_copy(update={"warm_start": (beside,)}), Storage(tmp_path))
+        resume("s", storage=tmp_path, trials=19)
+        with pytest.raises(InputError, match="--trials 20: the grid has 19 points"):
+            resume("s", storage=tmp_path, trials=20)
+        assert [spec.trials for spec in ran] == [19]
 
     @pytest.mark.parametrize("trials", [3, 5, 12])
     def test_a_search_that_ended_early_gets_more_trials_than_it_had(

@@ -96,13 +96,15 @@ def test_a_wrong_request_is_refused(given: dict[str, Any], message: str, tmp_pat
 
 def test_a_run_needs_no_file_of_the_user_and_keeps_its_names(tmp_path: Path) -> None:
     file = tmp_path / "tasks.yaml"
-    file.write_text("even: [0, 2, 4]\nodd: [7, 9]\n")
+    file.write_text("even: [0, 2, 4]\nübrige: [7, 9]\n", encoding="utf-8")
     plan = planned(tmp_path, task=[str(file)])
     spec, directory = create(plan.spec, plan.storage)
     file.unlink()
-    assert spec.benchmark == "digits?task=even=0,2,4&task=odd=7,9" and str(file) not in directory.spec_file.read_text()
+    assert spec.benchmark == "digits?task=even=0,2,4&task=übrige=7,9"
+    assert str(file) not in directory.spec_file.read_text(encoding="utf-8")
+    assert '"übrige"' in directory.tasks_file.read_text(encoding="utf-8")
     again = read_spec(directory)
-    assert again == spec and [task.label for task in again.tasks] == ["even", "odd"]
+    assert again == spec and [task.label for task in again.tasks] == ["even", "übrige"]
     assert again.left_out == ("classes '1', '3', '5', '6', '8', which are in no task",)
     one = planned(tmp_path / "one", task=["even=0,2,4", "others=1,3,5,6,7,9"])
     assert one.spec.left_out == ("class '8', which is in no task",)

@@ -98,9 +98,9 @@ def test_mlflow_gets_the_best_file_of_each_point_of_a_front(
 ) -> None:
     names = (VALIDATION.final_accuracy, VALIDATION.forgetting)
     spec = spec.model_copy(update={"objectives": objectives_of(names, names)})
-    trials = [make_trial(number, value=90.0 - number) for number in range(2)]
-    for trial in trials:
-        trial.rows[-1][VALIDATION.forgetting] = 5.0 - trial.number
+    trials = [make_trial(number, value=90.0 - number) for number in range(3)]
+    for trial, forgetting in zip(trials, (5.0, 4.0, 4.0), strict=True):
+        trial.rows[-1][VALIDATION.forgetting] = forgetting
     chosen(monkeypatch, SimpleNamespace(trial=0, reevaluation=None, metric=names[0], objectives={}, gain=None))
     points = [directory.front / f"{trial_name(number)}.yaml" for number in range(2)]
     directory.front.mkdir()
@@ -119,6 +119,9 @@ def test_without_a_choice_there_is_no_best_file(
     assert (found.chosen, found.metrics, found.files) == (None, INSIGHT, (directory.spec_file,))
     nothing = outcome_of(spec, directory).conclude([make_trial(0, tasks=1)])
     assert (nothing.chosen, nothing.metrics, nothing.files) == (None, {}, (directory.spec_file,))
+    short = spec.model_copy(update={"trials": 1})
+    failed = outcome_of(short, directory).conclude([make_trial(0, tasks=1, status="diverged")])
+    assert (failed.chosen, failed.notes) == (None, {"ended": "trials: its only trial has ended"})
 
 
 def test_a_choice_without_reevaluation_has_no_metrics_of_one() -> None:

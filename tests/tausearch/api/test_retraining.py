@@ -239,6 +239,18 @@ class TestTheNewRun:
         assert "; continued run ita-retrained-1\n" in capsys.readouterr().err
         assert digests(storage.run("ita-retrained-1").artifacts / "seed_0") == stopped
 
+    def test_a_seed_that_was_interrupted_has_the_tasks_left_that_it_has_not_learned(
+        self, storage: Storage, trainings: Trainings, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        retrained(storage, "task:1")  # both tasks that are left are trained
+        spec, directory = spec_of(storage)
+        begun = read_trials(spec, directory)[0]
+        record_of(spec, directory).write(replace(begun, status="running", rows=begun.rows[:1], value=None))
+        trainings.stop_after = 0
+        with pytest.raises(StoppedError):
+            retrained(storage, "task:1")
+        assert ", for seeds 0, 1: 1 training, " in capsys.readouterr().err.splitlines()[-1]
+
     @pytest.mark.parametrize("lost", ["record", "state"])
     def test_without_what_was_taken_over_all_tasks_are_trained_to_the_same_end(
         self, lost: str, storage: Storage, trainings: Trainings

@@ -270,7 +270,7 @@ def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_ru
     for name in ("record_compositions", "register_again"):
         stand_ins[name] = lambda *_, name=name: told.append(name)
     stand_ins["_write_event_files"] = lambda run, trials, conclusion: told.append(
-        ("events", run.spec.name, [trial.number for trial in trials], conclusion is end)
+        ("events", run.spec.name, run.path, [trial.number for trial in trials], conclusion is end)
     )
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(synchronisation, name, stand_in)
@@ -278,11 +278,12 @@ def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_ru
     storage, trials = Storage(tmp_path), [make_trial(0), make_trial(1)]
     assert synchronisation._write(own, storage, storage.run("s"), trials) == (fresh, 6)
     ended = [("s", "FINISHED" if over else "KILLED", True), "record_compositions", "register_again"]
-    events = [("events", "s", [0, 1], True), ("events", "again", [7], False)]
+    fresh_at = storage.run("s").reevaluation.path
+    events = [("events", "s", storage.run("s").path, [0, 1], True), ("events", "again", fresh_at, [7], False)]
     assert told == [("s", 0), ("s", 1), ("again", 7), ("again", "FINISHED", False), *ended, *events]
     told.clear()
     again.runs = ()
     only_events = own.model_copy(update={"tracking": ("tensorboard",)})
     assert synchronisation._write(only_events, storage, storage.run("s"), trials) == ((), 0)
-    assert told == [events[0], ("events", "again", [], False)]
+    assert told == [events[0], ("events", "again", fresh_at, [], False)]
     assert synchronisation._write_reevaluations(again, storage, "sqlite://") == 0 and len(told) == 2

@@ -99,6 +99,15 @@ def test_the_display_says_at_once_that_a_cell_has_failed(cause: str, tmp_path: P
     assert_left(display, second.tasks[1] / done)
 
 
+def test_a_cell_whose_search_chose_nothing_before_is_shown_as_failed(tmp_path: Path) -> None:
+    search = planned(tmp_path).cells[0].search
+    record = Record(create(search.spec, search.storage)[1].record, tasks=5)
+    for number in range(2):
+        record.write(make_trial(number, 1, status="diverged"))
+    _, (first, second), _ = shown(planned(tmp_path))
+    assert (first.state, second.state) == ("failed", "waiting")
+
+
 def test_a_campaign_that_goes_on_counts_earlier_trials_and_measures_its_own_speed(tmp_path: Path) -> None:
     begun = planned(tmp_path).cells[0]
     runs = [create(spec, begun.search.storage)[1] for spec in (begun.search.spec, begun.training.spec)]

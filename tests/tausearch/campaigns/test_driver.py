@@ -15,12 +15,13 @@ from tausearch.campaigns import CampaignRequest, CampaignResult, CampaignStandin
 from tausearch.campaigns import driver as driver_module
 from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.driver import _driver, _headlines, _result
-from tausearch.campaigns.plans import with_share_of
+from tausearch.campaigns.plans import plan_final, with_share_of
 from tausearch.campaigns.status import CellStanding, CellState
 from tausearch.cluster import resources
 from tausearch.execution import Interrupt, RunQueue, concurrency
 from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec, StorageError
 from tausearch.runs.creation import create
+from tausearch.studies import start_of
 from tausearch.tracking import Deliveries
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
@@ -221,13 +222,19 @@ def test_a_final_run_that_is_planned_after_its_search_has_the_share_of_the_cell(
     tmp_path: Path, gpus: Callable[[int], None]
 ) -> None:
     gpus(1)
-    cell = planned(tmp_path, TABLE).cells[0]
+    plan = planned(tmp_path, TABLE)
+    cell = plan.cells[0]
     assert cell.search.pilot and cell.training.pilot
     shared = cell.search.spec.model_copy(update={"resources": Resources(gpus_per_trial=0.2, gpus_from="rule")})
     found = with_share_of(replace(cell.search, spec=shared), cell.training)
     assert found.spec.resources.gpus_per_trial == 0.2 and not found.pilot
     kept = replace(cell.training, pilot=False)
     assert with_share_of(replace(cell.search, spec=shared), kept) == kept
+    create(cell.search.spec, plan.storage)
+    start_of(cell.search.spec).save(cell.search.directory.best_file)
+    known = replace(cell, training=replace(found, pilot=False))
+    final = plan_final(known, plan.request, plan.opening, plan.gpus)
+    assert final.spec.resources.gpus_per_trial == 0.2 and not final.pilot
 
 
 def test_a_campaign_has_its_cells_in_its_folder_while_it_is_driven(tmp_path: Path) -> None:

@@ -95,7 +95,9 @@ def piloted(plan: CampaignPlan) -> CampaignPlan:
 def test_what_the_cache_will_have_is_computed_once_for_each_seed(tmp_path: Path) -> None:
     """One trial of the search, a re-evaluation in each of two rounds, and both seeds of the final run."""
     plan = piloted(started(tmp_path, REEVALUATED))
-    assert estimate(planned(tmp_path, REEVALUATED))[0].seconds == pytest.approx(4 + 6 + 2 + 100 * (1 + 2 + 2))
+    found = estimate(planned(tmp_path, REEVALUATED))[0]
+    assert found.seconds == pytest.approx(4 + 6 + 2 + 100 * (1 + 2 + 2))
+    assert found.source == ("pilot",)  # the search has begun, and no trial has ended
     plan.directory.pilot_file.write_text(json.dumps({"digits/ita-lora": {"seconds": 1.0, "memory": 2**30}}))
     assert estimate(planned(tmp_path, REEVALUATED))[0].seconds is None  # a damaged file is only no help
 
@@ -225,11 +227,11 @@ def test_a_pilot_needs_the_gpu_that_its_trials_have_on_the_cluster(
     assert not plan.directory.path.exists()
 
 
-def first_on_gpu(plan: CampaignPlan) -> CampaignPlan:
-    """The plan with a GPU for each trial of the first cell."""
+def first_on_gpu(plan: CampaignPlan, share: float = 1.0) -> CampaignPlan:
+    """The plan with a GPU, or a share of one, for each trial of the first cell."""
     first = plan.cells[0]
     spec = first.search.spec
-    on_gpu = spec.model_copy(update={"resources": spec.resources.model_copy(update={"gpus_per_trial": 1.0})})
+    on_gpu = spec.model_copy(update={"resources": spec.resources.model_copy(update={"gpus_per_trial": share})})
     return replace(plan, rows=(replace(first, search=replace(first.search, spec=on_gpu)), *plan.cells[1:]))
 
 
@@ -248,19 +250,26 @@ def test_pilots_need_no_gpu_for_a_cell_that_is_measured(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("cpus", "gpus", "at_most", "seconds"),
+    ("cpus", "gpus", "share", "at_most", "seconds"),
     [
-        (4, 2, None, 75.0),  # 300 s on one CPU each: the CPUs are the least of it
-        (4, 2, 3, 100.0),
-        (4, 1, None, 100.0),  # and 100 s on a GPU alone
-        (1, 8, None, 300.0),
+        (4, 2, 1.0, None, 75.0),  # 300 s on one CPU each: the CPUs are the least of it
+        (4, 2, 1.0, 3, 100.0),
+        (4, 1, 1.0, None, 100.0),  # and 100 s on a GPU alone
+        (4, 1, 0.25, None, 75.0),  # of which four run at a time
+        (1, 8, 1.0, None, 300.0),
     ],
 )
 def test_the_time_here_is_that_of_what_is_short(
-    cpus: int, gpus: int, at_most: int | None, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cpus: int,
+    gpus: int,
+    share: float,
+    at_most: int | None,
+    seconds: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan = planned(tmp_path, max_concurrent_trials=at_most)
     monkeypatch.setattr(estimates, "local_cpus", lambda: cpus)
     monkeypatch.setattr(estimates, "gpus_here", lambda: gpus)
     found = [estimates.Estimate(100.0)] * 3
-    assert seconds_here(first_on_gpu(plan), found) == pytest.approx(seconds)
+    assert seconds_here(first_on_gpu(plan, share), found) == pytest.approx(seconds)

@@ -103,6 +103,13 @@ def test_what_decides_the_measurement_holds_without_a_search_too(tmp_path: Path)
     assert (joint.method, joint.search, joint.protocol) == ("joint", None, own)
 
 
+def test_null_takes_back_an_option_of_all_cells(tmp_path: Path) -> None:
+    text = WHOLE.replace("trials: 6,", "trials: 6, patience: 4,").replace("trials: 3,", "trials: 3, patience: null,")
+    cells = {cell.title: cell.search for cell in read_campaign(written(tmp_path, text)).cells}
+    found = [(cells[f"glyphs/{method}"] or {})["patience"] for method in ("ita-lora", "finetune")]
+    assert found == [None, 4]
+
+
 def test_a_search_is_asked_for_again_by_an_empty_mapping(tmp_path: Path) -> None:
     text = WHOLE.replace("search: {algorithm: random, trials: 6, set: {lr: 0.5, alpha: 2}}", "search: null")
     text = text.replace("{method: joint, search: null}", "{method: ewc, search: {}}")

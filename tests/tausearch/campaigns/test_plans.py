@@ -69,6 +69,7 @@ def test_a_benchmark_is_opened_once_in_the_folder_of_the_command_and_the_cluster
 
 
 def test_every_cell_has_its_runs_and_their_sizes(tmp_path: Path) -> None:
+    Storage(tmp_path / "runs").run("t-digits-joint").path.mkdir(parents=True)  # the place of a search, which it has not
     plan = planned(tmp_path, tracking_uri="http://a:1")
     runs = [each.runs for each in plan.cells]
     assert [(each.title, each.search, each.final) for each in runs] == [
@@ -113,8 +114,9 @@ def test_a_cluster_that_cannot_be_joined_is_no_fault_of_a_cell(tmp_path: Path, m
         raise InputError(AddressFault(f"--address {address}: a token is missing"))
 
     monkeypatch.setattr("tausearch.campaigns.plans.gpus_at", refuse)
-    with pytest.raises(InputError, match="^--address auto: a token is missing$"):
-        planned(tmp_path, address="auto")
+    for text in (TABLE, TABLE.replace("[ita-lora, finetune]", "[finetune]").partition("cells:")[0]):
+        with pytest.raises(InputError, match="^--address auto: a token is missing$"):
+            planned(tmp_path, text, address="auto")
 
 
 def started(tmp_path: Path, text: str = TABLE) -> CampaignPlan:
@@ -343,7 +345,7 @@ def test_more_seeds_extend_a_final_run_and_each_keeps_its_number(tmp_path: Path)
         "go on"
     ]
     ordered = TABLE.replace("seeds: [0, 1]", "seeds: [0, 1], class_orders: [5, 6]").replace("t\n", "u\n", 1)
-    assert len(planned(tmp_path, ordered).cells) == 3
+    assert [cell.runs.seeds for cell in planned(tmp_path, ordered).cells] == [4] * 3  # two seeds of each order
     create(planned(tmp_path, ordered).cells[2].training.spec, Storage(tmp_path / "runs"))
     said = r"seeds was 0 1, is now 0 1 2 \(with class orders no seeds are added: .* change\); to start .*: --redo"
     with pytest.raises(InputError, match=said):
@@ -376,6 +378,13 @@ def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
     assert storage.run_exists("t-digits-ita-lora")  # left alone
     with pytest.raises(InputError, match="--redo nope: the campaign has no such cell; it has digits/ita-lora"):
         planned(tmp_path, redo=["nope"])
+
+
+def test_a_cell_keeps_the_final_run_of_a_later_choice(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    later = plan.cells[0].runs.model_copy(update={"final": "t-digits-ita-lora-final-1"})
+    plan.kept.with_cell(later).save(plan.directory)
+    assert planned(tmp_path).cells[0].runs == later
 
 
 def test_a_cell_without_a_search_is_started_anew_again_and_again(tmp_path: Path) -> None:
@@ -428,7 +437,8 @@ def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
 def test_a_campaign_keeps_the_place_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert plan_campaign(CampaignRequest("t.yaml", storage="runs")).kept.file == str(tmp_path / "t.yaml")
+    kept = plan_campaign(CampaignRequest("t.yaml", storage="runs", data_root="data")).kept
+    assert (kept.file, kept.data_root) == (str(tmp_path / "t.yaml"), str(tmp_path / "data"))
 
 
 def test_the_work_left_is_of_the_trials_that_a_search_has_in_the_end() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -79,14 +80,19 @@ def test_results_that_cannot_be_read_hide_no_other_cell(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = read_cells(storage.campaign("t")).cells
+    more = read_cells(storage.campaign("t")).with_cell(cells[1].model_copy(update={"seeds": 3}))
+    more.save(storage.campaign("t"))
     for cell in cells:
-        make_final_run(storage, cell.final, [80.0, 90.0], benchmark=cell.benchmark, method=cell.method)
+        about: dict[str, Any] = {"benchmark": cell.benchmark, "method": cell.method, "overrides": {"lr": 0.5}}
+        make_final_run(storage, cell.final, [80.0, 90.0], **about)
     storage.run(cells[0].final).results_file.write_text("{")
     code, out, err = shown(storage, capsys, monkeypatch, "status", "t")
     assert (code, err) == (0, "") and "85.00" in out
+    assert ["2/3" in line for line in out.splitlines() if "85.00" in line] == [False, True, False]  # a seed is to come
     write_campaign_report(storage, read_standing(storage, storage.campaign("t")))
-    page = storage.campaign("t").path / "report.html"
-    assert "85.00" in page.read_text(encoding="utf-8")
+    page = (storage.campaign("t").path / "report.html").read_text(encoding="utf-8")
+    matrix = page[page.index('class="matrix"') : page.index("</section>")]
+    assert "85.00" in page and matrix.count("<tr") == 1 + len(cells)  # what has other settings is in no second row
 
 
 def test_a_plan_for_a_cluster_says_its_devices_and_leaves_out_what_fits_here(

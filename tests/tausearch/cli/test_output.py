@@ -13,11 +13,13 @@ from unittest import mock
 
 import pytest
 
-from tausearch.api import DriveRequest, FinalResult, SearchResult
+from tausearch.api import Composed, DriveRequest, FinalResult, SearchResult
 from tausearch.cli import launch
 from tausearch.cli.output import (
+    composed_as_dict,
     data,
     removals,
+    require_truth,
     search_as_dict,
     show_backbones,
     show_cache,
@@ -28,7 +30,7 @@ from tausearch.cli.output import (
     show_statuses,
 )
 from tausearch.cli.output import runs as runs_output
-from tausearch.models import Prediction
+from tausearch.models import CompositionResult, Prediction
 from tausearch.presentation import command_on, console, reevaluation_table, trials_table
 from tausearch.runs import (
     Constraint,
@@ -39,6 +41,7 @@ from tausearch.runs import (
     ReevaluationSpec,
     RunDirectory,
     SearchSpec,
+    StopRule,
     Storage,
     TrialSummary,
     race,
@@ -49,10 +52,12 @@ from tausearch.runs import (
 from tausearch.runs.creation import create
 from tausearch.studies import BestFile
 from tausearch.studies.best_file import choose
+from tausearch.tracking import Version
 from tests.support.command_line import Ask, run
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.reports.html.runs import make_final, make_search
 from trainables.backbones.offered import Offer
+from trainables.errors import InputError
 from trainables.preconsolidation.cache import Entry
 from trainables.task_names import NamedTask
 
@@ -108,6 +113,9 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
     assert not any(line.startswith("rank correlation") for line in lines)  # nobody stops trials early
     show_statuses([read_status(directory)])
     assert "│ stopped │ 2/4 │" in " ".join(lines_of(capsys))
+    early = spec.model_copy(update={"name": "early", "stop": StopRule(patience=1)})
+    show_statuses([read_status(recorded(early, trials[:2], tmp_path))])
+    assert "│ finished │ 2/2 │" in " ".join(lines_of(capsys))
 
 
 @pytest.mark.parametrize("purpose", ["search", "final"])
@@ -404,8 +412,10 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A search has succeeded once it has chosen, whatever its other trials did; a final run needs every seed."""
+    best = choose(spec, ENDED, 1) if ENDED in trials else None
+    spec = spec.model_copy(update={"method": "my_method:Mine"})
     if purpose == "search":
-        result = searched(spec, trials, tmp_path, choose(spec, ENDED, 1) if ENDED in trials else None, **stopped)
+        result = searched(spec, trials, tmp_path, best, **stopped)
         code = 0 if (code, ENDED in trials) == (1, True) else code
     else:
         _, directory = create(final_spec(spec, name="final"), Storage(tmp_path))
@@ -417,7 +427,7 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
         ended = int(error.code or 0)
     out, err = capsys.readouterr()
     assert ended == code and json.loads(out)["name"] == result.name
-    command = f"resume {result.name} --storage {tmp_path} --callback m:C --tracking none\n"
+    command = f"resume {result.name} --storage {tmp_path} --allow-code my_method:Mine --callback m:C --tracking none\n"
     unchosen = purpose == "search" and ENDED not in trials and not stopped
     assert ("No trial finished its last task, so there is no best configuration." in err) == unchosen
     assert err.startswith(said) and (not said or err.endswith(command))
@@ -466,6 +476,20 @@ def test_a_class_with_a_comma_stands_in_quotes_among_others(capsys: pytest.Captu
     assert lines[-5:] == ["few images", "Left out:", "- a vector", "What remains:", "- b"]
 
 
+def test_a_confusion_matrix_needs_one_image_below_a_folder_of_a_class() -> None:
+    model: Any = SimpleNamespace(classes=("owl", "sea"))
+    require_truth(model, [Path("holiday/a.png"), Path("owl/b.png")], Path("c.png"))
+    with pytest.raises(InputError, match=r"--confusion c.png: no image lies in a folder named after a class"):
+        require_truth(model, [Path("holiday/a.png")], Path("c.png"))
+
+
+def test_a_registered_composition_has_its_address_in_json() -> None:
+    about: dict[str, Any] = {"runs": ("r",), "benchmark": "digits", "weights": (1.0,), "seeds": (0,), "label": "keep-1"}
+    result = CompositionResult(accuracies=((60.0,),), **about)
+    found = composed_as_dict(Composed(result, None, version=Version("digits", 2, best=True)))["registered"]
+    assert found == {"model": "digits", "number": 2, "best": True, "uri": "models:/digits/2"}
+
+
 @pytest.mark.parametrize(("word", "listed"), [("", ["glyph_vit", "vit_a"]), ("vit", ["glyph_vit", "vit_a", "vit_b"])])
 def test_backbones_without_a_word_are_those_that_are_here(
     word: str, listed: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -495,6 +519,8 @@ def test_a_file_wins_over_a_run_of_its_name(spec: SearchSpec, tmp_path: Path, mo
     choose(spec, trials[1], 1).save(tmp_path / spec.name)
     assert launch._best_of([spec.name], "tausearch-runs").selection.trial == 1  # type: ignore[union-attr]
     assert directory.path.is_dir() and os.path.isfile(spec.name)
+    with pytest.raises(InputError, match=f"unknown benchmark '{spec.name}'"):  # with a method it is no file
+        launch._best_of([spec.name, "finetune"], "tausearch-runs")
 
 
 @pytest.mark.usefixtures("quick_report")

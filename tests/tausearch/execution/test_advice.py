@@ -105,6 +105,7 @@ def test_a_small_backbone_is_offered_with_the_time_of_both(
     assert (mine.name, mine.step, mine.trial, mine.here) == (name, 4.0, 4.0 * 2 * 3 * 150, None)
     assert (small.name, small.step, small.here) == (SMALL, pytest.approx(0.4), False)
     assert backbone_line(own, mine, replace(small, here=True)).endswith(f"--backbone {SMALL} (weights are here)")
+    assert backbone_line(own, mine, small).endswith(" (weights: from the hub, or --backbone-weights FILE)")
 
 
 def test_a_backbone_as_small_is_timed_alone(own: SearchSpec, timed: list[tuple[str, int]]) -> None:

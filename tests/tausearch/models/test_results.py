@@ -67,9 +67,9 @@ def test_the_name_of_a_long_one_is_short_and_its_own(tmp_path: Path, result: Com
 
 def test_compositions_are_listed_by_name_without_the_papers_protocol(tmp_path: Path, result: CompositionResult) -> None:
     directory = RunDirectory(tmp_path)
-    for label in ("uniform", "drop-1", "keep-1", "evaluation"):
+    for label in ("uniform", "exported", "drop-1", "evaluation"):
         result.model_copy(update={"label": label}).save(directory)
-    assert [each.label for each in read_compositions(directory)] == ["drop-1", "keep-1", "uniform"]
+    assert [each.label for each in read_compositions(directory)] == ["drop-1", "exported", "uniform"]
 
 
 def test_files_of_earlier_versions_have_no_names_of_tasks(tmp_path: Path, result: CompositionResult) -> None:
@@ -99,13 +99,13 @@ def test_the_file_of_a_search_that_is_under_way_is_no_composition(tmp_path: Path
 
 def test_the_search_of_a_rule_is_read_back(tmp_path: Path, result: CompositionResult) -> None:
     directory = RunDirectory(tmp_path)
-    trials = tuple(RuleTrial(parameters={"density": d}, accuracies=(100 * d, 40.0)) for d in (0.2, 0.5, 0.3))
+    trials = tuple(RuleTrial(parameters={"density": d}, accuracies=(100 * d, 40.0)) for d in (0.3, 0.5, 0.2))
     search = RuleSearch(seed=0, searched=("density",), images=9, trials=trials, chosen=1, plain_sum=(30.0, 50.0))
     found = result.model_copy(update={"search": search})
     found.save(directory)
     assert read_compositions(directory) == [found]
     scores = {name: score.mean for name, score in search.scores().items()}
-    assert scores == {"chosen": 45.0, "defaults": 30.0, "plain_sum": 40.0}
+    assert scores == {"chosen": 45.0, "defaults": 35.0, "plain_sum": 40.0}
 
 
 def test_a_table_compares_with_the_end_of_the_run_where_weights_differ(result: CompositionResult) -> None:

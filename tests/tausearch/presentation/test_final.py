@@ -57,6 +57,7 @@ def test_the_tasks_have_names_where_there_is_room(final: FinalSpec) -> None:
         (axes,) = _over_tasks(named, [trial], "").axes
         shown = [text.get_text() for text in axes.get_xticklabels()]
         assert shown[:2] == labels if labels else not any("b" in text for text in shown)
+        assert {text.get_rotation() for text in axes.get_xticklabels()} == {30.0 if labels else 0.0}
 
 
 def test_the_spread_over_tasks_is_that_of_the_seeds(final: FinalSpec) -> None:
@@ -80,6 +81,7 @@ def test_the_spread_over_tasks_is_that_of_the_seeds(final: FinalSpec) -> None:
     ]
     first.rows, second.rows = [{"task": 1.0, "a": 2.0}], [{"task": 1.0, "a": 4.0, "b": 1.0}]
     assert mean_rows([first, second]) == mean_rows([second, first]) == [{"task": 1.0, "a": 3.0}]
+    assert [set(row) for row in mean_rows([second, first, second])] == [{"task", "a"}]
 
 
 def test_intervals_of_few_trials_are_wide() -> None:

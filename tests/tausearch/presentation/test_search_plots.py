@@ -60,6 +60,7 @@ def test_a_trial_that_failed_after_its_last_task_has_not_finished(spec: SearchSp
     plots = SearchPlots(spec, [make_trial(0, value=80.0), failed])
     history = plots.history()
     assert [each.number for each in plots.finished] == [0] and series(history)["trial"].x == [0]
+    assert series(history)["stopped, diverged or failed"].x == [1]
     assert history is not None and "of 1 finished trials" in history.caption
 
 
@@ -152,12 +153,12 @@ def test_lines_end_where_trials_ended(plots: SearchPlots) -> None:
 
 
 def test_slices_have_every_trial(plots: SearchPlots) -> None:
-    space = {**plots.spec.space, "way": Choices(choices=("winding", "never", "plain"))}
+    space = {**plots.spec.space, "way": Choices(choices=("winding", "never", "plain")), "rank": Choices(choices=(2, 8))}
     for trial in plots.all_trials:
-        trial.hyperparameters["way"] = ("plain", "winding")[trial.number % 2]
+        trial.hyperparameters |= {"way": ("plain", "winding")[trial.number % 2], "rank": (8, 2)[trial.number % 2]}
     slices = replace(plots, spec=plots.spec.model_copy(update={"space": space})).slices()
     assert slices is not None and slices.scale == ("trial", 0, 7)
-    alpha, lr, way = slices.facets
+    alpha, lr, way, rank = slices.facets
     drawn = series(slices)
     assert dict(zip(drawn["trial"].x, drawn["trial"].y, strict=True))[5.2] == finished(5).value
     assert drawn["trial"].colour == drawn["trial"].trials == list(range(FINISHED))
@@ -165,6 +166,7 @@ def test_slices_have_every_trial(plots: SearchPlots) -> None:
     assert (drawn["stopped, diverged or failed"].x, drawn["stopped, diverged or failed"].colour) == ([0.3] * 4, FAINT)
     assert (alpha.x.log, alpha.caption, lr.caption) == (True, "Tried from 0.2 to 7.2.", "Tried from 0.002 to 0.006.")
     assert way.x.words == ("winding", "plain") and way.caption == "Tried: plain, winding."
+    assert rank.caption == "Tried from 2 to 8."
     assert series(slices, 2)["trial"].x == ["plain", "winding"] * 4
 
 
@@ -192,6 +194,14 @@ def test_the_front_is_ringed_over_both_costs(plots: SearchPlots) -> None:
     )
     assert len(forgetting["trial"].x) == FINISHED and "stopped, diverged or failed" not in forgetting
     assert replace(plots, all_trials=plots.trials[:1]).front() is None
+
+
+def test_a_trial_that_lacks_an_objective_is_not_in_the_plot_of_them(spec: SearchSpec) -> None:
+    trials = [make_trial(number, value=80.0 + number) for number in range(3)]
+    del trials[1].rows[-1]["val/forgetting"]
+    aims = (Objective(metric=name, direction="maximize") for name in ("val/final_accuracy", "val/forgetting"))
+    front = SearchPlots(spec.model_copy(update={"objectives": tuple(aims)}), trials).front()
+    assert front is not None and series(front)["trial"].trials == [0, 2] and "of 2 finished trials" in front.caption
 
 
 def test_trials_at_one_place_are_counted(plots: SearchPlots) -> None:

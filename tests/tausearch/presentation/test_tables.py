@@ -156,6 +156,8 @@ def test_seeds_over_several_class_orders_say_the_order(spec: SearchSpec) -> None
     assert table.header[:3] == ["class order", "seed", "status"] and table.title == "seeds"
     assert [row[:2] for row in table.rows] == [(final.class_order(n), 3 + n % 2) for n in range(4)]
     assert len({row[:2] for row in table.rows}) == 4 and table.emphasis == {2: "faint"}
+    one = final_spec(spec, protocol=spec.protocol.model_copy(update={"class_orders": (7,)}))
+    assert trials_table(one, trials[:1], None).rows[0][:2] == (7, 3)  # another order than the benchmark's own
     assert trials_table(spec, trials, 3).header[:2] == ["trial", "status"]
     assert trials_table(spec, trials[1:], 1).emphasis == {0: "marked", 1: "faint"}  # by its number, not its place
 

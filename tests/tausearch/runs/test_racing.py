@@ -206,6 +206,12 @@ def test_a_candidate_that_is_out_counts_among_the_rivals() -> None:
     assert min(agreed.values()) > 10
 
 
+def test_the_better_of_two_wins_by_a_hundredth_of_a_point() -> None:
+    standing, _ = run(np.array([[90.01, 91.0], [90.01, 91.02]]))
+    won = verdict(standing)
+    assert won is not None and (won.chosen, won.second) == (1, 0)
+
+
 def test_equal_values_of_a_winner_are_not_certain_where_one_image_is_a_point() -> None:
     won = verdict(run(np.array([[90.0, 90.0]]))[0], resolution=1.0)
     assert won is not None and won.error == pytest.approx(0.5)

@@ -113,6 +113,12 @@ class TestGain:
         found = after(search(spec, 1), {1: (90.0,), 0: (80.0,)}, trials)
         assert str(gain_of(search(spec, 1), trials, trials[1], found)) == "+10.00 points over the start's fresh runs"
 
+    def test_a_start_that_was_eliminated_is_compared_over_the_runs_that_it_has(self, spec: SearchSpec) -> None:
+        found = after(search(spec, 3), {1: (95.0, 96.0, 97.0), 0: (50.0, 51.5)}, TRIALS[:2])
+        assert found.race.alive == (1,)
+        gain = gain_of(search(spec, 3), TRIALS, TRIALS[1], found)
+        assert gain is not None and gain.fresh and gain.points == pytest.approx(95.5 - 50.75)
+
     def test_a_start_that_breaks_the_bounds_is_one_all_the_same_and_a_search_may_have_none(
         self, spec: SearchSpec
     ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import Record, RunResult, Score, TrialSummary, open_storage, read_scores
+from tausearch.runs import Record, RunResult, Score, TrialSummary, open_storage, read_scores, write_results
 from tausearch.runs.results import summarise
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
@@ -39,6 +39,9 @@ def test_results_say_what_was_trained_where_it_was_tuned_and_how_each_seed_ended
     assert (content["benchmark"], content["tuned_on"], content["source"]) == ("cifar100", "digits", "digits-ita-lora-1")
     assert content["protocol"] == spec.protocol.model_dump(mode="json") and "class_orders" not in content
     assert [(each["seed"], each["status"]) for each in content["seeds"]] == [(0, "complete"), (1, "failed")]
+    untuned = spec.model_copy(update={"source": None, "tuned_on": None})
+    write_results(untuned, storage.run("new"), [])
+    assert json.loads(storage.run("new").results_file.read_text())["tuned_on"] is None
 
 
 def test_results_of_another_run_are_refused_and_missing_ones_are_none(tmp_path: Path) -> None:

@@ -166,6 +166,11 @@ def test_a_longer_search_counts_from_its_next_trial_and_not_from_its_next_part(t
                 "--with-bounds: with several benchmarks, give it to the final run on each",
             ],
         ),
+        (
+            "digits?epochs=1&tasks=2,digits?tasks=2&epochs=1",
+            {},
+            ["benchmark 'digits?tasks=2&epochs=1': is given twice"],
+        ),
         (BOTH, {"algorithm": "gp", "scheduler": "asha"}, ["--scheduler asha: gp learns nothing from trials that were"]),
         (BOTH, {"target": 90.0}, ["--patience, --target: with several benchmarks, go with --across mean;"]),
         (BOTH, {"prefer": "knee"}, ["--objective, --prefer: with several benchmarks, trials are judged by their"]),

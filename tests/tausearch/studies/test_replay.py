@@ -279,7 +279,7 @@ def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(
 
 
 def test_a_search_with_an_objective_is_replayed_by_it_and_without_schedulers(
-    storage: Storage, long_spec: SearchSpec
+    storage: Storage, long_spec: SearchSpec, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec, directory = create(aiming(with_(long_spec, name="aims"), "forgetting"), storage)
     for each in recorded(long_spec, 6):
@@ -289,6 +289,8 @@ def test_a_search_with_an_objective_is_replayed_by_it_and_without_schedulers(
     assert [each.scheduler for each in found.outcomes] == ["none"] and found.recorded.best.number == 5
     plain = found.as_dict()["outcomes"][0]
     assert (plain["accuracy"]["mean"], plain["regret"], plain["found_best"]) == (2.0, 0.0, 1)
+    show_replays(found)
+    assert " chosen, val/forgetting ┃" in capsys.readouterr().out
     with pytest.raises(InputError, match="--scheduler asha: stops trials by accuracy"):
         replays_of(storage, "aims", algorithm="random", scheduler="asha", seeds=(0,))
 

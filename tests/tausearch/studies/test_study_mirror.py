@@ -8,11 +8,12 @@ import optuna
 import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
-from tausearch.runs import SearchSpec, TrialSummary
-from tausearch.studies import OptunaSearcher, StudyMirror
+from tausearch.runs import SearchSpec, TrialSummary, TrialTable, whole_trials
+from tausearch.studies import MultiStudyMirror, OptunaSearcher, StudyMirror
 from tests.support.runs.trials import make_trial
+from tests.tausearch.several.made import part, parts, several_spec
 
 
 def mirror(spec: SearchSpec, file: Path, history: list[TrialSummary]) -> StudyMirror:
@@ -60,6 +61,26 @@ def test_the_file_says_what_is_better_in_each_objective(spec: SearchSpec, tmp_pa
     StudyMirror(file, spec.name, OptunaSearcher(spec).study.as_optuna, directions=directions).conclude()
     study = optuna.load_study(study_name=spec.name, storage=JournalStorage(JournalFileBackend(str(file))))
     assert [each.name.lower() for each in study.directions] == directions
+
+
+def test_the_file_of_a_search_on_several_benchmarks_has_the_scores_of_the_last_end(tmp_path: Path) -> None:
+    spec, trials, file = several_spec(), TrialTable(), tmp_path / "study.journal"
+    several = MultiStudyMirror(file, spec, trials)
+    found = [part(spec, 0, 0, 90.0), part(spec, 0, 1, 50.0), part(spec, 1, 0, 92.0), part(spec, 1, 1, 45.0)]
+
+    def tell(*more: TrialSummary) -> list[FrozenTrial]:
+        found.extend(more)
+        for trial in whole_trials(parts(spec), found):
+            trials.put(trial)
+        several.trial_changed(trials.running[0] if trials.running else list(trials)[-1])
+        return list(read(spec, file).values()) if file.exists() else []
+
+    assert [each.intermediate_values for each in tell()] == [{1: 0.0, 2: 0.0}, {1: 100.0, 2: 0.0}]
+    before = file.read_bytes()
+    tell(part(spec, 2, 0, 94.0))
+    assert file.read_bytes() == before  # it waits for its second benchmark
+    ended = tell(part(spec, 2, 1, 60.0))
+    assert [each.intermediate_values for each in ended[1:]] == [{1: 50.0, 2: 0.0}, {1: 100.0, 2: 100.0}]
 
 
 def test_a_driver_that_died_as_the_last_trial_ended(spec: SearchSpec, tmp_path: Path) -> None:

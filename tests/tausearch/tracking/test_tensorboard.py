@@ -40,9 +40,12 @@ def told(callback: TensorBoardCallback, run: RunInfo, *trials: Any) -> None:
 
 def test_every_task_of_a_trial_is_a_step_of_its_folder(spec: SearchSpec, tmp_path: Path) -> None:
     run, callback = run_at(tmp_path, spec), TensorBoardCallback()
-    told(callback, run, make_trial(0, value=70.0), make_trial(1, tasks=1, status="diverged", error="not finite"))
+    first = make_trial(0, value=70.0)
+    first.rows[0]["val/forgetting"] = 0.0
+    told(callback, run, first, make_trial(1, tasks=1, status="diverged", error="not finite"))
     told_so_far = scalars(RunDirectory(run.path).tensorboard / "trial-0")
     assert told_so_far["val/average_accuracy"] == [(1, 90.0), (2, 80.0), (3, 70.0)]
+    assert told_so_far["val/forgetting"] == [(1, 0.0), (3, 1.0)]
     assert told_so_far["hparam/val/final_accuracy"] == [(3, 70.0)] and "task" not in told_so_far
     assert scalars(RunDirectory(run.path).tensorboard / "trial-1")["val/average_accuracy"] == [(1, 90.0)]
     callback.on_event(RunEnded(run, stopped=False, metrics={"importance/lr": 0.5}))

@@ -7,9 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from tausearch.api import SearchRun
 from tausearch.execution import Interrupt
 from tausearch.execution.driver import _result
-from tausearch.runs import RunResult
+from tausearch.execution.recorder import Recorder
+from tausearch.runs import RunResult, SearchSpec, Storage
+from tausearch.runs.creation import create
 
 RUN: Any = SimpleNamespace(directory=SimpleNamespace(path=Path("first")))
 
@@ -17,6 +22,13 @@ RUN: Any = SimpleNamespace(directory=SimpleNamespace(path=Path("first")))
 def result(name: str, number: int | None = None, *, late: bool = False, error: str | None = None) -> RunResult:
     """The result of a run that a signal, or the time budget, may have stopped."""
     return RunResult(name, Path(name), [], number, late, True, Path("log.txt"), None, error)
+
+
+def test_a_run_that_mlflow_does_not_get_does_not_wait_for_it(spec: SearchSpec, tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    spec, directory = create(spec.model_copy(update={"tracking": ("tensorboard",)}), storage)
+    deliveries: Any = SimpleNamespace(of=lambda _: [], tracker=lambda name: pytest.fail(f"waits for {name}"))
+    assert Recorder(SearchRun(spec, storage, directory), deliveries).conclude(Interrupt()).tracking_error is None
 
 
 def test_what_stopped_the_first_of_several_followers_counts() -> None:

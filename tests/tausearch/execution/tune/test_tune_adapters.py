@@ -94,14 +94,20 @@ def test_any_other_trial_keeps_its_share(trial: Trial, share: float | None, caus
 
 
 class Strict(FixedSearcher):
-    """Wants a trial stopped that is below 50."""
+    """Wants a trial stopped that is below 50, and keeps how it ended."""
+
+    end: tuple[Status, float | None] | None = None
 
     def report(self, number: int, step: int, value: float) -> bool:
         return value < 50
 
+    def finish(self, number: int, status: Status, value: float | None) -> None:
+        self.end = status, value
+
 
 def test_tune_stops_a_trial_that_the_searcher_wants_stopped_and_ends_when_the_dispatcher_has(trial: Trial) -> None:
-    units = dispatcher_of(search_spec().model_copy(update={"name": "s"}), Strict([(0, {"lr": 0.1})]))
+    strict = Strict([(0, {"lr": 0.1})])
+    units = dispatcher_of(search_spec().model_copy(update={"name": "s"}), strict)
     searcher, scheduler = TuneSearcher(units), TuneScheduler(units)
     assert searcher.suggest("t") is not None and searcher.suggest("u") is None  # while the first runs
     trial.set_config({"run": "s", "trial": 0})
@@ -109,7 +115,7 @@ def test_tune_stops_a_trial_that_the_searcher_wants_stopped_and_ends_when_the_di
     found = [scheduler.on_trial_result(None, trial, result) for result in results]
     assert found == [TrialScheduler.CONTINUE, TrialScheduler.STOP]
     searcher.on_trial_complete("t", {"task": 1.0, "val/average_accuracy": 49.0})
-    assert searcher.suggest("u") == TuneSearcher.FINISHED
+    assert searcher.suggest("u") == TuneSearcher.FINISHED and strict.end == ("pruned", None)
 
 
 class Broken(FixedSearcher):

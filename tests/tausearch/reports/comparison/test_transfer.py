@@ -8,6 +8,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_a_run_is_left_out_by_the_protocol_of_its_own_column(storage: Storage) -
     assert matrix.left_out == 3  # dg and gg; longer-dd, whose protocol is that of the other column
 
 
-def test_what_was_set_by_hand_was_not_tuned(storage: Storage) -> None:
+def test_what_was_set_by_hand_was_not_tuned(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     make_final_run(storage, "set", [99.0, 99.0], benchmark="glyphs", tuned_on="digits", overrides={"lr": 0.1})
     make_final_run(storage, "ablation", [5.0], benchmark="glyphs", tuned_on="digits", overrides={"regularise": "none"})
     plain, ablation = matrices(storage)
@@ -127,6 +128,12 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage) -> None:
     settings = [row["settings"] for row in transfer_records([plain, ablation]) if row["run"] in ("dg", "ablation")]
     assert settings == [{}, {"regularise": "none"}]
     assert transfer_sheet(ablation).title.startswith("ita-lora (regularise=none): ")
+    for overrides in ({}, {"regularise": "none"}):
+        about: dict[str, Any] = {"tuned_on": "digits", "protocol": {"epochs": 3}, "overrides": overrides}
+        make_final_run(storage, f"short-{len(overrides)}", [9.0], benchmark="glyphs", **about)
+    assert [found.left_out for found in matrices(storage)] == [1, 1]
+    show_transfer(storage, [], "text")
+    assert "under another protocol than the rest: 2" in " ".join(capsys.readouterr().out.split())
 
 
 def test_runs_that_do_not_say_where_they_were_tuned_are_left_out(storage: Storage) -> None:

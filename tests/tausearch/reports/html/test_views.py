@@ -194,11 +194,12 @@ def test_compositions_of_fewer_tasks_leave_cells_empty_and_one_names_the_tasks()
         composed(50.0),
         composed(60.0, 40.0, rule="ties", rule_parameters={"density": 0.25}, task_names=("birds", "owls")),
     )
-    (table,) = report_tables.composition_tables([older, named])
+    (table,) = report_tables.composition_tables([older, named, older])
     assert table.header == ["composition", "rule", "mean over tasks", "task 1: birds", "task 2: owls"]
     assert table.texts == [
         ["l", "linear", "50.00", "50.00", ""],
         ["l", "ties, density 0.25", "50.00", "60.00", "40.00"],
+        ["l", "linear", "50.00", "50.00", ""],
     ]
 
 

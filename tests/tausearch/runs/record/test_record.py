@@ -10,7 +10,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from tausearch.runs import Record, StorageError
+from search_spaces import Choices
+from tausearch.execution import record_of
+from tausearch.runs import Record, RunDirectory, SearchSpec, StorageError
 from tausearch.runs.record.files import damaged
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
@@ -66,6 +68,13 @@ def test_words_among_numbers(tmp_path: Path) -> None:
     column = record.table()["hyperparameters/passes"].to_pylist()
     assert column[::3] == ["8", "all", "True", "2.5"] and column[3:7] == ["all"] * 3 + ["True"]
     assert pd.read_parquet(tmp_path)["hyperparameters/passes"].tolist() == column
+
+
+def test_the_columns_of_a_run_are_text_where_some_of_the_choices_are_words(spec: SearchSpec, tmp_path: Path) -> None:
+    space = {"passes": Choices(choices=(8, "all")), "rank": Choices(choices=(2, 8))}
+    record = record_of(spec.model_copy(update={"space": space}), RunDirectory(tmp_path))
+    record.write(make_trial(0, tasks=1, hyperparameters={"passes": 8, "rank": 8}))
+    assert [record.table()[f"hyperparameters/{name}"].to_pylist() for name in space] == [["8"], [8.0]]
 
 
 @pytest.mark.parametrize(("bound", "why"), [("_MOST_ROWS", "has 3 rows"), ("_LARGEST", "has [0-9]+ bytes")])
