@@ -25,10 +25,10 @@ from tests.support.described_figures import patch_figures
 _LEFT_OUT = (
     (r"mlflow\.(user|source\.git\.commit) = .*", r"mlflow.\1"),
     (r"\d+:\d\d elapsed(, about \d+:\d\d left)?", "TIME elapsed"),
-    (r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?( UTC)?", "DATE"),
+    (r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?([+-]\d\d:\d\d|Z)?( UTC)?", "DATE"),
     (r"\d+\.\d [kM]B", "SIZE"),
     (r"\b[0-9a-f]{32}\b", "ID"),
-    (r"(tausearch|torch|timm|peft|version)(\"?: \"?)\d+\.\d+\.\d+[\w.+]*", r"\1\2VERSION"),
+    (r"(tausearch|torch|timm|peft|version)(\"?: \"?| )\d+\.\d+\.\d+[\w.+]*", r"\1\2VERSION"),
     (r"\b[0-9a-f]{40}\b|\b[0-9a-f]{64}\b", "DIGEST"),
 )
 
@@ -53,6 +53,8 @@ class Terminal:
         patch.setattr("tausearch.presentation.terminal.commands.shutil.which", lambda name: name)
         for name, value in {"COLUMNS": "180", "TAUSEARCH_STORAGE": "runs", "NO_COLOR": "1"}.items():
             patch.setenv(name, value)
+        for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "TAUSEARCH_DATA", "TAUSEARCH_EXPORT"):
+            patch.delenv(name, raising=False)
 
     def __call__(self, command: str, code: int = 0) -> str:
         """Call `tausearch` with the words of a command; returns stdout."""

@@ -52,7 +52,8 @@ class Simulation:
         monkeypatch.setattr(driver_module, "ray_session", _nothing)
         monkeypatch.setattr(driver_module, "raylet_watched", _nothing)
         monkeypatch.setattr(driver_module, "capacity_here", lambda: (float(SLOTS), 0.0))
-        monkeypatch.setattr("tausearch.execution.concurrency.cpu_count", lambda: SLOTS, raising=False)
+        monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(SLOTS)))
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
         monkeypatch.setattr(driver_module, "run_on_tune", self.run_on_tune)
         return self
 
