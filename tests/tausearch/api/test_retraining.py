@@ -324,6 +324,22 @@ class TestThePrice:
         retrained(storage, "task:2")
         assert words in said[0]
 
+    def test_three_seeds_two_at_a_time_take_the_time_of_two(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        storage = open_storage(tmp_path, write=True)
+        directory = make_composable_run(storage, "three", seeds=[0, 1, 2])
+        spec = read_spec(directory)
+        for trial in read_trials(spec, directory):
+            rows = [{k: v for k, v in row.items() if not k.startswith("seconds/")} for row in trial.rows]
+            record_of(spec, directory).write(replace(trial, rows=[{**row, "seconds/training": 20.0} for row in rows]))
+        monkeypatch.setattr("tausearch.execution.previews.known_concurrent_trials", lambda *_, **__: 2)
+        said: list[str] = []
+        monkeypatch.setattr("tausearch.api.retraining.say_unreadable", lambda *lines: said.extend(lines))
+        monkeypatch.setattr("tausearch.api.retraining.run_training", Trainings())
+        retrained(storage, "task:2", name="three")
+        assert "3 trainings, about 0:40" in said[0]
+
 
 @pytest.mark.parametrize(
     ("words", "message"),

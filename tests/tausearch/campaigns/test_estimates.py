@@ -273,3 +273,15 @@ def test_the_time_here_is_that_of_what_is_short(
     monkeypatch.setattr(estimates, "gpus_here", lambda: gpus)
     found = [estimates.Estimate(100.0)] * 3
     assert seconds_here(first_on_gpu(plan, share), found) == pytest.approx(seconds)
+
+
+def test_the_time_of_a_cell_without_a_search_is_that_of_its_final_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planned(tmp_path)
+    monkeypatch.setattr(estimates, "local_cpus", lambda: 2)
+    joint = plan.cells[2]
+    spec = joint.training.spec
+    wide = spec.model_copy(update={"resources": spec.resources.model_copy(update={"cpus_per_trial": 2})})
+    plan = replace(plan, rows=(*plan.cells[:2], replace(joint, training=replace(joint.training, spec=wide))))
+    assert seconds_here(plan, [estimates.Estimate(100.0)] * 3) == pytest.approx((100.0 + 100.0 + 200.0) / 2)

@@ -40,6 +40,11 @@ def test_a_run_goes_on_where_a_trial_under_way_may_lead_to_another(
     assert run.next_trial() is None and run.has_ended
 
 
+def test_a_run_is_not_over_while_its_last_trial_is_under_way(spec: SearchSpec) -> None:
+    run, ended = run_of(spec, FixedSearcher([])), [make_trial(number, value=50.0) for number in range(4)]
+    assert run.is_over(ended) and not run.is_over([*ended[:3], make_trial(3, tasks=2)]) and not run.is_over(ended[:3])
+
+
 def test_epochs_of_a_task_that_is_done_are_not_shown(
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -427,6 +427,7 @@ class TestEvaluate:
     [
         (["plain"], "run 'plain': its method 'finetune' leaves no task vectors; ita-fft"),
         (["half"], "half: seed 1 has no result (failed); compose those that have with --seeds 0"),
+        (["ita", "--seeds", ""], "--seeds must be whole numbers"),
         (["ita", "--seeds", "7"], "ita: has no seed 7; compose those that have with --seeds 0,1"),
         (["gone"], "'gone': no run of that name in "),
         (["ita", "--seeds", "0,0"], "--seeds must be 1 to 1000 different numbers, got (0, 0)"),

@@ -276,6 +276,10 @@ def test_others_are_told_of_a_trial_when_it_finishes_a_benchmark_and_not_before_
         units.trials.put(each)
         listener.trial_changed(each)
     assert told == [(0, "complete", 2)]
+    for each in (part(spec, 1, 0, None, rows=[]), part(spec, 1, 0, 80.0), part(spec, 1, 1, None, rows=rows)):
+        units.trials.put(each)
+        listener.trial_changed(each)
+    assert told[1:] == [(1, "running", 0), (1, "running", 1)]
 
 
 @pytest.mark.parametrize("scheduler", ["median", "asha"])
