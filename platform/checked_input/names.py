@@ -34,7 +34,10 @@ def choices(name: object, names: Iterable[str], *forms: str) -> str:
 
 
 def meant(name: str, names: Iterable[str], write: Callable[[str], str] = str) -> str:
-    """Return `; did you mean 'a' or 'b'?` of names like a mistyped one, as `write` has them; else nothing."""
+    """Return `; did you mean 'a' or 'b'?` for a mistyped name; nothing if no name is like it.
+
+    `write` turns a name into the text that a user can paste.
+    """
     question = _question(name, names, write)
     return f"; {question}" if question else ""
 

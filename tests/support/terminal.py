@@ -90,7 +90,7 @@ class Terminal:
         self.add_text_of(file for file in texts if file.exists())
 
     def _settled(self, text: str) -> str:
-        text = re.sub(r"/\S*/unfinished-gallery", "HERE", text.replace(str(self.folder), "HERE"))
+        text = re.sub(r"/\S*/unfinished-\w+", "HERE", text.replace(str(self.folder), "HERE"))
         for pattern, word in _LEFT_OUT:
             text = re.sub(pattern, word, text)
         lines = (line.rstrip() for line in re.sub(r"\d+\.\d{6,}(e-?\d+)?", _rounded, text).splitlines())

@@ -5,7 +5,7 @@ from .continuation import extend, resume, resume_with
 from .datasets import CheckResult, DataState, ListedImage, check_dataset, dataset_states, list_images, prepare_dataset
 from .export import export_best
 from .final_runs import FinalResult, FinalRun, preview_train, preview_train_with, train, train_with
-from .management import delete_driven, delete_run, finals_of, rename_run, size_of
+from .management import delete_driven, delete_run, rename_run, size_of
 from .plans import plan_search, plan_training, space_for
 from .requests import (
     ComposeRequest,
@@ -60,7 +60,6 @@ __all__ = [
     "dataset_states",
     "delete_driven",
     "delete_run",
-    "finals_of",
     "draw",
     "draw_with",
     "evaluate",

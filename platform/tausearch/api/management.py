@@ -11,12 +11,12 @@ from tausearch.presentation import say_unreadable
 from tausearch.runs import (
     AnySpec,
     DrivenDirectory,
-    FinalSpec,
     Record,
     RunDirectory,
     Storage,
     all_ended,
     driver_lock,
+    finals_of,
     is_driven,
     read_spec,
     write_results,
@@ -72,12 +72,6 @@ def _closed_folder(folder: Path) -> Path | None:
 def size_of(directory: RunDirectory) -> int:
     """Return the size of all files of a run, bytes."""
     return sum(path.stat().st_size for path in directory.path.rglob("*") if path.is_file())
-
-
-def finals_of(storage: Storage, search: str) -> list[FinalSpec]:
-    """Return the specifications of the readable final runs whose source is a search."""
-    specs, _ = storage.read_each(read_spec)
-    return [spec for spec in specs if isinstance(spec, FinalSpec) and spec.source == search]
 
 
 def rename_run(storage: Storage, old: str, new: str) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from tausearch.cli import options, output
 from tausearch.cli.ending import leave
 from tausearch.presentation import print_json, say_loading, say_unreadable, see_page
-from tausearch.runs import DEFAULT_STORAGE, open_storage, require_output, require_replaceable, storage_words
+from tausearch.runs import DEFAULT_STORAGE, open_storage, require_page, storage_words
 
 campaign_app = typer.Typer(
     help="Make a whole table: methods by benchmarks, from one file. Each cell is searched and trained.",
@@ -131,8 +131,7 @@ def report(
     from tausearch.campaigns import read_standing, write_campaign_report  # plotly takes a second to import
 
     root = open_storage(storage, write=False)
-    require_output(root, output, "--output")
-    require_replaceable(output, "--output")
+    require_page(root, output, "--output")
     written = write_campaign_report(root, read_standing(root, root.campaign(name)), output)
     if format == "json":
         print_json({"report": str(written)})

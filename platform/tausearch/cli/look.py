@@ -12,7 +12,7 @@ import typer
 from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
 from tausearch.presentation import address_words, print_json, resume_command, say_unreadable
-from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_output, require_replaceable, storage_words
+from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_page, storage_words
 from trainables.errors import InputError
 
 if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
@@ -108,8 +108,7 @@ def report(
     from tausearch.runs import shown_benchmark
 
     root = open_storage(storage, write=False)
-    require_output(root, output, "--output")
-    require_replaceable(output, "--output")
+    require_page(root, output, "--output")
     cells = cells_of(root, name)
     file = output or root.run(name).path / "report.html"
     title = f"{cells[0].method} on {shown_benchmark(cells[0].benchmark)}: {name}"

@@ -77,10 +77,10 @@ def delete(
     """Delete runs and all their files. Their entries in MLflow stay."""
     from rich.filesize import decimal
 
-    from tausearch.api import delete_run, finals_of, size_of
+    from tausearch.api import delete_run, size_of
     from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
     from tausearch.presentation import command_on
-    from tausearch.runs import read_spec
+    from tausearch.runs import finals_of, read_spec
 
     root = open_storage(storage, write=False)
     specs = {name: read_spec(root.run(name)) for name in names}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tausearch.models.descriptions import About, read_about
-from tausearch.runs import ExperimentProtocol, FinalSpec, Record, RunDirectory, Storage, read_spec
+from tausearch.runs import ExperimentProtocol, FinalSpec, Record, RunDirectory, Storage, finals_of, read_spec
 from trainables.composition import read_vector, vector_folders
 from trainables.errors import InputError
 from trainables.methods import METHODS, known_method
@@ -143,9 +143,8 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
         others = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.composable)
         raise InputError(f"run {spec.name!r}: its method {spec.method!r} leaves no task vectors; {others} do")
     if spec.purpose == "search":
-        specs, _ = Storage(directory.path.parent).read_each(read_spec)
-        finals = [each.name for each in specs if isinstance(each, FinalSpec) and each.source == spec.name]
-        which = ", ".join(finals) or f"`tausearch train {spec.name}` makes one"
+        finals = finals_of(Storage(directory.path.parent), spec.name)
+        which = ", ".join(final.name for final in finals) or f"`tausearch train {spec.name}` makes one"
         raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; its final runs do: {which}")
     done = {trial.seed for trial in Record(directory.record).trials() if trial.status == "complete"}
     seeds = tuple(seed for seed in spec.seeds if seed in done and (directory.artifacts / f"seed_{seed}").is_dir())

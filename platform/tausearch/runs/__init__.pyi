@@ -19,6 +19,7 @@ from .guards import (
     remove_empty_root,
     require_new_folder,
     require_output,
+    require_page,
     require_picture,
     require_replaceable,
     require_space,
@@ -38,7 +39,7 @@ from .insight import (
 from .objectives.aim import Aim, best_trial, eligible
 from .objectives.objective import FINAL_ACCURACY, Objective, objectives_of, preferred, unit_of
 from .parts.left_out import LeftOut, left_out
-from .parts.reading import read_spec
+from .parts.reading import finals_of, read_spec
 from .parts.scores import ACROSS, Across, Scale, Scales
 from .parts.spec import MultiSearchSpec, Part, PartsSpec, parts_of, titles_of
 from .parts.trials import MultiTrial, recorded_trials, whole_trials
@@ -195,6 +196,7 @@ __all__ = [
     "eligible",
     "excesses",
     "final_value",
+    "finals_of",
     "importances",
     "is_driven",
     "metrics_of",
@@ -224,6 +226,7 @@ __all__ = [
     "storage_words",
     "require_new_folder",
     "require_output",
+    "require_page",
     "require_picture",
     "require_replaceable",
     "require_space",

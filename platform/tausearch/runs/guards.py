@@ -71,6 +71,12 @@ def require_replaceable(target: Path | None, option: str) -> None:
         raise InputError(f"{option} {target}: exists and was not written by tausearch, so it is not replaced")
 
 
+def require_page(storage: Storage, target: Path | None, option: str) -> None:
+    """Raise an `InputError` for a page that `require_output` or `require_replaceable` refuses."""
+    require_output(storage, target, option)
+    require_replaceable(target, option)
+
+
 def require_picture(storage: Storage, target: Path | None, option: str, beside: Sequence[Path] = ()) -> None:
     """Make sure that a picture can be written to a place; `beside` are the files that are written with it.
 

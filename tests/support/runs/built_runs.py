@@ -52,13 +52,18 @@ class BuiltRuns:
 def _built(folder: Path, build: Build, name: str, *arguments: object) -> RunDirectory:
     asked = repr((build.__module__, build.__qualname__, name, arguments))
     place = folder / hashlib.sha256(asked.encode()).hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
+    return Storage(built_once(place, lambda root: build(Storage(root), name, *arguments))).run(name)
+
+
+def built_once(place: Path, make: Callable[[Path], object]) -> Path:
+    """Return a folder, which `make` fills under another name where it is not there; processes wait for each other."""
+    place.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{place}.lock"):
         if not place.exists():
-            unfinished = Path(mkdtemp(dir=folder))
-            build(Storage(unfinished), name, *arguments)
+            unfinished = Path(mkdtemp(dir=place.parent, prefix="unfinished-"))
+            make(unfinished)
             unfinished.rename(place)
-    return Storage(place).run(name)
+    return place
 
 
 def make_run(storage: Storage, spec: SearchSpec, trials: Sequence[TrialSummary]) -> RunDirectory:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from tests.support.drivers.simulated_tune import Simulation
+from tests.support.runs.built_runs import BuiltRuns, built_once
 from tests.support.runs.final_runs import make_final_run
 from tests.support.terminal import Terminal
 from tests.tausearch.reports.html.runs import add_compositions
@@ -22,21 +21,18 @@ train: {seeds: [0, 1]}
 """
 
 
-def gallery(place: Path) -> Path:
-    """Return a storage root with all runs, which no test may change; it is made in a folder if it is not there."""
-    with FileLock(f"{place}.lock"):
-        if not place.exists():
-            unfinished = place.with_name("unfinished-gallery")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir()
-            with pytest.MonkeyPatch.context() as patch:
-                simulation = Simulation().installed(patch, unfinished / "tune")
-                _make(Terminal(unfinished, patch), simulation)
-            (unfinished / "runs").rename(place)
-    return place
+def gallery() -> Path:
+    """Return a storage root with all runs, which no test may change."""
+    assert BuiltRuns.folder is not None, "the session gives it"
+    return built_once(BuiltRuns.folder / "gallery", _make) / "runs"
 
 
-def _make(terminal: Terminal, simulation: Simulation) -> None:
+def _make(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        _run_all(Terminal(folder, patch), Simulation().installed(patch, folder / "tune"))
+
+
+def _run_all(terminal: Terminal, simulation: Simulation) -> None:
     none, two = "--tracking none --algorithm random", "--objective final_accuracy --objective forgetting"
     simulation.failing, simulation.diverging = {3}, {4}
     terminal(f"search digits ita-lora --trials 8 {none} --reevaluate 2 --with-bounds --name tuned")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,17 +15,10 @@ from tests.tausearch.transcripts.gallery import gallery
 RUNS = ("tuned", "stopped-early", "aims", "both", "interrupted", "judged", "orders", "elsewhere", "tuned-probe")
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A storage root with all runs; `pytest-xdist` has several processes."""
-    own = tmp_path_factory.getbasetemp()
-    return gallery((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "gallery")
-
-
 @pytest.fixture
-def read(terminal: Terminal, made: Path) -> Terminal:
+def read(terminal: Terminal) -> Terminal:
     """A person in a folder with a copy of all runs."""
-    shutil.copytree(made, terminal.storage.root)
+    shutil.copytree(gallery(), terminal.storage.root)
     return terminal
 
 

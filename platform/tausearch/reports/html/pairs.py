@@ -7,7 +7,16 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tausearch.reports.html.views import ReportCell
-from tausearch.runs import FinalSpec, MultiSearchSpec, RunDirectory, SearchSpec, Storage, read_spec, read_trials
+from tausearch.runs import (
+    FinalSpec,
+    MultiSearchSpec,
+    RunDirectory,
+    SearchSpec,
+    Storage,
+    finals_of,
+    read_spec,
+    read_trials,
+)
 from trainables.errors import InputError
 
 
@@ -58,8 +67,7 @@ def cell_of(storage: Storage, name: str) -> ReportCell:
 
 def _finals_of(storage: Storage, search: SearchSpec) -> list[FinalSpec]:
     """Return the final runs of a search, oldest first, but those with overrides before all others."""
-    specs, _ = storage.read_each(read_spec)
-    found = [spec for spec in specs if spec.purpose == "final" and _belong(search, spec)]
+    found = [spec for spec in finals_of(storage, search.name) if _belong(search, spec)]
     return sorted(found, key=lambda spec: not spec.overrides)
 
 

@@ -38,6 +38,12 @@ def read_spec(directory: RunDirectory) -> AnySpec:
     return spec.model_copy(update={"tasks": _read_tasks(directory)})
 
 
+def finals_of(storage: Storage, search: str) -> list[FinalSpec]:
+    """Return the specifications of the readable final runs whose source is a search, oldest first."""
+    specs, _ = storage.read_each(read_spec)
+    return [spec for spec in specs if isinstance(spec, FinalSpec) and spec.source == search]
+
+
 def _spec_of(content: object) -> AnySpec:
     keys = content if isinstance(content, dict) else {}
     if keys.get("purpose") == "final":
