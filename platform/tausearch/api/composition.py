@@ -14,7 +14,7 @@ from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.requests import ComposeRequest, EvaluateRequest, allow_named, with_fields_of
 from tausearch.api.retraining import RetrainingPlan, plan_retraining
 from tausearch.models import CompositionResult, EvaluationResult, MergeConfig, Pools, VectorSource
-from tausearch.presentation import LongWork, notebook_cell, say_unreadable, tool
+from tausearch.presentation import LongWork, command_on, notebook_cell, say_unreadable, tool
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
 from tausearch.tracking import Version, is_registered, register_model
 from trainables.backbones import Backbone
@@ -119,8 +119,8 @@ def compose_with(request: ComposeRequest) -> Composed:
     weights, merge = merge, merge.merged_by(request.rule, parameters)
     models.require_curvatures(pools, merge, removal, retrained=again is not None)
     forms = models.chosen_forms(request.forms, left, merge)
-    if request.register and _run_of(pools) is None:
-        raise InputError("--register: needs a final run of this storage; exported vectors have none")
+    if request.register:
+        _require_registrable(pools, storage)
     if again is not None:
         left = _trained_again(again, request, storage)
     search = None
@@ -349,16 +349,23 @@ def _save(
     return file, models.try_to_record(spec, directory, storage, result)
 
 
+def _require_registrable(pools: Pools, storage: Storage) -> None:
+    """Refuse `--register` for vectors of no run, or of a run that MLflow does not have."""
+    run = _run_of(pools)
+    if run is None:
+        raise InputError("--register: needs a final run of this storage; exported vectors have none")
+    spec, _ = run
+    if "mlflow" not in spec.trackers:
+        first = f"{command_on('runs sync', spec.name, storage.root)} --tracking mlflow"
+        raise InputError(f"--register: MLflow does not have {spec.name}; first: {first}")
+
+
 def _register(
     storage: Storage, pools: Pools, result: CompositionResult, file: Path | None, tracking_error: str | None
 ) -> Version:
     run = _run_of(pools)
     if run is None or file is None:
         raise InputError("--register: needs a run that can be written")
-    if "mlflow" not in run[0].trackers:
-        name = run[0].name
-        first = f"tausearch runs sync {name} --tracking mlflow"
-        raise InputError(f"--register: MLflow does not have {name}; first: {first}")
     if tracking_error is not None:
         raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `runs sync` makes up for it")
     with _exported(pools, result) as folder:

@@ -92,7 +92,11 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
         renamed = spec.model_copy(update={"name": new})
         try:
             directory.path.rename(target.path)
-            renamed.save(target)
+            try:
+                renamed.save(target)
+            except OSError:
+                target.path.rename(directory.path)
+                raise
         except OSError as error:
             raise InputError(f"run directory {directory.path}: cannot be renamed ({error.strerror})") from error
         _renew(renamed, target)

@@ -100,7 +100,7 @@ def run_campaign(
 
     Args:
         plan: The plan of the campaign.
-        trainable: The class that runs a trial; benchmarks give one that computes nothing.
+        trainable: The class that runs a trial; tests give one that computes little.
         callbacks: They are told what happens.
 
     Returns:

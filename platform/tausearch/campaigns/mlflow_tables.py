@@ -9,7 +9,7 @@ from checked_input.text_files import read_json
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.reports import paper_results
 from tausearch.runs import CampaignDirectory, Storage, replace_text
-from tausearch.tracking import TableRow, reason, write_table
+from tausearch.tracking import TableRow, reason, without_secrets, write_table
 from trainables.errors import InputError
 
 LOCAL = "http://127.0.0.1:5000"  # of `tausearch runs ui`
@@ -47,7 +47,8 @@ def track_tables(
             page = write(storage, own or storage.mlflow_uri, benchmark, standing.name, rows)
         except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
             raise InputError(f"campaign {standing.name!r}: MLflow cannot be written ({reason(error)})") from error
-        pages[benchmark] = f"{own if own and own.startswith('http') else LOCAL}/{page}"
+        server = without_secrets(own) if own and own.startswith("http") else LOCAL
+        pages[benchmark] = f"{server}/{page}"
     replace_text(standing.directory.pages_file, json.dumps(pages, indent=2) + "\n")
     return pages
 

@@ -114,7 +114,7 @@ def sync(
     from tausearch.runs import is_driven
     from tausearch.tracking import checked_tracking, checked_uri
 
-    checked_uri(tracking_uri)
+    tracking_uri = checked_uri(tracking_uri)  # its password goes into no file
     checked_tracking(tracking)
     root = open_storage(storage, write=False)
     chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]

@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 from tausearch.cluster.capacity import gpus_here, local_cpus, short_of
+from tausearch.cluster.importing import uncollected
 from tausearch.cluster.waiting import ray_status, starts_nodes, wait_for_node
 from tausearch.runs import Resources
 from trainables.errors import InputError
@@ -98,11 +99,8 @@ def _leave() -> None:
     import ray  # takes seconds to import
 
     gc.collect()
-    gc.disable()
-    try:
+    with uncollected():
         ray.shutdown()
-    finally:
-        gc.enable()
 
 
 @contextmanager

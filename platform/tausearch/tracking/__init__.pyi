@@ -21,6 +21,7 @@ from .mlflow_callback import MlflowCallback, table_writer, tracking_uri_of
 from .mlflow_run import MlflowRun
 from .mlflow_store import checked_uri, reason
 from .named import callbacks_of
+from .secrets import without_secrets
 from .tables import PAPER_METRIC, TABLE_TAG, TableRow, write_table
 from .tensorboard import TensorBoardCallback
 from .tracker import Tracker
@@ -65,5 +66,6 @@ __all__ = [
     "table_writer",
     "track_composition",
     "tracking_uri_of",
+    "without_secrets",
     "write_table",
 ]

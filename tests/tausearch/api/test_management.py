@@ -134,6 +134,15 @@ class TestDelete:
 
 
 class TestRename:
+    def test_a_name_that_cannot_be_written_leaves_the_run_as_it_was(self, storage: Storage, monkeypatch: Patch) -> None:
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(SearchSpec, "save", full)
+        with pytest.raises(InputError, match=r"search: cannot be renamed \(No space left on device\)"):
+            rename_run(storage, "search", "tuned")
+        assert read_spec(storage.run("search")).name == "search" and not storage.run("tuned").path.exists()
+
     def test_every_place_says_the_new_name(self, storage: Storage) -> None:
         search = storage.run("search")
         search.front.mkdir()

@@ -225,6 +225,9 @@ def test_a_table_in_mlflow_has_both_runs_of_a_cell_and_the_papers_accuracy(stora
     assert track_tables(storage, tabled, "http://b:5000", write=write) == {"cub200": "http://b:5000/page"}
     assert track_tables(storage, tabled, write=write) == {"cub200": f"{LOCAL}/page"}
     assert read_pages(standing.directory) == {"cub200": f"{LOCAL}/page"}
+    password = "http://me:word@b:5000"
+    assert track_tables(storage, tabled, password, write=write) == {"cub200": "http://b:5000/page"}
+    assert written.pop()[0] == password
     for text in ("{", "[]", '{"cub200": 3}'):  # damaged, and no status ends with an error
         standing.directory.pages_file.write_text(text)
         assert read_pages(standing.directory) == {}

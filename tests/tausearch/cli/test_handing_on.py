@@ -158,8 +158,10 @@ def test_sync_writes_to_the_trackers_that_are_named_and_tags_the_tables_there(
 
     monkeypatch.setattr("tausearch.api.sync_run", sync_run)
     monkeypatch.setattr("tausearch.campaigns.track_tables", track_tables)
-    words = ["--tracking", "none", "--tracking-uri", "http://a:1", "--storage", str(tmp_path)]
+    words = ["--tracking", "none", "--tracking-uri", "http://me:word@a:1", "--storage", str(tmp_path)]
     code, _, err = ask("runs", "sync", *words)
+    said, err = err.split("\n", 1)  # once, not for each run
+    assert "is not stored" in said
     assert code == 1 and given == [("http://a:1", "none")] * 2 + [("t", "http://a:1"), ("u", "http://a:1")]
     assert [line.removeprefix("tausearch: ") for line in err.splitlines()] == [
         *("run 'a': enough", "run 'b': enough", "v: is damaged", "t: no answer", "u: no answer")

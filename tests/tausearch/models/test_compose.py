@@ -242,20 +242,30 @@ def test_images_are_read_where_the_command_says_else_where_the_run_read_them(
     assert read == ["/here", "/there"]
 
 
+@pytest.mark.parametrize("tracking", [(), ("tensorboard",)])
+def test_a_version_is_refused_before_the_work_where_mlflow_has_no_run(
+    tracking: tuple[str, ...], made: Storage, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(composition.models, "evaluate", lambda *_: pytest.fail("it was evaluated"))
+    spec = read_spec(made.run("ita")).model_copy(update={"tracking": tracking})
+    spec.save(made.run("ita"))
+    first = f"runs sync ita --storage {made.root} --tracking mlflow"
+    with pytest.raises(InputError, match=f"--register: MLflow does not have ita; first: .*{first}"):
+        compose(["ita"], register=True, storage=made.root)
+
+
 @pytest.mark.parametrize(
-    ("tracking", "file", "error", "said"),
+    ("file", "error", "said"),
     [
-        ((), Path("f"), None, "MLflow does not have ita; first: tausearch runs sync ita --tracking mlflow"),
-        (("tensorboard",), Path("f"), None, "MLflow does not have ita; first: "),
-        (None, Path("f"), "no server", r"MLflow cannot be written \(no server\)"),
-        (None, None, None, "needs a run that can be written"),
+        (Path("f"), "no server", r"MLflow cannot be written \(no server\)"),
+        (None, None, "needs a run that can be written"),
     ],
 )
-def test_a_version_is_registered_only_with_a_run_that_mlflow_has(
-    tracking: tuple[str, ...] | None, file: Path | None, error: str | None, said: str, made: Storage, monkeypatch: Patch
+def test_a_version_is_registered_only_where_mlflow_has_what_is_evaluated(
+    file: Path | None, error: str | None, said: str, made: Storage, monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr("tausearch.models.register", lambda *_: pytest.fail("it was registered"))
-    spec = read_spec(made.run("ita")).model_copy(update={"tracking": tracking})
+    spec = read_spec(made.run("ita"))
     pools: Any = SimpleNamespace(sources=[SimpleNamespace(spec=spec, directory=made.run("ita"))])
     result: Any = SimpleNamespace(registered=(), removal=None)
     with pytest.raises(InputError, match=f"--register: {said}"):
