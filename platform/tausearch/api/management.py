@@ -92,12 +92,10 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
         renamed = spec.model_copy(update={"name": new})
         try:
             directory.path.rename(target.path)
-            try:
-                renamed.save(target)
-            except OSError:
-                target.path.rename(directory.path)
-                raise
+            renamed.save(target)
         except OSError as error:
+            if target.path.exists():  # its `run.yaml` could not be written
+                target.path.rename(directory.path)
             raise InputError(f"run directory {directory.path}: cannot be renamed ({error.strerror})") from error
         _renew(renamed, target)
     idle = [spec for spec in finals_of(storage, old) if not is_driven(storage.run(spec.name))]
