@@ -43,6 +43,7 @@ from tausearch.runs import (
     open_storage,
     remove_empty,
     remove_empty_root,
+    replace_text,
     require_space,
     storage_words,
 )
@@ -142,14 +143,16 @@ def _measured(plan: CampaignPlan) -> CampaignPlan:
 
 @contextmanager
 def _held(plan: CampaignPlan) -> Iterator[None]:
-    """Make the campaign's folder and lock it while the campaign runs. A campaign that is refused leaves no folder."""
+    """Make the campaign's folder and lock it while the campaign runs. A refused campaign leaves it as it was."""
     require_space(open_storage(plan.storage.root, write=True).root)
     before, runs = nearest_folder(plan.directory.path), [spec.name for cell in plan.cells for spec in cell.specs]
     try:
         plan.directory.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"campaign folder {plan.directory.path}: cannot be made ({error.strerror})") from error
-    known = set(plan.directory.path.iterdir())
+    known, spec_file = set(plan.directory.path.iterdir()), plan.directory.spec_file
+    new = [run for run in runs if not plan.storage.run_exists(run)]
+    then = spec_file.read_text(encoding="utf-8") if spec_file in known else None
     try:
         with driver_lock(plan.directory, "campaign"):
             for run in runs:
@@ -161,6 +164,8 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
         if not any(map(plan.storage.run_exists, runs)):  # it has begun nothing
             for path in set(plan.directory.path.iterdir()) - known:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if then is not None and not any(map(plan.storage.run_exists, new)):
+            replace_text(spec_file, then)
         remove_empty(plan.directory.path, before)
         remove_empty_root(plan.storage, before)
         raise

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Generic, TextIO, TypeVar
 
 import psutil
@@ -53,13 +54,18 @@ from trainables.trial import Trial
 Display = TypeVar("Display", bound=LiveDisplay)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Session(Generic[Display]):
-    """The signals, the watch over the storage, and the display of a driver."""
+    """The signals, the watch over the storage, and the display of a driver.
+
+    Attributes:
+        begun: Whether trials may start, so that the driver is not refused any more.
+    """
 
     interrupt: Interrupt
     watch: StorageWatch
     display: Display
+    begun: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +99,17 @@ class Driver:
     @contextmanager
     def session(self, display: Callable[[TextIO], Display]) -> Iterator[Session[Display]]:
         """Listen to signals, send the output of Ray, Optuna and MLflow to the log file, and show the display."""
+        session: Session[Display] | None = None
         with ExitStack() as stack:
             stack.enter_context(_living_objects_left_alone())
+            stack.enter_context(_log_unless_refused(self.home.log_file, lambda: session is not None and session.begun))
             interrupt = stack.enter_context(interruptible(self.time_budget))
             closed = partial(interrupt.note, signal.SIGPIPE)
             screen = stack.enter_context(output_to(self.home.log_file, self.progress_to, closed))
             shown = display(screen)
             stack.enter_context(shown)
-            yield Session(interrupt, StorageWatch(self.home), shown)
+            session = Session(interrupt, StorageWatch(self.home), shown)
+            yield session
 
     def run(self, queue: RunQueue, session: Session[Any]) -> None:
         """Run all trials of a queue on Ray until they end or are stopped, then conclude the runs.
@@ -186,6 +195,7 @@ class Driver:
                 while not require_fit(_LOOK_SECONDS):
                     interrupt.check()
                 interrupt.check()
+                session.begun = True
 
             dispatcher = Dispatcher(queue, capacity_here, self.max_concurrent_trials)
             tune = partial(run_on_tune, before_first=before_first, own_ray=self.address is None)
@@ -300,6 +310,20 @@ def _result(run: Run, results: Sequence[RunResult], interrupt: Interrupt | None)
 
 
 @contextmanager
+def _log_unless_refused(log_file: Path, begun: Callable[[], bool]) -> Iterator[None]:
+    """Take back what the block has added to the log file if it is refused before anything has begun."""
+    size = log_file.stat().st_size if log_file.exists() else None
+    try:
+        yield
+    except InputError:
+        if not begun() and size is None:
+            log_file.unlink(missing_ok=True)
+        elif not begun() and size is not None:
+            os.truncate(log_file, size)
+        raise
+
+
+@contextmanager
 def _living_objects_left_alone() -> Iterator[None]:
     """Have the garbage collector leave the objects alone that live now, hundreds of thousands, while the block runs.
 
@@ -369,8 +393,15 @@ def read_by_trials(spec: RunSpec) -> list[str]:
     return [path for path in dict.fromkeys(paths) if path is not None]
 
 
+def _started(run: Run) -> int:
+    """Return how many trials have started, without seeds that only have the tasks taken over from another run."""
+    again = run.spec.retrained if isinstance(run.spec, FinalSpec) else None
+    kept = 0 if again is None else again.kept
+    return sum(trial.has_ended or not kept or trial.tasks_done > kept for trial in run.trials)
+
+
 def _headline(run: Run, *, on_cluster: bool) -> str:
-    spec, known = run.spec, len(run.trials)
+    spec, known = run.spec, _started(run)
     number = known_concurrent_trials(spec, on_cluster=on_cluster) or "as many as the cluster fits"
     algorithm = f", algorithm {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
     if isinstance(spec, SearchSpec) and spec.scheduler != "none":

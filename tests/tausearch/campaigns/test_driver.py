@@ -268,6 +268,25 @@ def test_a_campaign_that_is_refused_keeps_what_was_there(tmp_path: Path) -> None
     assert list(plan.directory.path.iterdir()) == [plan.directory.pilot_file]
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_campaign_that_grew_and_is_refused_keeps_its_cells(begun: bool, tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(TABLE)
+    request = CampaignRequest(file, storage=tmp_path / "runs")
+    plan = plan_campaign(request)
+    with driver_module._held(plan):
+        create(plan.cells[0].search.spec, plan.storage)
+    before = plan.directory.spec_file.read_bytes()
+    file.write_text(TABLE.replace("trials: 2", "trials: 4"))
+    grown = plan_campaign(request)
+    with pytest.raises(InputError), driver_module._held(grown):
+        assert plan.directory.spec_file.read_bytes() != before
+        if begun:
+            create(grown.cells[0].training.spec, plan.storage)
+        raise InputError("no node fits")
+    assert (plan.directory.spec_file.read_bytes() == before) != begun
+
+
 @pytest.mark.parametrize(
     ("error", "lines"),
     [(None, 1), (KeyboardInterrupt(), 1), (InputError("no node fits"), 0), (StorageError("full"), 1)],

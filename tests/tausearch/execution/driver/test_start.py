@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from tausearch.execution import driver as driver_module
 from tausearch.execution.announcer import Announcer
 from tausearch.execution.driver import _headline, drive, read_by_trials
 from tausearch.execution.recorder import Recorder
-from tausearch.runs import AnySpec, Record, Resources, SearchSpec, Storage, TrialTable
+from tausearch.runs import AnySpec, Record, Resources, Retraining, SearchSpec, Storage, TrialTable
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import final_spec, make_trial, run_of
 from tests.tausearch.execution.driver.world import Tracker, World, opened
@@ -180,6 +181,37 @@ def test_a_run_that_has_ended_needs_no_ray(
     assert len(Tracker.closed) == 2  # MLflow may lack its re-evaluation
     out = capfd.readouterr().out
     assert "all trials have ended: none is run" in out and "(continued: 4 have started)" in out
+
+
+@pytest.mark.parametrize(
+    ("before", "begun", "after"),
+    [(None, False, None), ("earlier\n", False, "earlier\n"), ("earlier\n", True, "earlier\nRay\n")],
+)
+def test_a_driver_that_is_refused_before_it_has_begun_leaves_the_log_as_it_was(
+    run: Run, world: World, before: str | None, begun: bool, after: str | None
+) -> None:
+    def refuse(dispatcher: object = None) -> None:
+        os.write(1, b"Ray\n")
+        raise InputError("no node has a GPU")
+
+    if before is not None:
+        run.directory.log_file.write_text(before)
+    if begun:
+        world.tune = refuse
+    else:
+        world.starting = refuse
+    with pytest.raises(InputError):
+        drive(run)
+    assert (run.directory.log_file.read_text() if run.directory.log_file.exists() else None) == after
+
+
+def test_a_seed_that_only_has_the_tasks_of_another_run_has_not_started(spec: SearchSpec, tmp_path: Path) -> None:
+    again = Retraining(run="r", run_id="0", forgotten=(1,), kept=1)
+    asked = final_spec(spec, seeds=(0, 1), trials=2, retrained=again)
+    run = opened(asked, tmp_path, [make_trial(0, 1), make_trial(1, 1)])
+    assert "continued" not in _headline(run, on_cluster=False)
+    run.trials.put(make_trial(1, 2))
+    assert _headline(run, on_cluster=False).endswith("(continued: 1 have started)")
 
 
 @pytest.mark.parametrize(
