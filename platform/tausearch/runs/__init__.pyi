@@ -12,6 +12,7 @@ from .ending import (
     planned_trials,
 )
 from .guards import (
+    PICTURE_MARK,
     driver_lock,
     is_driven,
     nothing_left,
@@ -105,6 +106,7 @@ __all__ = [
     "LeftOut",
     "MultiSearchSpec",
     "MultiTrial",
+    "PICTURE_MARK",
     "Part",
     "PartsSpec",
     "Scale",

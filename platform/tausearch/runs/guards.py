@@ -20,8 +20,9 @@ from tausearch.runs.storage import Storage, nearest_folder
 from trainables.errors import InputError
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
-# By ending what is in every file that the tool writes, in older ones, too; of other endings that of a page.
-_MARKS = {**dict.fromkeys(PICTURES, b"Matplotlib"), ".csv": b"true_label"}
+PICTURE_MARK = "written by tausearch"  # stands in the metadata of every picture that the tool writes
+# By ending what is in every file that the tool writes; of other endings that of a page.
+_MARKS = {**dict.fromkeys(PICTURES, PICTURE_MARK.encode()), ".csv": b"true_label"}
 _MARK_OF_A_PAGE = b"tausearch"
 _MOST_READ = 2**26  # bytes of a file that may be replaced
 LEAST_FREE = 64 * 2**20  # bytes; enough for the last checkpoints, the record and the best file

@@ -198,7 +198,7 @@ class TestOutputs:
     ) -> None:
         ours, theirs, numbers = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}", tmp_path / "a.csv"
         save(new_figure((1.0, 1.0)), ours)
-        theirs.write_bytes(ours.read_bytes().replace(b"Matplotlib", b"My camera."))
+        theirs.write_bytes(ours.read_bytes().replace(b"written by tausearch", b"written by Matplotlib"))
         numbers.write_text("true_label,a\n")
         (tmp_path / f"empty.{ending}").touch()
         for path in (ours, tmp_path / f"empty.{ending}", tmp_path / f"new.{ending}"):

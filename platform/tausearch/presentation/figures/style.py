@@ -14,9 +14,10 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from checked_input.text_files import printable
 from tausearch.presentation.figures.fonts import choose_fonts
-from tausearch.runs import RunSpec, shown_benchmark
+from tausearch.runs import PICTURE_MARK, RunSpec, shown_benchmark
 
 _MARK = 6  # letters that the mark of a name takes in a legend
+_MARK_FIELDS = {".png": "Comment", ".pdf": "Creator", ".svg": "Creator"}  # of their metadata
 DPI = 150
 WIDE = (7.0, 4.2)  # inches of a figure with one pair of axes
 TITLE_LETTERS = 13  # letters of a title that fit into an inch; matplotlib's own wrapping leaves no room for its lines
@@ -73,10 +74,13 @@ def make_logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def write_picture(figure: Figure, path: Path) -> None:
-    """Write a figure as it is, with the name of Matplotlib in it, by which `runs.require_replaceable` knows it."""
-    named = {"pil_kwargs": {"comment": b"Matplotlib"}} if path.suffix == ".jpg" else {}  # other kinds name it anyhow
-    figure.savefig(path, **named)  # type: ignore[arg-type]
+def write_picture(figure: Figure, path: Path, **metadata: None) -> None:
+    """Write a figure as it is, with the mark by which `runs.require_replaceable` knows it; None drops a field."""
+    if path.suffix == ".jpg":  # has no fields, but a comment
+        figure.savefig(path, pil_kwargs={"comment": PICTURE_MARK.encode()})
+        return
+    field = _MARK_FIELDS.get(path.suffix)
+    figure.savefig(path, metadata=None if field is None else {field: PICTURE_MARK, **metadata})
 
 
 def save(figure: Figure, path: Path) -> Path:
@@ -96,5 +100,5 @@ def save(figure: Figure, path: Path) -> Path:
         figure.set_layout_engine(None)
     write_picture(figure, path)
     if path.suffix == ".png":
-        figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})  # the same figure, the same file
+        write_picture(figure, path.with_suffix(".pdf"), CreationDate=None)  # the same figure, the same file
     return path
