@@ -66,7 +66,7 @@ def different_fault(numbers: Sequence[int]) -> str | None:
     """Return the fault of a list of seeds: that it is empty, too long, or has one twice; None without a fault."""
     if 0 < len(set(numbers)) == len(numbers) <= MOST_SEEDS:
         return None
-    return f"must be 1 to {MOST_SEEDS} different numbers, got {shown(tuple(numbers))}"
+    return f"must be 1 to {MOST_SEEDS} different numbers, got {shown(list(numbers))}"
 
 
 def text_fault(text: str) -> str | None:

@@ -151,8 +151,9 @@ def why_nothing_chosen(trials: Iterable[TrialSummary], constraints: Sequence[Con
     nearest = min(finished, key=distance)
     got = ", ".join(f"{each.metric} {_value(each.worst(nearest))}" for each in constraints if not each.keeps(nearest))
     asked = ", ".join(map(str, constraints))
+    several = f"none of {len(finished)} finished trials keeps"
     return (
-        f"none of {len(finished)} finished trials keeps {asked};"
+        f"{'the only finished trial does not keep' if len(finished) == 1 else several} {asked};"
         f" the nearest is trial {nearest.number} ({nearest.value:.2f} {value_unit}) with {got}"
     )
 

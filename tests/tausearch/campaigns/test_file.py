@@ -181,7 +181,7 @@ def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: P
         ("[ita-lora, finetune]", "[ita-lroa]", r"methods\[0\]: unknown method 'ita-lroa'; did you mean 'ita-lora'"),
         ("method: joint", "method: jont", r"cells\[0\].method: unknown method 'jont'; did you mean 'joint'"),
         ("seeds: [0, 1]", "seeds: 3", r"train.seeds: must be a list in brackets, as \[A, B\], got 3"),
-        ("seeds: [0, 1]", "seeds: [1, 1]", r"train.seeds: must be 1 to 1000 different numbers, got \(1, 1\)"),
+        ("seeds: [0, 1]", "seeds: [1, 1]", r"train.seeds: must be 1 to 1000 different numbers, got \[1, 1\]"),
         ("seeds: [0, 1]", "seeds: [a]", r"train.seeds\[0\]: must be a whole number, got 'a'"),
         ("lr: 1e-3", "lr: [1]", r"cells\[1\].search.set.lr: must be a number, a text, true or false, got \[1\]$"),
         ("lr: 1e-3", "lr: .inf", r"cells\[1\].search.set.lr: must be finite, got inf$"),

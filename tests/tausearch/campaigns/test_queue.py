@@ -147,7 +147,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
 
 BEST = "search: {trials: 2, constraint: ['forgetting <= 1']}"
 NO_TRIAL = "no trial finished its last task; the last one: not finite"
-BROKEN = "none of 1 finished trials keeps val/forgetting <= 1; the nearest is trial 0 (70.00 %)"
+BROKEN = "the only finished trial does not keep val/forgetting <= 1; the nearest is trial 0 (70.00 %)"
 
 
 @pytest.mark.parametrize(("forgetting", "why"), [(None, NO_TRIAL), (2.0, BROKEN), (1.0, None)])

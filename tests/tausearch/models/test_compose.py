@@ -440,7 +440,7 @@ class TestEvaluate:
         (["ita", "--seeds", ""], "--seeds must be whole numbers"),
         (["ita", "--seeds", "7"], "ita: has no seed 7; compose those that have with --seeds 0,1"),
         (["gone"], "'gone': no run of that name in "),
-        (["ita", "--seeds", "0,0"], "--seeds must be 1 to 1000 different numbers, got (0, 0)"),
+        (["ita", "--seeds", "0,0"], "--seeds must be 1 to 1000 different numbers, got [0, 0]"),
         (["ita", "--weights", "0.5,0.5"], "--weights: needs one for each of 3 task vectors, got 2"),
         (["ita", "--keep", "1,2", "--weights", "1"], "one for each of 2 tasks of --keep, got 1"),
         (["ita", "--weights", "a"], "--weights must be numbers with commas between them, got 'a'"),

@@ -376,7 +376,7 @@ def test_the_command_prints_a_table_and_json(
         (["none"], "run 'none': nothing was chosen in it: "),
         (["s", "--trials", "21"], "--trials must be from 1 to 20, the number of recorded trials, got 21"),
         (["s", "--trials", "0"], "--trials must be from 1 to 20"),
-        (["s", "--seeds", "0,0"], "--seeds must be 1 to 1000 different numbers, got (0, 0)"),
+        (["s", "--seeds", "0,0"], "--seeds must be 1 to 1000 different numbers, got [0, 0]"),
         (["s", "--seeds", "x"], "--seeds must be whole numbers with commas between them, got 'x'"),
     ],
 )

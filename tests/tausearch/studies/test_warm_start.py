@@ -274,7 +274,7 @@ def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage,
         ("finetune", ["there"], "--warm-start there: is of ita-lora, and this search is of finetune"),
         ("ita-lora", ["final"], "--warm-start final: is a final run; allowed: paper, names of searches, best files"),
         ("ita-lora", ["there"], "--warm-start there: has no finished trial"),
-        ("ita-lora", ["strict"], "--warm-start strict: none of 1 finished trials keeps val/forgetting <= 0;"),
+        ("ita-lora", ["strict"], "--warm-start strict: the only finished trial does not keep val/forgetting <= 0;"),
     ],
 )
 def test_a_source_that_gives_nothing_is_named(
