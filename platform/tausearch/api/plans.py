@@ -387,6 +387,7 @@ def plan_training(
         data=usable.data,
         trials=len(seeds) * len(orders or (None,)),
         tasks=() if orders else opened.source.spec.named_tasks,  # each order has tasks of its own
+        classes=len(opened.source.spec.class_names) if orders else None,
         fixed=asdict(config),
         seeds=seeds,
         source=None if best.selection is None else best.selection.search,

@@ -153,10 +153,14 @@ def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
         if name == "settings":
             flat[name] = "; ".join(f"{k}={v}" for k, v in value.items())
         elif isinstance(value, Mapping):
-            flat |= {f"{name}_{inner}": each for inner, each in value.items()}
+            flat |= {f"{name}_{inner}": _joined(each) for inner, each in value.items()}
         else:
-            flat[name] = "; ".join(value) if isinstance(value, list) else value
+            flat[name] = _joined(value)
     return flat
+
+
+def _joined(value: Any) -> Any:
+    return "; ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _html(table: Table) -> str:

@@ -121,8 +121,7 @@ def bound_name(run: str, method: str) -> str:
 
 def chance(spec: RunSpec) -> float | None:
     """Return the accuracy of a guess among all classes, percent; None where the classes are not known."""
-    classes = sum(len(task.classes) for task in spec.tasks)
-    return 100.0 / classes if classes else None
+    return None if spec.class_count is None else 100.0 / spec.class_count
 
 
 def little_left(spec: RunSpec, trials: Sequence[TrialSummary]) -> str | None:

@@ -23,7 +23,7 @@ from tausearch.api.final_runs import FinalRun
 from tausearch.api.outcome import outcome_of
 from tausearch.cli.output import show_final
 from tausearch.reports import compare, paper_results, read_final_runs
-from tausearch.runs import FinalSpec, Record, Storage, TrialSummary, read_spec
+from tausearch.runs import FinalSpec, Record, Storage, TrialSummary, chance, differences, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, choose
 from tests.support.runs.final_runs import make_final_run
@@ -65,6 +65,8 @@ def test_every_seed_runs_with_every_order(best: BestFile, storage: Storage) -> N
     ]
     assert {c.artifacts for c in configs} == {None} and spec.tasks == ()  # vectors of other tasks
     assert len({c.checkpoints for c in configs}) == 6
+    assert chance(read_spec(storage.run(spec.name))) == 10.0
+    assert differences(spec.model_copy(update={"classes": None}), spec) == []  # of an earlier version
 
 
 def test_without_orders_all_is_as_it_was(best: BestFile, storage: Storage) -> None:
@@ -132,7 +134,7 @@ def test_the_papers_order_is_another_experiment(storage: Storage) -> None:
 @pytest.mark.parametrize(
     ("orders", "message"),
     [
-        ([1, 1], "--class-orders must be 1 to 1000 different numbers, got \\(1, 1\\)"),
+        ([1, 1], "--class-orders must be 1 to 1000 different numbers, got \\[1, 1\\]"),
         ([], "--class-orders must be 1 to 1000 different numbers"),
         ([-1], "--class-orders must be a whole number from 0 to 4294967295, got -1"),
         ([2**32], "--class-orders must be a whole number from 0 to 4294967295, got 4294967296"),

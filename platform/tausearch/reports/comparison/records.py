@@ -60,11 +60,13 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
 
 def run_record(run: FinalRun) -> dict[str, Any]:
     """Return the plain form of a final run."""
+    orders = run.spec.protocol.class_orders
     return {
         "run": run.spec.name,
         "accuracy": run.accuracy.mean,
         "std": run.accuracy.std,
         "seeds": run.accuracy.seeds,
+        "class_orders": None if orders is None else list(orders),
         **_mean_and_deviation("average_incremental_accuracy", "average_incremental_std", run.incremental),
         **_mean_and_deviation("pooled_accuracy", "pooled_std", run.pooled),
         **_mean_and_deviation("forgetting", "forgetting_std", run.forgetting),
@@ -79,7 +81,7 @@ def _mean_and_deviation(mean: str, deviation: str, score: Score | None) -> dict[
 
 
 _OURS = (
-    *("run", "accuracy", "std", "seeds", "average_incremental_accuracy", "average_incremental_std"),
+    *("run", "accuracy", "std", "seeds", "class_orders", "average_incremental_accuracy", "average_incremental_std"),
     *("pooled_accuracy", "pooled_std", "forgetting", "forgetting_std"),
     *("tuned_on", "other_runs"),
 )

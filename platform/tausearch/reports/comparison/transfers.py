@@ -103,12 +103,13 @@ def _matrix(runs: Sequence[FinalRun], benchmarks: Collection[str]) -> TransferMa
 
 
 def _column(runs: Sequence[FinalRun]) -> dict[str, FinalRun]:
-    """Return the runs of the most frequent protocol, by the benchmark on which they were tuned."""
+    """Return the runs of the protocol with the most tuning benchmarks, by these; of equals the newest usual one."""
     by_protocol: dict[str, list[FinalRun]] = {}
     for run in runs:
         by_protocol.setdefault(repr(run.conditions), []).append(run)
-    best: list[FinalRun] = []
-    for group in by_protocol.values():
-        if len({run.tuned_on for run in group}) >= len({run.tuned_on for run in best}):
-            best = group
+
+    def rank(group: Sequence[FinalRun]) -> tuple[int, bool]:
+        return len({run.tuned_on for run in group}), group[0].spec.protocol.class_orders is None
+
+    best = max(reversed(list(by_protocol.values())), key=rank, default=[])
     return {str(run.tuned_on): run for run in standing(best, lambda each: each.tuned_on)}

@@ -39,6 +39,8 @@ class FinalSpec(RunSpec):
         measure_removability: Whether its trials measure what each task loses without its vector, because a bound of the
             search asked for it.
         save_curvature: Whether its trials write the curvature of each task beside its vector, for merging rules.
+        classes: The number of classes of a run over class orders, in which each order has tasks of its own; None of
+            other runs and in those of earlier versions.
     """
 
     role: ClassVar[Role] = "seed"
@@ -50,6 +52,7 @@ class FinalSpec(RunSpec):
     retrained: Retraining | None = None
     measure_removability: bool = False
     save_curvature: bool = False
+    classes: PositiveInt | None = None
 
     @model_validator(mode="after")
     def _has_a_seed_for_each_trial(self) -> FinalSpec:
@@ -57,6 +60,11 @@ class FinalSpec(RunSpec):
         if len(set(self.seeds)) * orders != self.trials:
             raise ValueError(f"seeds must be {self.trials // orders} different ones, as trials says")
         return self
+
+    @property
+    def class_count(self) -> int | None:
+        """The number of classes of all tasks; None where it is not known."""
+        return self.classes or super().class_count
 
     @property
     def removability(self) -> bool:

@@ -24,6 +24,7 @@ _HOW = {
     "with_bounds",
     "code_digests",
     "warm_start_from",
+    "classes",
 }
 
 

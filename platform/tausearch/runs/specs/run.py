@@ -87,6 +87,11 @@ class RunSpec(Strict):
     code_digests: dict[str, str] = {}
 
     @property
+    def class_count(self) -> int | None:
+        """The number of classes of all tasks; None where it is not known."""
+        return sum(len(task.classes) for task in self.tasks) or None
+
+    @property
     def metrics(self) -> MetricNames:
         """Names of the accuracies that its trials report."""
         return names_of(self.purpose)

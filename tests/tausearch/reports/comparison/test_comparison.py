@@ -378,12 +378,14 @@ def test_json(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_csv(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     make_final_run(several, "fewer", [99.0], overrides={"regularise": "none"})
+    make_final_run(several, "orders", [88.0, 87.0], protocol={"class_orders": (3, 1)})
     table = list(csv.DictReader(io.StringIO(printed(several, "csv", capsys))))
     (row,) = (row for row in table if row["ours_run"] == "none")
     assert (row["method"], row["settings"], row["paper_accuracy"]) == ("ita-lora", "regularise=none", "66.58")
     assert row["ours_other_runs"] == "1" and not {"ours", "paper"} & set(row)  # where one of them is not there
     assert float(row["difference"]) == pytest.approx(61.0 - 66.58) and row["within_two_sd"] == ""
-    assert len(table) == 16 + 4 and {row["benchmark"] for row in table} == {"cifar100", "digits"}
+    assert {row["ours_class_orders"] for row in table if row["ours_run"] == "orders"} == {"3; 1"}
+    assert len(table) == 16 + 5 and {row["benchmark"] for row in table} == {"cifar100", "digits"}
 
 
 @pytest.mark.usefixtures("undrawn")
