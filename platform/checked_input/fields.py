@@ -16,26 +16,21 @@ from checked_input.text_files import shown
 MAY_BE_CODE = ("benchmark", "method", "backbone", "algorithm", "scheduler", "rule")
 # Fields that are lists of different numbers.
 _DIFFERENT = ("seeds", "class_orders")
-# The annotation of a field to the types that it accepts, and their name in errors; `Bounds` checks numbers. An
-# annotation is a text in this file, so that a check imports neither torch nor pydantic.
-_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "bool": (bool, "True or False"),
-    "str": (str, "a text"),
-    "str | Path": ((str, Path), "a path"),
-    "Sequence[str]": ((list, tuple), "a list of texts"),
-    "Sequence[str | Path]": ((list, tuple), "a list of texts"),
-    "Sequence[str] | int | str": ((list, tuple, int, str), "'label', a seed, or names of classes"),
-    "Sequence[int | str]": ((list, tuple, range), "a list of whole numbers or names"),
-    "Sequence[int]": ((list, tuple, range), "a list of whole numbers"),
-    "Sequence[float]": ((list, tuple), "a list of numbers"),
-    "Sequence[Callback | str]": ((list, tuple), "a list of callbacks"),
-    "Mapping[str, Scalar]": (Mapping, "a mapping of names to values"),
-}
-_PARTS: dict[str, type | tuple[type, ...]] = {  # the same for what is in a list; `Bounds` checks numbers here, too
-    "Sequence[str]": (str, Path),
-    "Sequence[str | Path]": (str, Path),
-    "Sequence[str] | int | str": (str, int),
-    "Sequence[int | str]": (int, str),
+_Types = type | tuple[type, ...]
+# The annotation of a field to the types that it accepts, those of the parts of a list, and their name in errors;
+# `Bounds` checks numbers. An annotation is a text in this file, so that a check imports neither torch nor pydantic.
+_KINDS: dict[str, tuple[_Types, _Types, str]] = {
+    "bool": (bool, object, "True or False"),
+    "str": (str, object, "a text"),
+    "str | Path": ((str, Path), object, "a path"),
+    "Sequence[str]": ((list, tuple), (str, Path), "a list of texts"),
+    "Sequence[str | Path]": ((list, tuple), (str, Path), "a list of texts"),
+    "Sequence[str] | int | str": ((list, tuple, int, str), (str, int), "'label', a seed, or names of classes"),
+    "Sequence[int | str]": ((list, tuple, range), (int, str), "a list of whole numbers or names"),
+    "Sequence[int]": ((list, tuple, range), object, "a list of whole numbers"),
+    "Sequence[float]": ((list, tuple), object, "a list of numbers"),
+    "Sequence[Callback | str]": ((list, tuple), object, "a list of callbacks"),
+    "Mapping[str, Scalar]": (Mapping, object, "a mapping of names to values"),
 }
 
 
@@ -95,10 +90,10 @@ def _expected(of: Field[Any], value: object) -> str | None:
     asked = str(of.type).removesuffix(" | None")
     if asked == "BestFile":  # to import the class takes seconds
         return None if hasattr(value, "hyperparameters") else "a best file, as `load_best` returns it"
-    kind, words = _KINDS.get(asked, (object, ""))
+    kind, of_parts, words = _KINDS.get(asked, (object, object, ""))
     if not isinstance(value, kind):
         return words
-    if isinstance(value, list | tuple) and not all(isinstance(part, _PARTS.get(asked, object)) for part in value):
+    if isinstance(value, list | tuple) and not all(isinstance(part, of_parts) for part in value):
         return words
     single = "bounds" in of.metadata and not asked.startswith("Sequence")
     return "one number" if single and isinstance(value, list | tuple | range) else None

@@ -5,7 +5,7 @@ from .continuation import extend, resume, resume_with
 from .datasets import CheckResult, DataState, ListedImage, check_dataset, dataset_states, list_images, prepare_dataset
 from .export import export_best
 from .final_runs import FinalResult, FinalRun, preview_train, preview_train_with, train, train_with
-from .management import delete_driven, delete_run, rename_run, size_of
+from .management import delete_driven, delete_run, rename_run
 from .plans import plan_search, plan_training, space_for
 from .requests import (
     ComposeRequest,
@@ -81,7 +81,6 @@ __all__ = [
     "search",
     "search_with",
     "SearchRun",
-    "size_of",
     "space_for",
     "sync_run",
     "train",

@@ -69,11 +69,6 @@ def _closed_folder(folder: Path) -> Path | None:
     return Path(closed[0].filename) if closed else None
 
 
-def size_of(directory: RunDirectory) -> int:
-    """Return the size of all files of a run, bytes."""
-    return sum(path.stat().st_size for path in directory.path.rglob("*") if path.is_file())
-
-
 def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     """Rename a run. Its id stays, so MLflow still knows the run.
 

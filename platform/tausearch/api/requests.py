@@ -56,6 +56,7 @@ class DriveRequest(CheckedRequest):
             default by MLflow, and for a continued run as before.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`, and for a continued run as before.
         address: Address of a running Ray cluster; by default a Ray of our own is started on this machine.
+        time_budget: Seconds after which all is stopped; `resume`, or the same command of a campaign, continues it.
         progress_to: Where progress is shown: "stdout", "stderr", or "nowhere".
     """
 
@@ -66,6 +67,7 @@ class DriveRequest(CheckedRequest):
     tracking: str | None = None
     tracking_uri: str | None = None
     address: str | None = None
+    time_budget: float | None = within(bounds.TIME, None)
     progress_to: Stream = "stdout"
 
     @property
@@ -154,7 +156,6 @@ class SearchRequest(NewRunRequest):
         partial: Whether to accept fewer images than were published.
         skip_broken: Whether to leave out images on disk that cannot be read, which the run then lists.
         label_column: Column of labels in Parquet files; by default found by its name.
-        time_budget: Seconds after which the search is stopped; `resume` continues it.
     """
 
     benchmark: str
@@ -189,7 +190,6 @@ class SearchRequest(NewRunRequest):
     partial: bool = False
     skip_broken: bool = False
     label_column: str | None = None
-    time_budget: float | None = within(bounds.TIME, None)
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,6 @@ class ResumeRequest(DriveRequest):
         reevaluate_runs: As in `search`; re-evaluations that have ended count.
         patience: As in `search`; by default unchanged. With `trials`, only later trials count.
         target: As in `search`; by default unchanged. With `trials`, only later trials count.
-        time_budget: Seconds after which the run is stopped; `resume` continues it.
         gpus_per_trial: Share of a GPU per trial from now on, 0, 1 or 1/k; by default as the run was started with.
         without_damaged: Whether to move damaged files of the record aside and run their trials again.
         with_bounds: As in `search`; a run that was made without can have them.
@@ -216,7 +215,6 @@ class ResumeRequest(DriveRequest):
     reevaluate_runs: int | None = within(bounds.ROUNDS, None)
     patience: int | None = within(bounds.TRIALS, None)
     target: float | None = within(bounds.VALUE, None)
-    time_budget: float | None = within(bounds.TIME, None)
     gpus_per_trial: float | None = None
     without_damaged: bool = False
     with_bounds: bool = False
@@ -233,7 +231,6 @@ class TrainRequest(NewRunRequest):
             order. Such a run leaves no task vectors.
         benchmark: Another benchmark to train and test on; by default that of the search.
         save_curvature: Whether the curvature of each task is saved with its vector, for merging rules that read it.
-        time_budget: Seconds after which the run is stopped; `resume` continues it.
     """
 
     best: BestFile
@@ -242,7 +239,6 @@ class TrainRequest(NewRunRequest):
     class_orders: Sequence[int] | None = within(bounds.SEED, None)
     benchmark: str | None = None
     save_curvature: bool = False
-    time_budget: float | None = within(bounds.TIME, None)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from checked_input import bounds
 from checked_input.names import counted
 from tausearch.api import (
     DriveRequest,
@@ -19,7 +18,6 @@ from tausearch.api import (
     open_benchmark,
     plan_search,
     plan_training,
-    within,
 )
 from tausearch.campaigns.cells import KEPT, CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.file import CampaignFile, Cell, read_campaign, read_remainder
@@ -53,13 +51,11 @@ class CampaignRequest(DriveRequest):
     Attributes:
         file: The campaign's file.
         redo: Titles of cells to start anew, such as `digits/ita-lora`; the runs that they have are left alone.
-        time_budget: Seconds after which the campaign is stopped; the same command continues it.
     """
 
     file: str | Path
     _: KW_ONLY
     redo: Sequence[str] = ()
-    time_budget: float | None = within(bounds.TIME, None)
 
 
 @dataclass(frozen=True)
@@ -386,14 +382,8 @@ def _require_said_once(named: BenchmarkRef, found: BenchmarkRef) -> None:
 
 def _given(request: CampaignRequest) -> dict[str, Any]:
     """Return the options that all runs of a campaign share."""
-    return {
-        "storage": request.storage,
-        "data_root": request.data_root,
-        "tracking": request.tracking,
-        "tracking_uri": request.tracking_uri,
-        "address": request.address,
-        "resume_if_exists": True,
-    }
+    shared = {name: getattr(request, name) for name in (*KEPT, "storage", "address")}
+    return {**shared, "resume_if_exists": True}
 
 
 def _training(cell: Cell, name: str, best: BestFile, request: CampaignRequest) -> TrainRequest:

@@ -29,7 +29,7 @@ from checked_input.schema import Strict, is_no_mapping, words_of
 from checked_input.text_files import one_line, shown
 from search_spaces import Scalar
 from search_spaces.values import ScalarField
-from tausearch.api import SearchRequest, TrainRequest, field_fault
+from tausearch.api import DriveRequest, SearchRequest, TrainRequest, field_fault
 from tausearch.cluster import ASKED_PRECISIONS
 from tausearch.runs import checked_name
 from tausearch.studies import BestFile, algorithm_named, one_of, pruner_class
@@ -40,10 +40,7 @@ from trainables.methods import METHODS, get_method
 from trainables.user_code import is_code
 
 _OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds"}
-_OF_THE_COMMAND = {"address", "data_root", "progress_to", "storage", "time_budget", "tracking_uri"} | {
-    "callbacks",
-    "tracking",
-}
+_OF_THE_COMMAND = {each.name for each in fields(DriveRequest)} - {"max_concurrent_trials"}
 _NAMES: Mapping[str, Callable[[str], object]] = {  # options whose value is one of some names
     "algorithm": algorithm_named,
     "scheduler": pruner_class,

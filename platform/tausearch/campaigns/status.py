@@ -65,11 +65,6 @@ class CellStanding:
         return max(0, self.trials - trials), max(0, self.cell.seeds - seeds)
 
     @property
-    def is_unbegun(self) -> bool:
-        """Whether none of its runs exists yet."""
-        return self.state == "waiting" and self.search is None and self.final is None
-
-    @property
     def reevaluations_left(self) -> int:
         """Number of re-evaluations that its search may still run."""
         if self.search is None:
@@ -144,7 +139,8 @@ class CampaignStanding:
     def state(self) -> str:
         """The state in one word: "starting", "running", "finished" or "stopped"."""
         if self.running:
-            return "starting" if all(each.is_unbegun for each in self.cells) else "running"
+            none_began = all(each.state == "waiting" and each.search is each.final is None for each in self.cells)
+            return "starting" if none_began else "running"
         return "finished" if self.finished else "stopped"
 
     def command(self, storage_option: str) -> str:

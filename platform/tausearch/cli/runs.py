@@ -77,8 +77,9 @@ def delete(
     """Delete runs and all their files. Their entries in MLflow stay."""
     from rich.filesize import decimal
 
-    from tausearch.api import delete_run, size_of
+    from tausearch.api import delete_run
     from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
+    from tausearch.execution import bytes_of
     from tausearch.presentation import command_on
     from tausearch.runs import finals_of, read_spec
 
@@ -92,7 +93,7 @@ def delete(
             )
     options.require_answer(yes)
     for name, spec in specs.items():
-        what = f"{spec.purpose} {name}: {spec.method} on {spec.benchmark}, {decimal(size_of(root.run(name)))}"
+        what = f"{spec.purpose} {name}: {spec.method} on {spec.benchmark}, {decimal(bytes_of(root.run(name).path))}"
         if stay := [final.name for final in finals_of(root, name) if final.name not in names]:
             what += f" (final runs that stay without their search: {', '.join(stay)})"
         if yes or typer.confirm(f"delete {what}?"):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import ray
+import torch
+
 from tausearch.cluster.capacity import local_cpus
 from tausearch.cluster.session import ray_session
 from tausearch.runs import Pilot, RunSpec
 from trainables.config import TrialConfig
-from trainables.device import CONTEXT_BYTES
+from trainables.device import CONTEXT_BYTES, peak_bytes, release
 from trainables.errors import InputError
 from trainables.sequence import IncrementalSequence
 from trainables.trial import build_sequence
@@ -47,8 +50,6 @@ def with_measured_share(
         InputError: If Ray cannot be started or joined, or has no GPU.
         PilotError: If a pilot fails.
     """
-    import ray  # takes seconds to import
-
     resources = spec.resources.model_copy(update={"gpus_per_trial": 1.0})
     with ray_session([resources], address, say=say, quiet=True):
         task = ray.remote(_measure).options(num_gpus=1, num_cpus=spec.resources.cpus_per_trial)
@@ -71,8 +72,6 @@ def with_measured_share(
 
 def _cpus_per_gpu() -> int:
     """Return the CPUs for each GPU of the connected cluster, of the nodes that have GPUs; the fewest count."""
-    import ray  # takes seconds to import
-
     alive = (node["Resources"] for node in ray.nodes() if node["Alive"])
     return min((int(has.get("CPU", 0) // has["GPU"]) for has in alive if has.get("GPU")), default=local_cpus())
 
@@ -89,10 +88,6 @@ def first_rows(sequence: IncrementalSequence, tasks: int) -> Iterator[dict[str, 
 
 def _measure(config: dict[str, Any]) -> tuple[int, int]:
     """Return the peak memory of a trial on this worker's GPU, and the GPU's total memory, bytes."""
-    import torch  # in the worker, which sees its own GPU only
-
-    from trainables.device import peak_bytes, release
-
     sequence = build_sequence(TrialConfig(**config))
     release()
     for _ in first_rows(sequence, sequence.entry.capabilities.tasks_to_peak):

@@ -97,11 +97,6 @@ class _Entry:
     parent: _Entry | None = None
     error: InputError | None = None
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether callbacks have been told that the run begins."""
-        return self.recorder.announcer.has_begun
-
     def drop(self, error: InputError | None) -> None:
         """Release the run without concluding it. An error removes one that is new and has no trial."""
         with suppress(InputError), self.locks:
@@ -214,7 +209,7 @@ class RunQueue:
     def release(self, error: InputError | None = None) -> None:
         """Release the open runs that have not begun, and conclude the others; for the error see `_Entry.drop`."""
         for name, entry in reversed([*self._open.items()]):
-            if not entry.has_begun:
+            if not entry.recorder.announcer.has_begun:
                 entry.drop(error)
                 del self._open[name]
         self.close()
@@ -274,7 +269,7 @@ class RunQueue:
                 _log.exception("the end of a run cannot be prepared")
 
     def _conclude(self, entry: _Entry) -> None:
-        if entry.error is not None and not entry.has_begun:
+        if entry.error is not None and not entry.recorder.announcer.has_begun:
             entry.drop(entry.error)
             return
         with entry.locks:

@@ -78,11 +78,6 @@ class MlflowRun:
         self._parent_id: str = self._parent.info.run_id
         self._nested = self._find_nested()
 
-    @property
-    def run_ids(self) -> dict[int, str]:
-        """Number of each trial that MLflow has to the id of its nested run."""
-        return {number: run.id for number, run in self._nested.items()}
-
     def write(self, trial: TrialSummary) -> None:
         """Write what MLflow lacks of a trial: at most one batched call, and another where its status changes."""
         run = self._nested.get(trial.number) or self._create(trial)

@@ -14,8 +14,9 @@ from filelock import FileLock
 
 from checked_input.names import counted
 from checked_input.text_files import LARGEST
-from tausearch.api import delete_run, rename_run, size_of
+from tausearch.api import delete_run, rename_run
 from tausearch.cli import main
+from tausearch.execution import bytes_of
 from tausearch.models import read_about
 from tausearch.runs import RunDirectory, SearchSpec, Storage, read_spec, read_status, shown_benchmark
 from tausearch.studies import load_best
@@ -88,7 +89,7 @@ class TestDelete:
     def test_how_large_it_is_counts_all_files(self, storage: Storage) -> None:
         directory = storage.run("final")
         sizes = [os.path.getsize(Path(at, name)) for at, _, names in os.walk(directory.path) for name in names]
-        assert size_of(directory) == sum(sizes) > 1000
+        assert bytes_of(directory.path) == sum(sizes) > 1000
 
     def test_none_goes_where_one_is_not_there(self, storage: Storage, shown: Command) -> None:
         _, err = shown("runs", "delete", "search", "searchh", "--yes", code=2)

@@ -17,8 +17,8 @@ from tausearch.api import Composed, DriveRequest, FinalResult, SearchResult
 from tausearch.cli import launch
 from tausearch.cli.output import (
     composed_as_dict,
+    compositions,
     data,
-    removals,
     require_truth,
     search_as_dict,
     show_backbones,
@@ -469,8 +469,8 @@ def test_a_class_with_a_comma_stands_in_quotes_among_others(capsys: pytest.Captu
     assert "│ a.png │ sea │ 0.600 │ 'ring, thin' 0.250, sun 0.100 │" in lines_of(capsys)
     report = mock.Mock(classes=[mock.Mock(number=n, task=1) for n in (2, 3)], left_out=("a vector",), remains=("b",))
     report.classes[0].name, report.classes[1].name = "ring, thin", "sea"
-    with mock.patch.multiple(removals, removal_tables=lambda *_: (), few_images=lambda _: "few images"):
-        removals.show_removal(console(), mock.Mock(removal=report))
+    with mock.patch.multiple(compositions, removal_tables=lambda *_: (), few_images=lambda _: "few images"):
+        compositions._show_removal(console(), mock.Mock(removal=report))
     lines = lines_of(capsys)
     assert lines[0] == "forgotten: 'ring, thin' (class 2, task 1), sea (class 3, task 1)"
     assert lines[-5:] == ["few images", "Left out:", "- a vector", "What remains:", "- b"]

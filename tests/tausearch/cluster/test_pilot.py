@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -78,7 +77,7 @@ class FakeRay:
 def measured(
     spec: SearchSpec, patch: pytest.MonkeyPatch, *answers: tuple[int, int] | Exception
 ) -> tuple[SearchSpec, str]:
-    patch.setitem(sys.modules, "ray", FakeRay(*answers))
+    patch.setattr(pilot, "ray", FakeRay(*answers))
     patch.setattr(pilot, "ray_session", lambda resources, address, say, quiet: nullcontext())
     spec = spec.model_copy(update={"resources": Resources(cpus_per_trial=2, gpus_per_trial=1, gpus_from="rule")})
     configs: Any = [SimpleNamespace(as_dict=dict) for _ in answers]

@@ -180,7 +180,7 @@ class TestParent:
             opened(each, tmp_path).write(make_trial(0, tasks=1))
         parents = {run.data.tags.get(PARENT_TAG) for run in store.runs.values()}
         assert len(store.runs) == 3 and len(parents) == 2  # one parent run, which has none
-        assert opened(spec, tmp_path).run_ids != opened(again, tmp_path).run_ids and len(store.runs) == 3
+        assert opened(spec, tmp_path)._nested != opened(again, tmp_path)._nested and len(store.runs) == 3
         names = [run.info.run_name for run in store.runs.values()]
         assert names == [spec.name, f"{spec.name}/trial-0", f"{spec.name}/trial-0-seed-1"]
         splits = [run.data.params.get("split_seed") for run in store.runs.values()]

@@ -157,7 +157,7 @@ def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(
     run.conclude("FINISHED", Conclusion(trials[1], files=(picture,)))
     client = MlflowClient(tracking_uri=moved.mlflow_uri)
     for number in (0, 1):
-        found = client.get_run(run.run_ids[number])
+        found = client.get_run(run._nested[number].id)
         assert found.info.artifact_uri == f"{moved.mlflow_artifacts.as_uri()}/{found.info.run_id}/artifacts"
         assert [file.path for file in client.list_artifacts(found.info.run_id)] == ["accuracy_matrix.png"]
     assert [path.name for path in tmp_path.iterdir()] == ["b c"]

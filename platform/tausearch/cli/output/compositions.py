@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from rich.console import Console
+
 from tausearch.api import Composed, Evaluated
-from tausearch.cli.output.removals import show_removal
 from tausearch.models import (
     LINEAR,
+    MEMBERSHIP_NOTE,
     CompositionResult,
     accuracy_table,
     chosen_by_line,
     evaluation_table,
+    few_images,
     no_gain_line,
+    removal_tables,
     rule_search_table,
     rule_words,
     still_answered_line,
@@ -27,7 +31,7 @@ from tausearch.presentation import (
     tool,
 )
 from trainables.metrics import TEST
-from trainables.task_names import numbered
+from trainables.task_names import numbered, quoted
 
 _MOVED = 5.0  # points of accuracy that a task loses at least if leaving out its vector has made a difference
 _KNOWN = 5.0  # accuracy of a task, percent, from which something is known of it
@@ -71,7 +75,7 @@ def show_composed(done: Composed, storage_option: str) -> None:
     if result.removal is None:
         out.print(terminal_table(accuracy_table(result, done.trained)))
     else:
-        show_removal(out, result)
+        _show_removal(out, result)
     if line := still_answered_line(result):
         out.print(line, style="yellow", soft_wrap=True)
     if _left_as_they_were(result, done.trained):
@@ -123,3 +127,20 @@ def _left_as_they_were(result: CompositionResult, trained: CompositionResult | N
     now, before = result.summary(), trained.summary()
     learned = [name for name in out if before[name].mean >= _KNOWN]
     return bool(learned) and all(before[name].mean - now[name].mean < _MOVED for name in learned)
+
+
+def _show_removal(out: Console, result: CompositionResult) -> None:
+    """Print what was taken out, the rest before and after, and what remains."""
+    report = result.removal
+    assert report is not None
+    gone = ", ".join(f"{quoted(str(each.name))} (class {each.number}, task {each.task})" for each in report.classes)
+    out.print(f"forgotten: {gone}", soft_wrap=True, markup=False)
+    for table in removal_tables(report, result.accuracies, result.task_names):
+        out.print(terminal_table(table))
+    out.print(MEMBERSHIP_NOTE, style="dim", soft_wrap=True)
+    if line := few_images(report):
+        out.print(line, style="yellow", soft_wrap=True)
+    for title, lines in (("Left out", report.left_out), ("What remains", report.remains)):
+        out.print(f"{title}:", soft_wrap=True)
+        for line in lines:
+            out.print(f"  - {line}", soft_wrap=True, markup=False)
