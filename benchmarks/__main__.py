@@ -33,25 +33,18 @@ from benchmarks import (
     waiting,
     writers,
 )
-from benchmarks.authors import comparison
-from benchmarks.authors import page as authors
+from benchmarks.authors import comparison, page as authors
 from benchmarks.authors.parity import parts, trials
 from benchmarks.choosing import measuring, patience
-from benchmarks.curvature import page as curvature
-from benchmarks.curvature import steps
-from benchmarks.embedded import distance, probe, settings
-from benchmarks.embedded import page as embedded
-from benchmarks.gpu import named as gpu
-from benchmarks.gpu import page as gpu_page
+from benchmarks.curvature import page as curvature, steps
+from benchmarks.embedded import distance, page as embedded, probe, settings
+from benchmarks.gpu import named as gpu, page as gpu_page
 from benchmarks.many_trials import scale, slots, thousands
-from benchmarks.own_pictures import measuring as measuring_own_pictures
-from benchmarks.own_pictures import page as own_pictures
-from benchmarks.own_pictures import removability
+from benchmarks.own_pictures import measuring as measuring_own_pictures, page as own_pictures, removability
 from benchmarks.performance import kept
 from benchmarks.performance.lines import HEADER, Rows
 from benchmarks.performance.page import LINES, write_page
-from benchmarks.planning import estimates, held
-from benchmarks.planning import page as planning
+from benchmarks.planning import estimates, held, page as planning
 from benchmarks.soak.command import main as soak
 
 BENCHMARKS: dict[str, Callable[[], Rows]] = {

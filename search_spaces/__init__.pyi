@@ -1,19 +1,16 @@
-from .reading import METHODS_WITH_SPACE, far_off, for_own_images, load_space, paper_benchmarks, paper_points
-from .schema import Choices, Dimension, Range, ResolvedSpace, SpaceFile
-from .values import Scalar, parse_assignments
-
-__all__ = [
-    "Choices",
-    "Dimension",
-    "METHODS_WITH_SPACE",
-    "Range",
-    "ResolvedSpace",
-    "Scalar",
-    "SpaceFile",
-    "far_off",
-    "for_own_images",
-    "load_space",
-    "paper_benchmarks",
-    "paper_points",
-    "parse_assignments",
-]
+from .reading import (
+    METHODS_WITH_SPACE as METHODS_WITH_SPACE,
+    far_off as far_off,
+    for_own_images as for_own_images,
+    load_space as load_space,
+    paper_benchmarks as paper_benchmarks,
+    paper_points as paper_points,
+)
+from .schema import (
+    Choices as Choices,
+    Dimension as Dimension,
+    Range as Range,
+    ResolvedSpace as ResolvedSpace,
+    SpaceFile as SpaceFile,
+)
+from .values import Scalar as Scalar, parse_assignments as parse_assignments

@@ -1,6 +1,5 @@
 """Recorded tables of configurations, on which any sampler can be tried without training: `load`."""
 
-from tausearch.studies import ConfigurationTable
-from tausearch.studies import load_table as load
+from tausearch.studies import ConfigurationTable, load_table as load
 
 __all__ = ["ConfigurationTable", "load"]

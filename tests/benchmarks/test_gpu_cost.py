@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.gpu import NO_GPU, cost, named, page
-from benchmarks.gpu import precisions as precision_benchmark
+from benchmarks.gpu import NO_GPU, cost, named, page, precisions as precision_benchmark
 from benchmarks.gpu.cost import Case, Place, processes, rows
 from benchmarks.gpu.drawn import Counts, Cut, Shape, draw
 from benchmarks.gpu.page import OTHERWISE, PAGES, write_pages

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.own_pictures import measuring as own_pictures
-from benchmarks.own_pictures import removability
+from benchmarks.own_pictures import measuring as own_pictures, removability
 from benchmarks.own_pictures.page import DOCS, DRAWN, MEASURED, NAME, NAMES, PAGES, REMOVABILITY, tables, write_pages
 from benchmarks.results.page import places
 from trainables.metrics import VALIDATION

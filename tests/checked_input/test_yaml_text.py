@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from checked_input.text_files import LARGEST, TextFileError, read_text
 from checked_input.yaml_text import DEEPEST, parse_yaml, read_yaml, yaml_of

@@ -9,8 +9,7 @@ import torch
 
 from tests.support.methods.tiny_trials import tiny_context, tiny_task
 from trainables.methods.training import fit
-from trainables.state import Epoch, Heartbeat, read_heartbeat
-from trainables.state import heartbeat as module
+from trainables.state import Epoch, Heartbeat, heartbeat as module, read_heartbeat
 
 
 def test_every_epoch_of_a_task_is_told_after_it_is_done() -> None:

@@ -1,92 +1,55 @@
-from .analysis import Drawn, draw, draw_with
-from .benchmarks import OpenBenchmark, Opening, allow_code, open_benchmark
-from .composition import Composed, Evaluated, compose, compose_with, evaluate, evaluate_with
-from .continuation import extend, resume, resume_with
-from .datasets import CheckResult, DataState, ListedImage, check_dataset, dataset_states, list_images, prepare_dataset
-from .export import export_best
-from .final_runs import FinalResult, FinalRun, preview_train, preview_train_with, train, train_with
-from .management import delete_driven, delete_run, rename_run
-from .plans import plan_search, plan_training, space_for
+from .analysis import Drawn as Drawn, draw as draw, draw_with as draw_with
+from .benchmarks import Opening as Opening, allow_code as allow_code, open_benchmark as open_benchmark
+from .composition import (
+    Composed as Composed,
+    Evaluated as Evaluated,
+    compose as compose,
+    compose_with as compose_with,
+    evaluate as evaluate,
+    evaluate_with as evaluate_with,
+)
+from .continuation import extend as extend, resume as resume, resume_with as resume_with
+from .datasets import (
+    CheckResult as CheckResult,
+    DataState as DataState,
+    ListedImage as ListedImage,
+    check_dataset as check_dataset,
+    dataset_states as dataset_states,
+    list_images as list_images,
+    prepare_dataset as prepare_dataset,
+)
+from .export import export_best as export_best
+from .final_runs import (
+    FinalResult as FinalResult,
+    FinalRun as FinalRun,
+    preview_train as preview_train,
+    preview_train_with as preview_train_with,
+    train as train,
+    train_with as train_with,
+)
+from .management import delete_driven as delete_driven, delete_run as delete_run, rename_run as rename_run
+from .plans import plan_search as plan_search, plan_training as plan_training, space_for as space_for
 from .requests import (
-    ComposeRequest,
-    DriveRequest,
-    EvaluateRequest,
-    FiguresRequest,
-    InputError,
-    ResumeRequest,
-    SearchRequest,
-    TrainRequest,
-    field_fault,
-    with_fields_of,
-    within,
+    ComposeRequest as ComposeRequest,
+    DriveRequest as DriveRequest,
+    EvaluateRequest as EvaluateRequest,
+    FiguresRequest as FiguresRequest,
+    InputError as InputError,
+    ResumeRequest as ResumeRequest,
+    SearchRequest as SearchRequest,
+    TrainRequest as TrainRequest,
+    field_fault as field_fault,
+    with_fields_of as with_fields_of,
+    within as within,
 )
-from .retraining import StoppedError
+from .retraining import StoppedError as StoppedError
 from .searches import (
-    SearchResult,
-    SearchRun,
-    preview_search,
-    preview_search_with,
-    run_search,
-    search,
-    search_with,
+    SearchResult as SearchResult,
+    SearchRun as SearchRun,
+    preview_search as preview_search,
+    preview_search_with as preview_search_with,
+    run_search as run_search,
+    search as search,
+    search_with as search_with,
 )
-from .synchronisation import sync_run
-
-__all__ = [
-    "CheckResult",
-    "ComposeRequest",
-    "Composed",
-    "DataState",
-    "Drawn",
-    "DriveRequest",
-    "EvaluateRequest",
-    "Evaluated",
-    "FiguresRequest",
-    "FinalResult",
-    "InputError",
-    "OpenBenchmark",
-    "Opening",
-    "ResumeRequest",
-    "SearchRequest",
-    "SearchResult",
-    "StoppedError",
-    "TrainRequest",
-    "allow_code",
-    "ListedImage",
-    "check_dataset",
-    "list_images",
-    "compose",
-    "compose_with",
-    "dataset_states",
-    "delete_driven",
-    "delete_run",
-    "draw",
-    "draw_with",
-    "evaluate",
-    "evaluate_with",
-    "export_best",
-    "extend",
-    "open_benchmark",
-    "plan_search",
-    "plan_training",
-    "prepare_dataset",
-    "preview_search",
-    "preview_search_with",
-    "preview_train",
-    "preview_train_with",
-    "rename_run",
-    "resume",
-    "resume_with",
-    "run_search",
-    "search",
-    "search_with",
-    "SearchRun",
-    "space_for",
-    "sync_run",
-    "train",
-    "train_with",
-    "FinalRun",
-    "with_fields_of",
-    "field_fault",
-    "within",
-]
+from .synchronisation import sync_run as sync_run

@@ -13,10 +13,16 @@ from tausearch.presentation import LongWork, say_unreadable
 from tausearch.runs import DataFacts
 from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
-from trainables.data import BENCHMARKS, Benchmark, BenchmarkRef, BenchmarkSource, build_benchmark, get_source
-from trainables.data import reference as known_reference
-from trainables.data.dataset import data_root as root_of
-from trainables.data.dataset import dataset_of, on_disk
+from trainables.data import (
+    BENCHMARKS,
+    Benchmark,
+    BenchmarkRef,
+    BenchmarkSource,
+    build_benchmark,
+    get_source,
+    reference as known_reference,
+)
+from trainables.data.dataset import data_root as root_of, dataset_of, on_disk
 from trainables.data.disk.passes import longest_side
 from trainables.data.from_module import require_fits
 from trainables.data.sources import images_per_task, steps_of

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from checked_input import bounds
-from checked_input.fields import MAY_BE_CODE, CheckedRequest, within
-from checked_input.fields import field_fault as field_fault
+from checked_input.fields import MAY_BE_CODE, CheckedRequest, field_fault as field_fault, within
 from checked_input.names import require_once
 from tausearch.presentation import Stream, address_words
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE

@@ -1,44 +1,42 @@
-from .cells import CampaignCells, CellRuns, campaign_of, read_cells
-from .driver import CampaignResult, campaign, campaign_with, run_campaign
-from .estimates import Estimate, Measured, estimate, pilots_of, run_pilots, seconds_here
-from .file import Cell, read_campaign
-from .mlflow_tables import LOCAL, read_pages, track_tables
-from .outputs import selected_runs, set_apart, write_campaign_report
-from .plans import CampaignPlan, CampaignRequest, PlannedCell, plan_campaign, preview_campaign, work_left
-from .status import CampaignStanding, CellStanding, all_standings, read_standing, starting_campaigns
-
-__all__ = [
-    "CampaignCells",
-    "CampaignPlan",
-    "CampaignRequest",
-    "CampaignResult",
-    "CampaignStanding",
-    "Cell",
-    "CellRuns",
-    "CellStanding",
-    "Estimate",
-    "LOCAL",
-    "Measured",
-    "PlannedCell",
-    "all_standings",
-    "campaign",
-    "campaign_of",
-    "campaign_with",
-    "estimate",
-    "pilots_of",
-    "plan_campaign",
-    "preview_campaign",
-    "read_campaign",
-    "read_cells",
-    "read_pages",
-    "read_standing",
-    "run_campaign",
-    "run_pilots",
-    "seconds_here",
-    "selected_runs",
-    "set_apart",
-    "starting_campaigns",
-    "track_tables",
-    "work_left",
-    "write_campaign_report",
-]
+from .cells import (
+    CampaignCells as CampaignCells,
+    CellRuns as CellRuns,
+    campaign_of as campaign_of,
+    read_cells as read_cells,
+)
+from .driver import (
+    CampaignResult as CampaignResult,
+    campaign as campaign,
+    campaign_with as campaign_with,
+    run_campaign as run_campaign,
+)
+from .estimates import (
+    Estimate as Estimate,
+    Measured as Measured,
+    estimate as estimate,
+    pilots_of as pilots_of,
+    run_pilots as run_pilots,
+    seconds_here as seconds_here,
+)
+from .file import Cell as Cell, read_campaign as read_campaign
+from .mlflow_tables import LOCAL as LOCAL, read_pages as read_pages, track_tables as track_tables
+from .outputs import (
+    selected_runs as selected_runs,
+    set_apart as set_apart,
+    write_campaign_report as write_campaign_report,
+)
+from .plans import (
+    CampaignPlan as CampaignPlan,
+    CampaignRequest as CampaignRequest,
+    PlannedCell as PlannedCell,
+    plan_campaign as plan_campaign,
+    preview_campaign as preview_campaign,
+    work_left as work_left,
+)
+from .status import (
+    CampaignStanding as CampaignStanding,
+    CellStanding as CellStanding,
+    all_standings as all_standings,
+    read_standing as read_standing,
+    starting_campaigns as starting_campaigns,
+)

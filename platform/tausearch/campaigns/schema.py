@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import Field as RequestField
-from dataclasses import fields
+from dataclasses import Field as RequestField, fields
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints

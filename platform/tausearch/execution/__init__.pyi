@@ -1,40 +1,17 @@
-from .checkpoints import ready
-from .concurrency import concurrent_trials, concurrent_trials_here
-from .dispatcher import Dispatcher
-from .driver import Driver, drive, read_by_trials
-from .durations import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
-from .interrupt import Interrupt, interruptible
-from .previews import Preview, preview, preview_of
-from .queue import After, RunQueue, RunSource, SingleRun
-from .recorder import record_of
-from .run import Listener, Run
-from .storage_watch import StorageWatch
-
-__all__ = [
-    "After",
-    "RunSource",
-    "Dispatcher",
-    "Driver",
-    "Interrupt",
-    "Listener",
-    "Pace",
-    "Preview",
-    "Run",
-    "RunQueue",
-    "SingleRun",
-    "StorageWatch",
-    "bytes_of",
-    "concurrent_trials",
-    "concurrent_trials_here",
-    "cold_reevaluations",
-    "cold_trials",
-    "drive",
-    "interruptible",
-    "pace_of",
-    "pace_of_trials",
-    "preview",
-    "preview_of",
-    "read_by_trials",
-    "ready",
-    "record_of",
-]
+from .concurrency import concurrent_trials as concurrent_trials, concurrent_trials_here as concurrent_trials_here
+from .dispatcher import Dispatcher as Dispatcher
+from .driver import Driver as Driver, drive as drive, read_by_trials as read_by_trials
+from .durations import (
+    Pace as Pace,
+    bytes_of as bytes_of,
+    cold_reevaluations as cold_reevaluations,
+    cold_trials as cold_trials,
+    pace_of as pace_of,
+    pace_of_trials as pace_of_trials,
+)
+from .interrupt import Interrupt as Interrupt, interruptible as interruptible
+from .previews import Preview as Preview, preview as preview, preview_of as preview_of
+from .queue import After as After, RunQueue as RunQueue, RunSource as RunSource
+from .recorder import record_of as record_of
+from .run import Listener as Listener, Run as Run
+from .storage_watch import StorageWatch as StorageWatch

@@ -17,8 +17,7 @@ from checked_input.schema import Strict
 from checked_input.text_files import one_line, read_json
 from tausearch.models.removal.report import RemovalReport
 from tausearch.models.rule_search.results import RuleSearch
-from tausearch.presentation import Column, Table, emphasise, gain, numbers
-from tausearch.presentation import score as accuracy
+from tausearch.presentation import Column, Table, emphasise, gain, numbers, score as accuracy
 from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy

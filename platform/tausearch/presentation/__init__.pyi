@@ -1,136 +1,85 @@
-from .figures.composition import alignment_figure, cosine_figure, risk_figure, theorem_figure, time_figure, write_table
-from .figures.confusion import confusion_figure
-from .figures.final import draw_final
-from .figures.fonts import drawn_names
-from .figures.matrix import accuracy_matrix_figure
-from .figures.panels import Line, Panel, draw_panels
-from .figures.predictions import draw_predictions
-from .figures.search import draw_plot, draw_search
-from .figures.style import caption, entitle, save
-from .method_plots import accuracy_plot
-from .notebooks import notebook_cell
-from .plots import ACCENT, BEST, FAINT, LINES, SCALE, TICKS, AccuracyAxis, Axis, Facet, Plot, Series
+from .figures.composition import (
+    alignment_figure as alignment_figure,
+    cosine_figure as cosine_figure,
+    risk_figure as risk_figure,
+    theorem_figure as theorem_figure,
+    time_figure as time_figure,
+    write_table as write_table,
+)
+from .figures.confusion import confusion_figure as confusion_figure
+from .figures.final import draw_final as draw_final
+from .figures.fonts import drawn_names as drawn_names
+from .figures.panels import Line as Line, Panel as Panel, draw_panels as draw_panels
+from .figures.predictions import draw_predictions as draw_predictions
+from .figures.search import draw_plot as draw_plot, draw_search as draw_search
+from .figures.style import entitle as entitle, save as save
+from .method_plots import accuracy_plot as accuracy_plot
+from .notebooks import notebook_cell as notebook_cell
+from .plots import (
+    ACCENT as ACCENT,
+    BEST as BEST,
+    FAINT as FAINT,
+    LINES as LINES,
+    SCALE as SCALE,
+    TICKS as TICKS,
+    Axis as Axis,
+    Facet as Facet,
+    Plot as Plot,
+    Series as Series,
+)
 from .run_tables import (
-    accuracy_cells,
-    front_table,
-    left_out_table,
-    mean_rows,
-    reevaluation_table,
-    scores_table,
-    trials_table,
+    accuracy_cells as accuracy_cells,
+    front_table as front_table,
+    left_out_table as left_out_table,
+    mean_rows as mean_rows,
+    reevaluation_table as reevaluation_table,
+    scores_table as scores_table,
+    trials_table as trials_table,
 )
-from .search_plots import SearchPlots
-from .table_formats import as_csv, as_html, as_latex, as_markdown, record_table, terminal_table
-from .tables import CellLook, Column, Emphasis, Table, emphasise, gain, numbers, score, words
-from .terminal.bars import LongWork
+from .search_plots import SearchPlots as SearchPlots
+from .table_formats import (
+    as_csv as as_csv,
+    as_latex as as_latex,
+    as_markdown as as_markdown,
+    record_table as record_table,
+    terminal_table as terminal_table,
+)
+from .tables import (
+    CellLook as CellLook,
+    Column as Column,
+    Emphasis as Emphasis,
+    Table as Table,
+    emphasise as emphasise,
+    gain as gain,
+    numbers as numbers,
+    score as score,
+    words as words,
+)
+from .terminal.bars import LongWork as LongWork
 from .terminal.commands import (
-    address_words,
-    bounds_line,
-    campaign_command,
-    command_on,
-    concurrency_words,
-    resume_command,
-    sync_advice,
-    tool,
+    address_words as address_words,
+    bounds_line as bounds_line,
+    campaign_command as campaign_command,
+    command_on as command_on,
+    concurrency_words as concurrency_words,
+    resume_command as resume_command,
+    sync_advice as sync_advice,
+    tool as tool,
 )
-from .terminal.live import LiveDisplay
-from .terminal.progress import ProgressDisplay
-from .terminal.quiet import Stream, output_to, stream_of
+from .terminal.live import LiveDisplay as LiveDisplay
+from .terminal.progress import ProgressDisplay as ProgressDisplay
+from .terminal.quiet import Stream as Stream, output_to as output_to, stream_of as stream_of
 from .terminal.text import (
-    brief,
-    clock,
-    console,
-    left_out_line,
-    number,
-    percent,
-    print_json,
-    say_loading,
-    say_unreadable,
-    see_page,
-    spread,
-    stopped_words,
+    brief as brief,
+    clock as clock,
+    console as console,
+    left_out_line as left_out_line,
+    number as number,
+    percent as percent,
+    print_json as print_json,
+    say_loading as say_loading,
+    say_unreadable as say_unreadable,
+    see_page as see_page,
+    spread as spread,
+    stopped_words as stopped_words,
 )
-
-__all__ = [
-    "ACCENT",
-    "BEST",
-    "FAINT",
-    "LINES",
-    "SCALE",
-    "TICKS",
-    "address_words",
-    "AccuracyAxis",
-    "Axis",
-    "CellLook",
-    "Column",
-    "Emphasis",
-    "Facet",
-    "Line",
-    "LiveDisplay",
-    "LongWork",
-    "Panel",
-    "Plot",
-    "ProgressDisplay",
-    "SearchPlots",
-    "Series",
-    "Stream",
-    "Table",
-    "accuracy_cells",
-    "accuracy_matrix_figure",
-    "accuracy_plot",
-    "alignment_figure",
-    "as_csv",
-    "as_html",
-    "as_latex",
-    "as_markdown",
-    "bounds_line",
-    "brief",
-    "caption",
-    "output_to",
-    "clock",
-    "campaign_command",
-    "concurrency_words",
-    "command_on",
-    "reevaluation_table",
-    "console",
-    "cosine_figure",
-    "draw_final",
-    "draw_panels",
-    "draw_plot",
-    "draw_predictions",
-    "drawn_names",
-    "confusion_figure",
-    "draw_search",
-    "emphasise",
-    "entitle",
-    "front_table",
-    "left_out_table",
-    "gain",
-    "left_out_line",
-    "mean_rows",
-    "notebook_cell",
-    "number",
-    "numbers",
-    "percent",
-    "print_json",
-    "record_table",
-    "resume_command",
-    "risk_figure",
-    "save",
-    "say_loading",
-    "say_unreadable",
-    "score",
-    "scores_table",
-    "see_page",
-    "spread",
-    "stopped_words",
-    "stream_of",
-    "sync_advice",
-    "terminal_table",
-    "theorem_figure",
-    "time_figure",
-    "tool",
-    "trials_table",
-    "words",
-    "write_table",
-]

@@ -1,94 +1,60 @@
-from .algorithms import algorithm_named, learns, startup_trials
-from .best_file import BestFile, Selection, best_of_all, best_of_run, load_best, start_of
-from .best_listener import BestListener, write_best
-from .dashboard import dashboard_of
-from .grid import grid_size
-from .options import (
-    USUAL_REEVALUATION,
-    constraints_named,
-    objectives_named,
-    one_of,
-    requested_reevaluation,
-    require_alone,
-    require_scheduler,
-    usual_reevaluation,
+from .algorithms import algorithm_named as algorithm_named, learns as learns, startup_trials as startup_trials
+from .best_file import (
+    BestFile as BestFile,
+    Selection as Selection,
+    best_of_all as best_of_all,
+    best_of_run as best_of_run,
+    load_best as load_best,
+    start_of as start_of,
 )
-from .parts.merging import merged
-from .parts.searchers import MultiSearcher, PartSearcher
-from .parts.study_mirror import MultiStudyMirror
-from .parts.units import PartUnits, Units
-from .rebuilt_sampler import RebuiltSampler
-from .recorded.configurations import ConfigurationTable
-from .recorded.files import TABLES, load_table, read_table, table_files, write_table
-from .recorded.replays import DEFAULT_SEEDS, Comparison, Outcome, Replay, replay, replays_of
-from .recorded.trials import RecordedTrials
-from .schedulers import FIRST_STOP, pruner_class, pruner_named
-from .searchers import FixedSearcher, OptunaSearcher, ReevaluationSearcher, Searcher, points_ahead
-from .spaces import defaults, require_hyperparameters, require_runs, space_of
-from .study import SearchStudy, directions_of, require_sampler, study_of
-from .study_mirror import StudyMirror
-from .warm_start import kept_points, known_points, warm_start_lines
-
-__all__ = [
-    "BestFile",
-    "BestListener",
-    "Comparison",
-    "ConfigurationTable",
-    "ReevaluationSearcher",
-    "DEFAULT_SEEDS",
-    "FIRST_STOP",
-    "merged",
-    "MultiSearcher",
-    "MultiStudyMirror",
-    "PartSearcher",
-    "PartUnits",
-    "Units",
-    "FixedSearcher",
-    "OptunaSearcher",
-    "Outcome",
-    "RebuiltSampler",
-    "RecordedTrials",
-    "Replay",
-    "SearchStudy",
-    "objectives_named",
-    "require_alone",
-    "directions_of",
-    "Selection",
-    "StudyMirror",
-    "TABLES",
-    "Searcher",
-    "USUAL_REEVALUATION",
-    "best_of_all",
-    "best_of_run",
-    "requested_reevaluation",
-    "constraints_named",
-    "dashboard_of",
-    "defaults",
-    "grid_size",
-    "kept_points",
-    "known_points",
-    "learns",
-    "load_best",
-    "load_table",
-    "one_of",
-    "points_ahead",
-    "read_table",
-    "replay",
-    "replays_of",
-    "require_hyperparameters",
-    "require_runs",
-    "algorithm_named",
-    "pruner_class",
-    "pruner_named",
-    "require_sampler",
-    "require_scheduler",
-    "study_of",
-    "space_of",
-    "start_of",
-    "startup_trials",
-    "usual_reevaluation",
-    "warm_start_lines",
-    "table_files",
-    "write_best",
-    "write_table",
-]
+from .best_listener import BestListener as BestListener, write_best as write_best
+from .dashboard import dashboard_of as dashboard_of
+from .grid import grid_size as grid_size
+from .options import (
+    USUAL_REEVALUATION as USUAL_REEVALUATION,
+    constraints_named as constraints_named,
+    objectives_named as objectives_named,
+    one_of as one_of,
+    requested_reevaluation as requested_reevaluation,
+    require_alone as require_alone,
+    require_scheduler as require_scheduler,
+    usual_reevaluation as usual_reevaluation,
+)
+from .parts.merging import merged as merged
+from .parts.searchers import MultiSearcher as MultiSearcher
+from .parts.study_mirror import MultiStudyMirror as MultiStudyMirror
+from .parts.units import PartUnits as PartUnits, Units as Units
+from .rebuilt_sampler import RebuiltSampler as RebuiltSampler
+from .recorded.configurations import ConfigurationTable as ConfigurationTable
+from .recorded.files import (
+    TABLES as TABLES,
+    load_table as load_table,
+    read_table as read_table,
+    table_files as table_files,
+    write_table as write_table,
+)
+from .recorded.replays import (
+    Comparison as Comparison,
+    Outcome as Outcome,
+    Replay as Replay,
+    replay as replay,
+    replays_of as replays_of,
+)
+from .recorded.trials import RecordedTrials as RecordedTrials
+from .schedulers import pruner_class as pruner_class
+from .searchers import (
+    FixedSearcher as FixedSearcher,
+    OptunaSearcher as OptunaSearcher,
+    ReevaluationSearcher as ReevaluationSearcher,
+    Searcher as Searcher,
+    points_ahead as points_ahead,
+)
+from .spaces import (
+    defaults as defaults,
+    require_hyperparameters as require_hyperparameters,
+    require_runs as require_runs,
+    space_of as space_of,
+)
+from .study import directions_of as directions_of, require_sampler as require_sampler, study_of as study_of
+from .study_mirror import StudyMirror as StudyMirror
+from .warm_start import kept_points as kept_points, known_points as known_points, warm_start_lines as warm_start_lines

@@ -1,71 +1,42 @@
-from .choice import checked_tracking, require_installed, tracking_text, tracking_words
-from .compositions import REMOVED_TAG, Version, is_registered, register_model, track_composition
-from .contract_check import check_callback
-from .delivery import PATIENCE_SECONDS, QUEUE_SIZE, Deliveries, Delivery
-from .events import (
-    BestFileWritten,
-    Callback,
-    ChoiceChanged,
-    Event,
-    ResultsWritten,
-    RunBegan,
-    RunEnded,
-    RunInfo,
-    TaskDone,
-    TrialBegan,
-    TrialEnded,
-    changes,
-    history,
+from .choice import (
+    checked_tracking as checked_tracking,
+    require_installed as require_installed,
+    tracking_text as tracking_text,
+    tracking_words as tracking_words,
 )
-from .mlflow_callback import MlflowCallback, table_writer, tracking_uri_of
-from .mlflow_run import MlflowRun
-from .mlflow_store import checked_uri, reason
-from .named import callbacks_of
-from .secrets import without_secrets
-from .tables import PAPER_METRIC, TABLE_TAG, TableRow, write_table
-from .tensorboard import TensorBoardCallback
-from .tracker import Tracker
-
-__all__ = [
-    "REMOVED_TAG",
-    "callbacks_of",
-    "tracking_text",
-    "tracking_words",
-    "BestFileWritten",
-    "Callback",
-    "ChoiceChanged",
-    "Deliveries",
-    "Delivery",
-    "Event",
-    "MlflowCallback",
-    "MlflowRun",
-    "PAPER_METRIC",
-    "PATIENCE_SECONDS",
-    "QUEUE_SIZE",
-    "RunBegan",
-    "RunEnded",
-    "ResultsWritten",
-    "RunInfo",
-    "TABLE_TAG",
-    "TableRow",
-    "TaskDone",
-    "TensorBoardCallback",
-    "Tracker",
-    "TrialBegan",
-    "TrialEnded",
-    "Version",
-    "changes",
-    "check_callback",
-    "checked_tracking",
-    "checked_uri",
-    "history",
-    "is_registered",
-    "reason",
-    "register_model",
-    "require_installed",
-    "table_writer",
-    "track_composition",
-    "tracking_uri_of",
-    "without_secrets",
-    "write_table",
-]
+from .compositions import (
+    REMOVED_TAG as REMOVED_TAG,
+    Version as Version,
+    is_registered as is_registered,
+    register_model as register_model,
+    track_composition as track_composition,
+)
+from .contract_check import check_callback as check_callback
+from .delivery import Deliveries as Deliveries, Delivery as Delivery
+from .events import (
+    BestFileWritten as BestFileWritten,
+    Callback as Callback,
+    ChoiceChanged as ChoiceChanged,
+    Event as Event,
+    ResultsWritten as ResultsWritten,
+    RunBegan as RunBegan,
+    RunEnded as RunEnded,
+    RunInfo as RunInfo,
+    TaskDone as TaskDone,
+    TrialBegan as TrialBegan,
+    TrialEnded as TrialEnded,
+    changes as changes,
+    history as history,
+)
+from .mlflow_callback import (
+    MlflowCallback as MlflowCallback,
+    table_writer as table_writer,
+    tracking_uri_of as tracking_uri_of,
+)
+from .mlflow_run import MlflowRun as MlflowRun
+from .mlflow_store import checked_uri as checked_uri, reason as reason
+from .named import callbacks_of as callbacks_of
+from .secrets import without_secrets as without_secrets
+from .tables import TABLE_TAG as TABLE_TAG, TableRow as TableRow, write_table as write_table
+from .tensorboard import TensorBoardCallback as TensorBoardCallback
+from .tracker import Tracker as Tracker

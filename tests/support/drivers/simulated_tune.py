@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from ray import cloudpickle
 
-from tausearch.execution import Dispatcher
-from tausearch.execution import driver as driver_module
+from tausearch.execution import Dispatcher, driver as driver_module
 from tausearch.execution.observer import Observer
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tausearch.testing.benchmarks import SOURCE as SOURCE
-from tausearch.testing.benchmarks import few_digits as few_digits
-from tausearch.testing.benchmarks import small_digits as small_digits
+from tausearch.testing.benchmarks import SOURCE as SOURCE, few_digits as few_digits, small_digits as small_digits
 from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import Storage
-from tausearch.studies import FIRST_STOP, load_best
+from tausearch.studies import load_best
+from tausearch.studies.schedulers import FIRST_STOP
 from tests.support.drivers.kills import Table, assert_nothing_is_lost, kill_driver, one_ended_and_one_runs
 from tests.support.drivers.searches import started, trials_of, without_time
 

@@ -17,7 +17,7 @@ from checked_input.text_files import LARGEST
 from tausearch.api import delete_run, rename_run
 from tausearch.cli import main
 from tausearch.execution import bytes_of
-from tausearch.models import read_about
+from tausearch.models.descriptions import read_about
 from tausearch.runs import RunDirectory, SearchSpec, Storage, read_spec, read_status, shown_benchmark
 from tausearch.studies import load_best
 from tests.support.command_line import Command

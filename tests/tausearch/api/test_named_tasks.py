@@ -17,7 +17,7 @@ from tausearch.execution import preview_of
 from tausearch.models import CompositionResult
 from tausearch.models.exports import _unnamed
 from tausearch.models.removal.names import removal_of
-from tausearch.presentation import accuracy_matrix_figure
+from tausearch.presentation.figures.matrix import accuracy_matrix_figure
 from tausearch.reports.html.tables import composition_tables, matrix_table
 from tausearch.runs import RunSpec, TrialSummary, read_spec, shown_benchmark
 from tausearch.runs.creation import create

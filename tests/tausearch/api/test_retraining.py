@@ -19,7 +19,8 @@ from tausearch import compose
 from tausearch.api import FinalRun, StoppedError, open_benchmark, retraining
 from tausearch.api.retraining import _reference
 from tausearch.execution import record_of
-from tausearch.models import CompositionResult, read_about, read_compositions
+from tausearch.models import CompositionResult, read_compositions
+from tausearch.models.descriptions import read_about
 from tausearch.runs import (
     FinalSpec,
     Retraining,

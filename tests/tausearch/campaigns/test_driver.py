@@ -11,8 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from tausearch.campaigns import CampaignRequest, CampaignResult, CampaignStanding, plan_campaign, read_cells
-from tausearch.campaigns import driver as driver_module
+from tausearch.campaigns import (
+    CampaignRequest,
+    CampaignResult,
+    CampaignStanding,
+    driver as driver_module,
+    plan_campaign,
+    read_cells,
+)
 from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.driver import _driver, _headlines, _result
 from tausearch.campaigns.plans import plan_final, with_share_of

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
 from tausearch.api import compose
-from tausearch.reports import Comparison, PaperResults
 from tausearch.reports.comparison.figure import draw
+from tausearch.reports.comparison.paper import PaperResults
+from tausearch.reports.comparison.rows import Comparison
 from tausearch.runs import open_storage
 from tests.support.command_line import Ask
 from tests.support.layouts import EACH, parquet, rows

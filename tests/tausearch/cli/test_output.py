@@ -20,6 +20,7 @@ from tausearch.cli.output import (
     compositions,
     data,
     require_truth,
+    runs as runs_output,
     search_as_dict,
     show_backbones,
     show_cache,
@@ -29,7 +30,6 @@ from tausearch.cli.output import (
     show_status,
     show_statuses,
 )
-from tausearch.cli.output import runs as runs_output
 from tausearch.models import CompositionResult, Prediction
 from tausearch.presentation import command_on, console, reevaluation_table, trials_table
 from tausearch.runs import (

@@ -12,8 +12,7 @@ import pytest
 
 from tausearch.api import SearchRequest, TrainRequest, final_runs, plan_search, plan_training, searches
 from tausearch.api.bounds import as_beside
-from tausearch.cluster import asked_once, continued_resources, measured, pilot, placed
-from tausearch.cluster import resources as cluster_resources
+from tausearch.cluster import asked_once, continued_resources, measured, pilot, placed, resources as cluster_resources
 from tausearch.cluster.devices import _asked
 from tausearch.execution import preview_of, record_of
 from tausearch.runs import Pilot, Plan, Resources, SearchSpec, Storage, read_spec, read_status

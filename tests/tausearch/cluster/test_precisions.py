@@ -11,9 +11,7 @@ import pytest
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.campaigns import CampaignRequest, plan_campaign
-from tausearch.cluster import bf16_at, continued_resources
-from tausearch.cluster import resources as cluster_resources
-from tausearch.cluster import session as cluster_session
+from tausearch.cluster import bf16_at, continued_resources, resources as cluster_resources, session as cluster_session
 from tausearch.cluster.precisions import require_gpus_have
 from tausearch.execution import preview_of, record_of
 from tausearch.runs import MultiSearchSpec, Plan, Resources, SearchSpec, read_spec

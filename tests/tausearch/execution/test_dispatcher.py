@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from search_spaces import Scalar
-from tausearch.execution import Dispatcher, Run
-from tausearch.execution import dispatcher as dispatcher_module
+from tausearch.execution import Dispatcher, Run, dispatcher as dispatcher_module
 from tausearch.runs import Resources, TrialTable
 from tausearch.studies import FixedSearcher, Units
 from tests.support.runs.trials import Runs, final_spec, run_of, search_spec

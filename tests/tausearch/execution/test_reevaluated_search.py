@@ -29,11 +29,11 @@ from tausearch.runs import (
     TrialSummary,
     objectives_of,
     race,
-    ranked,
     read_status,
     set_aside_orphans,
     verdict,
 )
+from tausearch.runs.trials import ranked
 from tausearch.studies import best_of_run, load_best
 from tests.support.runs.trials import search_spec
 from tests.tausearch.execution.reevaluated import Outcome, drive, noisy, reevaluated_search

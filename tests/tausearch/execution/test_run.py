@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.execution import Run
-from tausearch.execution import run as run_module
+from tausearch.execution import Run, run as run_module
 from tausearch.execution.run import Epochs
 from tausearch.runs import SearchSpec, Storage, TrialTable
 from tausearch.runs.creation import create

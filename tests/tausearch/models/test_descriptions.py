@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from tausearch.models import ModelOptions, VectorSource, cards, load_model, loading, read_about
+from tausearch.models import ModelOptions, VectorSource, cards, load_model, loading
 from tausearch.models.cards import card, describe_run
-from tausearch.models.descriptions import About
+from tausearch.models.descriptions import About, read_about
 from tausearch.models.loading import _described_transform, _exported, _transform, _with_model
 from tausearch.runs import RunDirectory, SearchSpec
 from trainables.backbones import Backbone

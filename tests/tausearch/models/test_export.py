@@ -22,8 +22,6 @@ from torch import Tensor
 
 from tausearch import compose
 from tausearch.models import (
-    FORMS,
-    About,
     CompositionResult,
     MergeConfig,
     chosen_forms,
@@ -31,9 +29,10 @@ from tausearch.models import (
     describe_run,
     export,
     exports,
-    read_about,
     uniform,
 )
+from tausearch.models.descriptions import About, read_about
+from tausearch.models.exports import FORMS
 from tausearch.runs import Storage
 from tests.support.modes import files_against_umask
 from tests.support.runs.composable_runs import pool_of, small_benchmark

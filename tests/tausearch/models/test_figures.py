@@ -19,8 +19,7 @@ from torch import Tensor
 from tausearch import draw
 from tausearch.api import FiguresRequest, analysis
 from tausearch.api.analysis import _distinct
-from tausearch.models import analysis as numbers
-from tausearch.models import find_source, make_pools, measurements, risk_rows, theorem_rows
+from tausearch.models import analysis as numbers, find_source, make_pools, measurements, risk_rows, theorem_rows
 from tausearch.presentation import save
 from tausearch.presentation.figures.composition import theorem_figure
 from tausearch.runs import Record, SearchSpec, Storage, read_spec

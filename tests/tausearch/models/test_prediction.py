@@ -22,7 +22,8 @@ from torch import nn
 
 import tausearch
 from tausearch import compose
-from tausearch.models import ModelOptions, find_source, read_about
+from tausearch.models import ModelOptions, find_source
+from tausearch.models.descriptions import read_about
 from tausearch.models.images import list_images
 from tausearch.models.loading import _composed
 from tausearch.presentation import draw_predictions

@@ -10,18 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from tausearch.models import (
-    CompositionResult,
-    EvaluatedSeed,
-    EvaluationResult,
-    RuleSearch,
-    RuleTrial,
-    evaluation,
-    mlflow_records,
-)
+from tausearch.models import CompositionResult, EvaluationResult, RuleSearch, evaluation, mlflow_records
 from tausearch.models.evaluation import evaluate, evaluate_pools, evaluations, merging_rule
+from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.models.exports import _unnamed
 from tausearch.models.merge_configs import MergeConfig, rule_words, uniform
+from tausearch.models.rule_search.results import RuleTrial
 from tausearch.runs import RunDirectory, Storage
 from tests.support.runs.trials import final_spec, search_spec
 from tests.tausearch.models.test_removal_report import forgotten, report

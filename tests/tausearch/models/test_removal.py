@@ -19,19 +19,19 @@ from torch import Tensor
 
 from tausearch import compose, draw, evaluate, load_model
 from tausearch.models import (
-    FORMS,
     CompositionResult,
     evaluate_removal,
     find_source,
     forgetting,
     make_pools,
-    read_about,
     read_compositions,
     reduced,
     removal_steps,
     uniform,
 )
+from tausearch.models.descriptions import read_about
 from tausearch.models.evaluation import evaluate as evaluated
+from tausearch.models.exports import FORMS
 from tausearch.models.removal.membership import interval, separation
 from tausearch.models.removal.names import removal_of
 from tausearch.models.removal.remnants import remaining_lines

@@ -8,14 +8,13 @@ import pytest
 
 from tausearch.models import (
     CompositionResult,
-    EvaluatedSeed,
     EvaluationResult,
     RuleSearch,
-    RuleTrial,
     accuracy_table,
     evaluation_table,
     read_compositions,
 )
+from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.models.merge_configs import (
     UNLEARNING_MODES,
     central_three,
@@ -24,6 +23,7 @@ from tausearch.models.merge_configs import (
     merge_config_of,
     tasks_called,
 )
+from tausearch.models.rule_search.results import RuleTrial
 from tausearch.runs import RunDirectory
 from trainables.data import Removal
 from trainables.errors import InputError

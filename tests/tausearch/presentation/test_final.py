@@ -9,9 +9,10 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from tausearch.presentation import Line, Panel, caption, draw_final, draw_panels, mean_rows, save
+from tausearch.presentation import Line, Panel, draw_final, draw_panels, mean_rows, save
 from tausearch.presentation.figures import final as final_figures
 from tausearch.presentation.figures.final import _over_tasks
+from tausearch.presentation.figures.style import caption
 from tausearch.runs import FinalSpec, SearchSpec, correlation_interval
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.task_names import NamedTask

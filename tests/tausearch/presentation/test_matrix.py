@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from tausearch.presentation import accuracy_matrix_figure
+from tausearch.presentation.figures.matrix import accuracy_matrix_figure
 from trainables.metrics import VALIDATION
 
 

@@ -14,9 +14,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from search_spaces import Choices
-from tausearch.presentation import BEST, FAINT, AccuracyAxis, Plot, SearchPlots, Series
+from tausearch.presentation import BEST, FAINT, Plot, SearchPlots, Series
 from tausearch.presentation.figures.search import draw_plot
 from tausearch.presentation.figures.style import entitle, make_logarithmic, new_figure
+from tausearch.presentation.plots import AccuracyAxis
 from tausearch.reports.html.plots import draw_plot as draw_page_plot
 from tausearch.runs import Constraint, Importance, Objective, SearchSpec, correlation_interval, rank_correlations
 from tests.support.runs.trials import make_trial

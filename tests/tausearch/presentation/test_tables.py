@@ -17,7 +17,6 @@ from tausearch.presentation import (
     Column,
     Table,
     as_csv,
-    as_html,
     as_latex,
     as_markdown,
     front_table,
@@ -29,6 +28,7 @@ from tausearch.presentation import (
 )
 from tausearch.presentation.notebooks import notebook_cell
 from tausearch.presentation.run_tables import accuracy_cells
+from tausearch.presentation.table_formats import as_html
 from tausearch.presentation.tables import gain, note_mark, score
 from tausearch.runs import LeftOut, Objective, Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
 from tests.support.runs.trials import final_spec, make_trial

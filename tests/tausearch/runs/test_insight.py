@@ -11,17 +11,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from tausearch.presentation import draw_search
-from tausearch.runs import (
-    Importance,
-    SearchSpec,
-    TrialSummary,
-    importances,
-    insight,
-    pareto_front,
-    rank_correlations,
-    waiting_share,
-)
-from tausearch.studies import SearchStudy
+from tausearch.runs import Importance, SearchSpec, TrialSummary, importances, insight, rank_correlations, waiting_share
+from tausearch.runs.insight import pareto_front
+from tausearch.studies.study import SearchStudy
 from tests.support.runs.trials import make_trial
 from trainables.metrics import VALIDATION, WAITING
 

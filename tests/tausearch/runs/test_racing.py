@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tausearch.runs import LEVEL, Race, Verdict, race, verdict
-from tausearch.runs.racing import residual_variance
+from tausearch.runs import Verdict, race, verdict
+from tausearch.runs.racing import LEVEL, Race, residual_variance
 
 Table = np.ndarray  # (candidates, rounds), percent
 

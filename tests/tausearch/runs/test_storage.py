@@ -21,12 +21,11 @@ from tausearch.runs import (
     read_spec,
     require_output,
     require_picture,
-    require_replaceable,
     require_space,
     shortage,
 )
 from tausearch.runs.creation import create
-from tausearch.runs.guards import require_new_folder
+from tausearch.runs.guards import require_new_folder, require_replaceable
 from tausearch.runs.storage import DEFAULT_STORAGE, storage_words
 from trainables.errors import InputError
 

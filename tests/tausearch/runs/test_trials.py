@@ -6,9 +6,8 @@ from typing import get_args
 
 import pytest
 
-from tausearch.runs import Status, TrialSummary, TrialTable, all_ended, at_rest, best_trial, ranked
-from tausearch.runs import trials as trials_module
-from tausearch.runs.trials import final_value, metrics_of
+from tausearch.runs import Status, TrialSummary, TrialTable, all_ended, at_rest, best_trial, trials as trials_module
+from tausearch.runs.trials import final_value, metrics_of, ranked
 from tests.support.runs.trials import make_trial, search_spec
 
 STATUSES = get_args(Status)

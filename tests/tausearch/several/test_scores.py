@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tausearch.runs import (
-    Across,
     Constraint,
     MultiTrial,
     Reevaluate,
@@ -19,6 +18,7 @@ from tausearch.runs import (
     reevaluation_of,
     whole_trials,
 )
+from tausearch.runs.parts.scores import Across
 from tests.tausearch.several.made import part, parts, several_spec
 from trainables.metrics import CACHE_HIT, PEAK_GPU_BYTES, TRAIN_LOSS, WAITING
 

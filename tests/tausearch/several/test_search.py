@@ -29,8 +29,8 @@ from tausearch.runs import (
     whole_trials,
 )
 from tausearch.runs.reevaluations import scales_within
-from tausearch.studies import MultiSearcher, PartSearcher, PartUnits, load_best
-from tausearch.studies.parts.searchers import stopped_parts
+from tausearch.studies import MultiSearcher, PartUnits, load_best
+from tausearch.studies.parts.searchers import PartSearcher, stopped_parts
 from tausearch.tracking import Deliveries, Event, TrialEnded
 from tests.support.runs.trials import search_spec
 from tests.tausearch.execution.reevaluated import drive

@@ -24,7 +24,6 @@ from tausearch.runs import (
     best_trial,
     differences,
     excesses,
-    pareto_front,
     read_spec,
     read_status,
     reevaluation_of,
@@ -32,6 +31,7 @@ from tausearch.runs import (
     why_nothing_chosen,
 )
 from tausearch.runs.creation import create
+from tausearch.runs.insight import pareto_front
 from tausearch.studies import OptunaSearcher, best_of_run, constraints_named, load_best, write_best
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial

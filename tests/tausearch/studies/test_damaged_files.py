@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from tausearch.runs import RunDirectory, read_spec
-from tausearch.studies import SearchStudy, load_best
+from tausearch.studies import load_best
 from tausearch.studies.best_file import choose
 from tausearch.studies.spaces import require_space_fits, space_of
+from tausearch.studies.study import SearchStudy
 from tests.support.runs.damage import damaged
 from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError

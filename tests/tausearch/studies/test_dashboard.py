@@ -12,7 +12,8 @@ import pytest
 
 from tausearch.runs import Storage
 from tausearch.runs.creation import create
-from tausearch.studies import SearchStudy, StudyMirror
+from tausearch.studies import StudyMirror
+from tausearch.studies.study import SearchStudy
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial, search_spec
 

@@ -14,7 +14,8 @@ import pytest
 
 from search_spaces import Choices
 from tausearch.runs import SearchSpec
-from tausearch.studies import OptunaSearcher, RebuiltSampler, algorithm_named, pruner_named
+from tausearch.studies import OptunaSearcher, RebuiltSampler, algorithm_named
+from tausearch.studies.schedulers import pruner_named
 from tausearch.studies.study import SearchStudy, require_sampler
 from tests.support.runs.trials import make_trial
 from tests.tausearch.studies.test_searchers import AVERAGE, play, with_

@@ -39,7 +39,6 @@ from tausearch.runs.creation import create
 from tausearch.studies import (
     BestListener,
     OptunaSearcher,
-    SearchStudy,
     load_best,
     objectives_named,
     replay,
@@ -49,6 +48,7 @@ from tausearch.studies import (
 )
 from tausearch.studies.best_file import best_of_run, choose
 from tausearch.studies.recorded.trials import RecordedTrials
+from tausearch.studies.study import SearchStudy
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 from trainables.methods import METHODS

@@ -16,10 +16,11 @@ from search_spaces.schema import Choices, Range
 from tausearch.cli.output import show_replays
 from tausearch.runs import Constraint, Record, Score, SearchSpec, Storage, TrialSummary, open_storage
 from tausearch.runs.creation import create
-from tausearch.studies import RecordedTrials, SearchStudy, points_ahead, replay, replays_of
+from tausearch.studies import RecordedTrials, points_ahead, replay, replays_of
 from tausearch.studies.grid import grid_points
 from tausearch.studies.recorded.replays import Outcome, Replay
 from tausearch.studies.recorded.trials import distance
+from tausearch.studies.study import SearchStudy
 from tests.support.command_line import run
 from tests.support.runs.trials import FIXED, final_spec, make_trial
 from tests.tausearch.several.made import part, several_search

@@ -9,8 +9,7 @@ import optuna
 import pytest
 
 from search_spaces.schema import Choices, Range
-from tausearch.execution import concurrent_trials
-from tausearch.execution import dispatcher as dispatcher_module
+from tausearch.execution import concurrent_trials, dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import (
     ALGORITHMS,
@@ -26,9 +25,10 @@ from tausearch.runs import (
     gain_of,
     reevaluation_of,
 )
-from tausearch.studies import FixedSearcher, OptunaSearcher, ReevaluationSearcher, SearchStudy
+from tausearch.studies import FixedSearcher, OptunaSearcher, ReevaluationSearcher
 from tausearch.studies.algorithms import SEARCH_ALGORITHMS
 from tausearch.studies.grid import grid_points
+from tausearch.studies.study import SearchStudy
 from tests.support.runs.trials import dispatcher_of, final_spec, make_trial
 from trainables.metrics import VALIDATION
 

@@ -21,7 +21,8 @@ from torch import nn
 
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import SCHEDULERS
-from tausearch.studies import algorithm_named, pruner_named
+from tausearch.studies import algorithm_named
+from tausearch.studies.schedulers import pruner_named
 from tausearch.testing import (
     check_backbone,
     check_benchmark,

@@ -30,8 +30,7 @@ from tausearch.runs import (
     TrialSummary,
     open_storage,
 )
-from tausearch.tracking import MlflowRun, Tracker, mlflow_run, mlflow_store
-from tausearch.tracking import tracker as tracker_module
+from tausearch.tracking import MlflowRun, Tracker, mlflow_run, mlflow_store, tracker as tracker_module
 from tausearch.tracking.mlflow_callback import tracking_uri_of
 from tausearch.tracking.mlflow_run import ID_TAG, MATRIX_FILE, PARENT_TAG, RUN_TAG
 from tests.support.modes import umask

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from tausearch.runs import Conclusion, SearchSpec, Storage, TrialSummary
-from tausearch.tracking import Tracker
-from tausearch.tracking import tracker as tracker_module
+from tausearch.tracking import Tracker, tracker as tracker_module
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import make_trial
 

@@ -25,8 +25,7 @@ from tausearch.runs import (
     TrialSummary,
     open_storage,
 )
-from tausearch.tracking import MlflowRun, Tracker, provenance
-from tausearch.tracking import tracker as tracker_module
+from tausearch.tracking import MlflowRun, Tracker, provenance, tracker as tracker_module
 from tausearch.tracking.mlflow_run import MATRIX_FILE, PARENT_TAG, RUN_TAG
 from tests.support.drivers.services import wait_until
 from tests.support.imports import ROOT

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from tests.support.tiny_vit import make_tiny_vit
 from tests.trainables.test_composition import learn
-from trainables.composition import RULES, Merging, composed, merged
-from trainables.composition import choose_rule as chosen
+from trainables.composition import RULES, Merging, choose_rule as chosen, composed, merged
 from trainables.composition.adapter import concatenated
 from trainables.randomness import make_generator
 from trainables.task_vectors import FullTaskVectors, LoRATaskVectors

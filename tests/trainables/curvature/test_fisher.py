@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import tuned_layers
 from trainables.backbones.class_token import read_class_token_only
-from trainables.curvature import DiagonalCurvature
-from trainables.curvature import passes as passes_module
+from trainables.curvature import DiagonalCurvature, passes as passes_module
 from trainables.curvature.softmax_hessian import hessian_square_root
 from trainables.heads import Head
 

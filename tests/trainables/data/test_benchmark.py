@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop
-from torchvision.transforms import v2
+from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop, v2
 
 from tausearch.testing.reachable_objects import reachable
 from tausearch.testing.stored_images import images_of

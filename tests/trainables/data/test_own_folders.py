@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.support.layouts import encoded, parquet, put
 from tests.trainables.data.own_data import CLASSES, content, dataset, images, listed, require_usable, silent

@@ -168,8 +168,8 @@ def cut(images: Tensor, corners: Tensor, height: int, width: int) -> Tensor:
 
 
 def _resized(images: Tensor, to: int, keep_ratio: bool, interpolation: Interpolation) -> Tensor:
-    from torchvision.transforms.v2 import InterpolationMode  # takes two seconds to import
-    from torchvision.transforms.v2 import functional as vision
+    # Takes two seconds to import.
+    from torchvision.transforms.v2 import InterpolationMode, functional as vision
 
     return vision.resize(images, [to] if keep_ratio else [to, to], InterpolationMode(interpolation), antialias=True)
 

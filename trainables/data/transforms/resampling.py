@@ -38,8 +38,7 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
     if images.device.type != "cpu":
         return resized_by_products(images, [Part(box, (size, size)) for box in boxes], size)
     # Takes two seconds to import; the embedded benchmarks do not need torchvision.
-    from torchvision.transforms.v2 import InterpolationMode
-    from torchvision.transforms.v2 import functional as vision
+    from torchvision.transforms.v2 import InterpolationMode, functional as vision
 
     bicubic = InterpolationMode.BICUBIC
     crops = [

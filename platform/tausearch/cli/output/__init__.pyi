@@ -1,62 +1,49 @@
-from .cache import entry_as_dict, show_cache
-from .campaigns import plan_as_dict, show_campaign, show_plan, show_standing, show_standings
-from .compositions import composed_as_dict, evaluated_as_dict, show_composed, show_evaluated
-from .data import show_backbones, show_check, show_images, show_states
-from .predictions import confusion_files, draw, draw_confusion, require_figure, require_truth, show_predictions
-from .previews import show_preview
-from .replays import show_replays
-from .runs import (
-    final_as_dict,
-    nothing_chosen,
-    search_as_dict,
-    show_final,
-    show_no_runs,
-    show_protocols,
-    show_search,
-    show_starting,
-    show_status,
-    show_statuses,
-    status_as_dict,
+from .cache import entry_as_dict as entry_as_dict, show_cache as show_cache
+from .campaigns import (
+    plan_as_dict as plan_as_dict,
+    show_campaign as show_campaign,
+    show_plan as show_plan,
+    show_standing as show_standing,
+    show_standings as show_standings,
 )
-from .spaces import other_values, show_space, show_spaces, space_as_dict
-
-__all__ = [
-    "composed_as_dict",
-    "draw",
-    "draw_confusion",
-    "evaluated_as_dict",
-    "entry_as_dict",
-    "final_as_dict",
-    "nothing_chosen",
-    "plan_as_dict",
-    "confusion_files",
-    "require_figure",
-    "require_truth",
-    "search_as_dict",
-    "show_backbones",
-    "show_check",
-    "show_images",
-    "show_composed",
-    "show_evaluated",
-    "show_final",
-    "show_plan",
-    "show_predictions",
-    "show_preview",
-    "show_protocols",
-    "show_replays",
-    "show_campaign",
-    "show_search",
-    "other_values",
-    "show_space",
-    "show_spaces",
-    "show_standing",
-    "show_standings",
-    "show_starting",
-    "show_states",
-    "show_status",
-    "show_no_runs",
-    "show_statuses",
-    "show_cache",
-    "space_as_dict",
-    "status_as_dict",
-]
+from .compositions import (
+    composed_as_dict as composed_as_dict,
+    evaluated_as_dict as evaluated_as_dict,
+    show_composed as show_composed,
+    show_evaluated as show_evaluated,
+)
+from .data import (
+    show_backbones as show_backbones,
+    show_check as show_check,
+    show_images as show_images,
+    show_states as show_states,
+)
+from .predictions import (
+    confusion_files as confusion_files,
+    draw as draw,
+    draw_confusion as draw_confusion,
+    require_figure as require_figure,
+    require_truth as require_truth,
+    show_predictions as show_predictions,
+)
+from .previews import show_preview as show_preview
+from .replays import show_replays as show_replays
+from .runs import (
+    final_as_dict as final_as_dict,
+    nothing_chosen as nothing_chosen,
+    search_as_dict as search_as_dict,
+    show_final as show_final,
+    show_no_runs as show_no_runs,
+    show_protocols as show_protocols,
+    show_search as show_search,
+    show_starting as show_starting,
+    show_status as show_status,
+    show_statuses as show_statuses,
+    status_as_dict as status_as_dict,
+)
+from .spaces import (
+    other_values as other_values,
+    show_space as show_space,
+    show_spaces as show_spaces,
+    space_as_dict as space_as_dict,
+)

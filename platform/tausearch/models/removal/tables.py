@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from tausearch.models.removal.report import ForgottenClass, RemovalReport
-from tausearch.presentation import Column, Table, gain, numbers, percent
-from tausearch.presentation import score as accuracy
+from tausearch.presentation import Column, Table, gain, numbers, percent, score as accuracy
 from tausearch.runs import Score
 
 FEW_IMAGES = 20  # test images of a class below which its membership test says little

@@ -75,7 +75,7 @@ def make_logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
 
 
 def write_picture(figure: Figure, path: Path, **metadata: None) -> None:
-    """Write a figure as it is, with the mark by which `runs.require_replaceable` knows it; None drops a field."""
+    """Write a figure with the mark by which `runs.guards.require_replaceable` knows it; None drops a field."""
     if path.suffix == ".jpg":  # has no fields, but a comment
         figure.savefig(path, pil_kwargs={"comment": PICTURE_MARK.encode()})
         return

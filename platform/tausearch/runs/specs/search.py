@@ -67,7 +67,7 @@ class SearchSpec(RunSpec):
     Attributes:
         algorithm: What proposes the points; see `studies.algorithm_named`.
         sampler_options: Arguments of the algorithm's sampler.
-        scheduler: The rule that stops trials early; see `studies.pruner_named`.
+        scheduler: The rule that stops trials early; see `studies.schedulers.pruner_named`.
         pruner_options: Arguments of the scheduler's pruner.
         seed: The seed of the algorithm and of each trial.
         start: The point to try first.

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tausearch.execution import Run
-from tausearch.execution import driver as driver_module
+from tausearch.execution import Run, driver as driver_module
 from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.runs import SearchSpec
 from tests.tausearch.execution.driver.world import Tracker, World, opened

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.execution import Dispatcher, Run
-from tausearch.execution import driver as driver_module
+from tausearch.execution import Dispatcher, Run, driver as driver_module
 from tausearch.execution.driver import drive
 from tausearch.execution.interrupt import Interrupt
 from tausearch.runs import Record, Reevaluate, ReevaluationSpec, RunResult, SearchSpec, TrialSummary, TrialTable

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tausearch.execution import Dispatcher, Run
-from tausearch.execution import driver as driver_module
+from tausearch.execution import Dispatcher, Run, driver as driver_module
 from tausearch.execution.driver import drive
 from tausearch.execution.interrupt import Interrupt
 from tests.tausearch.execution.driver.world import World

@@ -10,8 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tausearch.execution import Listener, Run
-from tausearch.execution import driver as driver_module
+from tausearch.execution import Listener, Run, driver as driver_module
 from tausearch.execution.announcer import Announcer
 from tausearch.execution.driver import _headline, drive, read_by_trials
 from tausearch.execution.recorder import Recorder

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tausearch.models.merge_configs import MergeConfig, uniform
-from tausearch.models.rule_search import evaluations
-from tausearch.models.rule_search import search as searching
+from tausearch.models.rule_search import evaluations, search as searching
 from tausearch.models.rule_search.evaluations import Evaluations, evaluations_of
 from tausearch.models.rule_search.results import RuleTrial
 from tausearch.models.rule_search.study import ParameterStudy

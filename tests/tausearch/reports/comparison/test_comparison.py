@@ -15,12 +15,13 @@ from PIL import Image
 from rich.console import Console
 
 from tausearch.presentation import Column, Table
-from tausearch.reports import ComparisonRow, compare, paper_results, read_final_runs
+from tausearch.reports import compare, paper_results, read_final_runs
 from tausearch.reports.comparison.cells import _run, comparison_sheets
 from tausearch.reports.comparison.command import Form, Selection, show_comparison
 from tausearch.reports.comparison.figure import _panel, draw, drawn_rows
 from tausearch.reports.comparison.printing import show_sheets
 from tausearch.reports.comparison.records import rows_as_dicts
+from tausearch.reports.comparison.rows import ComparisonRow
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run

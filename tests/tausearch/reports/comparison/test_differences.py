@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tausearch.reports import RunDifference, differences, read_final_run
-from tausearch.reports.comparison.run_differences import _as_dict, difference_sheet
+from tausearch.reports import read_final_run
+from tausearch.reports.comparison.run_differences import RunDifference, _as_dict, difference_sheet, differences
 from tausearch.runs import DataFacts, Storage, open_storage, read_accuracies
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run

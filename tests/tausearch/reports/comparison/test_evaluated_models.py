@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from tausearch.models import UNLEARNING_MODES, EvaluatedSeed, EvaluationResult
-from tausearch.reports import ablations, paper_results, read_final_runs
+from tausearch.models import UNLEARNING_MODES, EvaluationResult
+from tausearch.models.evaluation_results import EvaluatedSeed
+from tausearch.reports import paper_results, read_final_runs
+from tausearch.reports.comparison.ablation_tables import ablations
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run

@@ -12,10 +12,10 @@ import pytest
 
 from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
-from tausearch.reports import Matrix, MatrixOrder, compare, matrix_sheet, paper_results, read_final_runs, result_matrix
+from tausearch.reports import Matrix, MatrixOrder, compare, paper_results, read_final_runs, result_matrix
 from tausearch.reports.comparison.command import as_sheets, as_texts
 from tausearch.reports.comparison.matrix import is_joint
-from tausearch.reports.comparison.matrix_sheets import page_matrix
+from tausearch.reports.comparison.matrix_sheets import matrix_sheet, page_matrix
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run

@@ -12,8 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from search_spaces import METHODS_WITH_SPACE, paper_benchmarks
-from tausearch.reports import PaperCell, load_results, paper_results
-from tausearch.reports.comparison.paper import FILE
+from tausearch.reports import paper_results
+from tausearch.reports.comparison.paper import FILE, PaperCell, load_results
 
 MISPRINT = ("mit67", "iel-lora", "control")  # 32.57 + 52.02 is not 84.49
 

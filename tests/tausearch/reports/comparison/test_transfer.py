@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from tausearch.reports import TransferMatrix, read_final_runs, transfer
+from tausearch.reports import read_final_runs
 from tausearch.reports.comparison.cells import _transferred, transfer_sheet
 from tausearch.reports.comparison.command import show_transfer
 from tausearch.reports.comparison.records import transfer_records
+from tausearch.reports.comparison.transfers import TransferMatrix, transfer
 from tausearch.runs import Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tausearch.models import CompositionResult, EvaluatedSeed, EvaluationResult
+from tausearch.models import CompositionResult, EvaluationResult
+from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.runs import FinalSpec, Record, RunDirectory, RunSpec, Storage, TrialSummary, write_results
 from tausearch.runs.creation import create
 from tausearch.studies import write_best

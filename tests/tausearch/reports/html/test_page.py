@@ -13,15 +13,9 @@ import pytest
 
 from search_spaces import Choices, Range
 from tausearch.presentation import Axis, Column, Facet, Plot, Series, Table
-from tausearch.reports import (
-    ReportCell,
-    cell_of,
-    compare,
-    comparison_sheets,
-    paper_results,
-    read_final_run,
-    write_report,
-)
+from tausearch.reports import ReportCell, compare, paper_results, read_final_run, write_report
+from tausearch.reports.comparison.cells import comparison_sheets
+from tausearch.reports.html.pairs import cell_of
 from tausearch.reports.html.plots import PagePlot
 from tausearch.reports.html.tables import matrix_table
 from tausearch.reports.html.views import RunPlots, read_cell

@@ -13,20 +13,15 @@ import pytest
 from search_spaces import Choices
 from tausearch.api import Composed, Evaluated
 from tausearch.api.composition import Evaluations
-from tausearch.models import (
-    CompositionResult,
-    EvaluatedSeed,
-    EvaluationResult,
-    RemovalReport,
-    RuleSearch,
-    RuleTrial,
-    evaluation_table,
-    rule_search_table,
-)
-from tausearch.presentation import as_html
-from tausearch.reports import ReportCell, cell_of
+from tausearch.models import CompositionResult, EvaluationResult, RuleSearch, evaluation_table, rule_search_table
+from tausearch.models.evaluation_results import EvaluatedSeed
+from tausearch.models.removal.report import RemovalReport
+from tausearch.models.rule_search.results import RuleTrial
+from tausearch.presentation.table_formats import as_html
+from tausearch.reports import ReportCell
 from tausearch.reports.html import tables as report_tables
 from tausearch.reports.html.page import _overview, cell_link
+from tausearch.reports.html.pairs import cell_of
 from tausearch.reports.html.plots import _plain
 from tausearch.reports.html.run_plots import hover_text
 from tausearch.reports.html.views import (
