@@ -47,8 +47,6 @@ class Series:
     """Points that are drawn alike; `x` and `y` hold a number or one of the axis's words for each.
 
     Attributes:
-        x: Places on the horizontal axis.
-        y: Places on the vertical axis.
         name: The text in the legend; empty for none.
         kind: "points"; "line" through points; "steps", a line without points; "bars", stacked on those of other series.
         colour: A colour, or a number for each point on the plot's scale.
@@ -82,17 +80,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Facet:
-    """One pair of axes of a plot.
-
-    Attributes:
-        x: The horizontal axis.
-        series: The series, those below first.
-        caption: What the facet shows, where it stands alone.
-    """
+    """One pair of axes of a plot."""
 
     x: Axis
-    series: Sequence[Series]
-    caption: str = ""
+    series: Sequence[Series]  # those below first
+    caption: str = ""  # where it stands alone
 
 
 @dataclass(frozen=True)
@@ -100,10 +92,6 @@ class Plot:
     """A plot of one or more facets, which share the vertical axis.
 
     Attributes:
-        title: The heading.
-        caption: What the plot shows.
-        y: The vertical axis.
-        facets: The facets, from left to right.
         numbers: The main numbers in words, for readers who cannot see the plot.
         scale: The name and the ends of the scale that coloured points refer to; None without such points.
     """
@@ -111,7 +99,7 @@ class Plot:
     title: str
     caption: str
     y: Axis
-    facets: Sequence[Facet]
+    facets: Sequence[Facet]  # from left to right
     numbers: str = ""
     scale: tuple[str, float, float] | None = None
 

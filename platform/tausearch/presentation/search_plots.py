@@ -295,10 +295,7 @@ class SearchPlots:
     ) -> list[Series]:
         """Return the final accuracies of trials over `x`, with marks at the lower edge for those off the axis.
 
-        Args:
-            x: Function from a trial to its place on the horizontal axis.
-            trials: The trials.
-            scaled: Whether the colour of a finished trial is its number on the plot's scale.
+        If `scaled`, the colour of a finished trial is its number on the plot's scale.
         """
         shown = [trial for trial in trials if trial.value is not None and trial.status == "complete"]
         below = [trial for trial in shown if (trial.value or 0.0) < self.accuracies.floor]

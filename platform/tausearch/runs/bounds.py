@@ -65,11 +65,7 @@ class BesideBounds:
         return self.line(f"tausearch resume {self.run}{code_words(*self.code)}")
 
     def line(self, resume: str) -> str:
-        """Return the accuracy and its bounds in a line, with the command that measures the missing ones.
-
-        Args:
-            resume: The command that continues the run.
-        """
+        """Return the accuracy and its bounds in a line; `resume` is the command that measures the missing ones."""
         known = [] if self.chance is None else [f"chance {self.chance:.2f} %"]
         known += [f"{each.method} {each.accuracy:.2f} % ({each.run})" for each in self.found]
         advice = f"(`{resume} --with-bounds` runs {'it' if len(self.missing) == 1 else 'them'})"

@@ -53,12 +53,7 @@ class DataFacts(Strict):
 
 
 class Pilot(Strict):
-    """The measurements of a pilot trial on a whole GPU, from which the share of each trial follows.
-
-    Attributes:
-        peak_bytes: Largest memory that the trial took of the GPU.
-        gpu_bytes: Memory of the GPU.
-    """
+    """The memory that a pilot trial took of a whole GPU, from which the share of each trial follows."""
 
     peak_bytes: PositiveInt
     gpu_bytes: PositiveInt

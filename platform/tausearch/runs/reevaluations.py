@@ -311,11 +311,7 @@ def scales_within(search: SearchSpec, trials: Iterable[TrialSummary]) -> Scales 
 
 
 def set_aside_orphans(directory: RunDirectory, count: int = 1) -> list[str]:
-    """Rename re-evaluations whose trial the record lost, as its rerun may differ.
-
-    Args:
-        directory: The run directory of the search.
-        count: Number of parts of a trial in the record.
+    """Rename re-evaluations whose trial, of `count` parts, the record lost, as its rerun may differ.
 
     Returns:
         A line for each.

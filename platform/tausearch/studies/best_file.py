@@ -222,14 +222,8 @@ def choose(
 ) -> BestFile:
     """Return the best file of a search with a chosen trial; it has all hyperparameters, defaults included.
 
-    Args:
-        spec: The search.
-        best: The chosen trial.
-        competitors: Number of trials that finished the last task.
-        reevaluation: The fresh runs of the best trials.
-        ended: Why the search ended.
-        gain: What it gained over its start.
-        value: What the trial was chosen by; by default its final accuracy.
+    `competitors` is the number of trials that finished the last task. `value` is what the trial was chosen by, by
+    default its final accuracy.
     """
     assert best.value is not None
     reevaluated = None

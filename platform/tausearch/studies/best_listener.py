@@ -36,14 +36,8 @@ class BestListener:
     """Writes the best file whenever the choice changes: another trial, or another verdict of the re-evaluation.
 
     `selection.trials` of the file counts the trials that had finished by then; the end of the search corrects it. It
-    listens to a search, or to its re-evaluations; the two tables are kept up to date by the driver.
-
-    Args:
-        spec: The search.
-        directory: Its run directory.
-        trials: Its trials.
-        reevaluations: Its re-evaluations.
-        told: Called whenever the choice changes.
+    listens to a search, or to its re-evaluations; the two tables are kept up to date by the driver. `told` is called
+    whenever the choice changes.
     """
 
     def __init__(

@@ -21,12 +21,7 @@ class RebuiltSampler(BaseSampler):
     """Hand every question to a sampler, and answer with a point of the record while there is one.
 
     The sampler is asked for recorded trials, too, so its state comes to be what it was. A value that it may not propose
-    is an `InputError`.
-
-    Args:
-        sampler: The sampler.
-        space: The hyperparameters.
-        name: The sampler's name, for errors.
+    is an `InputError` that names the sampler.
 
     Attributes:
         recorded: The point of the record that the next trial has; None for a new trial.

@@ -46,11 +46,8 @@ def remaining_lines(
 ) -> Iterator[str]:
     """Yield what may still depend on images of the forgotten classes.
 
-    Args:
-        removal: The removal.
-        methods: The method of each task of the run.
-        known: The hyperparameters of each task's run, as far as they are known.
-        holders: The runs that have seen the images, by name.
+    `methods` and `known` are the method of each task and the hyperparameters of its run, as far as they are known;
+    `holders` the names of the runs that have seen the images.
     """
     if removal.partial:
         yield (

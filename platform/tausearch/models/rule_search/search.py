@@ -21,14 +21,7 @@ from trainables.process import threads
 
 @dataclass(frozen=True)
 class RuleSpace:
-    """What a search for the parameters of a rule tries; see `rule_space`.
-
-    Attributes:
-        searched: The parameters that it searches.
-        given: The values of the others.
-        trials: The number of values that it tries.
-        seed: The seed of its draws.
-    """
+    """What a search for the parameters of a rule tries; see `rule_space`."""
 
     rule: str
     searched: Mapping[str, Parameter]

@@ -14,12 +14,7 @@ _DIGITS = 4  # significant ones of a proposed value, so that what is shown can b
 
 
 class ParameterStudy:
-    """Proposes values of parameters; the first time their defaults. Proposals depend on the seed and what was told.
-
-    Args:
-        space: The searched parameters.
-        seed: The seed of the draws.
-    """
+    """Proposes values of parameters; the first time their defaults. Proposals depend on the seed and what was told."""
 
     def __init__(self, space: Mapping[str, Parameter], seed: int) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)

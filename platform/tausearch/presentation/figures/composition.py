@@ -1,4 +1,13 @@
-"""Pictures of task vectors and of what is composed of them, after the figures of the paper."""
+"""Pictures of task vectors and of what is composed of them, after the figures of the paper.
+
+The rows of each picture, as `models.analysis` makes them, with the columns that it reads:
+
+- risks, a row for each run and seed: `run`, `composed`, `individuals`, `pretrained` (nats; None where unknown);
+- Theorem 1, for each run and scale: `run`, `scale`, `size`, `composed`, `second_order`, `gap`;
+- cosines, for each seed and pair of tasks: `task`, `other`, `cosine`;
+- alignment, for each pair of runs, seed and task: `run`, `other`, `task` (0: composed), `cosine`;
+- times, for each run, task and stage: `run`, `stage`, `seconds`.
+"""
 
 from __future__ import annotations
 
@@ -48,14 +57,7 @@ def write_table(rows: Rows, path: Path) -> Path:
 
 
 def risk_figure(rows: Rows) -> Figure:
-    """Draw the risk of composed models against its bound and the pre-trained model's; the paper's Figure 1.
-
-    Args:
-        rows: A row for each run and seed: `run`, `composed`, `individuals`, `pretrained` (nats; None where unknown).
-
-    Returns:
-        The figure; it belongs to no window.
-    """
+    """Draw the risk of composed models against its bound and the pre-trained model's; the paper's Figure 1."""
     runs = list(dict.fromkeys(row["run"] for row in rows))
     figure, axes = one_pair_of_axes((7.0, 1.6 + 0.6 * len(runs)))
     for shift, (kind, name) in zip((-0.22, 0.0, 0.22), _KINDS.items(), strict=True):
@@ -79,14 +81,7 @@ def risk_figure(rows: Rows) -> Figure:
 
 
 def theorem_figure(rows: Rows) -> Figure:
-    """Draw both sides of Theorem 1 over the size of the task vectors, and the gap between them.
-
-    Args:
-        rows: A row for each run and scale, with `run`, `scale`, `size`, `composed`, `second_order` and `gap`.
-
-    Returns:
-        The figure; it belongs to no window.
-    """
+    """Draw both sides of Theorem 1 over the size of the task vectors, and the gap between them."""
     figure = new_figure((9.0, 4.0), layout="constrained")
     risks, gaps = figure.subplots(1, 2)
     for number, run in enumerate(dict.fromkeys(row["run"] for row in rows)):
@@ -113,15 +108,7 @@ def theorem_figure(rows: Rows) -> Figure:
 
 
 def cosine_figure(rows: Rows, labels: Sequence[str] = ()) -> Figure:
-    """Draw the cosines of all pairs of tasks of a run, averaged over its seeds.
-
-    Args:
-        rows: A row for each seed and pair, with `task`, `other` and `cosine`.
-        labels: The names of the tasks; without them they have numbers.
-
-    Returns:
-        The figure; it belongs to no window.
-    """
+    """Draw the cosines of all pairs of tasks of a run, averaged over its seeds; `labels` are the names of the tasks."""
     count = max(row["task"] for row in rows)
     cells = [[0.0] * count for _ in range(count)]
     for s in range(count):
@@ -143,14 +130,7 @@ def cosine_figure(rows: Rows, labels: Sequence[str] = ()) -> Figure:
 
 
 def alignment_figure(rows: Rows) -> Figure:
-    """Draw how the task vectors of pairs of runs lie to each other; the paper's Figure 2.
-
-    Args:
-        rows: A row for each pair of runs, seed and task, with `run`, `other`, `task` (0: composed) and `cosine`.
-
-    Returns:
-        The figure; it belongs to no window.
-    """
+    """Draw how the task vectors of pairs of runs lie to each other; the paper's Figure 2."""
     pairs = list(dict.fromkeys((row["run"], row["other"]) for row in rows))
     width, height = WIDE
     abreast, fits = legend_layout([*map(" and ".join, pairs)], width, most=2)
@@ -172,14 +152,7 @@ def alignment_figure(rows: Rows) -> Figure:
 
 
 def time_figure(rows: Rows) -> Figure:
-    """Draw the time that a task takes in set-up and training; the paper's Figure 3.
-
-    Args:
-        rows: A row for each run, task and stage, with `run`, `stage` and `seconds`.
-
-    Returns:
-        The figure; it belongs to no window.
-    """
+    """Draw the time that a task takes in set-up and training; the paper's Figure 3."""
     runs = list(dict.fromkeys(row["run"] for row in rows))
     figure, axes = one_pair_of_axes((7.0, 1.4 + 0.4 * len(runs)))
     left = [0.0] * len(runs)

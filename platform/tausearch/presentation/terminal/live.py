@@ -17,11 +17,7 @@ PLAIN_INTERVAL = 15.0  # seconds between plain lines while nothing ends
 
 
 class LiveDisplay(ABC):
-    """Draws itself four times a second in a terminal; elsewhere prints a line if none was printed for a while.
-
-    Args:
-        screen: The stream that a person looks at.
-    """
+    """Draws itself four times a second in a terminal; elsewhere prints a line if none was printed for a while."""
 
     def __init__(self, screen: TextIO) -> None:
         self.console = SafeConsole(file=screen)

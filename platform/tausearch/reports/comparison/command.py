@@ -23,15 +23,9 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class Selection:
-    """What a comparison shows, besides named benchmarks.
+    """What a comparison shows, besides named benchmarks; `with_paper` of the matrix alone."""
 
-    Attributes:
-        runs: Names of the final runs; None for all.
-        order: The order of methods and benchmarks.
-        with_paper: Whether the matrix has the paper's rows.
-    """
-
-    runs: Collection[str] | None = None
+    runs: Collection[str] | None = None  # names of final runs; None for all
     order: MatrixOrder = MatrixOrder()
     with_paper: bool = False
 
@@ -41,12 +35,7 @@ def show_comparison(
 ) -> None:
     """Print final runs beside the paper's results; see `printing.show`.
 
-    Args:
-        storage: Storage root that holds the runs.
-        benchmarks: The benchmarks to show; empty for all that have a run.
-        form: The form in which to print.
-        figure: The file to draw the picture to; None for `compare.png` in the storage folder.
-        selection: The runs, their order, and whether the matrix has the paper's rows.
+    The picture is drawn to `figure`, by default `compare.png` in the storage folder.
 
     Raises:
         InputError: If the picture cannot be written.

@@ -146,10 +146,7 @@ class PaperResults(Strict):
     def cell(self, benchmark: str, method: str, variant: str = "all") -> PaperCell | None:
         """Return a method's results on a benchmark; None if the paper has none.
 
-        Args:
-            benchmark: Name.
-            method: Name.
-            variant: What is regularised: "all", or "head" or "none" for the ablations.
+        `variant` says what is regularised: "all", or "head" or "none" for the ablations.
         """
         if benchmark not in self.benchmarks or method not in self.methods:
             return None

@@ -82,11 +82,8 @@ def show(
 ) -> None:
     """Print a comparison of final runs, or that there is no final run; runs that cannot be read are named on stderr.
 
-    Args:
-        storage: Storage root that holds the runs.
-        benchmarks: The benchmarks to show; empty for all that have a run.
-        form: The form in which to print.
-        answer: Function from the runs, and the names of those without results yet, to the comparison.
+    `answer` makes the comparison of the runs and the names of those without results yet. Without `benchmarks`, all that
+    have a run are shown.
 
     Raises:
         InputError: If a benchmark is neither the paper's, nor embedded, nor a run's.

@@ -81,14 +81,7 @@ def _noting(faults: list[str], what: str) -> Iterator[None]:
 
 @dataclass
 class RunPlots:
-    """The plots of one run.
-
-    Attributes:
-        plots: Large plots, in order.
-        slices_caption: The caption of the small plots.
-        slices: Small plots, side by side.
-        faults: Why plots are missing, a line each.
-    """
+    """The plots of one run: large ones in order, and slices side by side; `faults` as in `CellView`."""
 
     plots: list[PagePlot] = field(default_factory=list)
     slices_caption: str = ""
@@ -102,14 +95,10 @@ class RunView:
 
     Attributes:
         facts: The run's settings and progress: name to text.
-        drawn: Its plots.
         hover: The text of each trial at the pointer, by number; JSON.
-        best_file: The text of the best file.
         trials: The table of trials or seeds.
         score: The headline: best validation accuracy, or other value, of a search; test accuracy of a final run.
         unit: Its unit.
-        incremental: The average incremental accuracy of a final run.
-        forgetting: The forgetting of a final run.
     """
 
     name: str

@@ -15,11 +15,7 @@ class MultiSearcher:
 
     The values of all trials change with every result, and a study cannot be told another value later. So what is
     proposed depends on the search's seed, the trial's number and the trials so far, and a killed search goes on with
-    the same points.
-
-    Args:
-        spec: The search.
-        trials: The driver's table of its trials, with their present values.
+    the same points. `trials` is the driver's table, with their present values.
     """
 
     def __init__(self, spec: MultiSearchSpec, trials: TrialTable) -> None:
@@ -69,13 +65,8 @@ class PartSearcher:
     """The parts of the trials that another searcher proposes.
 
     Unfinished trials come first. All parts of a trial are handed out one after the other, so that they run side by
-    side. If trials may be stopped early, a part waits until the benchmark before it is finished.
-
-    Args:
-        spec: The parts as a run.
-        whole: The searcher of the trials.
-        parts: The driver's table of the parts.
-        trials: The driver's table of the trials.
+    side. If trials may be stopped early, a part waits until the benchmark before it is finished. `whole` is the
+    searcher of the trials; both tables are the driver's.
     """
 
     def __init__(self, spec: PartsSpec, whole: Searcher, parts: TrialTable, trials: TrialTable) -> None:

@@ -27,13 +27,7 @@ class Listening(Protocol):
 
 
 class Units:
-    """The trials of a run, each of which is one unit of work for the cluster.
-
-    Attributes:
-        spec: The specification of the units as a run.
-        trials: The driver's table of all units.
-        searcher: Hands out the units.
-    """
+    """The trials of a run, each of which is one unit of work for the cluster."""
 
     def __init__(self, spec: RunSpec, trials: TrialTable, searcher: Searcher) -> None:
         self.spec = spec
@@ -54,11 +48,7 @@ class Units:
 
 
 class PartUnits(Units):
-    """The parts of trials on several benchmarks.
-
-    Attributes:
-        whole_trials: The driver's table of the trials.
-    """
+    """The parts of trials on several benchmarks; `whole_table` is the driver's table of these trials."""
 
     spec: PartsSpec
 

@@ -86,9 +86,7 @@ class ConfigurationTable:
 
         It reports the average accuracy over the tasks seen after each task, so pruners work. The user attribute
         `configuration` of a trial is the configuration that answered. The same configuration may answer twice.
-
-        Args:
-            split: Seed of the validation split.
+        `split` is the seed of the validation split.
 
         Raises:
             InputError: If the table has no such split.

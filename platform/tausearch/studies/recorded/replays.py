@@ -155,15 +155,10 @@ def replays_of(
     trials: int | None = None,
     seeds: Sequence[int] = DEFAULT_SEEDS,
 ) -> Comparison:
-    """Return the replays of a recorded search under other algorithms and schedulers, one per seed.
+    """Return the replays of a recorded search under other algorithms and schedulers, one per seed of the algorithm.
 
-    Args:
-        storage: The storage root.
-        name: Name of the search.
-        algorithm: None for all but the grid.
-        scheduler: None for all that work with the algorithm.
-        trials: Number of trials of a replay; None for half of the recorded trials.
-        seeds: Seeds of the algorithm.
+    None stands for all algorithms but the grid, all schedulers that work with the algorithm, and half of the recorded
+    trials.
 
     Raises:
         InputError: If there is no such search, it has too few finished trials, or an option is wrong.
