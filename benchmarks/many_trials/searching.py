@@ -13,8 +13,8 @@ from ray.cluster_utils import Cluster
 
 from benchmarks.many_trials.analytic import AnalyticTrial
 from tausearch.api import SearchRun, run_search
-from tausearch.execution import Listener
 from tausearch.runs import ExperimentProtocol, Reevaluate, Resources, SearchSpec, created, open_storage
+from tausearch.studies import Listener
 
 CONCURRENT = 16  # trials at a time
 RANGES = {"alpha": (0.01, 100), "lr": (0.0001, 0.1)}  # searched on a logarithmic scale

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from checked_input.names import counted
@@ -14,6 +14,7 @@ from checked_input.text_files import TextFileError, one_line, shown
 from checked_input.yaml_text import read_yaml
 
 Model = TypeVar("Model")
+UNUSED = Field(exclude_if=lambda value: not value)  # in `Annotated`: a field that a file leaves out where it is empty
 _OUR_WORDS = {  # kind of pydantic's fault to words in place of pydantic's
     "missing": "is missing",
     **dict.fromkeys(("model_type", "dict_type"), "must be a mapping"),

@@ -183,7 +183,7 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EvaluateRequest) 
             )
     models.require_alike(sources)
     first = sources[0]
-    models.device_of(first, request.device)  # refuses a wrong one before images are read
+    models.device_of(request.device, first)  # refuses a wrong one before images are read
     backbone = models.backbone_of(first.name, first.protocol, request.backbone_weights)
     return models.make_pools(
         sources, _benchmark(first, request, "final", backbone), backbone, request.seeds, request.device

@@ -15,7 +15,7 @@ from tausearch.api.outcome import SearchOutcome
 from tausearch.api.plans import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
-from tausearch.execution import Listener, Preview, Run, drive, interruptible, preview_of
+from tausearch.execution import Preview, Run, drive, interruptible, preview_of
 from tausearch.presentation import Stream, notebook_cell, reevaluation_table, say_unreadable, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
@@ -46,6 +46,7 @@ from tausearch.runs import (
 from tausearch.studies import (
     BestFile,
     BestListener,
+    Listener,
     MultiSearcher,
     MultiStudyMirror,
     OptunaSearcher,
@@ -53,7 +54,6 @@ from tausearch.studies import (
     ReevaluationSearcher,
     StudyMirror,
     Units,
-    directions_of,
     load_best,
     points_ahead,
     study_of,
@@ -296,7 +296,7 @@ def _units_of(spec: SearchSpec, directory: RunDirectory) -> tuple[Units, TrialTa
             f"sampler {spec.algorithm!r}: rebuilt from the record, it proposes other points than before; so the"
             " search goes on, but not as it would have gone without the stop"
         )
-    mirror = StudyMirror(directory.study_file, spec.name, searcher.study.as_optuna, history, directions_of(spec))
+    mirror = StudyMirror(directory.study_file, searcher.study, history)
     return Units(spec, trials, searcher), trials, mirror
 
 

@@ -11,9 +11,10 @@ from rich.text import Text
 
 from checked_input.names import counted
 from tausearch.campaigns.campaign_cell import CampaignCell
-from tausearch.execution import Listener, Run, RunSource
+from tausearch.execution import Run, RunSource
 from tausearch.presentation import LiveDisplay
 from tausearch.runs import TrialSummary
+from tausearch.studies import Listener
 
 AROUND = 6  # lines of a terminal that are not available to the table
 

@@ -40,7 +40,7 @@ def export(
     root = open_storage(storage, write=False)
     if len(what) == 1:
         _require_search(root, what[0])
-        stem, best = what[0], best_of_run(root, what[0])
+        stem, best = what[0], best_of_run(root, what[0], say_unreadable)
     else:
         allow_typed(*what)
         ref = reference(what[0])

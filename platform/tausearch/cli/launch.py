@@ -256,7 +256,7 @@ def _best_of(what: list[str], storage: str) -> BestFile:
         return best_of_all(root, named, method, say_unreadable)
     file = Path(what[0])
     if not file.is_file() and root.run_exists(what[0]):
-        return best_of_run(root, what[0])
+        return best_of_run(root, what[0], say_unreadable)
     if not file.exists() and file.parent == Path() and not file.suffix:
         raise InputError(f"no run named {what[0]!r} in {root.root}, and no best file of that name{root.near(what[0])}")
     return load_best(file)

@@ -13,5 +13,5 @@ from .interrupt import Interrupt as Interrupt, interruptible as interruptible
 from .previews import Preview as Preview, preview as preview, preview_of as preview_of
 from .queue import After as After, RunQueue as RunQueue, RunSource as RunSource
 from .recorder import record_of as record_of
-from .run import Listener as Listener, Run as Run
+from .run import Run as Run
 from .storage_watch import StorageWatch as StorageWatch

@@ -30,7 +30,7 @@ from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.execution.previews import preview
 from tausearch.execution.queue import After, RunQueue, RunSource, SingleRun
-from tausearch.execution.run import Epochs, Listener, Run
+from tausearch.execution.run import Epochs, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
 from tausearch.presentation import LiveDisplay, ProgressDisplay, Stream, output_to, resume_command, stopped_words
@@ -46,6 +46,7 @@ from tausearch.runs import (
     StorageError,
     parts_of,
 )
+from tausearch.studies import Listener
 from tausearch.tracking import Callback
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError

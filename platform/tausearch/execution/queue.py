@@ -15,9 +15,10 @@ from typing import Protocol
 from tausearch.execution.checkpoints import ready
 from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS, Recorder
-from tausearch.execution.run import Listener, Run
+from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.runs import RunResult, TrackerName, TrialSummary, note_code
+from tausearch.studies import Listener
 from tausearch.tracking import Callback, Deliveries, MlflowCallback, TensorBoardCallback
 from trainables.errors import InputError
 

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from tausearch.execution.announcer import Announcer
 from tausearch.execution.gauges import Gauges
 from tausearch.execution.interrupt import Interrupt
-from tausearch.execution.run import Listener, Run
+from tausearch.execution.run import Run
 from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, TrialSummary, at_rest, note_stopped
+from tausearch.studies import Listener
 from tausearch.tracking import Deliveries, MlflowCallback, RunEnded, tracking_uri_of
 from trainables.methods import get_method
 

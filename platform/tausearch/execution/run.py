@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from search_spaces import Scalar
 from tausearch.runs import (
@@ -18,20 +17,12 @@ from tausearch.runs import (
     TrialTable,
     all_ended,
 )
-from tausearch.studies import Searcher, Units
+from tausearch.studies import Listener, Searcher, Units
 from tausearch.tracking import Event, RunInfo
 from trainables.config import TrialConfig
 from trainables.state import read_heartbeat
 
 _EPOCHS_HOLD = 1.0  # seconds between reads of a file: the display asks four times a second for each trial
-
-
-class Listener(Protocol):
-    """Receives the changes of trials, in order, in the driver's thread. It must return at once."""
-
-    def trial_changed(self, trial: TrialSummary) -> None:
-        """Note a trial that started, finished a task, or ended. `trial` may be kept and must not be changed."""
-        ...
 
 
 class Run:

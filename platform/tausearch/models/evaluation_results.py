@@ -47,11 +47,11 @@ class EvaluationResult(Strict):
     seeds: tuple[EvaluatedSeed, ...]
 
     def specialisation(self) -> dict[str, Score]:
-        """Return `target`, `target_gain` and `control` over the seeds; see `reports.comparison.Specialisation`."""
+        """Return `target`, `target_gain` and `control` over the seeds; see `Specialisation` of the paper."""
         return _over([_specialised(each, self.kept) for each in self.seeds])
 
     def unlearning(self, mode: str) -> dict[str, Score]:
-        """Return `target`, `control` and their gains over the seeds, percent; see `reports.comparison.Unlearning`."""
+        """Return `target`, `control` and their gains over the seeds, percent; see `Unlearning` of the paper."""
         return _over([_unlearned(each, mode) for each in self.seeds])
 
     def summary(self) -> dict[str, dict[str, Score]]:

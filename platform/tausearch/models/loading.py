@@ -19,7 +19,7 @@ from tausearch.models.descriptions import About, describes, read_about
 from tausearch.models.evaluation import merging_rule
 from tausearch.models.merge_configs import MergeConfig, keeping, require_tasks, tasks_called
 from tausearch.models.model import Model
-from tausearch.models.pools import backbone_of, device_named, device_of
+from tausearch.models.pools import backbone_of, device_of
 from tausearch.models.sources import SEED_FOLDER, VectorSource, about_source, find_source
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
 from trainables.backbones import Backbone
@@ -124,7 +124,7 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
         merge = keeping(count, whole or tasks)  # a vector that has been taken out has no share
     backbone = backbone_of(", ".join(about.runs), about.protocol, options.backbone_weights)
     pool = VectorPool(tuple(vector_folders(source.of_seed(seed))))
-    device = device_of(source, options.device)
+    device = device_of(options.device, source)
     network = network_for(pool, backbone, device, about.protocol.precision)
     if len(pool) != count:
         raise InputError(
@@ -157,7 +157,7 @@ def _exported(folder: Path, about: About, options: ModelOptions) -> Model:
         raise InputError(f"--keep: {folder} is one composed model; task vectors alone can be composed anew")
     match = SEED_FOLDER.fullmatch(folder.absolute().name)
     seed = None if match is None else int(match[1])
-    device = device_named(options.device, on_gpu=True)
+    device = device_of(options.device)
     if options.seed is not None and options.seed != seed:
         raise InputError(f"--seed {options.seed}: {folder} is of another seed")
     if about.form == "timm":

@@ -89,7 +89,7 @@ def make_pools(
     Raises:
         InputError: If a vector is missing, or does not fit benchmark or backbone.
     """
-    computes = device_of(sources[0], device)
+    computes = device_of(device, sources[0])
     digest = sources[0].protocol.weights_digest
     count = len(benchmark.tasks)
     pools = {seed: _pool(sources, seed, count) for seed in chosen_seeds(sources, seeds)}
@@ -166,23 +166,14 @@ def backbone_of(name: str, protocol: ExperimentProtocol, backbone_weights: str |
     return backbone
 
 
-def device_of(source: VectorSource, asked: str | None = None) -> torch.device:
+def device_of(asked: str | None, source: VectorSource | None = None) -> torch.device:
     """Return a device: as asked for, or the run's kind, or for exports a GPU; the CPU on a machine without a GPU.
 
     Raises:
         InputError: If there is no such device.
     """
-    on_gpu = source.spec is None or source.spec.resources.gpus_per_trial > 0
-    return device_named(asked, on_gpu=on_gpu)
-
-
-def device_named(asked: str | None, *, on_gpu: bool) -> torch.device:
-    """Return the device that the user asks for; without a wish a GPU if `on_gpu` and there is one, else the CPU.
-
-    Raises:
-        InputError: If there is no such device.
-    """
     if asked is None:
+        on_gpu = source is None or source.spec is None or source.spec.resources.gpus_per_trial > 0
         return torch.device("cuda" if on_gpu and torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(asked)

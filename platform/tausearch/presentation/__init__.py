@@ -1,6 +1,6 @@
 """What people look at: terminal output, progress displays, matplotlib figures.
 
-Not here: the HTML page (`report`) and the tables of each command (`cli.output`).
+Not here: the HTML page (`reports`) and the tables of each command (`cli.output`).
 """
 
 import lazy_loader

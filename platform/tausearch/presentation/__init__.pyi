@@ -4,7 +4,6 @@ from .figures.composition import (
     risk_figure as risk_figure,
     theorem_figure as theorem_figure,
     time_figure as time_figure,
-    write_table as write_table,
 )
 from .figures.confusion import confusion_figure as confusion_figure
 from .figures.final import draw_final as draw_final

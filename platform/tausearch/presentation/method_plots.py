@@ -14,7 +14,7 @@ _MARKS: tuple[Mark, ...] = ("circle", "triangle", "cross")
 _ROOM = 0.04  # share of the axis below the lowest mark, which is whole then
 
 
-def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]], note: str = "") -> Plot | None:
+def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]]) -> Plot | None:
     """Return the average accuracy after every task, a line per method; None if no seed finished.
 
     A method that learns all tasks in one step has a level line: its accuracy is over all tasks.
@@ -23,7 +23,6 @@ def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]],
         benchmark: The benchmark as people read it.
         methods: Name of a line to the seeds of its final run; only finished ones count. The place in this order chooses
             colour and mark, also of methods without seeds, which have no line.
-        note: What sets lines apart, after the caption.
     """
     finished = {
         name: [trial for trial in trials if trial.status == "complete" and trial.rows]
@@ -37,7 +36,7 @@ def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]],
     level = (
         "Level lines: all tasks, learned at once." if any(_level(trials, last) for trials in finished.values()) else ""
     )
-    caption = " ".join(filter(None, ["Test accuracy over the tasks seen so far, mean over seeds.", level, note]))
+    caption = " ".join(filter(None, ["Test accuracy over the tasks seen so far, mean over seeds.", level]))
     ends = "; ".join(f"{line.name} {line.y[-1]:.2f} %" for line in lines)
     low, high = min(values), AccuracyAxis.of(values).high
     return Plot(

@@ -15,7 +15,6 @@ from tausearch.runs import Importance, Objective, SearchSpec, TrialSummary, best
 
 # Finished trials; with a dozen, shares of the same function go from 0.5 to 0.8 (docs/how-to/report.md).
 _ENOUGH_TO_RANK = 30
-_ENDED = ("complete", "pruned", "diverged", "failed")
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class SearchPlots:
     @cached_property
     def trials(self) -> list[TrialSummary]:
         """Trials that have ended."""
-        return [trial for trial in self.all_trials if trial.status in _ENDED]
+        return [trial for trial in self.all_trials if trial.has_ended]
 
     @cached_property
     def finished(self) -> list[TrialSummary]:

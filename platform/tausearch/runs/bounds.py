@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tausearch.runs.directories import RunDirectory
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.specs.kinds import AnySpec
@@ -100,8 +99,8 @@ def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
     alike = [storage.run(each.name) for each in specs if each.method in BOUNDS and _comparable(each, spec)]
     wanted = tuple(method for method in BOUNDS if method != spec.method)
     best: dict[str, Bound] = {}
-    for other in _finished(alike):
-        if (value := _accuracy(other)) is not None:
+    for other in storage.read_each(read_status, among=alike)[0]:
+        if other.state == "finished" and (value := _accuracy(other)) is not None:
             bound = Bound(other.spec.method, other.spec.name, value)
             best[bound.method] = max(bound, best.get(bound.method, bound), key=lambda each: each.accuracy)
     found = tuple(best[method] for method in wanted if method in best)
@@ -166,16 +165,6 @@ def _learned_and_left(spec: RunSpec, trials: Sequence[TrialSummary]) -> Iterator
             continue
         learned = fmean(next(row[name] for row in trial.rows if name in row) for trial in finished)
         yield task, learned, fmean(trial.rows[-1][name] for trial in finished)
-
-
-def _finished(directories: Sequence[RunDirectory]) -> list[RunStatus]:
-    found = []
-    for directory in directories:
-        try:
-            found.append(read_status(directory))
-        except ValueError:  # an `InputError`; `status` says what is wrong with that run
-            continue
-    return [status for status in found if status.state == "finished"]
 
 
 def _accuracy(status: RunStatus) -> float | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, PositiveInt, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, PositiveInt
 
 from checked_input import bounds
-from checked_input.schema import Strict
+from checked_input.schema import UNUSED, Strict
 from trainables.config import Precision
 
 if TYPE_CHECKING:  # torch takes seconds to import; to read what was asked for must not
@@ -75,16 +75,10 @@ class Resources(Strict):
 
     cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
     gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
-    gpus_from: Literal["request", "rule"] | None = None
-    pilot: Pilot | None = None
-    precision_from: Literal["auto"] | None = None
+    gpus_from: Annotated[Literal["request", "rule"] | None, UNUSED] = None
+    pilot: Annotated[Pilot | None, UNUSED] = None
+    precision_from: Annotated[Literal["auto"] | None, UNUSED] = None
     max_concurrent_trials: Annotated[int, AfterValidator(bounds.CONCURRENT.checked)] | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what a run without a choice of GPUs or precision does not have."""
-        without = ("gpus_from", "pilot", "precision_from")
-        return {key: value for key, value in plain(self).items() if value or key not in without}
 
     @property
     def share(self) -> str:

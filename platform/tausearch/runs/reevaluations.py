@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import FiniteFloat, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, FiniteFloat
 
 from checked_input.bounds import ROUNDS, SEED
 from checked_input.schema import Strict
@@ -237,11 +237,7 @@ class Gain(Strict):
     error: FiniteFloat | None
     fresh: bool
     better: bool
-    unit: str = "points"
-
-    @model_serializer(mode="wrap")
-    def _without_the_usual_unit(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in plain(self).items() if (name, value) != ("unit", "points")}
+    unit: Annotated[str, Field(exclude_if=lambda unit: unit == "points")] = "points"
 
     def __str__(self) -> str:
         if self.chosen == self.start:

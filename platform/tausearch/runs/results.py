@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from pydantic import BaseModel, Field, FiniteFloat
 
@@ -192,22 +192,11 @@ class _Seed(BaseModel):
 
 
 class _Results(BaseModel):
+    """The fields of results.json that are read."""
+
     name: str
-
-
-class _Scores(_Results):
-    """The fields of results.json that `read_scores` needs."""
-
     summary: dict[str, Score]
-
-
-class _Seeds(_Results):
-    """The fields of results.json that `read_accuracies` needs."""
-
     seeds: list[_Seed]
-
-
-Read = TypeVar("Read", bound=_Results)
 
 
 def read_scores(directory: RunDirectory) -> dict[str, Score]:
@@ -216,7 +205,7 @@ def read_scores(directory: RunDirectory) -> dict[str, Score]:
     Raises:
         InputError: If the file cannot be read, or belongs to another run.
     """
-    results = _read(directory, _Scores)
+    results = _read(directory)
     return {} if results is None else results.summary
 
 
@@ -230,7 +219,7 @@ def read_accuracies(directory: RunDirectory) -> AccuracyOf:
     Raises:
         InputError: If the file cannot be read, or belongs to another run.
     """
-    results = _read(directory, _Seeds)
+    results = _read(directory)
     seeds = [] if results is None else results.seeds
     return {
         (each.class_order, each.seed): each.accuracy
@@ -239,10 +228,10 @@ def read_accuracies(directory: RunDirectory) -> AccuracyOf:
     }
 
 
-def _read(directory: RunDirectory, form: type[Read]) -> Read | None:
+def _read(directory: RunDirectory) -> _Results | None:
     file, mend = directory.results_file, f"`tausearch runs sync {directory.name}` writes it again from the record"
     try:
-        results = form.model_validate(read_json(file))
+        results = _Results.model_validate(read_json(file))
     except FileNotFoundError:
         return None
     except ValueError as error:  # from pydantic or `read_json`

@@ -22,8 +22,7 @@ from .options import (
 )
 from .parts.merging import merged as merged
 from .parts.searchers import MultiSearcher as MultiSearcher
-from .parts.study_mirror import MultiStudyMirror as MultiStudyMirror
-from .parts.units import PartUnits as PartUnits, Units as Units
+from .parts.units import Listener as Listener, PartUnits as PartUnits, Units as Units
 from .rebuilt_sampler import RebuiltSampler as RebuiltSampler
 from .recorded.configurations import ConfigurationTable as ConfigurationTable
 from .recorded.files import (
@@ -55,6 +54,6 @@ from .spaces import (
     require_runs as require_runs,
     space_of as space_of,
 )
-from .study import directions_of as directions_of, require_sampler as require_sampler, study_of as study_of
-from .study_mirror import StudyMirror as StudyMirror
+from .study import require_sampler as require_sampler, study_of as study_of
+from .study_mirror import MultiStudyMirror as MultiStudyMirror, StudyMirror as StudyMirror
 from .warm_start import kept_points as kept_points, known_points as known_points, warm_start_lines as warm_start_lines

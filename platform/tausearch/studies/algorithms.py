@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import optuna
@@ -66,8 +66,7 @@ def algorithm_named(name: str, options: Mapping[str, Scalar] | None = None) -> S
     """
     if name in ALGORITHMS:
         ours = SEARCH_ALGORITHMS[name]
-        sampler = partial(_made, name, ours.sampler, options or {})
-        return SearchAlgorithm(sampler=sampler, learns=ours.learns, needs_whole_trials=ours.needs_whole_trials)
+        return replace(ours, sampler=partial(_made, name, ours.sampler, options or {}))
     found = named_class("sampler", name, ALGORITHMS, BaseSampler, optuna.samplers)
     of_optuna = name.removeprefix(OPTUNA) if name.startswith(OPTUNA) else ""
     return SearchAlgorithm(

@@ -7,20 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    FiniteFloat,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, FiniteFloat, PrivateAttr, ValidationError, model_validator
 
 from checked_input.names import choices
-from checked_input.schema import Strict, first_fault, is_no_mapping, read_model
+from checked_input.schema import UNUSED, Strict, first_fault, is_no_mapping, read_model
 from checked_input.text_files import TextFileError, shown
 from checked_input.yaml_text import yaml_of
 from search_spaces import Scalar
@@ -75,11 +67,7 @@ class Reevaluated(Strict):
     ahead: FiniteFloat | None
     ahead_error: FiniteFloat | None
     measured: dict[str, FiniteFloat] = {}
-    objectives: dict[str, FiniteFloat] = {}
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _without(plain(self), "objectives")
+    objectives: Annotated[dict[str, FiniteFloat], UNUSED] = {}
 
 
 class Selection(Strict):
@@ -107,16 +95,11 @@ class Selection(Strict):
     search: str
     constraints: tuple[Constraint, ...] = ()
     measured: dict[str, FiniteFloat] = {}
-    objectives: dict[str, FiniteFloat] = {}
+    objectives: Annotated[dict[str, FiniteFloat], UNUSED] = {}
     reevaluation: Reevaluated | None = None
     gain: Gain | None = None
     ended: Ending | None = None
-    accuracies: dict[str, FiniteFloat] = {}
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what a search on one benchmark, or one for accuracy alone, does not have."""
-        return _without(plain(self), "accuracies", "objectives")
+    accuracies: Annotated[dict[str, FiniteFloat], UNUSED] = {}
 
     @property
     def value_words(self) -> str:
@@ -152,8 +135,8 @@ class BestFile(Strict):
     selection: Selection | None
     versions: dict[str, str]
     left_out: tuple[str, ...] = ()
-    benchmarks: dict[str, ExperimentProtocol] = {}
-    device: str | None = None
+    benchmarks: Annotated[dict[str, ExperimentProtocol], UNUSED] = {}
+    device: Annotated[str | None, UNUSED] = None
     _file: Path | None = PrivateAttr(None)  # that it was read from
 
     def __eq__(self, other: object) -> bool:
@@ -164,11 +147,6 @@ class BestFile(Strict):
     def title(self) -> str:
         """The best file in a message: `best file PATH`."""
         return "best file" if self._file is None else f"best file {self._file}"
-
-    @model_serializer(mode="wrap")
-    def _without_unused(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what a search on one benchmark, or one without a GPU, does not have."""
-        return _without(plain(self), "benchmarks", "device")
 
     def on(self, benchmark: str | None) -> BestFile:
         """Return the best file of one chosen on several benchmarks for a single one; any other as it is.
@@ -264,11 +242,6 @@ def _accuracies(spec: SearchSpec, trial: TrialSummary) -> dict[str, float]:
     return {name: accuracy for name, accuracy in found if accuracy is not None}
 
 
-def _without(plain: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return the plain form of a model without those of some fields that are empty."""
-    return {key: value for key, value in plain.items() if key not in names or value}
-
-
 def _measured(constraints: Iterable[Constraint], trials: Sequence[TrialSummary]) -> dict[str, float]:
     """Return the mean over trials of each constraint's metric, in its worst row; only of metrics that all have."""
     found = {str(each): each.mean(trials) for each in constraints}
@@ -317,9 +290,7 @@ def load_best(path: str | Path) -> BestFile:
     return best
 
 
-def best_of_all(
-    storage: Storage, benchmark: str, method: str, left_out: Callable[[InputError], None] = lambda fault: None
-) -> BestFile:
+def best_of_all(storage: Storage, benchmark: str, method: str, left_out: Callable[[InputError], None]) -> BestFile:
     """Return the best file of the best search of a benchmark and method; the oldest of equals.
 
     Searches compare by the metric by which they choose. A re-evaluated search counts with the mean of the fresh runs.
@@ -347,7 +318,7 @@ def best_of_all(
     return _best_of(storage, max(matching, key=lambda found: found.goodness), left_out)
 
 
-def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], None] = lambda fault: None) -> BestFile:
+def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], None]) -> BestFile:
     """Return the best file of a search; `left_out` is called if the file cannot be read.
 
     Raises:

@@ -46,7 +46,7 @@ class BestListener:
         directory: RunDirectory,
         trials: TrialTable,
         reevaluations: TrialTable,
-        told: Chosen = lambda trial, verdict: None,
+        told: Chosen,
     ) -> None:
         self.spec = spec
         self.directory = directory

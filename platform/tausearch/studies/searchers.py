@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from search_spaces import Scalar
 from tausearch.runs import (
@@ -21,23 +20,22 @@ from tausearch.studies.study import SearchStudy
 from tausearch.studies.warm_start import without_repeats
 
 
-class Searcher(Protocol):
-    """A source of trials, which learns their results."""
+class Searcher:
+    """A source of trials, which learns their results. By default it stops no trial, and notes no end."""
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next trial; None if it must wait for others, or none are left."""
-        ...
+        raise NotImplementedError
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Note a running trial's average accuracy after task `step`; returns whether the trial should stop."""
-        ...
+        return False
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
         """Note the end of a trial."""
-        ...
 
 
-class OptunaSearcher:
+class OptunaSearcher(Searcher):
     """Trials of an Optuna study that is rebuilt from the record.
 
     Unfinished trials come first, under their own numbers, then `points_ahead`. A grid has points ahead alone, so every
@@ -82,7 +80,7 @@ class OptunaSearcher:
         self.study.tell(number, status, value, self.trials.get(number))
 
 
-class FixedSearcher:
+class FixedSearcher(Searcher):
     """Trials of a fixed list: the seeds of a final run, as number and hyperparameters."""
 
     def __init__(self, trials: Iterable[tuple[int, Mapping[str, Scalar]]]) -> None:
@@ -92,16 +90,11 @@ class FixedSearcher:
         """Return number and hyperparameters of the next trial; see `Searcher`."""
         return self.left.pop(0) if self.left else None
 
-    def report(self, number: int, step: int, value: float) -> bool:
-        """Return False: no seed is stopped early."""
-        return False
 
-    def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Note the end of a trial; see `Searcher`."""
-
-
-class ReevaluationSearcher:
+class ReevaluationSearcher(Searcher):
     """The re-evaluations of a search, round by round, until a candidate is eliminated.
+
+    They are compared by their last task, so none is stopped early.
 
     Args:
         spec: The re-evaluations.
@@ -125,10 +118,6 @@ class ReevaluationSearcher:
                 self.given.add(number)
                 return number, dict(self.trials[candidate].hyperparameters)
         return None
-
-    def report(self, number: int, step: int, value: float) -> bool:
-        """Return False: re-evaluations are compared by their last task."""
-        return False
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
         """Note the end of a re-evaluation; see `Searcher`."""

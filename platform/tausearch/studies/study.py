@@ -56,7 +56,7 @@ class SearchStudy:
         plain_sampler = not (self.algorithm.keeps_state or self.algorithm.needs_whole_trials)
         self._notes_nothing = plain_sampler and spec.scheduler in _NOTE_NOTHING
         self.optuna = optuna.create_study(
-            directions=directions_of(spec),
+            directions=[each.direction for each in spec.objectives] or ["maximize"],
             sampler=self.rebuilt or sampler,
             pruner=pruner_named(spec.scheduler, spec.pruner_options, first_stop(spec)),
             study_name=spec.name,
@@ -206,11 +206,6 @@ class SearchStudy:
     def point(self, trial: TrialSummary) -> Point:
         """Return the searched hyperparameters of a trial."""
         return {name: trial.hyperparameters[name] for name in self.space}
-
-
-def directions_of(spec: SearchSpec) -> list[str]:
-    """Return the directions of a search's objectives, as Optuna names them."""
-    return [each.direction for each in spec.objectives] or ["maximize"]
 
 
 def values_of(spec: SearchSpec, trial: TrialSummary) -> list[float] | None:

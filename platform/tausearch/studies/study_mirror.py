@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import optuna
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.trial import FrozenTrial
 
-from tausearch.runs import TrialSummary
+from tausearch.runs import MultiSearchSpec, TrialSummary, TrialTable
+from tausearch.studies.study import SearchStudy
 
 _log = logging.getLogger(__name__)
 
@@ -21,29 +21,14 @@ class StudyMirror:
     """Writes every trial that has ended to the study file. A failure is logged and stops nothing.
 
     Each driver makes the file anew, so a continued search has each trial once. In the file, trials are in the order in
-    which they ended; the attribute `trial` is the number in the search.
-
-    Args:
-        file: Path of the study file.
-        name: The name of the study in the file.
-        as_optuna: Converts an ended trial to Optuna's form.
-        directions: "maximize" or "minimize" for each of a trial's values.
-        history: The trials so far, when a search is continued.
+    which they ended; the attribute `trial` is the number in the search. `history` are the trials so far, when a search
+    is continued.
     """
 
-    def __init__(
-        self,
-        file: Path,
-        name: str,
-        as_optuna: Callable[[TrialSummary], FrozenTrial],
-        history: Sequence[TrialSummary] = (),
-        directions: Sequence[str] = ("maximize",),
-    ) -> None:
+    def __init__(self, file: Path, study: SearchStudy, history: Sequence[TrialSummary] = ()) -> None:
         self.file = file
-        self.name = name
-        self.as_optuna = as_optuna
+        self.study = study
         self.history = history
-        self.directions = list(directions)
         self._study: optuna.Study | None = None
         self._failed = False
 
@@ -77,16 +62,35 @@ class StudyMirror:
         self.file.unlink(missing_ok=True)
         Path(f"{self.file}.lock").unlink(missing_ok=True)  # left by a killed driver; only one driver runs at a time
         storage = JournalStorage(JournalFileBackend(str(self.file)))
-        study = optuna.create_study(study_name=self.name, directions=self.directions, storage=storage)
+        directions = self.study.optuna.directions
+        study = optuna.create_study(study_name=self.study.spec.name, directions=directions, storage=storage)
         for trial in self.history:
             if trial.status != "running":
                 self._add(study, trial)
         return study
 
     def _add(self, study: optuna.Study, trial: TrialSummary) -> None:
-        frozen = self.as_optuna(trial)
+        frozen = self.study.as_optuna(trial)
         frozen.datetime_complete = datetime.now()
         frozen.datetime_start = frozen.datetime_complete - timedelta(seconds=trial.seconds)
         frozen.set_user_attr("trial", trial.number)
         frozen.set_user_attr("status", trial.status)
         study.add_trial(frozen)
+
+
+class MultiStudyMirror(StudyMirror):
+    """Writes the study file anew whenever a trial ends, as this changes the values of all; see `StudyMirror`."""
+
+    def __init__(self, file: Path, spec: MultiSearchSpec, trials: TrialTable) -> None:
+        super().__init__(file, SearchStudy(spec))
+        self.trials = trials
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Write all trials if the trial has ended."""
+        if trial.status != "running":
+            self.conclude()
+
+    def conclude(self) -> None:
+        """Write all trials that have ended."""
+        self._study, self.history = None, sorted(self.trials, key=lambda trial: trial.number)
+        self._write([])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -29,19 +28,11 @@ PAPER = "paper"
 BEST_OF_A_RUN = 3  # configurations taken from a search: the order of its best is partly chance
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """A chosen configuration and its origin in words."""
-
-    origin: str
-    hyperparameters: Mapping[str, Scalar]
-
-
 def known_points(
     sources: Sequence[str | Path],
     space: ResolvedSpace,
     storage: Storage,
-    require: Callable[[dict[str, Scalar]], None] = lambda hyperparameters: None,
+    require: Callable[[dict[str, Scalar]], None],
 ) -> tuple[KnownPoint, ...]:
     """Collect known configurations of a method and map them into a space.
 
@@ -62,7 +53,7 @@ def known_points(
     if sources and not space.space:
         raise InputError(f"--warm-start {sources[0]}: every hyperparameter is fixed, so there is nothing to start")
     require_once("--warm-start", [str(source) for source in sources])
-    found: dict[str, list[tuple[str, Configuration]]] = {
+    found = {
         str(source): [(str(source), each) for each in _configurations(str(source), space.method, storage)]
         for source in sources
     }
@@ -97,8 +88,8 @@ def kept_points(
     return spec.warm_start if all(each.point.keys() == space.keys() for each in spec.warm_start) else None
 
 
-def _configurations(source: str, method: str, storage: Storage) -> list[Configuration]:
-    """Return the configurations of one source, the best first."""
+def _configurations(source: str, method: str, storage: Storage) -> list[KnownPoint]:
+    """Return the configurations of one source with all their hyperparameters, the best first."""
     try:
         if source == PAPER:
             return _of_paper(method)
@@ -108,21 +99,21 @@ def _configurations(source: str, method: str, storage: Storage) -> list[Configur
         raise InputError(f"--warm-start {source}: {error}") from error
 
 
-def _of_paper(method: str) -> list[Configuration]:
+def _of_paper(method: str) -> list[KnownPoint]:
     chosen = paper_points(method, get_method(method).space)
     if not chosen:
         raise InputError(f"the paper lists no hyperparameters for {method}")
-    return [Configuration(f"the paper on {benchmark}", point) for benchmark, point in chosen.items()]
+    return [KnownPoint(origin=f"the paper on {benchmark}", point=point) for benchmark, point in chosen.items()]
 
 
-def _of_file(path: str, method: str) -> list[Configuration]:
+def _of_file(path: str, method: str) -> list[KnownPoint]:
     best = load_best(path)
     _require_method(best.method, method)
     search = "" if best.selection is None else f"{best.selection.search} on "
-    return [Configuration(f"{path} ({search}{best.benchmark})", best.hyperparameters)]
+    return [KnownPoint(origin=f"{path} ({search}{best.benchmark})", point=best.hyperparameters)]
 
 
-def _of_search(name: str, method: str, storage: Storage) -> list[Configuration]:
+def _of_search(name: str, method: str, storage: Storage) -> list[KnownPoint]:
     directory = storage.run(name)
     spec = read_spec(directory)
     _require_method(spec.method, method)
@@ -132,7 +123,8 @@ def _of_search(name: str, method: str, storage: Storage) -> list[Configuration]:
     best = eligible(trials, spec.aim)[:BEST_OF_A_RUN]
     if not best:
         raise InputError(why_nothing_chosen(trials, spec.constraints, spec.value_unit))
-    return [Configuration(f"{name}, trial {each.number} on {spec.benchmark}", each.hyperparameters) for each in best]
+    where = f"on {spec.benchmark}"
+    return [KnownPoint(origin=f"{name}, trial {each.number} {where}", point=each.hyperparameters) for each in best]
 
 
 def _require_method(got: str, wanted: str) -> None:
@@ -140,9 +132,9 @@ def _require_method(got: str, wanted: str) -> None:
         raise InputError(f"is of {got}, and this search is of {wanted}")
 
 
-def _mapped(configuration: Configuration, space: ResolvedSpace) -> KnownPoint:
+def _mapped(known: KnownPoint, space: ResolvedSpace) -> KnownPoint:
     """Map a configuration into a space; returns the point and the values that do not fit."""
-    there, point, misfits = configuration.hyperparameters, {}, []
+    there, point, misfits = known.point, {}, []
     for name, dimension in space.space.items():
         point[name] = _nearest(dimension, there.get(name), space.start[name])
         if name not in there:
@@ -151,7 +143,7 @@ def _mapped(configuration: Configuration, space: ResolvedSpace) -> KnownPoint:
             misfits.append(f"{name} was {there[name]}, {point[name]} here")
     fixed = {**defaults(space), **space.fixed}
     misfits += [f"{k} was {there[k]}, fixed at {v} here" for k, v in fixed.items() if k in there and there[k] != v]
-    return KnownPoint(origin=configuration.origin, point=point, misfits=tuple(misfits))
+    return KnownPoint(origin=known.origin, point=point, misfits=tuple(misfits))
 
 
 def _nearest(dimension: Dimension, value: Scalar | None, otherwise: Scalar) -> Scalar:

@@ -10,9 +10,7 @@ from trainables.backbones import Backbone
 from trainables.data import BenchmarkSource, build_benchmark
 from trainables.data.from_module import checked_source, require_fits
 from trainables.data.images import StoredImages
-from trainables.data.splits import Part
-
-PARTS: tuple[Part, Part] = ("train", "test")
+from trainables.data.splits import PARTS
 
 
 def _same(first: Tensor | StoredImages, second: Tensor | StoredImages) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 
-def reachable(root: object, limit: int = 200_000) -> Iterable[object]:
+def reachable(root: object, limit: int = 2_000_000) -> Iterable[object]:
     """Yield all objects reachable from an object: attributes, bases and objects of arrays, closures and defaults.
 
     Modules, classes and functions' global names are not followed: from those everything can be imported. A walk that

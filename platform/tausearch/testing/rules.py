@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from checked_input.fields import require_argument
+from tausearch.testing.recording import of_the_contract
 from trainables.composition import Merging, MergingRule, curvatures_of
 from trainables.composition.chosen_rules import checked_merge, checked_rule
 from trainables.composition.curvatures import SavedCurvatures
 from trainables.curvature import CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature, TaskCurvature
-from trainables.errors import InputError
 
 T = TypeVar("T")
 _SHAPES = {"blocks.0.attn.qkv.weight": (12, 4), "blocks.0.mlp.fc1.weight": (8, 4), "blocks.1.mlp.fc1.weight": (8, 4)}
@@ -67,10 +67,8 @@ def _check(
 
 def _accepted(make: Callable[[], MergingRule], check: Callable[[str], T]) -> T:
     """Return what a check of `compose` returns; its error becomes an `AssertionError`."""
-    try:
+    with of_the_contract():
         return check(f"rule {getattr(make, '__name__', 'under test')!r}")
-    except InputError as error:
-        raise AssertionError(str(error)) from error
 
 
 def _equal(tensors: dict[str, Tensor], others: dict[str, Tensor]) -> bool:

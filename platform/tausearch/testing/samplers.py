@@ -11,7 +11,7 @@ from optuna.samplers import BaseSampler
 
 from checked_input.fields import require_argument
 from tausearch.studies import RebuiltSampler
-from trainables.errors import InputError
+from tausearch.testing.recording import of_the_contract
 
 _TRIALS, _KILLED_AFTER = 16, 9
 SPACE: Mapping[str, BaseDistribution] = {
@@ -33,10 +33,8 @@ def check_sampler(make: Callable[[], BaseSampler], space: Mapping[str, BaseDistr
     """
     require_argument(callable(make), "make", "a function that makes the sampler", make)
     require_argument(isinstance(made := make(), BaseSampler), "what make returns", "a sampler of Optuna", made)
-    try:
+    with of_the_contract():
         points = _proposed(RebuiltSampler(make(), space), space, [])
-    except InputError as error:
-        raise AssertionError(str(error)) from error
     assert len({tuple(point.items()) for point in points}) > 1, "proposes the same point again and again"
     rebuilt = RebuiltSampler(make(), space)
     continued = _proposed(rebuilt, space, points[:_KILLED_AFTER])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tausearch.execution import Dispatcher, Listener, Run
+from tausearch.execution import Dispatcher, Run
 from tausearch.runs import (
     ExperimentProtocol,
     FinalSpec,
@@ -17,7 +17,7 @@ from tausearch.runs import (
     TrialSummary,
     TrialTable,
 )
-from tausearch.studies import Searcher
+from tausearch.studies import Listener, Searcher
 from trainables.errors import InputError
 
 FIXED = {"alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr_pre": 0.1}

@@ -92,6 +92,20 @@ def test_the_best_of_a_benchmark_and_a_method_is_exported_under_their_names(
     assert code == 2 and err.startswith("tausearch: run 'final': is a final run, which chooses nothing; `")
 
 
+@pytest.mark.usefixtures("no_insight")
+def test_a_damaged_best_file_of_a_named_search_is_said(
+    spec: SearchSpec, tmp_path: Path, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = tmp_path / "runs"
+    make_run(Storage(runs), spec, [make_trial(0, value=60.0)])
+    Storage(runs).run(spec.name).best_file.write_text("{", encoding="utf-8")
+    said = f"tausearch: best file {runs / spec.name / 'best.yaml'}: "
+    code, _, err = ask("export", spec.name, "-o", str(tmp_path / "mine.yaml"), "--storage", str(runs))
+    assert code == 0 and err.startswith(said)
+    launch._best_of([spec.name], runs)
+    assert said in capsys.readouterr().err
+
+
 def test_train_looks_for_the_best_of_what_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     monkeypatch.chdir(tmp_path)

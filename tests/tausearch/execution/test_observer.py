@@ -12,10 +12,10 @@ import pytest
 import torch
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from tausearch.execution import Listener, StorageWatch
+from tausearch.execution import StorageWatch
 from tausearch.execution.observer import Observer, is_out_of_memory, status_of
 from tausearch.runs import RunDirectory, TrialSummary
-from tausearch.studies import FixedSearcher
+from tausearch.studies import FixedSearcher, Listener
 from tests.support.runs.trials import dispatcher_of, search_spec
 from trainables.errors import InputError
 

@@ -15,12 +15,12 @@ from typing import cast
 
 import pytest
 
-from tausearch.execution import Listener, Run, StorageWatch
+from tausearch.execution import Run, StorageWatch
 from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.queue import RunQueue, RunSource, SingleRun, _FirstTask
 from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS
 from tausearch.runs import RunDirectory, RunResult
-from tausearch.studies import FixedSearcher
+from tausearch.studies import FixedSearcher, Listener
 from tausearch.tracking import Deliveries
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import make_trial, run_of, search_spec

@@ -115,7 +115,7 @@ def test_the_value_that_made_it_a_candidate_is_not_used_again(tmp_path: Path) ->
     assert ranked(status.trials)[0].number == 0
     assert status.best is not None and status.best.number == 1  # of equal ones the earlier
     assert status.accuracy == 90.0
-    assert best_of_run(storage, spec.name).selection.trial == 1  # type: ignore[union-attr]
+    assert best_of_run(storage, spec.name, print).selection.trial == 1  # type: ignore[union-attr]
 
 
 def _clear(spec: RunSpec, number: int, hyperparameters: dict[str, Any]) -> float:

@@ -344,11 +344,11 @@ def test_a_composed_model_is_opened_as_it_is_asked_for(
 ) -> None:
     asked: list[object] = []
 
-    def device(wish: str | None, *, on_gpu: bool) -> torch.device:
-        asked.append((wish, on_gpu))
+    def device(*wish: str | None) -> torch.device:
+        asked.append(wish)
         return torch.device("cpu")
 
-    monkeypatch.setattr(loading, "device_named", device)
+    monkeypatch.setattr(loading, "device_of", device)
     monkeypatch.setattr(loading, "backbone_of", lambda *given: asked.append(given[2]))
     for kind in ("of_timm", "of_adapter"):
         monkeypatch.setattr(loading, kind, lambda *_: torch.nn.Identity())
@@ -356,8 +356,9 @@ def test_a_composed_model_is_opened_as_it_is_asked_for(
     wish = ModelOptions(backbone_weights="mine", device="cuda")
     model = _exported(tmp_path / "seed_7", composed, wish)
     assert (model.seed, model.tasks, model.classes) == (7, (1, 2, 3), about.class_names)  # without regard to weights
-    assert asked == [("cuda", True), *(["mine"] if form == "adapter" else [])]
+    assert asked == [("cuda",), *(["mine"] if form == "adapter" else [])]
     assert _exported(tmp_path / "mine", composed, ModelOptions()).seed is None
+    assert (None,) in asked  # a GPU, if there is one
     for folder, seed in (("seed_7", 0), ("mine", 0), ("mine", 7)):
         with pytest.raises(InputError, match=f"--seed {seed}: .*{folder} is of another seed"):
             _exported(tmp_path / folder, composed, ModelOptions(seed=seed))

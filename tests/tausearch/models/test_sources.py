@@ -81,17 +81,17 @@ def test_a_run_on_the_cpu_stays_there_and_vectors_without_a_run_go_to_a_gpu(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert source.spec is not None
     on_gpu = source.spec.model_copy(update={"resources": Resources(gpus_per_trial=0.5)})
-    found = [pools.device_of(replace(source, spec=each)).type for each in (source.spec, on_gpu, None)]
+    found = [pools.device_of(None, replace(source, spec=each)).type for each in (source.spec, on_gpu, None)]
     assert found == ["cpu", "cuda", "cuda"]
-    assert [pools.device_of(source, each).type for each in ("cpu", "cuda")] == ["cpu", "cuda"]
+    assert [pools.device_of(each, source).type for each in ("cpu", "cuda")] == ["cpu", "cuda"]
     for wrong in ("gpu", "meta", "half"):
         with pytest.raises(InputError, match=f"--device must be cpu or cuda, got '{wrong}'"):
-            pools.device_of(source, wrong)
+            pools.device_of(wrong, source)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert pools.device_of(replace(source, spec=on_gpu)).type == "cpu"
+    assert pools.device_of(None, replace(source, spec=on_gpu)).type == "cpu"
     for wanted in ("cuda", "cuda:0"):
         with pytest.raises(InputError, match=f"--device {wanted}: this machine has no GPU"):
-            pools.device_of(source, wanted)
+            pools.device_of(wanted, source)
 
 
 def test_the_users_weights_go_before_those_of_the_protocol(

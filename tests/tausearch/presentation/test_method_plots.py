@@ -31,8 +31,6 @@ def test_lines_are_means_over_finished_seeds() -> None:
     wide = accuracy_plot("digits", {"ewc": [seed(100.0, 40.0)]})
     assert wide is not None and wide.y.ends is not None and wide.y.ends[0] < 38  # so that the mark is not cut
     assert wide.facets[0].series[0].hover[1].endswith("40.00 % (1 seed)")
-    noted = accuracy_plot("digits", methods, "A note.")
-    assert noted is not None and noted.caption == f"{plot.caption} A note."
 
 
 def test_seventeen_methods_can_be_told_apart_in_both_renderings() -> None:

@@ -18,6 +18,7 @@ from tausearch.runs import (
     RunSpec,
     SearchSpec,
     Storage,
+    StorageError,
     beside_bounds,
     chance,
     hardly_learned,
@@ -87,6 +88,19 @@ def test_bounds_of_the_same_protocol_are_named_with_their_runs(spec: RunSpec, st
     assert str(unknown) == "58.00 % beside probe 50.00 % (s-probe), joint 98.00 % (s-joint)"
     own = beside(storage.run("s-probe"))
     assert str(own) == "50.00 % beside chance 25.00 %, joint 98.00 % (s-joint)"
+
+
+def test_a_bound_whose_record_may_not_be_read_is_passed_over(
+    spec: RunSpec, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(directory: RunDirectory) -> None:
+        raise StorageError(f"record {directory.record}: cannot be read (Permission denied)")
+
+    bound(storage, spec, "joint", 98.0)
+    status = read_status(searched(storage, spec, 58.0, name="s"))
+    monkeypatch.setattr("tausearch.runs.bounds.read_status", refused)
+    found = beside_bounds(status, storage)
+    assert found is not None and found.missing == ("probe", "joint")
 
 
 def test_a_choice_of_fresh_runs_stands_beside_bounds_with_its_accuracy_on_their_split(

@@ -179,7 +179,7 @@ def test_a_damaged_record_file_is_put_aside(storage: Storage) -> None:
 
 def test_a_damaged_best_file_is_taken_from_the_record(storage: Storage) -> None:
     shutil.rmtree(storage.run("damaged").path)
-    whole = best_of_all(storage, "digits", "ita-lora")
+    whole = best_of_all(storage, "digits", "ita-lora", print)
     storage.run("whole").best_file.write_text("a: *b")
     said: list[InputError] = []
     again = best_of_all(storage, "digits", "ita-lora", said.append)

@@ -141,20 +141,20 @@ def test_searches_that_aim_at_the_same_compare_by_it_and_others_not_at_all(stora
         trial = make_trial(0, value=80.0 + points)
         trial.rows[-1]["val/forgetting"] = points
         write_run(storage, spec.model_copy(update={"name": name, "objectives": objectives}), [trial])
-    assert best_of_all(storage, "digits", "ita-lora").selection.search == "less"
+    assert best_of_all(storage, "digits", "ita-lora", print).selection.search == "less"
     write_run(storage, spec.model_copy(update={"name": "usual"}), [make_trial(0, value=99.0)])
     with pytest.raises(
         InputError,
         match="more by forgetting, less by forgetting, same by forgetting, usual by final_accuracy; name one",
     ):
-        best_of_all(storage, "digits", "ita-lora")
+        best_of_all(storage, "digits", "ita-lora", print)
     for name in ("knee", "knees"):
         changes = {"name": name, "benchmark": "glyphs", "objectives": (accuracy, forgetting)}
         write_run(storage, spec.model_copy(update=changes), [trial])
         if name == "knee":
-            assert best_of_all(storage, "glyphs", "ita-lora").selection.search == "knee"
+            assert best_of_all(storage, "glyphs", "ita-lora", print).selection.search == "knee"
     with pytest.raises(InputError, match="choose differently: knee by knee, knees by knee; name one of them"):
-        best_of_all(storage, "glyphs", "ita-lora")
+        best_of_all(storage, "glyphs", "ita-lora", print)
 
 
 def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpec, tmp_path: Path) -> None:
@@ -162,11 +162,11 @@ def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpe
         write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=value)])
     write_run(storage, spec.model_copy(update={"name": "d", "benchmark": "glyphs"}), [make_trial(0, value=99.0)])
     target = tmp_path / "out" / "best.yaml"
-    best = best_of_all(storage, "digits", "ita-lora")
+    best = best_of_all(storage, "digits", "ita-lora", print)
     export_best(storage, best, target)
     assert load_best(target) == best and best.selection.search == "b"
     storage.run("b").best_file.unlink()  # as after a kill at the wrong moment: the record has it all the same
-    assert best_of_all(storage, "digits", "ita-lora").selection.search == "b"
+    assert best_of_all(storage, "digits", "ita-lora", print).selection.search == "b"
     write_run(
         storage, spec.model_copy(update={"name": "e", "benchmark": "folder:/my birds"}), [make_trial(0, value=9.0)]
     )
@@ -174,18 +174,18 @@ def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpe
     write_run(storage, final_spec(spec, name="g", benchmark="rotated", source="b"), [])
     others = "there are searches of: 'folder:/my birds' ita-lora, digits ita-lora, glyphs ita-lora"
     with pytest.raises(InputError, match=f"no search of 'iel-lora' on 'digits' in .* has a finished trial; {others}$"):
-        best_of_all(storage, "digits", "iel-lora")
+        best_of_all(storage, "digits", "iel-lora", print)
     with pytest.raises(InputError, match="^unknown method 'ita'"):
-        best_of_all(storage, "digits", "ita")
+        best_of_all(storage, "digits", "ita", print)
     with pytest.raises(InputError, match="run 'g': is a final run, which chooses nothing; it was tuned by b"):
-        best_of_run(storage, "g")
+        best_of_run(storage, "g", print)
 
 
 def test_of_equal_searches_the_oldest_is_best(storage: Storage, spec: SearchSpec) -> None:
     for name, written in (("newer", 2000), ("older", 1000), ("newest", 3000)):
         directory = write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=70.0)])
         os.utime(directory.spec_file, (written, written))
-    assert best_of_all(storage, "digits", "ita-lora").selection.search == "older"
+    assert best_of_all(storage, "digits", "ita-lora", print).selection.search == "older"
 
 
 @pytest.mark.parametrize(("fresh", "best"), [((60.0, 62.0), "plain"), ((74.0, 76.0), "reevaluated")])
@@ -207,7 +207,7 @@ def test_a_reevaluated_search_counts_with_the_mean_of_its_fresh_runs(
     assert len(said) == (best == "reevaluated")
     if best == "reevaluated":
         assert (found.value, found.reevaluation.value, found.reevaluation.candidates) == (80.0, 75.0, (0,))
-        older = best_of_all(storage, "digits", "ita-lora").model_dump(mode="json")
+        older = best_of_all(storage, "digits", "ita-lora", print).model_dump(mode="json")
         older["selection"]["reevaluation"]["measured"] = {}  # as an earlier version wrote it
         directory.best_file.write_text(yaml.safe_dump(older))
         assert best_of_all(storage, "digits", "ita-lora", said.append).selection.reevaluation.measured == {}
@@ -217,7 +217,7 @@ def test_a_reevaluated_search_counts_with_the_mean_of_its_fresh_runs(
 def test_the_best_file_follows_a_search(storage: Storage, spec: SearchSpec) -> None:
     directory = storage.run(spec.name)
     directory.path.mkdir(parents=True)
-    listener = BestListener(spec, directory, TrialTable([make_trial(0, value=60.0)]), TrialTable())
+    listener = BestListener(spec, directory, TrialTable([make_trial(0, value=60.0)]), TrialTable(), print)
     tell(listener, make_trial(1, tasks=2))
     assert not directory.best_file.exists()
     for number, value, expected in ((1, 65.0, 1), (2, 62.0, 1), (3, 80.0, 3)):
@@ -233,7 +233,7 @@ def test_the_best_file_gets_the_verdict_on_the_trial_that_it_has(storage: Storag
     directory, again = storage.run(spec.name), ReevaluationSpec.of(spec)
     directory.path.mkdir(parents=True)
     trials, runs = TrialTable([make_trial(3, value=70.0)]), TrialTable()
-    listener = BestListener(spec, directory, trials, runs)
+    listener = BestListener(spec, directory, trials, runs, print)
     listener.trial_changed(make_trial(3, value=70.0))
     assert load_best(directory.best_file).selection.reevaluation is None
     runs.put(replace(make_trial(3, value=65.0), number=again.number(3, 0), seed=again.seed_of(0)))
@@ -262,7 +262,7 @@ def test_a_best_file_counts_the_finished_trials(storage: Storage, spec: SearchSp
     chosen = choose(spec, trials[1], 2, ended=ending_of(spec, directory, trials), gain=read_status(directory).gain)
     assert load_best(directory.best_file) == chosen
     directory.best_file.unlink()
-    assert best_of_run(storage, spec.name) == chosen
+    assert best_of_run(storage, spec.name, print) == chosen
     write_best(spec, directory, trials)
     assert load_best(directory.best_file) == chosen
 

@@ -334,7 +334,7 @@ def test_the_choice_is_trained_on_each_of_its_benchmarks(tmp_path: Path, capsys:
         for place in range(2):
             point = {**spec.start, **spec.fixed}
             Record(directory.record).write(part(spec, 0, place, 80.0, hyperparameters=point))
-    best = best_of_all(plan.storage, "digits,letters?epochs=1", "ita-lora")
+    best = best_of_all(plan.storage, "digits,letters?epochs=1", "ita-lora", print)
     finals = {name: plan_training(TrainRequest(best, benchmark=name, storage=tmp_path)).spec for name in spec.titles}
     assert {name: final.protocol.epochs for name, final in finals.items()} == {"digits": 5, "letters": 1}
     assert {final.tuned_on for final in finals.values()} == {"digits,letters?epochs=1"}
@@ -360,11 +360,11 @@ def test_two_searches_compare_where_their_values_are_accuracies(
                 point = {**spec.start, **spec.fixed}
                 Record(directory.record).write(part(spec, 0, place, value, hyperparameters=point))
     if better is not None:
-        selection = best_of_all(plan.storage, BOTH, "ita-lora").selection
+        selection = best_of_all(plan.storage, BOTH, "ita-lora", print).selection
         assert selection is not None and selection.search == better
     else:
         with pytest.raises(InputError, match="choose differently: both by normalised, other by normalised"):
-            best_of_all(plan.storage, BOTH, "ita-lora")
+            best_of_all(plan.storage, BOTH, "ita-lora", print)
 
 
 def test_the_report_shows_a_final_run_on_each_benchmark(tmp_path: Path) -> None:

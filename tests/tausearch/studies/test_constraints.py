@@ -222,7 +222,7 @@ class TestChoosing:
         )
         assert why_nothing_chosen(self.TRIALS, spec.constraints, "%") == why
         with pytest.raises(InputError, match="the nearest is trial 3"):
-            best_of_run(Storage(tmp_path), spec.name)
+            best_of_run(Storage(tmp_path), spec.name, print)
         code, out, _ = run(["status", spec.name, "--storage", str(tmp_path)], capsys, monkeypatch)
         assert code == 0 and f"Nothing is chosen: {why}." in out
 

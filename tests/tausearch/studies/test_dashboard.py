@@ -32,7 +32,7 @@ def make_search(storage: Storage, name: str, values: list[float]) -> None:
     spec = search_spec().model_copy(update={"name": name})
     _, directory = create(spec, storage)
     trials = [make_trial(number, value=value) for number, value in enumerate(values)]
-    StudyMirror(directory.study_file, name, SearchStudy(spec).as_optuna, trials).conclude()
+    StudyMirror(directory.study_file, SearchStudy(spec), trials).conclude()
 
 
 def ui(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, *more: str) -> tuple[int, str, str]:

@@ -465,7 +465,7 @@ def test_one_objective_has_no_files_of_a_front_and_its_value_in_the_best_file(sp
     assert best is not None and best.selection is not None and not directory.front.exists()
     assert (best.selection.metric, best.selection.value, best.selection.trial) == (FORGETTING, 2.0, 2)
     directory.best_file.unlink()
-    assert best_of_run(Storage(tmp_path), spec.name) == best, "the record has all of it"
+    assert best_of_run(Storage(tmp_path), spec.name, print) == best, "the record has all of it"
 
 
 def test_a_search_for_accuracy_alone_has_no_word_of_them_in_its_best_file(spec: SearchSpec, tmp_path: Path) -> None:

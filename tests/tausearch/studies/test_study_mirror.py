@@ -10,14 +10,14 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from tausearch.runs import SearchSpec, TrialSummary, TrialTable, whole_trials
+from tausearch.runs import SearchSpec, TrialSummary, TrialTable, objectives_of, whole_trials
 from tausearch.studies import MultiStudyMirror, OptunaSearcher, StudyMirror
 from tests.support.runs.trials import make_trial
 from tests.tausearch.several.made import part, parts, several_spec
 
 
 def mirror(spec: SearchSpec, file: Path, history: list[TrialSummary]) -> StudyMirror:
-    return StudyMirror(file, spec.name, OptunaSearcher(spec, history).study.as_optuna, history)
+    return StudyMirror(file, OptunaSearcher(spec, history).study, history)
 
 
 def read(spec: SearchSpec, file: Path) -> dict[int, optuna.trial.FrozenTrial]:
@@ -58,7 +58,9 @@ def test_the_file_of_a_new_search_is_there_from_its_first_trial_on(spec: SearchS
 
 def test_the_file_says_what_is_better_in_each_objective(spec: SearchSpec, tmp_path: Path) -> None:
     file, directions = tmp_path / "study.journal", ["maximize", "minimize"]
-    StudyMirror(file, spec.name, OptunaSearcher(spec).study.as_optuna, directions=directions).conclude()
+    names = ["final_accuracy", "forgetting"]
+    spec = spec.model_copy(update={"objectives": objectives_of(names, spec.metrics)})
+    StudyMirror(file, OptunaSearcher(spec).study).conclude()
     study = optuna.load_study(study_name=spec.name, storage=JournalStorage(JournalFileBackend(str(file))))
     assert [each.name.lower() for each in study.directions] == directions
 

@@ -227,7 +227,7 @@ def test_a_best_file_may_have_moved_between_two_starts(spec: SearchSpec, storage
 def test_a_source_that_is_given_twice_is_refused(storage: Storage) -> None:
     space = space_of("ita-lora", "digits", None, {})
     with pytest.raises(InputError, match="--warm-start a.yml: is given twice"):
-        known_points([Path("a.yml"), "a.yml"], space, storage)
+        known_points([Path("a.yml"), "a.yml"], space, storage, print)
 
 
 def test_defaults_are_those_that_the_space_leaves_out() -> None:
@@ -260,7 +260,7 @@ def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage,
     assert "lr was 1.0, 0.02 here" in known.misfits and "regularise was none, fixed at all here" in known.misfits
     assert known.origin == f"{tmp_path / 'best.yaml'} (digits-ita-lora-1 on digits)"
     with pytest.raises(InputError, match="is of ita-lora, and this search is of finetune"):
-        known_points([tmp_path / "best.yaml"], space_of("finetune", "digits", None, {}), storage)
+        known_points([tmp_path / "best.yaml"], space_of("finetune", "digits", None, {}), storage, print)
 
 
 @pytest.mark.parametrize(

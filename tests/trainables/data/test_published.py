@@ -152,7 +152,7 @@ def test_nothing_reachable_in_a_search_leads_to_a_test_image(
     source, everything = get_source(small(layout), copies[layout]), contents[layout]
     test_images = {image for _, image in everything["test"]}
     benchmark = build_benchmark(source, "search", reads=Backbone().input)
-    items = list(reachable(benchmark, limit=2_000_000))
+    items = list(reachable(benchmark))
     assert not any(item is source.load for item in items)
     read = images_of(items)
     assert len(read) == len(everything["train"])  # found all of them, once
@@ -168,11 +168,11 @@ def test_nothing_reachable_from_tasks_leads_to_a_validation_image(layout: str, c
     """One layout for each way to hold images: arrays of one and of many sizes, files, archives, Parquet."""
     source = get_source(small(layout), copies[layout])
     benchmark = build_benchmark(source, "search", reads=Backbone().input)
-    evaluation = set(images_of(reachable(benchmark.evaluation, limit=2_000_000)))
+    evaluation = set(images_of(reachable(benchmark.evaluation)))
     assert len(evaluation) == len(source.class_names)  # one of each class's four images
     for tasks in (benchmark.tasks, benchmark.merged()):
         benchmark.tasks[0].train.pixels(torch.arange(2))  # what is kept once it has been read counts, too
-        found = set(images_of(reachable(tasks, limit=2_000_000)))
+        found = set(images_of(reachable(tasks)))
         assert len(found) == sum(len(task.train) for task in benchmark.tasks) and not found & evaluation
 
 

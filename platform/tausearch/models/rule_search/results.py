@@ -81,8 +81,3 @@ def no_gain_line(search: RuleSearch) -> str | None:
     if scores["plain_sum"].mean < scores["chosen"].mean:
         return None
     return "On these images no value is better than the plain sum, which `compose` without --rule gives."
-
-
-def best_of(trials: tuple[RuleTrial, ...]) -> int:
-    """Return the number of the best trial; of equals the earlier one."""
-    return max(range(len(trials)), key=lambda number: (trials[number].score.mean, -number))

@@ -10,7 +10,7 @@ from tausearch.models.evaluation import Tick, accuracies_of, merging_rule
 from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
 from tausearch.models.rule_search.evaluations import evaluations_of
-from tausearch.models.rule_search.results import RuleSearch, RuleTrial, best_of
+from tausearch.models.rule_search.results import RuleSearch, RuleTrial
 from tausearch.models.rule_search.study import ParameterStudy
 from trainables.composition import Parameter, choose_rule
 from trainables.composition.chosen_rules import rule_called
@@ -76,7 +76,7 @@ def search_rule(pools: Pools, weights: MergeConfig, space: RuleSpace, tick: Tick
             trials.append(found)
             study.tell(asked, found.score.mean)
         plain = _accuracies(pools, weights, LINEAR, {}, tick)
-    chosen = best_of(tuple(trials))
+    chosen = max(range(len(trials)), key=lambda number: trials[number].score.mean)  # of equals the earlier one
     evaluations.close()
     merge = weights.merged_by(space.rule, trials[chosen].parameters)
     images = sum(len(each) for each, w in zip(pools.benchmark.evaluation, weights.weights, strict=True) if w > 0)

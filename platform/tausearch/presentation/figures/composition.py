@@ -11,11 +11,9 @@ The rows of each picture, as `models.analysis` makes them, with the columns that
 
 from __future__ import annotations
 
-import csv
 import statistics
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -37,23 +35,6 @@ Rows = Sequence[Mapping[str, Any]]
 _KINDS = {"composed": "composed model", "individuals": "mean of individual models", "pretrained": "theta_0 with h0"}
 _MARKS = "osD^v"  # for each ten colours
 _STAGES = {"preconsolidation": "set-up", "training": "training"}
-
-
-def write_table(rows: Rows, path: Path) -> Path:
-    """Write the numbers of a picture as CSV.
-
-    Args:
-        rows: Rows with the same columns; not empty.
-        path: The file to write.
-
-    Returns:
-        The file.
-    """
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
 
 
 def risk_figure(rows: Rows) -> Figure:

@@ -15,11 +15,8 @@ from tausearch.runs import shown_benchmark
 from trainables.errors import InputError
 
 
-def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> int:
-    """Draw a panel for each benchmark with rows.
-
-    Returns:
-        The number of runs that were left out: under another protocol than the paper's, or tuned elsewhere.
+def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> None:
+    """Draw a panel for each benchmark with rows, and say how many runs were left out.
 
     Raises:
         InputError: If there is nothing to draw, or the picture cannot be written.
@@ -36,7 +33,6 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"picture {path}: cannot be written ({reason})") from error
-    return left_out
 
 
 def drawn_rows(comparison: Comparison) -> list[ComparisonRow]:

@@ -15,7 +15,7 @@ from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import Answer, Form, print_answer
 from tausearch.reports.comparison.records import run_record
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRun, describe, read_final_run
-from tausearch.runs import AccuracyOf, Storage, read_accuracies, shown_benchmark
+from tausearch.runs import AccuracyOf, Score, Storage, read_accuracies, shown_benchmark
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 
@@ -48,9 +48,7 @@ class RunDifference:
     @property
     def text(self) -> str | None:
         """The difference with its standard error: `+1.20 ± 0.31`; None without a difference."""
-        if self.points is None:
-            return None
-        return f"{self.points:+.2f}" + ("" if self.error is None else f" ± {self.error:.2f}")
+        return None if self.points is None else Score(self.points, self.error, self.shared).text("+")
 
     @property
     def basis(self) -> str:

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from checked_input.names import counted
+from checked_input.text_files import TextFileError, read_text
 from tausearch.models import evaluation_table, read_compositions, read_evaluation
 from tausearch.presentation import (
     SearchPlots,
@@ -74,6 +74,8 @@ def _noting(faults: list[str], what: str) -> Iterator[None]:
         yield
     except InputError as error:
         faults.append(str(error))
+    except TextFileError as error:
+        faults.append(f"{what}: {error}")
     except Exception as error:  # a record damaged by hand: any error of Optuna or plotly
         _log.warning("%s", what, exc_info=True)
         faults.append(f"{what}: cannot be shown ({type(error).__name__}: {error})")
@@ -169,7 +171,8 @@ def _read_search(view: CellView, directory: RunDirectory, drawn: RunPlots | None
         shown.score, shown.unit = percent(status.accuracy), status.spec.value_unit
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
         with _noting(view.faults, str(directory.best_file)):
-            shown.best_file = _text(directory.best_file)
+            if directory.best_file.exists():
+                shown.best_file = read_text(directory.best_file)
     if status.reevaluation is not None and status.reevaluation.runs:
         shown.tables.append(reevaluation_table(status.reevaluation))
     if travel:
@@ -238,7 +241,8 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
             facts["constraints"] = "; ".join(map(str, spec.constraints))
             broken = [] if status.reevaluation is None else status.reevaluation.broken_bounds()
             facts |= {"broken over fresh runs": "; ".join(broken)} if broken else {}
-            facts |= _nothing_chosen(status)
+            if status.best is None:
+                facts["chosen"] = f"nothing: {status.why_nothing_chosen}"
     else:
         if spec.source is not None:
             facts["chosen by"] = f"search {spec.source} on {spec.tuned_on}"
@@ -287,18 +291,3 @@ def _reevaluated(reevaluation: Reevaluation) -> str:
         return f"{aim.words_of(reevaluation.means(verdict.chosen))}: trial {verdict.chosen}, means over {runs}"
     unit = f" {reevaluation.unit}".rstrip() if aim.objectives else ""
     return f"{verdict.mean:.2f}{error}{unit}: trial {verdict.chosen} over {runs}"
-
-
-def _nothing_chosen(status: RunStatus) -> dict[str, str]:
-    if status.best is not None:
-        return {}
-    return {"chosen": f"nothing: {status.why_nothing_chosen}"}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from error

@@ -71,11 +71,6 @@ class FinalSpec(RunSpec):
         """Whether its trials measure what each task loses without its vector."""
         return self.measure_removability
 
-    @property
-    def saves_curvature(self) -> bool:
-        """Whether its trials write the curvature of each task beside its vector."""
-        return self.save_curvature
-
     def label(self, number: int) -> str:
         """Return the name of a trial for people."""
         return f"seed {self.seed_of(number)}"

@@ -217,11 +217,6 @@ class RunSpec(Strict):
         """Whether its trials measure what each task loses without its vector."""
         return False
 
-    @property
-    def saves_curvature(self) -> bool:
-        """Whether its trials write the curvature of each task beside its vector."""
-        return False
-
     def task_title(self, task: int) -> str:
         """Return the title of a task (counted from 1): `2: animals`, or `2` if the tasks have no names."""
         return titles([each.label for each in self.tasks], task)[-1]
@@ -306,7 +301,7 @@ class RunSpec(Strict):
             cache=str(cache) if cache is not None and self.cache_size else None,
             cache_bytes=int(self.cache_size * 1e9),
             artifacts=artifacts,
-            save_curvature=self.saves_curvature,
+            save_curvature=getattr(self, "save_curvature", False),
             removability=self.removability,
             checkpoints=None if directory is None else str(directory.checkpoints(number)),
         )

@@ -10,12 +10,13 @@ from tausearch.studies.searchers import Searcher, points_ahead
 from tausearch.studies.study import SearchStudy
 
 
-class MultiSearcher:
+class MultiSearcher(Searcher):
     """Trials of Optuna studies, each made from the record when a trial is asked for.
 
     The values of all trials change with every result, and a study cannot be told another value later. So what is
     proposed depends on the search's seed, the trial's number and the trials so far, and a killed search goes on with
-    the same points. `trials` is the driver's table, with their present values.
+    the same points. `trials` is the driver's table, with their present values. One accuracy says nothing, so `report`
+    stops no trial; `should_stop` knows the scores.
     """
 
     def __init__(self, spec: MultiSearchSpec, trials: TrialTable) -> None:
@@ -46,13 +47,6 @@ class MultiSearcher:
         study.ask_again(number, study.point(trial))
         return study.last_report(trial)
 
-    def report(self, number: int, step: int, value: float) -> bool:
-        """Return False: `should_stop` knows the scores, an accuracy alone says nothing."""
-        return False
-
-    def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Note the end of a trial; the table has its value."""
-
     def _history(self) -> list[TrialSummary]:
         """Return all trials that have begun, by number; Tune has not started some of them yet."""
         known = {trial.number: trial for trial in self.trials}
@@ -61,7 +55,7 @@ class MultiSearcher:
         return [known[number] for number in sorted(known)]
 
 
-class PartSearcher:
+class PartSearcher(Searcher):
     """The parts of the trials that another searcher proposes.
 
     Unfinished trials come first. All parts of a trial are handed out one after the other, so that they run side by

@@ -18,11 +18,11 @@ from tausearch.studies.parts.searchers import MultiSearcher, PartSearcher, stopp
 from tausearch.studies.searchers import Searcher
 
 
-class Listening(Protocol):
-    """Receives the changes of trials; see `execution.Listener`."""
+class Listener(Protocol):
+    """Receives the changes of trials, in order, in the driver's thread. It must return at once."""
 
     def trial_changed(self, trial: TrialSummary) -> None:
-        """Note a change."""
+        """Note a trial that started, finished a task, or ended. `trial` may be kept and must not be changed."""
         ...
 
 
@@ -42,7 +42,7 @@ class Units:
         """Decide what an earlier driver died before deciding; returns the units that the record must note."""
         return []
 
-    def listeners(self, record: Listening, others: Sequence[Listening]) -> list[Listening]:
+    def listeners(self, record: Listener, others: Sequence[Listener]) -> list[Listener]:
         """Return the listeners of changes of units; `others` are those of trials."""
         return [record, *others]
 
@@ -91,7 +91,7 @@ class PartUnits(Units):
         """Stop the trials that an earlier driver died before stopping; returns the parts that they lost."""
         return [part for trial in self.whole_table for part in self.stopped_early(trial)]
 
-    def listeners(self, record: Listening, others: Sequence[Listening]) -> list[Listening]:
+    def listeners(self, record: Listener, others: Sequence[Listener]) -> list[Listener]:
         """Return the listeners of changes of parts; `others` are told of the trials, one after the other."""
         return [record, _WholeTrials(self, record, others)]
 
@@ -99,7 +99,7 @@ class PartUnits(Units):
 class _WholeTrials:
     """Turns the changes of parts into those of trials, and stops trials between benchmarks."""
 
-    def __init__(self, units: PartUnits, record: Listening, others: Sequence[Listening]) -> None:
+    def __init__(self, units: PartUnits, record: Listener, others: Sequence[Listener]) -> None:
         self.units = units
         self.record = record
         self.others = others

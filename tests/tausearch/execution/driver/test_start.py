@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from tausearch.execution import Listener, Run, driver as driver_module
+from tausearch.execution import Run, driver as driver_module
 from tausearch.execution.announcer import Announcer
 from tausearch.execution.driver import _headline, drive, read_by_trials
 from tausearch.execution.recorder import Recorder
 from tausearch.runs import AnySpec, Record, Resources, Retraining, SearchSpec, Storage, TrialTable
-from tausearch.studies import FixedSearcher
+from tausearch.studies import FixedSearcher, Listener
 from tests.support.runs.trials import final_spec, make_trial, run_of
 from tests.tausearch.execution.driver.world import Tracker, World, opened
 from tests.tausearch.several.made import several_spec

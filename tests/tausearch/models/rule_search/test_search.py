@@ -101,7 +101,7 @@ def test_the_search_reaches_no_test_image_and_counts_the_tasks_that_are_kept(
     monkeypatch.setattr("tausearch.models.search_rule", lambda *args: given.extend(args) or original(*args))
     result = searched(made, drop=[3], search=2)
     test = set(images_of(each.images for each in small_benchmark().evaluation))
-    held = set(images_of(reachable(given, limit=2_000_000)))
+    held = set(images_of(reachable(given)))
     assert test and not test & held
     assert set(images_of(each.images for each in build_benchmark(get_source(SMALL), "search", 0).evaluation)) <= held
     assert result.search is not None and result.search.images == 8
