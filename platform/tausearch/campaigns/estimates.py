@@ -22,8 +22,8 @@ from tausearch.runs import (
     RunSpec,
     RunStatus,
     Storage,
-    all_statuses,
     open_storage,
+    read_status,
     replace_text,
 )
 from trainables.config import TrialConfig
@@ -67,7 +67,7 @@ class Estimate:
 def estimate(plan: CampaignPlan) -> list[Estimate]:
     """Estimate each cell of a campaign, in order, from the runs in its storage root and from pilots."""
     known: dict[tuple[str, str, str], list[RunStatus]] = defaultdict(list)
-    for status in all_statuses(plan.storage)[0]:
+    for status in plan.storage.read_each(read_status)[0]:
         known[_measured_with(status.spec)].append(status)
     pilots = pilots_of(plan.directory)
     return [

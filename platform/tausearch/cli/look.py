@@ -35,15 +35,11 @@ def status(
     """Show what runs, what is done, and the best so far."""
     if protocols and name is None:
         raise InputError("--protocols: needs the name of a search")
-    from tausearch.runs import (  # pydantic takes a moment to import; --help must not
-        all_statuses,
-        beside_bounds,
-        read_status,
-    )
+    from tausearch.runs import beside_bounds, read_status  # pydantic takes a moment to import; --help must not
 
     root = open_storage(storage, write=False)
     if name is None:
-        statuses, faults = all_statuses(root)
+        statuses, faults = root.read_each(read_status)
         say_unreadable(*faults)
         if format == "json":
             print_json([found.as_dict() for found in statuses])

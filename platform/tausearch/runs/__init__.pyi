@@ -121,7 +121,6 @@ from .specs.search import (
 )
 from .status import (
     RunStatus as RunStatus,
-    all_statuses as all_statuses,
     chosen_trial as chosen_trial,
     read_status as read_status,
     read_trials as read_trials,

@@ -24,7 +24,6 @@ from tausearch.runs.results import Score
 from tausearch.runs.specs.kinds import AnySpec
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
-from tausearch.runs.storage import Storage
 from tausearch.runs.trials import STATUSES, TrialSummary, at_rest
 from trainables.errors import InputError
 
@@ -209,8 +208,3 @@ def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:
     if spec.purpose == "search" and any(spec.metrics.average_accuracy not in row for row in trial.rows):
         return f"a task has no {spec.metrics.average_accuracy!r}"
     return None
-
-
-def all_statuses(storage: Storage) -> tuple[list[RunStatus], list[InputError]]:
-    """Return the status of every run in a storage root, oldest first, and an error for each run that cannot be read."""
-    return storage.read_each(read_status)

@@ -30,7 +30,6 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     TrialSummary,
-    all_statuses,
     names_in,
     read_status,
     replace_text,
@@ -301,7 +300,7 @@ def best_of_all(storage: Storage, benchmark: str, method: str, left_out: Callabl
             different metrics, or on scales of their own, so that none of them is the best.
     """
     get_method(method)
-    statuses, faults = all_statuses(storage)
+    statuses, faults = storage.read_each(read_status)
     for fault in faults:
         left_out(fault)
     searches = [found for found in statuses if found.spec.purpose == "search" and found.best is not None]

@@ -295,7 +295,7 @@ def test_the_shell_is_offered_methods_of_installed_packages_too(monkeypatch: pyt
     assert completion.methods("ita-") == ["ita-fft", "ita-ia3", "ita-lora", "ita-mine"]
 
 
-@pytest.mark.parametrize("place", ["tausearch.cli.application.main", "tausearch.runs.all_statuses"])
+@pytest.mark.parametrize("place", ["tausearch.cli.application.main", "tausearch.runs.Storage.read_each"])
 def test_an_interrupted_command_ends_with_a_line_and_the_code_of_shells(
     place: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,7 +329,7 @@ def test_what_a_run_says_next_has_its_storage_folder(
 def test_a_status_of_all_names_runs_and_campaigns_that_start_and_what_cannot_be_read(
     runs: list[str], campaigns: list[str], ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tausearch.runs.all_statuses", lambda _: (runs, [InputError("x: is damaged")]))
+    monkeypatch.setattr("tausearch.runs.Storage.read_each", lambda *_: (runs, [InputError("x: is damaged")]))
     monkeypatch.setattr("tausearch.campaigns.starting_campaigns", lambda _: campaigns)
     monkeypatch.setattr(output, "show_statuses", lambda found: print("runs", *found))
     monkeypatch.setattr(output, "show_no_runs", lambda _: print("none"))

@@ -18,7 +18,7 @@ from tausearch.api.final_runs import FinalRun
 from tausearch.api.searches import SearchRun
 from tausearch.campaigns import CampaignRequest, plan_campaign
 from tausearch.execution import Run
-from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, all_statuses, driver_lock, final_value
+from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, driver_lock, final_value, read_status
 from tausearch.runs.creation import create
 from tests.support.command_line import run
 
@@ -147,7 +147,7 @@ def test_whoever_looks_sees_no_error_and_no_step_back(
             assert_no_step_back(*looks[-2:])
             for _ in range(3):  # what a command reads, without its start
                 more_is_written()
-                assert all_statuses(storage)[1] == []
+                assert storage.read_each(read_status)[1] == []
             asked("status", all_runs[len(looks) % 3].spec.name)
             standing = json.loads(asked("campaign", "status", "t", "--format", "json"))
             cells.append([each["trials_ended"] + each["seeds_ended"] for each in standing["cells"]])

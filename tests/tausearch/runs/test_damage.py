@@ -20,7 +20,6 @@ from tausearch.runs import (
     Record,
     RunDirectory,
     Storage,
-    all_statuses,
     driver_lock,
     is_driven,
     nothing_left,
@@ -134,7 +133,7 @@ def test_damage_is_named_and_stops_no_other_run(
     change, message = DAMAGE[kind]
     before = read_status(storage.run("damaged"))
     change(storage.run("damaged"))
-    found, faults = all_statuses(storage)
+    found, faults = storage.read_each(read_status)
     assert [each.spec.name for each in found] == ["whole"] and len(found[0].trials) == len(before.trials)
     at = ["--storage", str(storage.root)]
     code, out, err = run(["status", *at], capsys, monkeypatch)
@@ -242,7 +241,7 @@ def test_who_looks_makes_nothing_and_is_in_nobodys_way(storage: Storage) -> None
     if os.geteuid() != 0:  # root may write everywhere
         with pytest.raises(InputError, match="cannot be written"):
             open_storage(storage.root, write=True)
-    assert len(all_statuses(storage)[0]) == 2
+    assert len(storage.read_each(read_status)[0]) == 2
     for path in [storage.root, *storage.root.rglob("*")]:
         path.chmod(path.stat().st_mode | stat.S_IWUSR)
 

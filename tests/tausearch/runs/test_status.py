@@ -26,7 +26,6 @@ from tausearch.runs import (
     Storage,
     TrialSummary,
     TrialTable,
-    all_statuses,
     driver_lock,
     ending_of,
     open_storage,
@@ -129,7 +128,7 @@ def test_no_such_run(storage: Storage) -> None:
         read_status(storage.run("nope"))
     with pytest.raises(InputError, match="must be letters, digits"):
         storage.run("../nope")
-    assert all_statuses(storage) == ([], [])
+    assert storage.read_each(read_status) == ([], [])
 
 
 def test_searches_that_aim_at_the_same_compare_by_it_and_others_not_at_all(storage: Storage, spec: SearchSpec) -> None:
