@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.api import size_of
+from tausearch.execution import bytes_of
 from tausearch.presentation import Column, Table, as_csv, as_markdown, record_table
 from tausearch.runs import SearchSpec, Storage
 from tests.support.runs.trials import make_trial
@@ -73,7 +73,7 @@ def test_what_cannot_be_deleted_whole_is_not_touched(
     closed_to_us(monkeypatch, directory.path / "figures" / "closed")
     err = refused("runs", "delete", spec.name, "--yes")
     assert "closed in it cannot be changed; nothing was deleted" in err
-    assert sorted(directory.path.rglob("*")) == before and size_of(directory) > 0
+    assert sorted(directory.path.rglob("*")) == before and bytes_of(directory.path) > 0
 
 
 def test_a_run_of_a_campaign_is_not_deleted(
