@@ -206,9 +206,11 @@ def explaining() -> Iterator[None]:
 
     Raises:
         RuntimeError: For an error that another process cannot read, and for those of code of the user that would be
-            taken for something else: a `SystemExit`, which would end the process without a traceback, and an `OSError`,
-            which would be one of the storage.
+            taken for something else: a `SystemExit`, which would end the process without a traceback, a
+            `KeyboardInterrupt`, of which Ray says that the task was cancelled, and an `OSError`, which would be one of
+            the storage.
         SystemExit: If a signal asks the process to end.
+        KeyboardInterrupt: If one interrupts code that is not of the user.
     """
     try:
         yield
@@ -218,7 +220,7 @@ def explaining() -> Iterator[None]:
             raise told from None
         error.add_note(explained(error))
         raise
-    except SystemExit as error:
+    except (SystemExit, KeyboardInterrupt) as error:
         if not _is_theirs(_frames(error)[0][0]):
             raise  # a signal's
         told = _retold(error)

@@ -248,6 +248,10 @@ def _exits() -> object:
     raise SystemExit(3)
 
 
+def _interrupts() -> object:
+    raise KeyboardInterrupt
+
+
 def _cannot_read() -> object:
     raise OSError(5, "Input/output error")
 
@@ -285,6 +289,7 @@ def test_the_place_of_an_error_is_in_the_code_that_called_a_library() -> None:
         (_sends_badly, RuntimeError, "TwoArguments: 1 and 2"),
         (_caused_badly, RuntimeError, "ValueError: no"),
         (_exits, RuntimeError, "SystemExit: 3"),
+        (_interrupts, RuntimeError, "KeyboardInterrupt"),
         (_cannot_read, RuntimeError, "OSError: [Errno 5] Input/output error"),
     ],
 )
@@ -317,10 +322,6 @@ def test_an_error_of_our_own_writing_stays_one_of_the_storage(named: None) -> No
 
 def test_the_end_that_a_signal_asks_for_is_left_as_it_is() -> None:
     namespace = {"__name__": "ray._private.worker"}
-    exec("import sys\ndef ended(): sys.exit(1)", namespace)
+    exec("import sys\ndef ended(): sys.exit(1)\ndef interrupted(): raise KeyboardInterrupt", namespace)
     assert type(_raised(namespace["ended"])) is SystemExit  # type: ignore[arg-type]
-    assert type(_raised(lambda: signal_of_a_person())) is KeyboardInterrupt
-
-
-def signal_of_a_person() -> None:
-    raise KeyboardInterrupt
+    assert type(_raised(namespace["interrupted"])) is KeyboardInterrupt  # type: ignore[arg-type]
