@@ -14,7 +14,7 @@ from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import continued_resources
 from tausearch.presentation import say_unreadable
 from tausearch.runs import AnySpec, DataFacts, ExperimentProtocol, MultiSearchSpec, Record, RunDirectory, SearchSpec
-from tausearch.studies import grid_size, requested_reevaluation, require_alone
+from tausearch.studies import grid_size, requested_reevaluation, require_alone, require_patience
 from tausearch.tracking import callbacks_of, checked_tracking, checked_uri, require_installed
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark
@@ -129,6 +129,7 @@ def _ending(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
     if isinstance(spec, MultiSearchSpec) and spec.across != "mean":
         raise InputError(ENDS_BY_MEAN)
     require_alone(spec.objectives, spec.scheduler, request.patience, request.target)
+    require_patience(request.patience, spec.trials)
     return spec.model_copy(update={"stop": spec.stop.model_copy(update=changed)})
 
 

@@ -41,11 +41,13 @@ from tausearch.runs import (
     SearchSpec,
     StopRule,
     Storage,
+    TrackerName,
     new_run,
     open_storage,
     protocol_of,
+    read_spec,
 )
-from tausearch.tracking import checked_tracking, checked_uri
+from tausearch.tracking import checked_tracking, checked_uri, tracking_text
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import Precision, Purpose
 from trainables.data import reference, split_references
@@ -88,6 +90,7 @@ def plan_search(
         raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
     else:
         plan = _plan_one(request, opening, _earlier(request), write=write)
+    studies.require_patience(request.patience, plan.spec.trials)
     return placed(plan, request, gpus, auto=bf16 if request.precision == "auto" else None)
 
 
@@ -381,6 +384,8 @@ def plan_training(
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, shared = _given(request, "final", opened, entry, write=write)
+    if request.tracking is None:
+        shared["tracking"] = _tracking_of_search(best, storage)
     spec = FinalSpec(
         **shared,
         protocol=protocol,
@@ -399,6 +404,14 @@ def plan_training(
     )
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
     return placed(plan, request, gpus)
+
+
+def _tracking_of_search(best: studies.BestFile, storage: Storage) -> tuple[TrackerName, ...] | None:
+    """Return the trackers of the search that has chosen; None where it is not in the storage, or had the default."""
+    search = None if best.selection is None else best.selection.search
+    if search is None or not storage.run_exists(search):
+        return None
+    return checked_tracking(tracking_text(read_spec(storage.run(search)).tracking))
 
 
 def _require_curvature(request: TrainRequest, entry: MethodEntry) -> None:

@@ -52,7 +52,7 @@ class DriveRequest(CheckedRequest):
         callbacks: Objects that are told what happens, see `tausearch.Callback`; or names: `MODULE:NAME`, or what an
             installed package brings. A run that is continued needs them again.
         tracking: Where the run is tracked: "mlflow", "tensorboard", both with a comma between them, or "none"; by
-            default by MLflow, and for a continued run as before.
+            default by MLflow, for a continued run as before, and for a final run as its search.
         tracking_uri: MLflow tracking URI; by default a SQLite file in `storage`, and for a continued run as before.
         address: Address of a running Ray cluster; by default a Ray of our own is started on this machine.
         time_budget: Seconds after which all is stopped; `resume`, or the same command of a campaign, continues it.

@@ -211,7 +211,7 @@ def train(
     data_root: options.DataRoot = None,
     storage: options.Storage = DEFAULT_STORAGE,
     callback: options.Callbacks = None,
-    tracking: options.Trackers = None,
+    tracking: options.TrackersOfTrain = None,
     tracking_uri: options.Tracking = None,
     address: options.Address = None,
     time_budget: options.TimeBudget = None,

@@ -81,6 +81,10 @@ Trackers = Annotated[
     str | None,
     typer.Option("--tracking", help="mlflow, tensorboard, both with a comma, or none [default: mlflow]."),
 ]
+TrackersOfTrain = Annotated[
+    str | None,
+    typer.Option("--tracking", help="mlflow, tensorboard, both with a comma, or none [default: as the search]."),
+]
 TrackersAsBefore = Annotated[
     str | None, typer.Option("--tracking", help="mlflow, tensorboard, both with a comma, or none [default: as before].")
 ]

@@ -17,6 +17,7 @@ from .options import (
     one_of as one_of,
     requested_reevaluation as requested_reevaluation,
     require_alone as require_alone,
+    require_patience as require_patience,
     require_scheduler as require_scheduler,
     usual_reevaluation as usual_reevaluation,
 )

@@ -147,6 +147,12 @@ def require_alone(objectives: Sequence[Objective], scheduler: str, patience: int
         raise InputError(f"--target {target:g}: {fault}")
 
 
+def require_patience(patience: int | None, trials: int) -> None:
+    """Raise an `InputError` if a search has too few trials for its patience ever to end it."""
+    if patience is not None and patience >= trials:
+        raise InputError(f"--patience {patience}: cannot end a search of {counted(trials, 'trial')}; name fewer")
+
+
 def _metrics(entry: MethodEntry, tasks: int, on_gpu: bool) -> list[str]:
     """Return the names of all metrics that trials of a method can report."""
     extra = [metric.name for metric in entry.metrics] + [PEAK_GPU_BYTES] * on_gpu

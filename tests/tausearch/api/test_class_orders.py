@@ -77,6 +77,17 @@ def test_without_orders_all_is_as_it_was(best: BestFile, storage: Storage) -> No
     assert spec.protocol.class_orders is None and spec.class_order(1) is None
 
 
+@pytest.mark.parametrize(("asked", "found"), [(None, ()), ("mlflow", ("mlflow",))])
+def test_a_final_run_is_tracked_as_its_search(
+    asked: str | None, found: tuple[str, ...], best: BestFile, storage: Storage
+) -> None:
+    assert planned(best, storage).tracking is None  # the search lies elsewhere
+    assert best.selection is not None
+    request = SearchRequest("digits", "ita-lora", storage=storage.root, name=best.selection.search, tracking="none")
+    create(plan_search(request).spec, storage)
+    assert planned(best, storage, tracking=asked).tracking == found
+
+
 def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, directory = create(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
     Record(directory.record, names=spec.metrics).write(ended(2, 0, 70.0))

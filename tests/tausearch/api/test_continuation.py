@@ -140,6 +140,8 @@ class TestProtocol:
         create(final, storage)
         with pytest.raises(InputError, match="run 'f' is a final run, which runs all seeds; only searches end early"):
             resume("f", storage=storage.root, patience=3)
+        with pytest.raises(InputError, match="--patience 99: cannot end a search of "):
+            resume("s", storage=storage.root, patience=99)
         with pytest.raises(InputError, match="--patience must be a whole number from 1 to 100000, got 0"):
             resume("s", storage=storage.root, patience=0)
 

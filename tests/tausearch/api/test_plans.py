@@ -177,6 +177,7 @@ def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> 
     ("given", "message"),
     [
         ({"set": {"lr": 0.01}, "trials": 2}, "--trials 2: every hyperparameter is fixed"),
+        ({"patience": 6, "trials": 6}, "--patience 6: cannot end a search of 6 trials; name fewer"),
         ({"algorithm": "best"}, "unknown algorithm 'best'; allowed: tpe"),
         ({"scheduler": "sha"}, "unknown scheduler 'sha'; allowed: "),
         ({"precision": "fp16"}, "unknown precision 'fp16'; allowed: fp32, tf32, bf16, auto"),
