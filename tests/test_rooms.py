@@ -22,7 +22,7 @@ FLOORS = [
 OUTPUT = ("cli", "cli.output")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 INNER = {  # folders in a room
-    *("cli.output", "presentation.figures", "presentation.terminal"),
+    *("api.plans", "cli.output", "presentation.figures", "presentation.terminal"),
     *("models.removal", "models.rule_search", "reports.comparison", "reports.html"),
     *("runs.objectives", "studies.recorded"),
     *("runs.parts", "studies.parts"),  # of searches on several benchmarks

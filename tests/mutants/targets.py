@@ -165,7 +165,8 @@ ROOMS = (
         PLATFORM,
         (
             "platform/tausearch/api/continuation.py",
-            "platform/tausearch/api/plans.py",
+            *(f"platform/tausearch/api/plans/{name}.py" for name in ("final_runs", "new_runs", "one_benchmark")),
+            *(f"platform/tausearch/api/plans/{name}.py" for name in ("searches", "several_benchmarks", "trial_counts")),
             "platform/tausearch/runs/protocol.py",
         ),
         ("tests/tausearch/api",),

@@ -28,7 +28,8 @@ from .final_runs import (
     train_with as train_with,
 )
 from .management import delete_driven as delete_driven, delete_run as delete_run, rename_run as rename_run
-from .plans import plan_search as plan_search, plan_training as plan_training, space_for as space_for
+from .plans.final_runs import plan_training as plan_training
+from .plans.searches import plan_search as plan_search, space_for as space_for
 from .requests import (
     ComposeRequest as ComposeRequest,
     DriveRequest as DriveRequest,

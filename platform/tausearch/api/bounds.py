@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tausearch.api.plans import plan_search
+from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.execution import After, Run
 from tausearch.runs import (

@@ -8,7 +8,9 @@ from checked_input.names import counted
 from tausearch import runs
 from tausearch.api.benchmarks import facts_of, open_benchmark
 from tausearch.api.final_runs import FinalResult, FinalRun, run_training
-from tausearch.api.plans import ENDS_BY_MEAN, NO_BOUNDS, require_continuable, require_enough
+from tausearch.api.plans.new_runs import require_continuable
+from tausearch.api.plans.several_benchmarks import ENDS_BY_MEAN, NO_BOUNDS
+from tausearch.api.plans.trial_counts import require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import continued_resources

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from tausearch.api.bounds import as_beside, bound_training, bounds_after, bounds_of
 from tausearch.api.outcome import FinalOutcome
-from tausearch.api.plans import plan_training
+from tausearch.api.plans.final_runs import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
 from tausearch.execution import Preview, Run, drive, interruptible, preview_of

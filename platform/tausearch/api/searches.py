@@ -12,7 +12,7 @@ from ray.tune import Trainable
 
 from tausearch.api.bounds import as_beside, bound_search, bounds_after, bounds_of
 from tausearch.api.outcome import SearchOutcome
-from tausearch.api.plans import plan_search
+from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
 from tausearch.execution import Preview, Run, drive, interruptible, preview_of

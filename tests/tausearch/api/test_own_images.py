@@ -16,8 +16,9 @@ import timm
 from PIL import Image
 
 from search_spaces import Range
-from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, plan_training, plans
+from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, plan_training
 from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, facts_of, images_then_weights, open_benchmark
+from tausearch.api.plans import one_benchmark
 from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import choose
 from tests.support.command_line import Command
@@ -276,7 +277,7 @@ def test_a_search_on_few_of_them_reevaluates_unless_it_is_asked_not_to(
     assert plan_search(replace(request, reevaluate=0)).spec.reevaluate is None
     assert plan_search(replace(request, trials=11)).spec.reevaluate is None
     for most, usual in ((plan.spec.data.evaluation, plan.spec.reevaluate), (plan.spec.data.evaluation - 1, None)):
-        monkeypatch.setattr(plans, "_FEW", most)
+        monkeypatch.setattr(one_benchmark, "_FEW", most)
         assert plan_search(request).spec.reevaluate == usual
 
 

@@ -14,8 +14,9 @@ import timm
 from safetensors.torch import save_file
 
 from checked_input.bounds import TRIALS
-from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training, plans
-from tausearch.api.plans import MOST_GP_TRIALS, require_enough
+from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
+from tausearch.api.plans.new_runs import benchmark_text, earlier_search
+from tausearch.api.plans.trial_counts import MOST_GP_TRIALS, require_enough
 from tausearch.runs import Reevaluate, Storage, TrialSummary
 from tausearch.runs.creation import create
 from tausearch.studies import requested_reevaluation, start_of
@@ -143,8 +144,8 @@ def test_only_a_search_that_goes_on_has_an_earlier_one(tmp_path: Path) -> None:
     request = SearchRequest("digits", "finetune", name="s", storage=tmp_path)
     directory = create(plan_search(request).spec, Storage(tmp_path))[1]
     (tmp_path / "empty").mkdir()
-    assert plans._earlier(request) is plans._earlier(replace(request, name="empty", resume_if_exists=True)) is None
-    assert plans._earlier(replace(request, resume_if_exists=True)) == directory
+    assert earlier_search(request) is earlier_search(replace(request, name="empty", resume_if_exists=True)) is None
+    assert earlier_search(replace(request, resume_if_exists=True)) == directory
 
 
 def test_the_most_trials_are_allowed() -> None:
@@ -160,11 +161,11 @@ def test_the_most_trials_are_allowed() -> None:
 def test_the_options_about_a_benchmark_go_into_its_name() -> None:
     given: dict[str, Any] = {"tasks": 2, "class_order": 0, "epochs": 3, "partial": True, "skip_broken": True}
     request = SearchRequest("parquet:/x", "finetune", variant="v", label_column="fine", **given)
-    found = BenchmarkRef.parse(plans._text_of(request))
+    found = BenchmarkRef.parse(benchmark_text(request))
     assert {name: getattr(found, name) for name in given} == given
     assert (found.name, found.variant, found.label_column) == ("parquet:/x", "v", "fine")
     own = "parquet:/x?class_order=0&epochs=3&label_column=fine&partial=yes&skip_broken=yes&tasks=2&variant=v"
-    assert BenchmarkRef.parse(plans._text_of(SearchRequest(own, "finetune"))) == found
+    assert BenchmarkRef.parse(benchmark_text(SearchRequest(own, "finetune"))) == found
 
 
 @pytest.mark.parametrize("trials", [None, 1])

@@ -20,7 +20,8 @@ from tausearch.cli.output import (
     compositions,
     data,
     require_truth,
-    runs as runs_output,
+    results,
+    run_lines,
     search_as_dict,
     show_backbones,
     show_cache,
@@ -29,6 +30,7 @@ from tausearch.cli.output import (
     show_search,
     show_status,
     show_statuses,
+    statuses,
 )
 from tausearch.models import CompositionResult, Prediction
 from tausearch.presentation import command_on, console, reevaluation_table, trials_table
@@ -147,7 +149,7 @@ def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
 def test_the_list_of_runs_has_the_mean_over_fresh_runs() -> None:
     spec = SimpleNamespace(value_unit="%")
     found: Any = SimpleNamespace(accuracy=80.0, score=None, best=SimpleNamespace(value=90.0), spec=spec)
-    assert runs_output._best_cell(found) == "80.00"
+    assert statuses._best_cell(found) == "80.00"
 
 
 def test_the_list_of_runs_has_the_score_of_a_final_run_and_the_best_of_a_search(
@@ -209,7 +211,7 @@ def test_a_long_front_is_cut_after_its_most_accurate_trials(
 def test_of_many_trials_the_best_and_those_that_run_are_shown(
     spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs_output, "_MOST_TRIALS", 3)
+    monkeypatch.setattr(run_lines, "_MOST_TRIALS", 3)
     trials = [make_trial(number, value=70.0 + number) for number in range(6)]
     trials += [make_trial(6, tasks=1, status="running"), make_trial(7, tasks=1, status="pruned")]
     show_status(read_status(recorded(spec.model_copy(update={"trials": 8}), trials, tmp_path)))
@@ -221,7 +223,7 @@ def test_of_many_trials_the_best_and_those_that_run_are_shown(
 def test_of_many_trials_those_that_break_a_constraint_come_after_the_others(
     spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs_output, "_MOST_TRIALS", 2)
+    monkeypatch.setattr(run_lines, "_MOST_TRIALS", 2)
     bounded = spec.model_copy(update={"constraints": (Constraint(metric="val/forgetting", relation="<=", bound=5),)})
     trials = [make_trial(number, value=70.0 + number) for number in range(3)]
     trials[2].rows[-1]["val/forgetting"] = 9.0
@@ -368,7 +370,7 @@ def test_a_metric_at_its_limit_is_said_of_each_trial(
 ) -> None:
     metric = mock.Mock(warn=lambda number, rows: f"trial {number} is at the limit" if number else None)
     monkeypatch.setattr("trainables.methods.known_method", lambda _: mock.Mock(metrics=[metric]))
-    runs_output._show_metric_warnings(runs_output._Lines(console(), 9), spec, [make_trial(n) for n in range(3)])
+    results._show_metric_warnings(run_lines.Lines(console(), 9), spec, [make_trial(n) for n in range(3)])
     assert lines_of(capsys) == ["trial 1 is at the limit", "trial 2 is at the limit"]
 
 

@@ -17,7 +17,8 @@ from tausearch.cli.output import (
     compositions,
     data,
     predictions,
-    runs,
+    results,
+    run_lines,
     show_check,
     show_final,
     show_preview,
@@ -306,7 +307,7 @@ def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_a
 def test_of_equal_trials_fresh_runs_choose(spec: SearchSpec, capsys: Captured) -> None:
     trials = [make_trial(number, value=70.0) for number in range(4)]
     fresh = reevaluation(spec, 1, {(3, 0): 80.0, (1, 0): 70.0})
-    runs._show_gain(runs._Lines(console(), 12), spec, trials, fresh)
+    run_lines.show_gain(run_lines.Lines(console(), 12), spec, trials, fresh)
     lines = lines_of(capsys)
     assert "equal 4 of 4 trials came to 70.00 %: fresh runs choose among the best" in lines
     assert not any("its fresh runs do not" in line for line in lines)
@@ -319,7 +320,7 @@ def test_bounds_that_fresh_runs_break_are_said(spec: SearchSpec, capsys: Capture
     number = found.spec.number(3, 0)
     for value, said in ((80.0, False), (72.0, True)):
         again = replace(found, runs=(make_trial(number, value=value),))
-        runs._show_gain(runs._Lines(console(), 12), bounded, [make_trial(3, value=80.0)], again)
+        run_lines.show_gain(run_lines.Lines(console(), 12), bounded, [make_trial(3, value=80.0)], again)
         told = "The chosen trial keeps its constraints in the search; its fresh runs do not"
         line = f"{told}: val/final_accuracy >= 75: 72"
         assert (line in lines_of(capsys)) == said
@@ -514,9 +515,9 @@ def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatc
 def test_a_pages_place_is_the_servers_or_a_command(
     spec: SearchSpec, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(runs, "tool", lambda: "tausearch")
-    assert runs._pages(spec, " --storage x") == "tausearch runs ui --storage x"
-    assert runs._pages(spec.model_copy(update={"tracking_uri": "http://a:1"}), " --storage x") == "http://a:1"
+    monkeypatch.setattr(results, "tool", lambda: "tausearch")
+    assert results._pages(spec, " --storage x") == "tausearch runs ui --storage x"
+    assert results._pages(spec.model_copy(update={"tracking_uri": "http://a:1"}), " --storage x") == "http://a:1"
     both = spec.model_copy(update={"tracking": ("mlflow", "tensorboard")})
-    runs._say_trackers(runs._Lines(console(), 12), both, SimpleNamespace(path=Path("my runs/a")), "")  # type: ignore[arg-type]
+    results._say_trackers(run_lines.Lines(console(), 12), both, SimpleNamespace(path=Path("my runs/a")), "")  # type: ignore[arg-type]
     assert lines_of(capsys) == ["MLflow tausearch runs ui", "TensorBoard tensorboard --logdir 'my runs/a'"]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tausearch.api import ResumeRequest, SearchRequest, continuation, plan_search, preview_search, resume_with
-from tausearch.api.plans import plan_training
+from tausearch.api.plans.final_runs import plan_training
 from tausearch.api.requests import TrainRequest
 from tausearch.cli.output import show_preview, show_search, show_status, show_statuses, status_as_dict
 from tausearch.reports import cells_of

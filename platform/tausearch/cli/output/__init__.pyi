@@ -28,22 +28,23 @@ from .predictions import (
 )
 from .previews import show_preview as show_preview
 from .replays import show_replays as show_replays
-from .runs import (
+from .results import show_final as show_final, show_search as show_search
+from .run_dicts import (
     final_as_dict as final_as_dict,
-    nothing_chosen as nothing_chosen,
     search_as_dict as search_as_dict,
-    show_final as show_final,
-    show_no_runs as show_no_runs,
-    show_protocols as show_protocols,
-    show_search as show_search,
-    show_starting as show_starting,
-    show_status as show_status,
-    show_statuses as show_statuses,
     status_as_dict as status_as_dict,
 )
+from .run_lines import nothing_chosen as nothing_chosen
 from .spaces import (
     other_values as other_values,
     show_space as show_space,
     show_spaces as show_spaces,
     space_as_dict as space_as_dict,
+)
+from .statuses import (
+    show_no_runs as show_no_runs,
+    show_protocols as show_protocols,
+    show_starting as show_starting,
+    show_status as show_status,
+    show_statuses as show_statuses,
 )

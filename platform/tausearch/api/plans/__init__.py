@@ -1,0 +1,1 @@
+"""Check a request before any work starts, and plan the run."""

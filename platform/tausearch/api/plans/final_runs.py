@@ -1,0 +1,133 @@
+"""Plan a final run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from tausearch import studies
+from tausearch.api.benchmarks import Opening, images_then_weights, open_benchmark
+from tausearch.api.plans.new_runs import given_fields
+from tausearch.api.requests import TrainRequest
+from tausearch.cluster import (
+    GpusAt,
+    gpus_at,
+    may_use_gpu,
+    placed,
+    require_cpu_has,
+    require_pilot,
+)
+from tausearch.runs import (
+    ExperimentProtocol,
+    FinalSpec,
+    Plan,
+    Storage,
+    TrackerName,
+    protocol_of,
+    read_spec,
+)
+from tausearch.tracking import checked_tracking, tracking_text
+from trainables.backbones import Backbone
+from trainables.errors import Faults, InputError, faults_of
+from trainables.methods import MethodEntry, get_method
+from trainables.metrics import VALIDATION
+
+
+def plan_training(
+    request: TrainRequest, opening: Opening = open_benchmark, *, gpus: GpusAt = gpus_at, write: bool = True
+) -> Plan[FinalSpec]:
+    """Return the plan of a final run whose request is right; for the arguments see `plan_search`. Nothing is started.
+
+    Raises:
+        InputError: If something in the request, or the best file's protocol, is wrong.
+    """
+    faults = Faults()
+    with faults:
+        require_pilot(request)
+    with faults:
+        entry = get_method(request.best.method)
+        studies.require_hyperparameters(entry, request.set or {})
+        _require_curvature(request, entry)
+    faults.raise_all()
+    seeds, orders = tuple(request.seeds), None if request.class_orders is None else tuple(request.class_orders)
+    best = request.best.on(request.benchmark)
+    if not may_use_gpu(request):
+        require_cpu_has(best.protocol.precision, f"{best.title}: protocol.precision")
+    named = best.benchmark if request.best.benchmarks else request.benchmark or best.benchmark
+    opened = opening(named, request.data_root)
+    overrides = dict(request.set or {})
+    config = entry.parse({**best.hyperparameters, **overrides})
+    then = best.protocol
+    backbone = Backbone.of(then.backbone, then.backbone_weights, then.initial_head)
+    with faults_of(f"{best.title}: protocol.backbone"):
+        reads = backbone.input
+    entry.validate(config, entry.scenario(opened.source.spec, backbone))
+    usable, protocol = images_then_weights(
+        lambda: opened.require("final", then.split_seed, reads),
+        backbone,
+        lambda: protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders),
+    )
+    _require_same_protocol(best, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
+    for order in orders or ():
+        opened.ref.with_options(class_order=order)  # refuses one that is too large
+    storage, shared = given_fields(request, "final", opened, entry, write=write)
+    if request.tracking is None:
+        shared["tracking"] = _tracking_of_search(best, storage)
+    spec = FinalSpec(
+        **shared,
+        protocol=protocol,
+        data=usable.data,
+        trials=len(seeds) * len(orders or (None,)),
+        tasks=() if orders else opened.source.spec.named_tasks,  # each order has tasks of its own
+        classes=len(opened.source.spec.class_names) if orders else None,
+        fixed=asdict(config),
+        seeds=seeds,
+        source=None if best.selection is None else best.selection.search,
+        tuned_on=None if best.selection is None else request.best.benchmark,
+        overrides=overrides,
+        left_out=usable.left_out,
+        measure_removability=_removability_bounded(best) and entry.removability_fault(opened.source.num_tasks) is None,
+        save_curvature=request.save_curvature,
+    )
+    plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+    return placed(plan, request, gpus)
+
+
+def _require_curvature(request: TrainRequest, entry: MethodEntry) -> None:
+    """Refuse `--save-curvature` where no curvature could be saved."""
+    if request.save_curvature and request.class_orders is not None:
+        raise InputError("--save-curvature: with --class-orders no task vectors are saved, so no curvature either")
+    if request.save_curvature and (
+        fault := entry.curvature_fault({**request.best.hyperparameters, **(request.set or {})})
+    ):
+        raise InputError(f"--save-curvature: {fault}")
+
+
+def _removability_bounded(best: studies.BestFile) -> bool:
+    """Whether a search for removability has chosen the configuration; a final run on one task cannot measure it."""
+    found = best.selection
+    if found is None:
+        return False
+    return any(
+        metric in VALIDATION.removability for metric in (*(c.metric for c in found.constraints), *found.objectives)
+    )
+
+
+def _require_same_protocol(best: studies.BestFile, now: ExperimentProtocol, *, same_benchmark: bool) -> None:
+    """Refuse a best file whose accuracies depend on another protocol than that of the final run."""
+    keys = (
+        ("tasks", "epochs", "batch_size", "weights_digest", "initial_head_digest")
+        if same_benchmark
+        else ("weights_digest",)
+    )
+    for key in keys:
+        was, is_ = getattr(best.protocol, key), getattr(now, key)
+        if was != is_:
+            raise InputError(f"{best.title}: protocol.{key} is {was}, but {now.backbone} on this benchmark has {is_}")
+
+
+def _tracking_of_search(best: studies.BestFile, storage: Storage) -> tuple[TrackerName, ...] | None:
+    """Return the trackers of the search that has chosen; None where it is not in the storage, or had the default."""
+    search = None if best.selection is None else best.selection.search
+    if search is None or not storage.run_exists(search):
+        return None
+    return checked_tracking(tracking_text(read_spec(storage.run(search)).tracking))

@@ -1,0 +1,77 @@
+"""Plan a search: on one benchmark, or on several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from search_spaces import ResolvedSpace
+from tausearch import studies
+from tausearch.api.benchmarks import Opening, open_benchmark
+from tausearch.api.plans.new_runs import backbone_of, benchmark_text, earlier_search, space_on
+from tausearch.api.plans.one_benchmark import plan_one
+from tausearch.api.plans.several_benchmarks import plan_several
+from tausearch.api.requests import SearchRequest, allow_named
+from tausearch.cluster import (
+    Bf16At,
+    GpusAt,
+    bf16_at,
+    gpus_at,
+    placed,
+)
+from tausearch.runs import (
+    Plan,
+    SearchSpec,
+)
+from trainables.backbones import Backbone
+from trainables.data import reference, split_references
+from trainables.errors import InputError
+from trainables.methods import get_method
+
+
+def plan_search(
+    request: SearchRequest,
+    opening: Opening = open_benchmark,
+    *,
+    gpus: GpusAt = gpus_at,
+    bf16: Bf16At = bf16_at,
+    write: bool = True,
+) -> Plan[SearchSpec]:
+    """Return the plan of a search on one benchmark or several whose request is right. Nothing is started.
+
+    A cluster is joined for a moment, after all other checks, if nothing is said about GPUs, or the precision is "auto".
+
+    Args:
+        request: The search.
+        opening: Opens its benchmarks.
+        gpus: Returns the number of GPUs at an address.
+        bf16: Returns whether they have bf16.
+        write: Whether the storage must have a place for the run.
+
+    Raises:
+        InputError: If something in the request or the space is wrong.
+    """
+    benchmarks = split_references(request.benchmark)
+    if len(benchmarks) > 1:
+        plan: Plan[SearchSpec] = plan_several(request, benchmarks, opening)
+    elif request.across is not None:
+        raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
+    else:
+        plan = plan_one(request, opening, earlier_search(request), write=write)
+    studies.require_patience(request.patience, plan.spec.trials)
+    return placed(plan, request, gpus, auto=bf16 if request.precision == "auto" else None)
+
+
+def space_for(request: SearchRequest) -> ResolvedSpace:
+    """Return the space that a search would use. Only a benchmark of the user's own is opened; its code is allowed.
+
+    Raises:
+        InputError: If method, benchmark, backbone, space or a fixed value is wrong.
+    """
+    allow_named(request)
+    ref, file = reference(benchmark_text(request)), None if request.space is None else Path(request.space)
+    if request.backbone:
+        _ = Backbone(request.backbone).input  # refuses an unknown name
+    if not ref.is_own:
+        return studies.space_of(request.method, ref.name, file, request.set or {})
+    entry, opened = get_method(request.method), open_benchmark(str(ref), None)
+    return space_on(request, entry, opened, entry.scenario(opened.source.spec, backbone_of(request, opened)))

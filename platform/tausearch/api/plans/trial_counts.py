@@ -1,0 +1,33 @@
+"""The number of trials of a search, which its algorithm and its grid may limit."""
+
+from __future__ import annotations
+
+from checked_input.bounds import TRIALS
+from checked_input.names import counted
+from trainables.errors import InputError
+
+DEFAULT_TRIALS = 12
+MOST_GP_TRIALS = 1_000
+
+
+def trial_count(trials: int | None, algorithm: str, points: int, anything_to_search: bool) -> int:
+    """Return the number of trials of a search, by default the whole grid; for errors see `require_enough`."""
+    require_enough(trials, algorithm, points, anything_to_search)
+    return trials or (points if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
+
+
+def require_enough(trials: int | None, algorithm: str, points: int, anything_to_search: bool) -> None:
+    """Check the number of trials, and the number of points of a grid.
+
+    Raises:
+        InputError: If the grid is too large, or has fewer points than there are trials, or they are too many for `gp`.
+    """
+    if trials is not None and algorithm == "gp" and trials > MOST_GP_TRIALS:
+        slow = "a proposal takes seconds then, and its time grows faster than the number of trials"
+        raise InputError(f"--trials {trials}: gp takes {MOST_GP_TRIALS} at most, as {slow}; tpe takes more")
+    if algorithm == "grid" and points > (most := int(TRIALS.high)):
+        raise InputError(f"the grid has {points:,} points, of at most {most:,}; tpe and random need no grid")
+    if trials is not None and algorithm == "grid" and trials > points:
+        raise InputError(f"--trials {trials}: the grid has {counted(points, 'point')}")
+    if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:
+        raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
