@@ -25,7 +25,7 @@ from trainables.backbones import Backbone
 from trainables.config import Precision
 from trainables.curvature import Curvature, CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature
 from trainables.data import ImageSet, Task
-from trainables.data.transforms import Normalise
+from trainables.data.transforms.normalisation import Normalise
 from trainables.methods import Context, get_method
 from trainables.methods.contract import Prepare
 from trainables.preconsolidation import Consolidation, Preparation

@@ -20,7 +20,7 @@ from benchmarks.performance.lines import Line, column
 from trainables.backbones import Backbone
 from trainables.curvature import DiagonalCurvature
 from trainables.data import ImageSet, Task
-from trainables.data.transforms import Normalise
+from trainables.data.transforms.normalisation import Normalise
 from trainables.methods import Context, get_method
 from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.mixtures import Mixture

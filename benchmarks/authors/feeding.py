@@ -19,7 +19,7 @@ from torchvision import transforms
 
 from benchmarks.authors.point import Feed
 from trainables.data import ImageSet, Normalise, RandomShift
-from trainables.data.transforms import Transform
+from trainables.data.transforms.normalisation import Transform
 
 Example = tuple[Tensor, int, Tensor]  # augmented, label, not augmented
 

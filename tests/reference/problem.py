@@ -15,7 +15,8 @@ from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
 from trainables.data import Benchmark, build_benchmark
 from trainables.data.benchmark import BenchmarkSource
-from trainables.data.transforms import Images, Normalise, RandomShift, Transform
+from trainables.data.transforms.cropping import RandomShift
+from trainables.data.transforms.normalisation import Images, Normalise, Transform
 
 TRAINING = (27, 24, 21, 20, 17, 13, 16)  # images of each class: tasks of 3, 2 and 2 classes, of 72, 37 and 29 images
 EVALUATION = (9, 11, 8, 10, 7, 12, 6)

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from torch import Tensor
 
 from trainables.data import ImageSet
-from trainables.data.transforms import Normalise
+from trainables.data.transforms.normalisation import Normalise
 from trainables.evaluation import EVALUATION_BATCH, accuracies, accuracies_without, accuracy
 from trainables.metrics import (
     TEST,

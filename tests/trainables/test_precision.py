@@ -14,7 +14,7 @@ from tausearch.testing.recording import shown
 from tests.support.methods.small_digits import COMPOSABLE, small_digits
 from trainables import precision
 from trainables.backbones import Backbone
-from trainables.backbones.linearised import LinearisedFeatures, LinearisedViT
+from trainables.backbones.linearised.network import LinearisedFeatures, LinearisedViT
 from trainables.precision import autocast, features
 from trainables.sequence import IncrementalSequence
 

@@ -16,7 +16,7 @@ from trainables import sequence as module
 from trainables.backbones import Backbone
 from trainables.composition import Origin
 from trainables.data import Task, build_benchmark
-from trainables.data.transforms import described
+from trainables.data.transforms.spec import described
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.methods.contract import Context, Scenario

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from trainables.backbones import AttentionKind, Backbone, tuned_layers
-from trainables.backbones.linearised import CLASSIFIER, LinearisedFeatures, LinearisedViT
+from trainables.backbones.linearised.network import CLASSIFIER, LinearisedFeatures, LinearisedViT
 from trainables.composition.chosen_rules import ChosenRule
 from trainables.composition.merging import composed, merged, shared_sum, weighted_sum
 from trainables.composition.saved import SavedVector

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from trainables.backbones.linearised import CLASSIFIER
+from trainables.backbones.linearised.network import CLASSIFIER
 from trainables.composition.files import read_vector
 from trainables.composition.pool import VectorPool
 from trainables.composition.saved import SavedVector

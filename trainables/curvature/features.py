@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from trainables.backbones.linearised import CLASS_TOKEN, tangent_layers, tangent_weights
+from trainables.backbones.linearised.network import CLASS_TOKEN, tangent_layers, tangent_weights
 from trainables.backbones.recording import Activations, recorded
 from trainables.curvature.kronecker import Factors, KroneckerCurvature
 
@@ -82,7 +82,6 @@ def feature_curvature(
     *,
     draws: int | None,
     generator: torch.Generator,
-    apart: bool = False,
 ) -> FeatureCurvature:
     """Return the curvature of the features of all weights that `LinearisedFeatures` gives a tangent.
 
@@ -91,7 +90,6 @@ def feature_curvature(
         batches: Images `(b, c, h, w)`; read once, any batch sizes.
         draws: Backward passes per batch, S; None takes one for each of the d features, which is exact.
         generator: Source of the v, on the CPU.
-        apart: See `KroneckerCurvature`.
 
     Raises:
         ValueError: If the model is in train mode or there is no image.
@@ -112,7 +110,7 @@ def feature_curvature(
             activations.clear()
     if examples == 0:
         raise ValueError("the curvature needs at least one image, got none")
-    return sums.curvature(examples, apart)
+    return sums.curvature(examples)
 
 
 def _tokens_of(model: nn.Module, count: int) -> dict[str, Tensor]:
@@ -179,16 +177,14 @@ class _Sums:
         """Add the gradient of each image by a vector of weights, `(b, d)`."""
         self.squares[name].addmm_(gradient.T, gradient)
 
-    def curvature(self, examples: int, apart: bool) -> FeatureCurvature:
+    def curvature(self, examples: int) -> FeatureCurvature:
         """Return the sums as a curvature."""
         layers = {
             name: Factors(inputs.detach()[None], self.outputs[name].detach()[None] / examples)
             for name, inputs in self.inputs.items()
         }
         affine = {name: Factors(value.detach()[None], value.new_ones(1, 1, 1)) for name, value in self.squares.items()}
-        return FeatureCurvature(
-            KroneckerCurvature(layers, apart=apart), KroneckerCurvature(affine, apart=apart), examples
-        )
+        return FeatureCurvature(KroneckerCurvature(layers), KroneckerCurvature(affine), examples)
 
 
 def _by_token(values: Tensor) -> Tensor:

@@ -1,11 +1,10 @@
 """The curvature with Kronecker factors: G (x) A for each weight.
 
-Notation: a weight is `(out, in)`, and so is its displacement D; S is 1, or the number of tasks that are kept apart.
+Notation: a weight is `(out, in)`, and so is its displacement D; S is 1, a dimension that files have.
 
     H vec(D) = vec(sum_s G_s D A_s + shift D)
 
-There are two ways to add tasks up. Averages, the default, take constant memory: A is the sum of A_t, and G the mean of
-G_t over tasks. They are exact for equal tasks. Kept apart, each task has its own pair, and sums are exact.
+Tasks are added up in constant memory: A is the sum of A_t, and G the mean of G_t over tasks, exact for equal tasks.
 
 With a the inputs of a linear layer (n tokens of an example) and g the gradients of all backward passes by its outputs,
 the factors of the generalised Gauss-Newton matrix at theta_0 are
@@ -26,9 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -58,13 +55,11 @@ class KroneckerCurvature:
         factors: Weight name to its factors.
         shift: The multiple of the identity.
         tasks: Number of tasks in the averages, each with its weight in a sum.
-        apart: Whether the factors of each task stay apart, so that sums are exact and memory grows with the tasks.
     """
 
     factors: dict[str, Factors]
     shift: float = 0.0
     tasks: float = 1.0
-    apart: bool = False
 
     @classmethod
     def estimate(
@@ -76,7 +71,6 @@ class KroneckerCurvature:
         *,
         passes: int | None,
         generator: torch.Generator,
-        apart: bool = False,
     ) -> tuple[KroneckerCurvature, int]:
         """Return the factors of the sum over examples; see `EstimatedCurvature.estimate`."""
         inputs_sums = {name: layer.weight.new_zeros(2 * (layer.in_features,)) for name, layer in layers.items()}
@@ -94,15 +88,13 @@ class KroneckerCurvature:
             f"{name}.weight": Factors(inputs_sums[name].detach()[None], gradient_sums[name].detach()[None] / examples)
             for name in layers
         }
-        return cls(factors, apart=apart), examples
+        return cls(factors), examples
 
     def plus(self, other: KroneckerCurvature, weight: float = 1.0) -> KroneckerCurvature:
-        """Return H + weight * H': exact if kept apart, else with averaged factors."""
+        """Return H + weight * H', with averaged factors."""
         tasks = self.tasks + weight * other.tasks
 
         def joined(own: Factors, new: Factors) -> Factors:
-            if self.apart:
-                return Factors(torch.cat([own.inputs, weight * new.inputs]), torch.cat([own.outputs, new.outputs]))
             outputs = (self.tasks * own.outputs + weight * other.tasks * new.outputs) / tasks
             return Factors(torch.add(own.inputs, new.inputs, alpha=weight), outputs)
 
@@ -133,7 +125,7 @@ class KroneckerCurvature:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the factors by `A/<weight>` and `G/<weight>`, and the numbers."""
-        numbers = {"shift": self.shift, "tasks": self.tasks, "apart": float(self.apart)}
+        numbers = {"shift": self.shift, "tasks": self.tasks, "apart": 0.0}  # the last is for readers of older versions
         return {
             **{name: torch.tensor(value, dtype=torch.float64) for name, value in numbers.items()},
             **{f"A/{name}": each.inputs for name, each in self.factors.items()},
@@ -142,10 +134,12 @@ class KroneckerCurvature:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> KroneckerCurvature:
-        """Return the curvature that `tensors` describes."""
+        """Return the curvature that `tensors` describes; a ValueError for tasks that are kept apart."""
+        if tensors["apart"]:
+            raise ValueError("its tasks are kept apart, which this version does not read")
         names = [name.removeprefix("A/") for name in tensors if name.startswith("A/")]
         factors = {name: Factors(tensors[f"A/{name}"], tensors[f"G/{name}"]) for name in names}
-        return cls(factors, float(tensors["shift"]), float(tensors["tasks"]), bool(tensors["apart"]))
+        return cls(factors, float(tensors["shift"]), float(tensors["tasks"]))
 
     def _each(self, change: Callable[[Factors], Factors], shift: float) -> KroneckerCurvature:
         return replace(self, factors={name: change(each) for name, each in self.factors.items()}, shift=shift)
@@ -193,29 +187,7 @@ class KroneckerForm:
         return torch.stack([(dense(delta) * dense(product)).sum() for delta, product in pairs]).sum()
 
     def largest_eigenvalue(self) -> float:
-        """Return the largest eigenvalue: of one pair the product of both factors' own, plus the shift."""
-        pairs = [
-            pair
-            for each in self.factors
-            for pair in zip(*(part.reshape(-1, *part.shape[-3:]) for part in (each.inputs, each.outputs)), strict=True)
-        ]
-        return max(_largest(inputs, outputs) for inputs, outputs in pairs) + self.shift
-
-
-def _largest(inputs: Tensor, outputs: Tensor) -> float:
-    """Return the largest eigenvalue of sum_s G_s (x) A_s, from A `(S, in, in)` and G `(S, out, out)` of one weight."""
-    if len(inputs) == 1:
-        return float(torch.linalg.eigvalsh(inputs[0])[-1] * torch.linalg.eigvalsh(outputs[0])[-1])
-    from scipy.sparse.linalg import LinearOperator, eigsh  # few need it
-
-    a, g = inputs.double().cpu(), outputs.double().cpu()
-    shape = (g.shape[-1], a.shape[-1])
-    size = shape[0] * shape[1]
-
-    def multiply(flat: Any) -> Any:
-        return (g @ torch.as_tensor(flat).reshape(shape) @ a).sum(0).flatten().numpy()
-
-    start = np.random.default_rng(0).standard_normal(size)
-    return float(
-        eigsh(LinearOperator((size, size), multiply, dtype=np.float64), k=1, v0=start, return_eigenvectors=False)[0]
-    )
+        """Return the largest eigenvalue: that of A times that of G, plus the shift."""
+        eigvalsh = torch.linalg.eigvalsh
+        pairs = (zip(each.inputs.flatten(0, -3), each.outputs.flatten(0, -3), strict=True) for each in self.factors)
+        return max(float(eigvalsh(a)[-1] * eigvalsh(g)[-1]) for each in pairs for a, g in each) + self.shift

@@ -12,15 +12,10 @@ from trainables.data.published import PUBLISHED
 from trainables.data.reference import BenchmarkRef
 from trainables.data.removal import Removal, of_classes, without
 from trainables.data.sources import get_source, reference, split_references
-from trainables.data.transforms import (
-    Images,
-    Normalise,
-    RandomShift,
-    Recipe,
-    TransformSpec,
-    described,
-    small_transforms,
-)
+from trainables.data.transforms.cropping import RandomShift
+from trainables.data.transforms.normalisation import Images, Normalise
+from trainables.data.transforms.recipes import Recipe, small_transforms
+from trainables.data.transforms.spec import TransformSpec, described
 
 __all__ = [
     "BENCHMARKS",

@@ -19,7 +19,7 @@ from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose
 from trainables.data.images import ImageSet, Pixels, StoredImages, concatenate, narrow, select
 from trainables.data.splits import VALIDATION_SHARE, Part, stratified_split, task_sizes
-from trainables.data.transforms import Transform, transform_text
+from trainables.data.transforms.normalisation import Transform, transform_text
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
 from trainables.task_names import NamedTask, named_tasks

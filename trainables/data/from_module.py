@@ -15,7 +15,7 @@ from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
 from trainables.data.splits import Part
-from trainables.data.transforms import Transform
+from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
 from trainables.user_code import called, explained, find
 

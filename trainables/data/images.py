@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from trainables.data.transforms import Images, Transform
+from trainables.data.transforms.normalisation import Images, Transform
 from trainables.device import moved
 
 

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainables.backbones.linearised import CLASSIFIER, LinearisedViT, Vector
+from trainables.backbones.linearised.network import CLASSIFIER, LinearisedViT, Vector
 from trainables.composition import Origin, SavedVector
 from trainables.composition.merging import weighted_sum
 from trainables.data import Batch, Task

@@ -16,7 +16,7 @@ from trainables.backbones import Backbone
 from trainables.backbones.initial_head import rows_digest
 from trainables.config import Purpose
 from trainables.data import BenchmarkSpec, Task
-from trainables.data.transforms import Transform, transform_text
+from trainables.data.transforms.normalisation import Transform, transform_text
 from trainables.preconsolidation.cache import Cache, digest
 from trainables.preconsolidation.preparation import Basis, Preparation, R, code_of
 

@@ -21,7 +21,7 @@ from benchmarks.authors.feeding import torchvision_transform
 from benchmarks.authors.parity.shared import Learn, Program, Run, answer, put, tested
 from trainables.backbones import Backbone
 from trainables.data import Benchmark, ImageSet, Task
-from trainables.data.transforms import Transform
+from trainables.data.transforms.normalisation import Transform
 from trainables.heads import Head, new_head, uniform_head
 from trainables.methods.training import cosine
 from trainables.randomness import make_generator

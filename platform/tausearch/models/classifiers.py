@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tausearch.models.exports import HEAD_FILE
 from trainables.backbones import Backbone, tuned_layers
-from trainables.backbones.linearised import LinearisedFeatures, LinearisedViT, Vector
+from trainables.backbones.linearised.network import LinearisedFeatures, LinearisedViT, Vector
 from trainables.composition import ComposedNetwork
 from trainables.composition.adapter import read_adapter
 from trainables.composition.networks import FeatureTangentNetwork, TangentNetwork

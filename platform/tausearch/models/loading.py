@@ -25,7 +25,7 @@ from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
 from trainables.backbones import Backbone
 from trainables.composition import VectorPool, network_for, vector_folders
 from trainables.data import BenchmarkRef, get_source
-from trainables.data.transforms import Transform
+from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
 
 _FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; vectors can be composed anew

@@ -20,7 +20,7 @@ from tausearch.models.images import UserImage, list_images, read_images
 from tausearch.presentation import Column, Table, emphasise, notebook_cell, words
 from trainables.data import stacked
 from trainables.data.disk.decoding import MOST_BYTES
-from trainables.data.transforms import Transform
+from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
 from trainables.evaluation import EVALUATION_BATCH
 from trainables.process import threads

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from trainables.data import Benchmark, build_benchmark, get_source
-from trainables.data.transforms import Normalise, RandomShift
+from trainables.data.transforms.cropping import RandomShift
+from trainables.data.transforms.normalisation import Normalise
 
 
 @cache

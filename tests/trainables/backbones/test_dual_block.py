@@ -16,8 +16,9 @@ from trainables.backbones.attention import write_out
 from trainables.backbones.class_token import read_class_token_only
 from trainables.backbones.compiling import as_compiled, compile_blocks
 from trainables.backbones.few_tokens import attend_among_few
-from trainables.backbones.linearised import LinearisedFeatures, Vector, dual_block
+from trainables.backbones.linearised import dual_block
 from trainables.backbones.linearised.dual_block import DualBlock, write_blocks_out
+from trainables.backbones.linearised.network import LinearisedFeatures, Vector
 
 CPU = torch.device("cpu")
 

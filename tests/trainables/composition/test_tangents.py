@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
-from trainables.backbones.linearised import CLASSIFIER
+from trainables.backbones.linearised.network import CLASSIFIER
 from trainables.composition import VectorPool, choose_rule, network_for, vector_folders
 from trainables.composition.networks import TangentNetwork
 from trainables.errors import InputError

@@ -185,21 +185,6 @@ def test_averages_over_tasks_are_those_of_tak_over_the_number_of_tasks(generator
         torch.testing.assert_close(got.outputs, outputs, **EXACT)
 
 
-def test_tasks_kept_apart_sum_to_the_same_blocks(generator: torch.Generator) -> None:
-    model, head = Network(generator, linear=False), a_head(3, 4, generator)
-    images = [torch.randn(1, 1, 4, generator=generator, dtype=torch.float64) for _ in range(3)]
-    draw = torch.Generator()
-    one, two, three = (
-        KroneckerCurvature.estimate(model.eval(), model.layers, head, [x], passes=None, generator=draw, apart=True)[0]
-        for x in images
-    )
-    form = one.plus(two).plus(three).form([("first.weight",)])
-    delta = torch.randn(1, 4, 4, generator=generator, dtype=torch.float64)
-    want = gauss_newton(model, model.first.weight, torch.cat(images), head)
-    torch.testing.assert_close(form.value([delta]), delta.flatten() @ want @ delta.flatten(), **EXACT)
-    assert form.largest_eigenvalue() == pytest.approx(float(torch.linalg.eigvalsh(want)[-1]), rel=1e-9)
-
-
 def test_a_weight_counts_a_task_so_many_times(generator: torch.Generator) -> None:
     one, other = (
         KroneckerCurvature({"w": Factors(*(torch.rand(1, 3, 3, generator=generator).double() for _ in range(2)))})

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones.class_token import read_class_token_only
-from trainables.backbones.linearised import tangent_layers, tangent_weights
+from trainables.backbones.linearised.network import tangent_layers, tangent_weights
 from trainables.curvature import FeatureCurvature, feature_curvature
 
 TANGENT = ("norm1", "attn.qkv", "attn.proj", "norm2", "mlp.fc1", "mlp.fc2")

@@ -20,21 +20,16 @@ from trainables.data import BENCHMARKS, build_benchmark, get_source
 from trainables.data.benchmark import BenchmarkSource
 from trainables.data.embedded import digits
 from trainables.data.splits import PARTS
-from trainables.data.transforms import (
-    Images,
-    Normalise,
+from trainables.data.transforms import cropping, resampling
+from trainables.data.transforms.cropping import (
     RandomResizedCrop,
     RandomShift,
-    Recipe,
     ResizeCenterCrop,
     ResizeRandomCrop,
-    Transform,
-    cropping,
-    resampling,
-    small_transforms,
-    transform_text,
+    _crop_box,
 )
-from trainables.data.transforms.cropping import _crop_box
+from trainables.data.transforms.normalisation import Images, Normalise, Transform, transform_text
+from trainables.data.transforms.recipes import Recipe, small_transforms
 from trainables.data.transforms.resampling import Part, resized_by_products, resized_crops
 from trainables.errors import InputError
 

@@ -17,7 +17,7 @@ from trainables.data import build_benchmark, get_source
 from trainables.data.disk.passes import stored
 from trainables.data.sources import batch_size_of, epochs_of, steps_of
 from trainables.data.splits import PARTS
-from trainables.data.transforms import Recipe
+from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError
 
 

@@ -14,7 +14,7 @@ from trainables.backbones import InputSpec
 from trainables.data import build_benchmark
 from trainables.data.benchmark import BenchmarkSource
 from trainables.data.splits import VALIDATION_SHARE, stratified_split, task_sizes
-from trainables.data.transforms import small_transforms
+from trainables.data.transforms.recipes import small_transforms
 
 READS = InputSpec(1, 32, (0.5,), (0.5,))
 seeds = st.integers(0, 2**32 - 1)

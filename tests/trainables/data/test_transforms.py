@@ -12,7 +12,7 @@ from torchvision.transforms.v2 import functional as vision
 
 from trainables.backbones import InputSpec
 from trainables.data import PUBLISHED, Normalise, RandomShift, Recipe, TransformSpec, described, small_transforms
-from trainables.data.transforms import RandomResizedCrop, ResizeCenterCrop, ResizeRandomCrop
+from trainables.data.transforms.cropping import RandomResizedCrop, ResizeCenterCrop, ResizeRandomCrop
 from trainables.data.transforms.recipes import HALF, IMAGENET, UNIT
 
 GREY, RGB = InputSpec(1, 32, (0.4,), (0.3,)), InputSpec(3, 224, (0.1, 0.2, 0.3), (0.4, 0.5, 0.6))

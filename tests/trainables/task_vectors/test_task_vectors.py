@@ -85,17 +85,14 @@ def diagonal(vectors: TaskVectors, generator: torch.Generator) -> tuple[Curvatur
 
 
 def kronecker(vectors: TaskVectors, generator: torch.Generator) -> tuple[Curvature, dict[str, Tensor]]:
-    """Two tasks of random factors, kept apart, the second doubled, with a shift; and the dense matrices."""
-    tasks, dense = [], {name: 0.1 * torch.eye(w.numel()).double() for name, w in vectors.theta_0.items()}
-    for count in (1.0, 2.0):
-        factors = {}
-        for name, weight in vectors.theta_0.items():
-            roots = [torch.randn(size, size, generator=generator).double() / size**0.5 for size in weight.shape]
-            outputs, inputs = (root @ root.T for root in roots)
-            factors[name] = Factors(inputs[None], outputs[None])
-            dense[name] += count * torch.kron(outputs, inputs)
-        tasks.append(KroneckerCurvature(factors, apart=True))
-    return tasks[0].plus(tasks[1], 2.0).shifted(0.1), dense
+    """Random factors with a shift, and the dense matrices."""
+    factors, dense = {}, {}
+    for name, weight in vectors.theta_0.items():
+        roots = [torch.randn(size, size, generator=generator).double() / size**0.5 for size in weight.shape]
+        outputs, inputs = (root @ root.T for root in roots)
+        factors[name] = Factors(inputs[None], outputs[None])
+        dense[name] = 0.1 * torch.eye(weight.numel()).double() + torch.kron(outputs, inputs)
+    return KroneckerCurvature(factors).shifted(0.1), dense
 
 
 @pytest.mark.parametrize("t", [1, 2, 5])

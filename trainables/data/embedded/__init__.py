@@ -8,7 +8,7 @@ from __future__ import annotations
 from trainables.backbones import EMBEDDED
 from trainables.data.benchmark import BenchmarkSource
 from trainables.data.embedded import digits, glyphs, letters
-from trainables.data.transforms import small_transforms
+from trainables.data.transforms.recipes import small_transforms
 
 BENCHMARKS: dict[str, BenchmarkSource] = {
     source.__name__.rsplit(".", 1)[1]: BenchmarkSource(

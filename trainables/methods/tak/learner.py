@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from trainables.backbones.linearised import LinearisedFeatures, Vector
+from trainables.backbones.linearised.network import LinearisedFeatures, Vector
 from trainables.composition import Origin, SavedVector
 from trainables.composition.merging import shared_sum
 from trainables.curvature import FeatureCurvature

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from trainables.backbones.linearised import Vector
+from trainables.backbones.linearised.network import Vector
 from trainables.curvature import FeatureCurvature
 
 
@@ -26,10 +26,8 @@ class FeaturePenalty:
 
     def __init__(self, curvature: FeatureCurvature, strength: float, affine: float) -> None:
         layers, others = (each.mean_over(curvature.examples) for each in (curvature.layers, curvature.affine))
-        # TAK adds the G of tasks up, where the curvature has their mean. Kept apart, products are summed exactly.
-        tasks = 1.0 if layers.apart else layers.tasks
         self.layers, self.others = list(layers.factors), list(others.factors)
-        self.layers_form = layers.scaled(strength * tasks).form()
+        self.layers_form = layers.scaled(strength * layers.tasks).form()  # TAK sums G, where the curvature has its mean
         self.others_form = others.scaled(strength * affine).form()
 
     @torch.no_grad()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from tests.support.methods.tiny_trials import Pixels, TinyBackbone, tiny_context
 from trainables.backbones.attention import write_out
-from trainables.backbones.linearised import tangent_weights
+from trainables.backbones.linearised.network import tangent_weights
 from trainables.curvature import FeatureCurvature, feature_curvature
 from trainables.data import ImageSet, Task
 from trainables.methods.tak import learner

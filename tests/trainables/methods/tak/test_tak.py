@@ -17,7 +17,7 @@ from tausearch.testing.recording import shown
 from tests.support.methods.tiny_trials import TinyBackbone, learn, tiny_context, tiny_tasks
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import Backbone, InputSpec
-from trainables.backbones.linearised import Vector, tangent_weights
+from trainables.backbones.linearised.network import Vector, tangent_weights
 from trainables.composition import Origin, VectorPool, network_for, write_vector
 from trainables.curvature import Factors, FeatureCurvature, feature_curvature
 from trainables.data import Task
@@ -160,11 +160,11 @@ def test_two_uneven_tasks_are_those_of_plain_loops() -> None:
         torch.testing.assert_close(method.predict(x), wanted + random_head()[1][: task.classes.stop], rtol=0, atol=1e-7)
 
 
-def two_curvatures(apart: bool = False) -> list[FeatureCurvature]:
+def two_curvatures() -> list[FeatureCurvature]:
     images = torch.randn(7, 1, 8, 8, generator=torch.Generator().manual_seed(5))
     draw = torch.Generator()
     parts = (images[:3], images[3:])
-    return [feature_curvature(make_tiny_vit(), [x], draws=None, generator=draw, apart=apart) for x in parts]
+    return [feature_curvature(make_tiny_vit(), [x], draws=None, generator=draw) for x in parts]
 
 
 def a_tau() -> Vector:
@@ -184,13 +184,6 @@ def test_the_penalty_is_the_papers_and_its_gradient_autograds() -> None:
     assert gradients.keys() == tau.keys()
     for name, gradient in zip(leaves, torch.autograd.grad(value, list(leaves.values())), strict=True):
         torch.testing.assert_close(gradients[name], gradient, **EXACT)
-
-
-def test_tasks_kept_apart_are_the_sum_of_their_own_products() -> None:
-    one, two = two_curvatures(apart=True)
-    tau = a_tau()
-    own = [FeaturePenalty(each, 1.0, 2.0).value(tau) * each.examples / 7 for each in (one, two)]
-    assert FeaturePenalty(one.plus(two), 1.0, 2.0).value(tau) == pytest.approx(sum(own), rel=1e-12)
 
 
 def test_the_penalty_of_an_affine_part_is_its_exact_drift() -> None:

@@ -15,7 +15,7 @@ from torch.func import functional_call, jvp
 from tests.support.methods.tiny_trials import TinyBackbone, tiny_context, tiny_tasks
 from tests.support.tiny_vit import make_tiny_vit
 from trainables.backbones import Backbone
-from trainables.backbones.linearised import CLASSIFIER, LinearisedViT, Vector
+from trainables.backbones.linearised.network import CLASSIFIER, LinearisedViT, Vector
 from trainables.methods.tmc import TMC, TMCConfig
 
 ORACLE: Any = np.load(Path(__file__).parent / "oracles" / "tmc_linear_vit.npz", allow_pickle=False)

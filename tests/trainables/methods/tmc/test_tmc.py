@@ -16,7 +16,7 @@ from torch.func import functional_call
 from tausearch.testing.recording import shown
 from tests.support.methods.tiny_trials import learn, plain_training, tiny_context, tiny_tasks
 from tests.support.tiny_vit import make_tiny_vit
-from trainables.backbones.linearised import CLASSIFIER, Vector
+from trainables.backbones.linearised.network import CLASSIFIER, Vector
 from trainables.composition import Origin, read_vector, vector_folders, write_vector
 from trainables.data import Batch, Task
 from trainables.methods import Context, get_method
