@@ -17,7 +17,7 @@ from trainables.methods.contract import (
     Scenario,
 )
 from trainables.methods.entry import METHODS, MethodEntry
-from trainables.methods.registry import get_method, known_method, register
+from trainables.methods.registry import get_method, known_method
 
 __all__ = [
     "EULER_FACTOR",
@@ -32,5 +32,4 @@ __all__ = [
     "Scenario",
     "get_method",
     "known_method",
-    "register",
 ]

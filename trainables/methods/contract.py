@@ -32,7 +32,6 @@ class Capabilities:
         composable: The method learns one task vector per task and predicts by their composition; see `Composable`.
             A final run writes the vectors.
         joint: The method sees all tasks at once, so its sequence has one step.
-        rehearsal: The method keeps examples of past tasks and trains on them again.
         tasks_to_peak: Number of tasks until memory use has peaked; a pilot runs so many.
         whole_classifier: Each task trains a classifier of all classes, those of other tasks included, alone from
             theta_0. So a task depends on the number of classes, and on no image of another task.
@@ -43,7 +42,6 @@ class Capabilities:
 
     composable: bool = False
     joint: bool = False
-    rehearsal: bool = False
     tasks_to_peak: int = 1
     whole_classifier: bool = False
     initial_head: bool = False

@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,6 +19,7 @@ from trainables.methods.entry import MethodEntry, validator_of
 from trainables.user_code import called, kind_of, require_members
 
 
+@cache
 def entry_of(name: str, declared: type) -> MethodEntry:
     """Return the entry of a method of the user.
 

@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from trainables.errors import InputError
 from trainables.methods.declared import entry_of
 from trainables.methods.entry import METHODS, MethodEntry
 from trainables.user_code import find
-
-
-def register(entry: MethodEntry) -> None:
-    """Add a method to the registry.
-
-    Raises:
-        ValueError: If a method of that name is registered already.
-    """
-    if entry.name in METHODS:
-        raise ValueError(f"a method named {entry.name!r} is registered already")
-    METHODS[entry.name] = entry
 
 
 def get_method(name: str) -> MethodEntry:
@@ -28,7 +15,7 @@ def get_method(name: str) -> MethodEntry:
         InputError: If there is no method of that name, it is code that is not allowed, or the code is wrong.
     """
     found = find("method", name, METHODS, type)
-    return found if isinstance(found, MethodEntry) else _entry_of(name, found)
+    return found if isinstance(found, MethodEntry) else entry_of(name, found)
 
 
 def known_method(name: str) -> MethodEntry | None:
@@ -37,8 +24,3 @@ def known_method(name: str) -> MethodEntry | None:
         return get_method(name)
     except InputError:
         return None
-
-
-@cache
-def _entry_of(name: str, declared: type) -> MethodEntry:
-    return entry_of(name, declared)

@@ -14,10 +14,9 @@ from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
 from trainables.methods.composable.learner import full, ia3, lora
 from trainables.methods.contract import Capabilities, Context, Method, euler_factor
-from trainables.methods.entry import MethodEntry
+from trainables.methods.entry import METHODS, MethodEntry
 from trainables.methods.inflora import learner as inflora
 from trainables.methods.prompts import apt, coda, l2p
-from trainables.methods.registry import register
 from trainables.methods.seed import learner as seed
 from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
 from trainables.methods.tak import config as tak
@@ -28,6 +27,14 @@ _CURVED = Capabilities(composable=True, initial_head=True, curvature=True)
 _EULER = euler_factor("strength * max curvature", "decoupled steps")
 _OWN_DATA: dict[str, Any] = {"own_data_defaults": own_data_probing, "unsuited": unsuited_probing}
 _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
+_STARTED = Capabilities(initial_head=True)
+_LOCAL = {"cross_entropy": "local"}
+_JOINT = Capabilities(joint=True, initial_head=True)
+_TWO_MODELS = Capabilities(tasks_to_peak=2, initial_head=True)  # the current model and the last task's
+_SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a copy of the trained one
+_FISHER = euler_factor("2 lr epsilon max Fisher", "steps of SGD")
+_VECTORS = Capabilities(composable=True, whole_classifier=True)
+_TAK_NEUTRAL = {"regularise": "all", "references": "past", "head": "frozen"}
 
 
 def _composable(name: str, config: type, build: Callable[[Context, Any], Method]) -> MethodEntry:
@@ -36,56 +43,24 @@ def _composable(name: str, config: type, build: Callable[[Context, Any], Method]
     return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **more)
 
 
-register(_composable("ita-fft", ITAConfig, partial(full, rule=ITARule)))
-register(_composable("ita-lora", ITALoRAConfig, partial(lora, rule=ITARule)))
-register(_composable("ita-ia3", ITAConfig, partial(ia3, rule=ITARule)))
-register(_composable("iel-fft", IELConfig, partial(full, rule=IELRule)))
-register(_composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)))
-register(_composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)))
-
-_STARTED = Capabilities(initial_head=True)
-register(MethodEntry(LOWER_BOUND, probe.ProbeConfig, _STARTED, probe.Probe, **_OWN_DATA))
-
-_LOCAL = {"cross_entropy": "local"}
-_TWO_MODELS = Capabilities(tasks_to_peak=2, initial_head=True)  # the current model and the last task's
-
-register(MethodEntry("finetune", finetune.FinetuneConfig, _STARTED, finetune.Finetune, neutral_values=_LOCAL))
-register(
-    MethodEntry(
-        UPPER_BOUND,
-        finetune.FinetuneConfig,
-        Capabilities(joint=True, initial_head=True),
-        finetune.Finetune,
-        neutral_values=_LOCAL,
-    )
-)
-register(
-    MethodEntry(
-        "ewc", ewc.EWCConfig, _TWO_MODELS, ewc.EWC, (euler_factor("2 lr epsilon max Fisher", "steps of SGD"),), _LOCAL
-    )
-)
-register(MethodEntry("lwf-mc", lwf_mc.LwFMCConfig, _TWO_MODELS, lwf_mc.LwFMC))
-register(
-    MethodEntry(
-        "derpp",
-        derpp.DERppConfig,
-        Capabilities(rehearsal=True, initial_head=True),
-        derpp.DERpp,
-        (),
-        _LOCAL,
-        unsuited=derpp.unsuited,
-    )
-)
-
-register(MethodEntry("l2p", l2p.L2PConfig, Capabilities(), l2p.build, validate=l2p.validate))
-register(MethodEntry("coda", coda.CODAConfig, Capabilities(), coda.build, validate=coda.validate))
-register(MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=apt.validate))
-
-_SIX_TASKS = Capabilities(tasks_to_peak=6)  # five experts by default, then a copy of the trained one
-_VECTORS = Capabilities(composable=True, whole_classifier=True)
-register(MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate))
-register(MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate, unsuited=seed.unsuited))
-register(
+_ENTRIES = (
+    _composable("ita-fft", ITAConfig, partial(full, rule=ITARule)),
+    _composable("ita-lora", ITALoRAConfig, partial(lora, rule=ITARule)),
+    _composable("ita-ia3", ITAConfig, partial(ia3, rule=ITARule)),
+    _composable("iel-fft", IELConfig, partial(full, rule=IELRule)),
+    _composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)),
+    _composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)),
+    MethodEntry(LOWER_BOUND, probe.ProbeConfig, _STARTED, probe.Probe, **_OWN_DATA),
+    MethodEntry("finetune", finetune.FinetuneConfig, _STARTED, finetune.Finetune, neutral_values=_LOCAL),
+    MethodEntry(UPPER_BOUND, finetune.FinetuneConfig, _JOINT, finetune.Finetune, neutral_values=_LOCAL),
+    MethodEntry("ewc", ewc.EWCConfig, _TWO_MODELS, ewc.EWC, (_FISHER,), _LOCAL),
+    MethodEntry("lwf-mc", lwf_mc.LwFMCConfig, _TWO_MODELS, lwf_mc.LwFMC),
+    MethodEntry("derpp", derpp.DERppConfig, _STARTED, derpp.DERpp, (), _LOCAL, unsuited=derpp.unsuited),
+    MethodEntry("l2p", l2p.L2PConfig, Capabilities(), l2p.build, validate=l2p.validate),
+    MethodEntry("coda", coda.CODAConfig, Capabilities(), coda.build, validate=coda.validate),
+    MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=apt.validate),
+    MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate),
+    MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate, unsuited=seed.unsuited),
     MethodEntry(
         "tmc",
         tmc.TMCConfig,
@@ -94,11 +69,7 @@ register(
         remnants=lambda known: (),
         vectors="Vectors of tmc move a network and classifier that are linearised at theta_0; they are no weights of"
         " the network itself.",
-    )
-)
-
-_TAK_NEUTRAL = {"regularise": "all", "references": "past", "head": "frozen"}
-register(
+    ),
     MethodEntry(
         "tak",
         tak.TAKConfig,
@@ -110,5 +81,6 @@ register(
         remnants=remnants.tak,
         vectors="Vectors of tak move features that are linearised at theta_0; they are no weights of the network"
         " itself. Equal weights 1/n of n vectors stand for their sum times the method's alpha.",
-    )
+    ),
 )
+METHODS.update({entry.name: entry for entry in _ENTRIES})

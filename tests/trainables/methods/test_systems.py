@@ -26,7 +26,7 @@ DECLARED: dict[str, tuple[Capabilities, dict[str, Any], tuple[str, ...], tuple[s
     "joint": (Capabilities(joint=True, initial_head=True), LOCAL, (), ()),
     "ewc": (Capabilities(tasks_to_peak=2, initial_head=True), LOCAL, EULER, ()),
     "lwf-mc": (Capabilities(tasks_to_peak=2, initial_head=True), {}, (), ()),
-    "derpp": (Capabilities(rehearsal=True, initial_head=True), LOCAL, (), ()),
+    "derpp": (STARTED, LOCAL, (), ()),
     **dict.fromkeys(("l2p", "coda", "apt", "inflora"), (Capabilities(), {}, (), ())),
     "seed": (Capabilities(tasks_to_peak=6), {}, (), ()),  # five experts, then a copy of the trained one
     "tmc": (Capabilities(composable=True, whole_classifier=True), {}, (), ()),
