@@ -55,16 +55,7 @@ class PreconsolidationConfig:
 
     def prepare(self, task: Task, previous: Consolidation | None, basis: Basis) -> dict[str, Tensor]:
         """Return the tensors of a task's pre-consolidation."""
-        result = consolidate(
-            task,
-            previous,
-            backbone=basis.theta_0,
-            config=self,
-            batch_size=basis.batch_size,
-            seed=basis.seed,
-            device=basis.device,
-            initial_head=basis.initial_head,
-        )
+        result = consolidate(task, previous, self, basis)
         tensors = {f"fisher/{name}": value for name, value in result.curvature.tensors().items()}
         tensors |= {"head/weight": result.head[0], "head/bias": result.head[1]}
         tensors["examples"] = torch.tensor(result.examples)
@@ -111,34 +102,26 @@ class Consolidation:
 
 
 def consolidate(
-    task: Task,
-    previous: Consolidation | None,
-    *,
-    backbone: VisionTransformer,
-    config: PreconsolidationConfig,
-    batch_size: int,
-    seed: int,
-    device: torch.device,
-    initial_head: Tensor | None = None,
+    task: Task, previous: Consolidation | None, config: PreconsolidationConfig, basis: Basis
 ) -> Consolidation:
     """Return the pre-consolidation of task t, on the CPU; every stage draws from a generator of its own.
 
-    `previous` is the result for task t - 1, None for t = 1. `backbone` is theta_0 on `device`, in eval mode.
-    `batch_size` is that of linear probing. It starts at the rows `(C, d)` of `initial_head`, or at drawn ones.
+    `previous` is the result for task t - 1, None for t = 1. Linear probing has the batch size of `basis`, and starts at
+    its initial head, or at drawn rows.
     """
-    t = task.index
+    t, backbone, seed, device = task.index, basis.theta_0, basis.seed, basis.device
     features, labels = _features(task, backbone, make_generator(seed, "mixtures", t), device)
     features, labels = features.cpu(), labels.cpu()
     mixtures = tuple(
         fit_mixture(features[labels == c], config.components, derive_seed(seed, "mixture", c)) for c in task.classes
     )
-    rows = first_head(task.classes, backbone.num_features, make_generator(seed, "h0", t), initial_head)
+    rows = first_head(task.classes, backbone.num_features, make_generator(seed, "h0", t), basis.initial_head)
     generator = make_generator(seed, "probe", t)
 
     def draw_features() -> Iterator[tuple[Tensor, Tensor]]:
         # Extract in large batches, train in small ones: the same features, faster.
         features, labels = _features(task, backbone, generator, device)
-        for chosen in torch.randperm(len(labels), generator=generator).split(batch_size):
+        for chosen in torch.randperm(len(labels), generator=generator).split(basis.batch_size):
             yield features[chosen], labels[chosen] - task.classes.start
 
     weight, bias = linear_probe(_on(device, rows), config.epochs_pre, config.lr_pre, draw_features)
@@ -147,27 +130,25 @@ def consolidate(
         mixtures = previous.mixtures + mixtures
         rows = (torch.cat([previous.head[0], rows[0]]), torch.cat([previous.head[1], rows[1]]))
     head = align(rows, list(mixtures), t, config.draws, device, make_generator(seed, "align", t))
-    curvature, examples = _curvature(task, head, backbone, config, seed, device)
+    curvature, examples = _curvature(task, head, config, basis)
     if previous is not None:
         curvature = curvature.plus(previous.curvature)
         examples += previous.examples
     return Consolidation(t, head, mixtures, curvature, examples, Consolidation.shorten(previous))
 
 
-def _curvature(
-    task: Task, head: Head, backbone: VisionTransformer, config: PreconsolidationConfig, seed: int, device: torch.device
-) -> tuple[Curvature, int]:
+def _curvature(task: Task, head: Head, config: PreconsolidationConfig, basis: Basis) -> tuple[Curvature, int]:
     """Return the task's curvature on the CPU, summed over examples, and their number; of no weight for 0 passes."""
     if config.fisher_passes == 0:
         return DiagonalCurvature({}), 0
-    augmentation = make_generator(seed, "fisher", task.index)
+    augmentation, device = make_generator(basis.seed, "fisher", task.index), basis.device
     total, examples = config.kind.estimate(
-        backbone,
-        tuned_layers(backbone),
+        basis.theta_0,
+        tuned_layers(basis.theta_0),
         _on(device, head),
         (batch.x for batch in task.train.batches(FISHER_BATCH, augmentation, shuffle=False, device=device)),
         passes=config.fisher_passes,
-        generator=make_generator(seed, "fisher-signs", task.index),
+        generator=make_generator(basis.seed, "fisher-signs", task.index),
     )
     return total.to(torch.device("cpu")), examples
 

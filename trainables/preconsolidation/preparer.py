@@ -20,7 +20,7 @@ from trainables.preconsolidation.provider import Preconsolidator
 
 @dataclass
 class Preparer:
-    """Makes what the method of one trial wants prepared; see `Preconsolidator` for the fields.
+    """Makes what the method of one trial wants prepared.
 
     Attributes:
         cache: Directory of the cache; None computes everything here.
@@ -31,11 +31,11 @@ class Preparer:
     backbone: Backbone
     _: KW_ONLY
     spec: BenchmarkSpec
-    fingerprint: str
-    purpose: Purpose
+    fingerprint: str  # of the benchmark; a part of the cache's keys
+    purpose: Purpose  # of the benchmark; written to the cache's entries
     seed: int
     device: torch.device
-    initial_head: Tensor | None = None
+    initial_head: Tensor | None = None  # see `Basis`
     cache: Path | None
     cache_bytes: int | None
     providers: list[Preconsolidator[Any]] = field(default_factory=list)
@@ -49,18 +49,8 @@ class Preparer:
 
         With `before` it gives what is prepared of the task before; None for the first task.
         """
-        provider = Preconsolidator(
-            self.tasks,
-            self.backbone,
-            preparation,
-            spec=self.spec,
-            fingerprint=self.fingerprint,
-            purpose=self.purpose,
-            seed=self.seed,
-            device=self.device,
-            initial_head=self.initial_head,
-            cache=None if self.cache is None else Cache(self.cache, self.cache_bytes),
-        )
+        cache = None if self.cache is None else Cache(self.cache, self.cache_bytes)
+        provider = Preconsolidator(self, preparation, cache)
         self.providers.append(provider)
 
         def prepared(task: Task) -> R | None:

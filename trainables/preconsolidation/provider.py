@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cached_property
 from importlib.metadata import version
 from types import FunctionType, MethodType
@@ -12,10 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic
 import torch
 from torch import Tensor
 
-from trainables.backbones import Backbone
 from trainables.backbones.initial_head import rows_digest
-from trainables.config import Purpose
-from trainables.data import BenchmarkSpec, Task
+from trainables.data import Task
 from trainables.data.transforms.normalisation import Transform, transform_text
 from trainables.preconsolidation.cache import Cache, digest
 from trainables.preconsolidation.preparation import Basis, Preparation, R, code_of
@@ -23,21 +20,15 @@ from trainables.preconsolidation.preparation import Basis, Preparation, R, code_
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
 
+    from trainables.preconsolidation.preparer import Preparer
+
 
 @dataclass
 class Preconsolidator(Generic[R]):
     """What is prepared of the tasks of one benchmark, each result a function of the tasks up to its own."""
 
-    tasks: Sequence[Task]
-    backbone: Backbone
+    owner: Preparer
     preparation: Preparation[R]
-    _: KW_ONLY
-    spec: BenchmarkSpec
-    fingerprint: str  # of the benchmark; a part of the cache's keys
-    purpose: Purpose  # of the benchmark; written to the cache's entries
-    seed: int
-    device: torch.device
-    initial_head: Tensor | None = None  # see `Basis`
     cache: Cache | None  # None computes everything here and keeps only the last result
     hit: bool = False  # whether the cache had the last task
     _done: int = 0  # number of tasks up to `_last`
@@ -48,13 +39,14 @@ class Preconsolidator(Generic[R]):
         if self._done > t:
             self._done, self._last = 0, None
         while self._last is None or self._done < t:
-            self._last, self._done = self._next(self.tasks[self._done], self._last), self._done + 1
+            self._last, self._done = self._next(self.owner.tasks[self._done], self._last), self._done + 1
         return self._last
 
     def _next(self, task: Task, previous: R | None) -> R:
         def compute() -> dict[str, Tensor]:
             self.hit = False
-            basis = Basis(self._theta_0, self.spec.batch_size, self.seed, self.device, self.initial_head)
+            trial = self.owner
+            basis = Basis(self._theta_0, trial.spec.batch_size, trial.seed, trial.device, trial.initial_head)
             return self.preparation.prepare(task, previous, basis)
 
         if self.cache is None:
@@ -62,11 +54,11 @@ class Preconsolidator(Generic[R]):
         self.hit = True
         settings = _settings(self.preparation)
         about = {
-            "benchmark": self.spec.name,
-            "purpose": self.purpose,
-            "backbone": self.backbone.name,
+            "benchmark": self.owner.spec.name,
+            "purpose": self.owner.purpose,
+            "backbone": self.owner.backbone.name,
             "task": str(task.index),
-            "seed": str(self.seed),
+            "seed": str(self.owner.seed),
             **{name: str(value) for name, value in settings.items()},
         }
         entry = self.cache.get(self._key(task, settings), compute, about)
@@ -75,7 +67,7 @@ class Preconsolidator(Generic[R]):
     @cached_property
     def _theta_0(self) -> VisionTransformer:
         """Loaded at the first miss: a trial that finds everything in the cache does not need it."""
-        return self.backbone.load(self.device)
+        return self.owner.backbone.load(self.owner.device)
 
     def close(self) -> None:
         """Release the cache's entries that were read, so that the cache may remove them."""
@@ -84,25 +76,25 @@ class Preconsolidator(Generic[R]):
             self.cache.close()
 
     def _key(self, task: Task, settings: dict[str, Any]) -> str:
-        transforms = [task.train.transform]
+        trial, transforms = self.owner, [task.train.transform]
         if not getattr(self.preparation, "augmented_only", False):
             transforms.append(task.unaugmented.transform)
         kinds = [type(self.preparation), *getattr(self.preparation, "uses", ()), *map(_kind, transforms)]
         code = [found for kind in kinds if (found := code_of(kind))]
         return digest(
             {
-                "data": self.fingerprint,
-                "batch_size": self.spec.batch_size,
-                "backbone": self.backbone.digest,
+                "data": trial.fingerprint,
+                "batch_size": trial.spec.batch_size,
+                "backbone": trial.backbone.digest,
                 "config": settings,
-                "seed": self.seed,
-                "device": self.device.type,
+                "seed": trial.seed,
+                "device": trial.device.type,
                 "threads": torch.get_num_threads(),  # the order of float additions depends on it
                 "libraries": {name: version(name) for name in ("torch", "timm", "scikit-learn")},
                 "task": task.index,
                 **({"unaugmented": transform_text(transforms[1])} if transforms[1:] else {}),
                 **({"code": code} if code else {}),
-                **({} if self.initial_head is None else {"initial_head": rows_digest(self.initial_head)}),
+                **({} if trial.initial_head is None else {"initial_head": rows_digest(trial.initial_head)}),
             }
         )
 

@@ -17,7 +17,7 @@ from tests.reference.problem import SEED, make_backbone, make_benchmark, make_th
 from tests.support.tiny_vit import float64
 from trainables.backbones import Backbone
 from trainables.data import Benchmark
-from trainables.preconsolidation import Cache, Consolidation, PreconsolidationConfig, Preconsolidator
+from trainables.preconsolidation import Consolidation, PreconsolidationConfig, Preparer
 
 
 @dataclass(frozen=True)
@@ -43,18 +43,19 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 def make_product(folder: Path, patch: pytest.MonkeyPatch) -> Product:
     benchmark, backbone = make_benchmark(), make_backbone(folder, patch)
     probed = spied(patch, "trainables.preconsolidation.consolidation.linear_probe")
-    tasks = Preconsolidator(
+    preparer = Preparer(
         benchmark.tasks,
         backbone,
-        PreconsolidationConfig(),
         spec=benchmark.spec,
         fingerprint=benchmark.fingerprint,
         purpose="final",
         seed=SEED,
         device=torch.device("cpu"),
-        cache=Cache(folder / "cache"),
+        cache=folder / "cache",
+        cache_bytes=None,
     )
-    return Product(benchmark, backbone, folder / "cache", [tasks.task(t) for t in (1, 2, 3)], probed)
+    prepared = preparer(PreconsolidationConfig())
+    return Product(benchmark, backbone, folder / "cache", [prepared(task) for task in benchmark.tasks], probed)
 
 
 @pytest.fixture(scope="session")

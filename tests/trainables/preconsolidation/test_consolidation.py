@@ -11,7 +11,7 @@ import torch
 from tests.support.methods.small_digits import small_digits
 from trainables.backbones import Backbone
 from trainables.curvature import CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature
-from trainables.preconsolidation import Consolidation, PreconsolidationConfig, consolidation
+from trainables.preconsolidation import Basis, Consolidation, PreconsolidationConfig, consolidation
 from trainables.preconsolidation.consolidation import consolidate
 from trainables.preconsolidation.mixtures import Mixture
 from trainables.preconsolidation.probing import align, linear_probe
@@ -46,7 +46,7 @@ def consolidated(
     seed: int, config: PreconsolidationConfig = CONFIG, t: int = 1, previous: Consolidation | None = None
 ) -> Consolidation:
     task, backbone = small_digits().tasks[t - 1], Backbone().load()
-    return consolidate(task, previous, backbone=backbone, config=config, batch_size=5, seed=seed, device=CPU)
+    return consolidate(task, previous, config, Basis(backbone, batch_size=5, seed=seed, device=CPU))
 
 
 def test_the_stages_come_in_the_order_of_the_algorithm_and_are_given_their_hyperparameters(
@@ -107,8 +107,8 @@ def test_the_curvature_of_a_task_alone_is_the_sum_without_the_tasks_before(kind:
     config = replace(CONFIG, curvature=kind)
     first = consolidated(0, config)
     second = consolidated(0, config, 2, first)
-    backbone, task = Backbone().load(), small_digits().tasks[1]
-    wanted, examples = consolidation._curvature(task, second.head, backbone, config, 0, CPU)
+    task, basis = small_digits().tasks[1], Basis(Backbone().load(), batch_size=5, seed=0, device=CPU)
+    wanted, examples = consolidation._curvature(task, second.head, config, basis)
     found = second.own_curvature()
     assert found.examples == examples == len(task.train) and first.own_curvature().examples == first.examples
     for name, value in wanted.mean_over(examples).tensors().items():

@@ -67,4 +67,4 @@ def test_each_has_its_own_config_and_all_are_let_go_of(preparer: Preparer, monke
     assert closed == [0.01, 0.02]
     for each in preparer.providers:
         assert each.cache is not None and each.cache.max_bytes == 77
-        assert (each.seed, each.purpose, each.fingerprint) == (3, "final", small_digits().fingerprint)
+        assert each.owner is preparer

@@ -27,6 +27,7 @@ from trainables.preconsolidation import (
     Consolidation,
     PreconsolidationConfig,
     Preconsolidator,
+    Preparer,
     cache,
     consolidation,
     provider,
@@ -54,10 +55,10 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The arguments of every computation."""
     found: list[dict[str, Any]] = []
 
-    def consolidate(task: Any, previous: Consolidation | None, **given: Any) -> Consolidation:
-        found.append({"task": task.index, "previous": previous, **given})
+    def consolidate(task: Any, previous: Consolidation | None, config: Any, basis: Basis) -> Consolidation:
+        found.append({"task": task.index, "previous": previous, "config": config, **vars(basis)})
         result = small(task, previous)
-        other = given["config"].curvature == "kronecker"
+        other = config.curvature == "kronecker"
         return dataclasses.replace(result, curvature=KroneckerCurvature({})) if other else result
 
     monkeypatch.setattr(consolidation, "consolidate", consolidate)
@@ -69,16 +70,22 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def make(tmp_path: Path, computed: list[dict[str, Any]]) -> Make:
     """Make a provider with some arguments changed; all share a cache."""
     benchmark = small_digits()
-    given = {
+    given: dict[str, Any] = {
+        "tasks": benchmark.tasks,
         "backbone": Backbone(),
-        "preparation": CONFIG,
         "spec": benchmark.spec,
         "fingerprint": benchmark.fingerprint,
         "purpose": "search",
         "seed": 3,
         "device": torch.device("cpu"),
     }
-    return lambda **changed: Preconsolidator(benchmark.tasks, **{**given, "cache": cache.Cache(tmp_path), **changed})
+
+    def made(preparation: Any = CONFIG, cache: Path | None = tmp_path, **changed: Any) -> Preconsolidator[Any]:
+        preparer = Preparer(**{**given, **changed}, cache=cache, cache_bytes=None)
+        preparer(preparation)
+        return preparer.providers[0]
+
+    return made
 
 
 def tasks(computed: list[dict[str, Any]]) -> list[int]:
@@ -146,7 +153,7 @@ def test_kronecker_factors_come_back_from_the_cache(
     monkeypatch.setattr(
         consolidation,
         "consolidate",
-        lambda task, previous, **given: dataclasses.replace(small(task, previous), curvature=curvature),
+        lambda task, previous, *given: dataclasses.replace(small(task, previous), curvature=curvature),
     )
     config = dataclasses.replace(CONFIG, curvature="kronecker")
     make(preparation=config).task(1)
@@ -256,7 +263,7 @@ def test_how_images_are_evaluated_is_in_the_keys_of_what_may_read_it(
     def changed(transform: Transform) -> tuple[Any, bool]:
         (task, *rest) = small_digits().tasks
         other = dataclasses.replace(task, unaugmented=dataclasses.replace(task.unaugmented, transform=transform))
-        provided = dataclasses.replace(make(preparation=preparation), tasks=[other, *rest])
+        provided = make(preparation=preparation, tasks=[other, *rest])
         return provided.task(1), provided.hit
 
     first, _ = changed(Normalise())
@@ -273,7 +280,7 @@ def test_the_text_of_a_transform_of_the_user_is_in_the_key(
     def train_by(transform: Transform) -> bool:
         (task, *rest) = small_digits().tasks
         own = dataclasses.replace(task, train=dataclasses.replace(task.train, transform=transform))
-        provided = dataclasses.replace(make(), tasks=[own, *rest])
+        provided = make(tasks=[own, *rest])
         provided.task(1)
         return provided.hit
 
