@@ -22,7 +22,7 @@ from tausearch.presentation import ACCENT, FAINT, terminal_table, trials_table
 from tausearch.presentation.figures.fonts import choose_fonts
 from tausearch.presentation.figures.style import one_pair_of_axes
 from tausearch.runs import Record, RunDirectory, Score, read_status
-from trainables.data.embedded import digits, glyphs, letters
+from trainables.data.embedded import BENCHMARKS
 from trainables.metrics import TEST
 
 FOLDER = Path(__file__).parent / "images"
@@ -82,9 +82,8 @@ def gallery(folder: Path) -> None:
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    sheet(digits.load, 10, 6, "digits.png")
-    sheet(glyphs.load, 30, 4, "glyphs.png")
-    sheet(letters.load, 20, 5, "letters.png")
+    for name, classes, images in (("digits", 10, 6), ("glyphs", 30, 4), ("letters", 20, 5)):
+        sheet(BENCHMARKS[name].load, classes, images, f"{name}.png")
     terminal(RunDirectory(Path(sys.argv[1])))
     taken_out(RunDirectory(Path(sys.argv[2])))
     gallery(Path(sys.argv[3]))

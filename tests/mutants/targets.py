@@ -54,9 +54,7 @@ ROOMS = (
     ),
     Room(
         SCIENCE,
-        tuple(
-            f"trainables/data/embedded/{name}.py" for name in ("characters", "digits", "glyphs", "letters", "sheets")
-        ),
+        tuple(f"trainables/data/embedded/{name}.py" for name in ("characters", "digits", "sheets")),
         ("tests/trainables/data/test_embedded.py", "tests/trainables/data/test_benchmark.py"),
     ),
     Room(SCIENCE, ("trainables/task_vectors/*.py",), ("tests/trainables/task_vectors", "tests/reference/composable")),

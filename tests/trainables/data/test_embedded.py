@@ -15,7 +15,7 @@ from benchmarks.embedded.distance import joint_accuracy, theta_0_accuracy
 from benchmarks.processors import SETTINGS, name_of, printed_under, runs_here
 from tests.support.embedded_digests import embedded_digests
 from trainables.data import get_source
-from trainables.data.embedded import characters, digits, drawing, letters, make_images, sheets
+from trainables.data.embedded import characters, digits, drawing, make_images, sheets
 from trainables.process import threads
 
 PINNED = {  # of images, labels and splits: what trains, what evaluates
@@ -69,7 +69,7 @@ def test_a_sheet_is_read_as_it_was_written(tmp_path: Path, monkeypatch: pytest.M
     images = torch.randint(256, (6, 1, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     sheets.write_sheet("own", "train", images, 3, tmp_path)
     monkeypatch.setattr(sheets, "FOLDER", tmp_path)
-    read, labels = sheets.read_sheet("own", "train", 3)
+    read, labels = sheets.read_sheet("own", 3, "train")
     assert torch.equal(read, images) and labels.tolist() == [0, 0, 1, 1, 2, 2]
 
 
@@ -83,7 +83,7 @@ def test_characters_are_disjoint_and_no_digits() -> None:
     assert len(set(characters.BENCHMARK)) == len(characters.BENCHMARK) == 100
     assert not set(characters.BENCHMARK) & set(characters.PRETRAINING)
     assert not set(characters.BENCHMARK + characters.PRETRAINING) & set("0123456789")
-    assert len(set(letters.CLASS_NAMES)) == 20 and set(letters.CLASS_NAMES) <= set(characters.BENCHMARK)
+    assert len(set(characters.LETTERS)) == 20 and set(characters.LETTERS) <= set(characters.BENCHMARK)
 
 
 def test_a_face_without_the_character_is_named() -> None:

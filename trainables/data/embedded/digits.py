@@ -18,7 +18,7 @@ from torch import Tensor
 
 from trainables.data.splits import TEST_SEED, TEST_SHARE, Part, stratified_split
 
-CLASS_NAMES = tuple("0123456789")
+CHARACTERS = "0123456789"
 
 
 def load(part: Part) -> tuple[Tensor, Tensor]:

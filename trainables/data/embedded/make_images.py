@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from trainables.data.embedded import glyphs, letters
+from trainables.data.embedded.characters import BENCHMARK, LETTERS
 from trainables.data.embedded.drawing import HELD_OUT_FACES, TRAIN_FACES, draw, render
 from trainables.data.embedded.sheets import write_sheet
 from trainables.data.splits import PARTS, Part
@@ -34,9 +34,9 @@ class Drawing:
 
 
 DRAWINGS = {
-    "glyphs": Drawing("".join(glyphs.CLASS_NAMES), {"train": 40, "test": 20}, math.pi / 15),
+    "glyphs": Drawing(BENCHMARK, {"train": 40, "test": 20}, math.pi / 15),
     # A tenth of the training images validates in a search: 400.
-    "letters": Drawing("".join(letters.CLASS_NAMES), {"train": 200, "test": 100}, math.pi / 3),
+    "letters": Drawing(LETTERS, {"train": 200, "test": 100}, math.pi / 3),
 }
 
 

@@ -19,7 +19,7 @@ IMAGE_SIZE = 32
 FOLDER = Path(__file__).with_name("images")
 
 
-def read_sheet(benchmark: str, part: Part, num_classes: int) -> tuple[Tensor, Tensor]:
+def read_sheet(benchmark: str, num_classes: int, part: Part) -> tuple[Tensor, Tensor]:
     """Return one part of a drawn benchmark, class after class: uint8 `(n, 1, 32, 32)` and int64 labels `(n,)`."""
     with Image.open(FOLDER / f"{benchmark}-{part}.png") as sheet:
         rows = torch.from_numpy(np.array(sheet)).view(num_classes, IMAGE_SIZE, -1, IMAGE_SIZE)
