@@ -8,8 +8,7 @@ from __future__ import annotations
 from trainables.preconsolidation.cache import Cache
 from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig
 from trainables.preconsolidation.preparation import Basis, Preparation
-from trainables.preconsolidation.preparer import Preparer
-from trainables.preconsolidation.provider import Preconsolidator
+from trainables.preconsolidation.provider import Preconsolidator, Preparer
 
 __all__ = [
     "Basis",
