@@ -78,23 +78,6 @@ class TokenViT(nn.Module):
         mask = None if mask is None else mask[..., read, :]
         return self.complete(k, tokens[:, read], queries[:, read], keys, values, mask)
 
-    def keys_values(self, k: int, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return block k's keys and values of its input tokens, `(b, n, d)` each, not split in heads.
-
-        Keys and values of frozen tokens can be computed once and passed to `attend` many times.
-        """
-        _, keys, values = self.project(k, tokens)
-        return keys, values
-
-    def attend(self, k: int, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return block k's output for extra tokens that attend to given keys and values alone.
-
-        `queries` are input tokens, `(b, n, d)`; `keys` and `values` come from `keys_values`, `(b, m, d)`, or `(m, d)`
-        for all images. The bool mask says where a query may attend to a key: `(n, m)` or `(b, n, m)`.
-        """
-        projected, _, _ = self.project(k, queries)
-        return self.complete(k, queries, projected, keys, values, mask)
-
     def project(self, k: int, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return block k's queries, keys and values of its input tokens, `(b, n, d)` each, not split in heads."""
         block = self.vit.blocks[k]

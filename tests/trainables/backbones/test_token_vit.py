@@ -114,9 +114,9 @@ def test_a_mask_without_columns_for_the_prefix_is_of_the_tokens_behind_it(
 
 def test_attending_to_ones_own_keys_and_values_is_the_block(vit: TokenViT, images: Tensor) -> None:
     tokens = vit.embed(images)
-    keys, values = vit.keys_values(1, tokens)
+    queries, keys, values = vit.project(1, tokens)
     assert keys.shape == values.shape == (12, 5, 8)
-    torch.testing.assert_close(vit.attend(1, tokens, keys, values), vit.block(1, tokens), **EXACT)
+    torch.testing.assert_close(vit.complete(1, tokens, queries, keys, values), vit.block(1, tokens), **EXACT)
     torch.testing.assert_close(vit.block(1, tokens, prefix=(keys, values)), vit.block(1, tokens), **EXACT)
 
 
@@ -128,15 +128,15 @@ def test_an_extra_query_over_frozen_tokens_is_a_masked_token_of_the_whole(vit: T
     whole, extra = torch.cat([vit.embed(images), prompt.expand(12, 1, 8)], 1), prompt.expand(12, 1, 8)
     frozen = vit.embed(images)
     for k in range(vit.depth):
-        keys, values = (
-            torch.cat(pair, 1) for pair in zip(vit.keys_values(k, frozen), vit.keys_values(k, extra), strict=True)
-        )
-        extra = vit.attend(k, extra, keys, values)
+        queries, *own = vit.project(k, extra)
+        keys, values = (torch.cat(pair, 1) for pair in zip(vit.project(k, frozen)[1:], own, strict=True))
+        extra = vit.complete(k, extra, queries, keys, values)
         whole, frozen = vit.block(k, whole, mask=mask), vit.block(k, frozen)
     torch.testing.assert_close(whole[:, 5:], extra, **EXACT)
     torch.testing.assert_close(whole[:, :5], frozen, **EXACT)
-    absent = vit.attend(0, prompt.expand(12, 1, 8), *vit.keys_values(0, whole), mask=mask[4:5])
-    present = vit.attend(0, prompt.expand(12, 1, 8), *vit.keys_values(0, whole[:, :5]))
+    query, (tokens, *_) = prompt.expand(12, 1, 8), vit.project(0, prompt.expand(12, 1, 8))
+    absent = vit.complete(0, query, tokens, *vit.project(0, whole)[1:], mask=mask[4:5])
+    present = vit.complete(0, query, tokens, *vit.project(0, whole[:, :5])[1:])
     torch.testing.assert_close(absent, present, **EXACT)
 
 

@@ -108,7 +108,7 @@ class SeparatePrompts:
                 if k + 1 < self.vit.depth:  # the last layer needs only keys and values
                     image = self.vit.complete(k, image, *projected)
             queries, *of_prompts = self.vit.project(k, tokens)
-            of_memory = self.vit.keys_values(k, memory[:, k].flatten(0, 1)[None])  # [1, t * m, d] each
+            _, *of_memory = self.vit.project(k, memory[:, k].flatten(0, 1)[None])  # [1, t * m, d] each
             keys, values = (
                 torch.cat([of_image, of_prompt, rows.expand(len(tokens), -1, -1)], 1)
                 for of_image, of_prompt, rows in zip(projected[1:], of_prompts, of_memory, strict=True)
