@@ -56,13 +56,21 @@ class ComposedNetwork:
         """Set the weights to a composition, and the classifier to the rows of all classes, `(C, d)` and `(C,)`.
 
         Weights may be negative or 0. The vectors are read one by one, unless a merging rule replaces the weighted sum.
+
+        Raises:
+            InputError: If a rule is given to a network that is linear in tau, which allows only weighted sums.
         """
-        self.weights = self.theta_0  # frees the last composition before the next is made
+        if rule is not None and not self.displaces_weights:
+            raise InputError(f"--rule {rule.name}: of tangents only weighted sums have a meaning; allowed: linear")
+        self.weights = {}  # frees the last composition before the next is made
         self._head = (head[0].to(self.device), head[1].to(self.device))
         if rule is None:
-            self.weights = composed(self.theta_0, vectors, weights)
+            self.weights = self._sum(vectors, weights)
         else:
             self.weights = merged(self.theta_0, list(vectors), weights, rule)
+
+    def _sum(self, vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, Tensor]:
+        return composed(self.theta_0, vectors, weights)
 
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
@@ -76,96 +84,63 @@ class ComposedNetwork:
         return torch.func.functional_call(self.model, weights, (images,))
 
 
-class TangentNetwork(ComposedNetwork):
-    """f_lin(x; sum_t w_t tau_t): one network, linearised at theta_0, and one sum of task vectors.
-
-    The classifier is a part of tau: a composition has W + sum_t w_t tau_{t,W}, with W the random classifier that all
-    tasks of a run share. So leaving a task out also undoes the training of its classifier rows. `weights` has the sum
-    of the tau of each weight, the classifier's among them.
-    """
+class _LinearisedNetwork(ComposedNetwork):
+    """A network that is linearised at theta_0; `weights` has the sum of the tau of each weight."""
 
     displaces_weights = False
 
-    def __init__(self, backbone: Backbone, device: torch.device, precision: Precision) -> None:
-        vit = backbone.load(device, attention="plain")  # with forward-mode derivatives
-        self.device = device
-        self.linearised = LinearisedViT(vit, (torch.empty(0), torch.empty(0)), precision, device)  # `compose` sets it
-        self.theta_0 = {name: weight.detach() for name, weight in self.linearised.theta_0.items()}
+    def __init__(self, linearised: LinearisedFeatures) -> None:
+        self.device = linearised.device
+        self.theta_0 = {name: weight.detach() for name, weight in linearised.theta_0.items()}
         self.weights = {}
-        self.width = vit.num_features
+        self.width = linearised.vit.num_features
+        self._head = None
 
-    def compose(
-        self,
-        vectors: Iterable[SavedVector],
-        weights: Sequence[float],
-        head: Head,
-        rule: ChosenRule | None = None,
-    ) -> None:
-        """Set tau to a weighted sum; the vectors are read twice.
 
-        The head is ignored: the classifier is a part of the task vectors.
+class TangentNetwork(_LinearisedNetwork):
+    """f_lin(x; sum_t w_t tau_t): one network, linearised at theta_0, and one sum of task vectors.
 
-        Raises:
-            InputError: If a rule is given. A model that is linear in tau allows only weighted sums.
-        """
-        _require_no_rule(rule)
+    The classifier is a part of tau: a composition has W + sum_t w_t tau_{t,W}, with W the random classifier that all
+    tasks of a run share. So leaving a task out also undoes the training of its classifier rows, and the head that
+    `compose` is given is ignored. The vectors are read twice.
+    """
+
+    def __init__(self, backbone: Backbone, device: torch.device, precision: Precision) -> None:
+        vit, empty = backbone.load(device, attention="plain"), torch.empty(0)  # with forward-mode derivatives
+        self.linearised = LinearisedViT(vit, (empty, empty), precision, device)  # `compose` sets the classifier
+        super().__init__(self.linearised)
+
+    def _sum(self, vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, Tensor]:
         rows = zip(*(vector.anchor for vector in vectors), strict=True)
         weight, bias = (torch.cat(part).to(self.device) for part in rows)
         self.linearised.head = (weight, bias)
-        whole = {**self.theta_0, **dict(zip(CLASSIFIER, (weight, bias), strict=True))}
-        self.weights = {}  # frees the last composition before the next is made
-        self.weights = weighted_sum(whole, vectors, weights)
+        return weighted_sum({**self.theta_0, **dict(zip(CLASSIFIER, (weight, bias), strict=True))}, vectors, weights)
 
     def predict(self, images: Tensor) -> Tensor:
         """Return f_lin of all classes, `(b, c, h, w)` to `(b, C)`."""
         return self.linearised.logits(images, self.weights)
 
 
-class FeatureTangentNetwork(ComposedNetwork):
+class FeatureTangentNetwork(_LinearisedNetwork):
     """phi_lin(x; n sum_t w_t tau_t), read by the heads of all tasks: the features alone are linearised.
 
-    The task vectors add up, so that equal weights 1/n of n vectors stand for their sum; see `shared_sum`. `weights` has
-    the sum of the tau of each weight.
+    The task vectors add up, so that equal weights 1/n of n vectors stand for their sum; see `shared_sum`.
     """
 
-    displaces_weights = False
     adds_up = True
 
     def __init__(self, backbone: Backbone, device: torch.device, precision: Precision) -> None:
         vit = backbone.load(device, attention="plain")  # with forward-mode derivatives
-        self.device = device
         self.linearised = LinearisedFeatures(vit, precision, device, class_token=True)
-        self.theta_0 = {name: weight.detach() for name, weight in self.linearised.theta_0.items()}
-        self.weights = {}
-        self.width = vit.num_features
-        self._head = None
+        super().__init__(self.linearised)
 
-    def compose(
-        self,
-        vectors: Iterable[SavedVector],
-        weights: Sequence[float],
-        head: Head,
-        rule: ChosenRule | None = None,
-    ) -> None:
-        """Set tau to a sum of task vectors, and the classifier to the rows of all classes, `(C, d)` and `(C,)`.
-
-        Raises:
-            InputError: If a rule is given. A model that is linear in tau allows only weighted sums.
-        """
-        _require_no_rule(rule)
-        self._head = (head[0].to(self.device), head[1].to(self.device))
-        self.weights = {}  # frees the last composition before the next is made
-        self.weights = shared_sum(self.theta_0, vectors, weights)
+    def _sum(self, vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, Tensor]:
+        return shared_sum(self.theta_0, vectors, weights)
 
     def predict(self, images: Tensor) -> Tensor:
         """Return logits of all classes, `(b, c, h, w)` to `(b, C)`."""
         assert self._head is not None, "compose before predict"
         return F.linear(self.linearised.features(images, self.weights), *self._head)
-
-
-def _require_no_rule(rule: ChosenRule | None) -> None:
-    if rule is not None:
-        raise InputError(f"--rule {rule.name}: of tangents only weighted sums have a meaning; allowed: linear")
 
 
 NETWORKS: dict[Parametrisation, type[ComposedNetwork]] = {
