@@ -17,24 +17,18 @@ from torch import Tensor
 from trainables.data import Batch, Task
 from trainables.heads import Heads
 from trainables.methods.contract import Context
-from trainables.methods.hyperparameters import Count, Positive
+from trainables.methods.hyperparameters import Count, Positive, ProbingConfig
 from trainables.methods.training import fit, local_loss
 from trainables.metrics import TRAIN_LOSS
-from trainables.preconsolidation import PreconsolidationConfig
 from trainables.state import State
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeConfig:
-    """Hyperparameters of Probe: those of linear probing."""
+class ProbeConfig(ProbingConfig):
+    """Hyperparameters of Probe: those of linear probing. There is nothing to regularise, so no Fisher is estimated."""
 
     lr_pre: Positive = 0.01
     epochs_pre: Count = 3
-
-    @property
-    def preconsolidation(self) -> PreconsolidationConfig:
-        """The hyperparameters of pre-consolidation; there is nothing to regularise, so no Fisher is estimated."""
-        return PreconsolidationConfig(lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=0)
 
 
 class Probe:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from trainables.curvature import curvature_called
 from trainables.data.few_images import OwnImages, Unsuited
 from trainables.data.sources import epochs_of
 from trainables.heads import HeadUse
 from trainables.methods.contract import Scenario
-from trainables.methods.hyperparameters import Count, Positive, PositiveCount
+from trainables.methods.hyperparameters import Count, Positive, PositiveCount, ProbingConfig
 from trainables.preconsolidation import PreconsolidationConfig
 
 Formulation = Literal["paper", "official"]
@@ -23,7 +23,7 @@ _STEPS_PRE = 100  # of probing a task; the paper's have between 40 (CUB-200, MIT
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComposableConfig:
+class ComposableConfig(ProbingConfig):
     """Hyperparameters that ITA and IEL share."""
 
     lr: Positive  # of AdamW, for tau and head
@@ -60,18 +60,7 @@ def own_data_probing(scenario: Scenario, steps: int) -> dict[str, float | int]:
     return {"lr_pre": lr, "epochs_pre": epochs_of(steps, ComposableConfig.epochs_pre, _STEPS_PRE)}
 
 
-class Probed(Protocol):
-    """A config with linear probing."""
-
-    epochs_pre: int
-
-    @property
-    def preconsolidation(self) -> PreconsolidationConfig:
-        """The hyperparameters of pre-consolidation."""
-        ...
-
-
-def unsuited_probing(config: Probed, images: OwnImages) -> Iterator[Unsuited]:
+def unsuited_probing(config: ProbingConfig, images: OwnImages) -> Iterator[Unsuited]:
     """Say whether probing as long as in the paper, and mixtures as large as there, suit few images."""
     usual = ComposableConfig.epochs_pre
     wanted, now = epochs_of(images.steps, usual, _STEPS_PRE), config.epochs_pre

@@ -7,14 +7,13 @@ from typing import Literal
 
 from trainables.errors import InputError
 from trainables.methods.contract import Scenario
-from trainables.methods.hyperparameters import Count, NonNegative, Positive, PositiveCount, Share
+from trainables.methods.hyperparameters import Count, NonNegative, Positive, PositiveCount, ProbingConfig, Share
 from trainables.methods.tak.generic import read_generic
 from trainables.methods.tak.references import FeatureReferences
-from trainables.preconsolidation import PreconsolidationConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TAKConfig:
+class TAKConfig(ProbingConfig):
     """Hyperparameters of TAK."""
 
     lr: Positive  # of AdamW, the highest
@@ -30,11 +29,6 @@ class TAKConfig:
     head: Literal["frozen", "trained"] = "frozen"  # h0_t as it is, or trained with tau
     lr_pre: Positive = 0.01  # of linear probing
     epochs_pre: Count = 3  # of linear probing
-
-    @property
-    def preconsolidation(self) -> PreconsolidationConfig:
-        """The hyperparameters of h0: no curvature of a head is estimated."""
-        return PreconsolidationConfig(lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=0)
 
     @property
     def past(self) -> FeatureReferences:
