@@ -81,11 +81,9 @@ class Backbone:
         Raises:
             InputError: If timm knows no ViT of that name, or the weights cannot be fetched, read or fitted.
         """
-        from trainables.backbones.loading import load, load_own  # imports timm, which takes two seconds
+        from trainables.backbones.loading import load  # imports timm, which takes two seconds
 
-        if self.own is not None:
-            return load_own(self.own, self.name, self.weights, torch.device(device), attention)
-        return load(self.name, self.weights, torch.device(device), tokens, attention)
+        return load(self.name, self.own, self.weights, torch.device(device), tokens, attention)
 
     @property
     def own(self) -> OwnBackbone | None:
@@ -194,6 +192,7 @@ def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
 
 
 def _digest_of(state: Mapping[str, Any]) -> str:
+    # Files hold it, so it stays another than `tensor_files.digest_of`, which reads types and shapes, too.
     digest = hashlib.sha256()
     for name, value in sorted(state.items()):
         digest.update(name.encode())

@@ -29,15 +29,27 @@ from trainables.errors import InputError, NotFetchedError
 from trainables.tensor_files import misfit, weights_given
 
 
-def load(name: str, weights: Path | None, device: torch.device, tokens: Tokens, attention: AttentionKind) -> nn.Module:
-    """Load a backbone of timm as `Backbone.load` says."""
+def load(
+    name: str,
+    own: OwnBackbone | None,
+    weights: Path | None,
+    device: torch.device,
+    tokens: Tokens,
+    attention: AttentionKind,
+) -> nn.Module:
+    """Load a backbone as `Backbone.load` says; `own` is what the user's code has under the name."""
     with torch.random.fork_rng(devices=[]):  # timm first fills the weights from the global generator
-        if name == EMBEDDED:
-            model: nn.Module = glyph_vit.build()
+        if own is not None:
+            model = own.network(name)
+            if weights is not None:
+                _load_weights(model, weights)
+        elif name == EMBEDDED:
+            model = glyph_vit.build()
             _load_weights(model, weights or glyph_vit.WEIGHTS)
         else:
             model = _load_timm(name, weights)
-    computed_as_ours(model, device, tokens)
+    if own is None:
+        computed_as_ours(model, device, tokens)
     if attention == "plain":
         write_out(model)
     return model.eval().to(device)
@@ -50,19 +62,6 @@ def computed_as_ours(model: nn.Module, device: torch.device, tokens: Tokens = "c
             read_class_token_only(model)
         if device.type == "cpu":
             attend_among_few(model)
-
-
-def load_own(
-    found: OwnBackbone, name: str, weights: Path | None, device: torch.device, attention: AttentionKind
-) -> nn.Module:
-    """Load a backbone of the user's code as `Backbone.load` says."""
-    with torch.random.fork_rng(devices=[]):
-        model = found.network(name)
-    if weights is not None:
-        _load_weights(model, weights)
-    if attention == "plain":
-        write_out(model)
-    return model.eval().to(device)
 
 
 @cache
