@@ -16,7 +16,7 @@ from trainables.composition.curvatures import SavedCurvatures, require_curvature
 from trainables.composition.rules import Merging, MergingRule, Parameter
 from trainables.composition.saved import SavedVector
 from trainables.curvature import KINDS, CurvatureKind
-from trainables.errors import InputError
+from trainables.errors import InputError, faults_of
 from trainables.user_code import called, find, require_members
 
 _CPU = torch.device("cpu")
@@ -82,10 +82,8 @@ class ChosenRule:
         """
         kinds = curvatures_of(rule_called(self.name))
         for vector in vectors if kinds else ():
-            try:
+            with faults_of(f"rule {self.name!r} reads curvatures"):
                 require_curvature(vector, kinds)
-            except InputError as error:
-                raise InputError(f"rule {self.name!r} reads curvatures: {error}") from error
 
 
 def rule_called(name: str) -> MergingRule:

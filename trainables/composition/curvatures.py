@@ -15,7 +15,7 @@ from torch import Tensor
 
 from trainables.composition.saved import Origin, SavedVector
 from trainables.curvature import KINDS, CurvatureKind, DiagonalCurvature, TaskCurvature
-from trainables.errors import InputError
+from trainables.errors import InputError, faults_of
 from trainables.tensor_files import Shapes, header_of, read_weights, save_tensors, sealed
 
 CURVATURE_FILE = "curvature.safetensors"
@@ -31,7 +31,7 @@ def write_curvature(folder: Path, curvature: TaskCurvature, origin: Origin) -> N
     """
     kind = next((kind for kind, each in KINDS.items() if isinstance(curvature.mean, each)), None)
     if kind is None:
-        raise TypeError(f"a curvature of {_listed(KINDS)} can be saved, got {type(curvature.mean).__name__}")
+        raise TypeError(f"a curvature of {' or '.join(KINDS)} can be saved, got {type(curvature.mean).__name__}")
     header = {
         "format": "pt",
         "version": FORMAT_VERSION,
@@ -64,7 +64,7 @@ def require_curvature(vector: SavedVector, kinds: Sequence[CurvatureKind]) -> Cu
     if header.get("version") != FORMAT_VERSION or kind is None:
         raise InputError(f"{path}: is not a curvature that this version reads")
     if kind not in kinds:
-        raise InputError(f"{path}: is a curvature of the kind {kind}, must be {_listed(kinds)}")
+        raise InputError(f"{path}: is a curvature of the kind {kind}, must be {' or '.join(kinds)}")
     if header.get("backbone_digest") != origin.backbone_digest:
         raise InputError(
             f"{path}: was estimated on another backbone, {header.get('backbone')} with digest"
@@ -92,7 +92,8 @@ def read_curvature(
     assert path is not None, "so it was required"
     shapes = _shapes(kind, theta_0)
     tensors, examples = read_curvature_file(path, shapes)
-    mean = KINDS[kind].from_tensors({name: tensors[name] for name in shapes})
+    with faults_of(str(path)):
+        mean = KINDS[kind].from_tensors({name: tensors[name] for name in shapes})
     if isinstance(mean, DiagonalCurvature) and any(bool((value < 0).any()) for value in mean.values.values()):
         raise InputError(f"{path}: cannot be read as a curvature (a diagonal has no negative entries)")
     return TaskCurvature(mean, examples)
@@ -157,7 +158,3 @@ def _shapes(kind: CurvatureKind, theta_0: Mapping[str, Tensor]) -> Shapes:
     numbers: dict[str, tuple[int, ...]] = {name: () for name in ("shift", "tasks", "apart")}
     inputs = {f"A/{name}": (1, weight.shape[1], weight.shape[1]) for name, weight in theta_0.items()}
     return {**numbers, **inputs, **{f"G/{name}": (1, len(weight), len(weight)) for name, weight in theta_0.items()}}
-
-
-def _listed(kinds: Sequence[str] | Mapping[CurvatureKind, Any]) -> str:
-    return " or ".join(kinds)

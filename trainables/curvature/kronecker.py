@@ -30,6 +30,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables.curvature.passes import add_passes
+from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.task_vectors.low_rank import LowRank, Matrices, dense
 
@@ -134,9 +135,9 @@ class KroneckerCurvature:
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> KroneckerCurvature:
-        """Return the curvature that `tensors` describes; a ValueError for tasks that are kept apart."""
+        """Return the curvature that `tensors` describes; an InputError for tasks that are kept apart."""
         if tensors["apart"]:
-            raise ValueError("its tasks are kept apart, which this version does not read")
+            raise InputError("its tasks are kept apart, which this version does not read")
         names = [name.removeprefix("A/") for name in tensors if name.startswith("A/")]
         factors = {name: Factors(tensors[f"A/{name}"], tensors[f"G/{name}"]) for name in names}
         return cls(factors, float(tensors["shift"]), float(tensors["tasks"]))

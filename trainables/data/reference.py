@@ -13,7 +13,7 @@ from typing import Any
 
 from checked_input.bounds import BATCH, CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
 from checked_input.names import choices
-from trainables.errors import InputError
+from trainables.errors import InputError, faults_of
 from trainables.task_names import NamedTask, names_of, text_of
 from trainables.user_code import file_name, installed, is_code
 
@@ -59,7 +59,8 @@ class BenchmarkRef:
             if key not in OPTIONS or not equals:
                 raise InputError(f"benchmark {text!r}: unknown option {part!r}; {choices(key, OPTIONS)}")
             if key == "task":
-                options[key] = (*options.get(key, ()), _task(text, value))
+                with faults_of(f"benchmark {name!r}"):
+                    options[key] = (*options.get(key, ()), NamedTask.parse(value))
                 continue
             if key in options:
                 raise InputError(f"benchmark {text!r}: option {key!r} is given twice")
@@ -116,13 +117,6 @@ OPTIONS = tuple(each.name for each in fields(BenchmarkRef) if each.name != "name
 
 def _text(value: object) -> str:
     return "yes" if value is True else text_of(value) if isinstance(value, tuple) else str(value)
-
-
-def _task(text: str, value: str) -> NamedTask:
-    try:
-        return NamedTask.parse(value)
-    except InputError as error:
-        raise InputError(f"benchmark {text.partition('?')[0]!r}: {error}") from error
 
 
 def _require_tasks(ref: BenchmarkRef) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from checked_input.names import choices
 from search_spaces import Range, ResolvedSpace, Scalar, load_space
 from trainables.data import BENCHMARKS
-from trainables.errors import Faults, InputError
+from trainables.errors import Faults, InputError, faults_of
 from trainables.methods import MethodEntry, Scenario, get_method
 
 
@@ -36,14 +36,10 @@ def space_of(
     space = load(file=file, overrides=overrides, benchmarks=BENCHMARKS, suited=suited)
     own = space if entry.space is not None and not entry.space.is_file() else load()
     for name, value in overrides.items():
-        try:
+        with faults_of(f"--set {name}={value}"):
             entry.parse({**own.fixed, **own.start, name: value})
-        except InputError as error:
-            raise InputError(f"--set {name}={value}: {error}") from error
-    try:
+    with faults_of(str(file or entry.space or f"{method}.yaml")):
         require_space_fits(entry, space)
-    except InputError as error:
-        raise InputError(f"{file or entry.space or f'{method}.yaml'}: {error}") from error
     return space
 
 

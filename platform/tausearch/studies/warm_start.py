@@ -21,7 +21,7 @@ from tausearch.runs import (
 )
 from tausearch.studies.best_file import load_best
 from tausearch.studies.spaces import defaults
-from trainables.errors import InputError
+from trainables.errors import InputError, faults_of
 from trainables.methods import get_method
 
 PAPER = "paper"
@@ -61,10 +61,8 @@ def known_points(
     for source, configuration in filter(None, chain.from_iterable(zip_longest(*found.values()))):
         known = _mapped(configuration, space)
         if known.point != space.start and known.point not in [each.point for each in points]:
-            try:
+            with faults_of(f"--warm-start {source}"):
                 require({**space.fixed, **known.point})
-            except InputError as error:
-                raise InputError(f"--warm-start {source}: {error}") from error
             points.append(known)
     return tuple(points)
 
@@ -90,13 +88,11 @@ def kept_points(
 
 def _configurations(source: str, method: str, storage: Storage) -> list[KnownPoint]:
     """Return the configurations of one source with all their hyperparameters, the best first."""
-    try:
+    with faults_of(f"--warm-start {source}"):
         if source == PAPER:
             return _of_paper(method)
         is_file = Path(source).suffix in (".yaml", ".yml")
         return _of_file(source, method) if is_file else _of_search(source, method, storage)
-    except InputError as error:
-        raise InputError(f"--warm-start {source}: {error}") from error
 
 
 def _of_paper(method: str) -> list[KnownPoint]:
