@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,9 +124,7 @@ def _write(job: tuple[str, str, int]) -> None:
 def benchmark(root: Path, dataset: str, cut: Cut, backbone: Backbone) -> Benchmark:
     """Return the two tasks, with `test` for their evaluation."""
     counts = Counts.of(dataset, cut)
-    parts: Any = {part: lambda part=part: _in_memory(counts, part) for part in PARTS}
-    if dataset in SIDES:
-        parts = folder.find(root / dataset).parts
+    load: Any = folder.find(root / dataset).load if dataset in SIDES else partial(_in_memory, counts)
     source = BenchmarkSource(
         name=dataset,
         class_names=tuple(f"class{label:03d}" for label in range(TASKS * counts.classes)),
@@ -133,7 +132,7 @@ def benchmark(root: Path, dataset: str, cut: Cut, backbone: Backbone) -> Benchma
         epochs=cut.epochs,
         batch_size=PAPER_BATCH,
         backbone=backbone.name,
-        load=lambda part: parts[part](),
+        load=load,
         transforms=PUBLISHED[dataset].recipe,
     )
     return build_benchmark(source, "final", reads=backbone.input)

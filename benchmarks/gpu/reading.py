@@ -113,7 +113,7 @@ def _forms(dataset: str, root: Path) -> dict[str, Listing]:
 
 
 def _images(listing: Listing, dataset: str) -> ImageSet:
-    images, labels = listing.parts["train"]()
+    images, labels = listing.load("train")
     transform, _ = PUBLISHED[dataset].recipe(READS)
     return ImageSet(select(images, torch.arange(len(labels))), labels, transform)
 

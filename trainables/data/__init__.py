@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec, Task, build_benchmark
 from trainables.data.embedded import BENCHMARKS
-from trainables.data.images import Batch, ImageSet, concatenate, stacked
+from trainables.data.images import Batch, ImageSet, concatenate, of_classes, stacked
 from trainables.data.published import PUBLISHED
 from trainables.data.reference import BenchmarkRef
-from trainables.data.removal import Removal, of_classes, without
+from trainables.data.removal import Removal, without
 from trainables.data.sources import get_source, reference, split_references
 from trainables.data.transforms.cropping import RandomShift
 from trainables.data.transforms.normalisation import Images, Normalise

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose
-from trainables.data.images import ImageSet, Pixels, StoredImages, concatenate, narrow, select
+from trainables.data.images import ImageSet, StoredImages, concatenate, of_classes, select
 from trainables.data.splits import VALIDATION_SHARE, Part, stratified_split, task_sizes
 from trainables.data.transforms.normalisation import Transform, transform_text
 from trainables.errors import InputError
@@ -136,11 +136,13 @@ def build_benchmark(
     eval_images, eval_labels = select(eval_stored, eval_rows), eval_labels[eval_rows]
     _require_examples(spec, labels, eval_labels, purpose)
     train_transform, eval_transform = source.transforms(reads or Backbone(spec.backbone).input)
+    training = ImageSet(images, labels, train_transform)
+    evaluated = ImageSet(eval_images, eval_labels, eval_transform)
     tasks, evaluation = [], []
     for index, classes in enumerate(spec.task_classes, start=1):
-        train = _of_classes(images, labels, classes, train_transform)
+        train = of_classes(training, classes)
         tasks.append(Task(index, classes, train, replace(train, transform=eval_transform)))
-        evaluation.append(_of_classes(eval_images, eval_labels, classes, eval_transform))
+        evaluation.append(of_classes(evaluated, classes))
     seen = _fingerprint(spec, [task.train for task in tasks], stored, train_rows, transforms=True)
     seen_later = _fingerprint(spec, evaluation, eval_stored, eval_rows, transforms=False)
     return Benchmark(spec, purpose, split_seed, tuple(tasks), tuple(evaluation), seen, seen_later)
@@ -159,11 +161,6 @@ def _require_examples(spec: BenchmarkSpec, labels: Tensor, eval_labels: Tensor, 
         raise InputError(
             f"benchmark {spec.name!r}: class {spec.class_names[int(counts.argmin())]!r} has no image to evaluate on"
         )
-
-
-def _of_classes(images: Pixels, labels: Tensor, classes: range, transform: Transform) -> ImageSet:
-    rows = ((labels >= classes.start) & (labels < classes.stop)).nonzero().flatten()
-    return ImageSet(narrow(images, rows), labels[rows], transform)
 
 
 def _fingerprint(

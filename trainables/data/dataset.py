@@ -95,10 +95,10 @@ class Dataset:
         _require_utf_8(self.home, listing.class_names)
         if self.expected is not None and len(listing.class_names) != self.expected.classes:
             raise self._wrong("classes", self.expected.classes, len(listing.class_names))
-        return replace(listing, parts={part: cache(partial(self._checked, listing, part, whole)) for part in PARTS})
+        return replace(listing, load=cache(partial(self._checked, listing, whole)))
 
-    def _checked(self, listing: Listing, part: Part, whole: bool) -> Rows:
-        images, labels = listing.parts[part]()
+    def _checked(self, listing: Listing, whole: bool, part: Part) -> Rows:
+        images, labels = listing.load(part)
         if self.ref.max_image_bytes is not None and isinstance(images, ImageFiles | ParquetImages):
             images = replace(images, most=self.ref.max_image_bytes)
         if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < len(listing.class_names):
@@ -128,7 +128,7 @@ class Dataset:
 
     def both_parts(self, listing: Listing) -> dict[Part, Rows]:
         """Open both parts of a checked listing; a wrong number of images in both together is an InputError."""
-        parts = {part: listing.parts[part]() for part in PARTS}
+        parts = {part: listing.load(part) for part in PARTS}
         count = sum(len(labels) for _, labels in parts.values())
         total = None if self.expected is None or self.ref.partial else self.expected.total
         if total is not None and total != count:
@@ -178,7 +178,7 @@ class Dataset:
                 return  # the published files are removed or still packed: nothing to compare with
             raise
         for part in parts:
-            images, _ = found.parts[part]()
+            images, _ = found.load(part)
             if found.class_names != manifest.classes or stored(images).digest != manifest.parts[part].source:
                 raise InputError(
                     f"benchmark {str(self.ref)!r}: {self.prepared} was made from other files than lie in"
@@ -192,7 +192,7 @@ class Dataset:
         return any(path.endswith(".parquet") or (is_image(path) and "/" in path) for path in on_disk)
 
     def _unreadable(self, listing: Listing, part: Part, progress: Progress) -> list[str]:
-        images, _ = listing.parts[part]()
+        images, _ = listing.load(part)
         if isinstance(images, Tensor):
             return []
         note = self.note(part)
@@ -230,7 +230,7 @@ class Dataset:
 
     def _published(self, found: Listing, part: Part, progress: Progress) -> tuple[str, list[str]]:
         """Return the digest of a part as it was published, and a line for each image that is left out of it."""
-        images, _ = found.parts[part]()
+        images, _ = found.load(part)
         whole = self.checked(found, whole=True)
         return stored(images).digest, self._unreadable(whole, part, progress) if self.ref.skip_broken else []
 

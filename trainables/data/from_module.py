@@ -126,6 +126,8 @@ def _problem(loaded: object, classes: int) -> str | None:
     if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != (len(images),):
         got = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
         return f"must return int64 labels ({len(images)},), one for each image, got {got}"
+    if len(labels) == 0:
+        return "must return at least one image"
     if int(labels.min()) < 0 or int(labels.max()) >= classes:
         return f"must return labels from 0 to {classes - 1}, got {int(labels.min())} to {int(labels.max())}"
     return None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from trainables.data.transforms.normalisation import Images, Transform
 from trainables.device import moved
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class StoredImages(Protocol):
@@ -44,6 +47,14 @@ class StoredImages(Protocol):
         The result can read no other rows. Its digest may still be the digest of all rows.
         """
         ...
+
+
+class PixelImages:
+    """What `StoredImages` share that hold pixels, and no image files."""
+
+    def encoded(self, row: int) -> bytes | None:
+        """Return None."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -158,7 +169,7 @@ def _read(images: Pixels, batches: Sequence[Tensor], *, ahead: bool) -> Iterator
     """
     with _reader(images) as read:
         if ahead:
-            yield from _one_ahead(lambda rows: _pinned(read(rows)), batches)
+            yield from in_order(lambda rows: _pinned(read(rows)), batches, threads=1, ahead=1, name="next-batch")
         else:
             yield from map(read, batches)
 
@@ -180,19 +191,27 @@ def _reader(images: Pixels) -> Iterator[Callable[[Tensor], Images]]:
             pool.shutdown(cancel_futures=True)
 
 
-def _one_ahead(read: Callable[[Tensor], Images], batches: Sequence[Tensor]) -> Iterator[Images]:
-    """Yield the images of each batch while a thread reads the next."""
-    with ThreadPoolExecutor(1, thread_name_prefix="next-batch") as beside:
-        waiting: deque[Future[Images]] = deque()
+def of_classes(images: ImageSet, classes: Sequence[int]) -> ImageSet:
+    """Return the images of some classes, in their order."""
+    rows = torch.isin(images.labels, torch.tensor(classes)).nonzero().flatten()
+    return replace(images, images=narrow(images.images, rows), labels=images.labels[rows])
+
+
+def in_order(
+    do: Callable[[Item], Result], items: Iterable[Item], *, threads: int, ahead: int, name: str
+) -> Iterator[Result]:
+    """Yield the result for each item, in order, while threads work on as many as `ahead` items after it."""
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix=name) as pool:
         try:
-            for rows in batches:
-                waiting.append(beside.submit(read, rows))
-                if len(waiting) > 1:
+            for item in items:
+                waiting.append(pool.submit(do, item))
+                if len(waiting) > ahead:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            beside.shutdown(cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _pinned(images: Images) -> Images:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 
-from trainables.data.benchmark import Benchmark, BenchmarkSpec, Task
-from trainables.data.images import ImageSet, narrow
+from trainables.data.benchmark import Benchmark, Task
+from trainables.data.images import ImageSet, of_classes
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ class Removal:
 
 def without(benchmark: Benchmark, removal: Removal) -> Benchmark:
     """Return a benchmark without some classes and their images; tasks without a class left are gone."""
-    own = {each.name: getattr(benchmark.spec, each.name) for each in fields(BenchmarkSpec)}
     names = tuple(benchmark.spec.class_names[c] for c in removal.rows)
     sizes = tuple(len(removal.left_of(task)) for task in removal.tasks)
-    titles = [None if task in removal.touched else benchmark.spec.named_tasks[task - 1].name for task in removal.tasks]
-    left = {"class_names": names, "num_tasks": len(sizes), "sizes": sizes, "task_names": tuple(titles)}
-    spec = BenchmarkSpec(**{**own, **left})
+    titles = tuple(
+        None if task in removal.touched else benchmark.spec.named_tasks[task - 1].name for task in removal.tasks
+    )
+    spec = replace(benchmark.spec, class_names=names, num_tasks=len(sizes), sizes=sizes, task_names=titles)
     tasks, evaluation = [], []
     for index, (number, classes) in enumerate(zip(removal.tasks, spec.task_classes, strict=True), start=1):
         task, old = benchmark.tasks[number - 1], removal.left_of(number)
@@ -99,12 +99,6 @@ def without(benchmark: Benchmark, removal: Removal) -> Benchmark:
         tasks.append(Task(index, classes, train, plain))
         evaluation.append(_relabelled(benchmark.evaluation[number - 1], old, classes))
     return replace(benchmark, spec=spec, tasks=tuple(tasks), evaluation=tuple(evaluation))
-
-
-def of_classes(images: ImageSet, classes: Sequence[int]) -> ImageSet:
-    """Return the images of some classes, in their order."""
-    rows = torch.isin(images.labels, torch.tensor(classes)).nonzero().flatten()
-    return replace(images, images=narrow(images.images, rows), labels=images.labels[rows])
 
 
 def _relabelled(images: ImageSet, old: Sequence[int], new: range) -> ImageSet:

@@ -160,7 +160,7 @@ def _from_disk(ref: BenchmarkRef, data_root: str | Path | None) -> BenchmarkSour
         epochs=EPOCHS if publication is None else publication.epochs,
         batch_size=PAPER_BATCH,
         backbone=PAPER_BACKBONE,
-        load=lambda part: listing.parts[part](),
+        load=listing.load,
         transforms=Recipe(test_keep_ratio=True) if publication is None else publication.recipe,
     )
 

@@ -135,7 +135,7 @@ def _state(dataset: Dataset) -> DataState:
     try:
         listing = dataset.unchecked()
         state = replace(
-            state, layout=listing.layout, classes=_counts(listing.class_names, lambda part: listing.parts[part]())
+            state, layout=listing.layout, classes=_counts(listing.class_names, lambda part: listing.load(part))
         )
         if dataset.manifest() is not None:
             state = replace(state, prepared=str(dataset.prepared))
@@ -211,7 +211,7 @@ def list_images(
         listing = dataset.listing()  # prepared, and the files are removed or still packed
     found = []
     for part in parts:
-        images, labels = listing.parts[part]()
+        images, labels = listing.load(part)
         named = stored(images)
         found += [
             ListedImage(named.name(row), listing.class_names[label], part) for row, label in enumerate(labels.tolist())

@@ -115,7 +115,7 @@ def test_fields_of_the_pickle_are_checked(change: dict[str, Any], why: str, refu
 
 def test_the_bound_of_an_image_can_be_moved(folder: Path) -> None:
     dataset = dataset_of(BenchmarkRef.parse(f"folder:{folder}?max_image_bytes=100"))
-    images, _ = dataset.listing().parts["test"]()
+    images, _ = dataset.listing().load("test")
     rows = images.take(torch.tensor([1]))
     with pytest.raises(InputError, match="at most 100 are read"):
         pickle.loads(pickle.dumps(rows)).image(0)  # as in a worker
@@ -166,7 +166,7 @@ def test_no_link_leads_a_preparation_out_of_the_folder(folder: Path, tmp_path: P
 
 def test_the_note_of_unreadable_images_follows_no_link(folder: Path, tmp_path: Path) -> None:
     dataset = dataset_of(BenchmarkRef(name=f"folder:{folder}"))
-    images, _ = dataset.unchecked().parts["test"]()
+    images, _ = dataset.unchecked().load("test")
     note, mine = dataset.note("test"), tmp_path / "mine.txt"
     mine.write_text("mine")
     note.parent.mkdir(parents=True)

@@ -41,7 +41,7 @@ def dataset(root: Path, kind: str = "folder") -> Dataset:
 def content(listing: Any) -> dict[str, list[tuple[int, bytes]]]:
     found = {}
     for part in PARTS:
-        stored_images, labels = listing.parts[part]()
+        stored_images, labels = listing.load(part)
         whole = stored(stored_images)
         pixels = (whole.image(row).contiguous().numpy().tobytes() for row in range(len(whole)))
         found[part] = sorted(zip(labels.tolist(), pixels, strict=True))

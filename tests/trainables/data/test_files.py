@@ -109,7 +109,7 @@ def test_names_of_parquet_files_tell_the_part(files: dict[str, int], counts: lis
 
 def test_the_longest_side_is_that_of_any_readable_image(folder: Path) -> None:
     (folder / "bat" / "0.png").write_bytes(b"broken")
-    found, _ = dataset(folder).find().parts["train"]()
+    found, _ = dataset(folder).find().load("train")
     narrow, wide = ([row for row in range(len(found)) if int(Path(found.name(row)).stem) % 2 == odd] for odd in (0, 1))  # type: ignore[union-attr]
     mixed = found.take(torch.tensor([*narrow, wide[0], narrow[-1]]))  # type: ignore[union-attr]
     assert longest_side(mixed, 100) == max(found.image(wide[0]).shape) > max(found.image(narrow[-1]).shape)  # type: ignore[union-attr]

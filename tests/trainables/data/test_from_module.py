@@ -32,6 +32,14 @@ OWN = BenchmarkSource(
     load=load, transforms=small_transforms,
 )
 """
+EMPTY = """\
+class Nothing:
+    image, digest = None, "0"
+    def __len__(self):
+        return 0
+def load(part):
+    return Nothing(), torch.arange(0)
+"""
 MADE = "small_transforms,\n)"
 BROKEN = {
     "syntax": ("import torch", "import torch +", r"SyntaxError: .* in .*own_syntax.py, line 1\)"),
@@ -45,6 +53,7 @@ BROKEN = {
     "channel": ("(32, 1, 32, 32)", "(32, 32, 32, 1)", r"1 or 3 channels.* got torch.uint8 \(32, 32, 32, 1\)"),
     "shape": ("(32, 1, 32, 32)", "(32, 32, 32)", "must return uint8 images"),
     "zero": ("(32, 1, 32, 32)", "(0, 1, 32, 32)", "at least one"),
+    "empty": ("OWN =", f"{EMPTY}OWN =", "must return at least one image"),
     "fewer": ("repeat_interleave(8)", "repeat_interleave(7)", r"int64 labels \(32,\), one for each"),
     "float": (".repeat_interleave(8)", ".repeat_interleave(8).float()", "int64 labels .* got torch.float32"),
     "above": ("torch.arange(4)", "torch.arange(1, 5)", "labels from 0 to 3, got 1 to 4"),

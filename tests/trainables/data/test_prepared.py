@@ -116,7 +116,7 @@ def test_broken_prepared_data_is_never_used(form: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="manifest.json: cannot be read; prepare the data again"):
         made.listing()
     made.prepare(form, silent)
-    assert len(made.listing().parts["train"]()[1]) == 16
+    assert len(made.listing().load("train")[1]) == 16
 
 
 @pytest.mark.parametrize(

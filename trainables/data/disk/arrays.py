@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from trainables.data.disk.tree import DiskFile, Entry
+from trainables.data.images import PixelImages
 from trainables.errors import InputError
 
 # All that the unpickling of arrays of numbers or of arrays needs.
@@ -87,7 +88,7 @@ def _require_bounded(size: int) -> None:
 
 
 @dataclass(frozen=True)
-class NpzImages:
+class NpzImages(PixelImages):
     """Some rows of the array `data` of an npz file, each the pixels of an image.
 
     The first access reads the whole array and keeps these rows.
@@ -118,10 +119,6 @@ class NpzImages:
     def name(self, row: int) -> str:
         """Return file and row number of an image, from 0."""
         return f"{self.path} row {self.rows[row]}"
-
-    def encoded(self, row: int) -> bytes | None:
-        """Return None: the file holds pixels."""
-        return None
 
     def image(self, row: int) -> Tensor:
         """Read one image; see `StoredImages`."""

@@ -29,7 +29,7 @@ class Listing:
     """The content of a dataset's folder."""
 
     class_names: tuple[str, ...]  # in label order
-    parts: Mapping[Part, Callable[[], Rows]]  # each function lists the images of its part and reads none
+    load: Callable[[Part], Rows]  # lists the images of a part and reads none
     layout: str  # in a few words
 
 
@@ -85,16 +85,16 @@ def seeded_split(labels: Tensor, per_class: int | None = None) -> tuple[Tensor, 
     return split_per_class(labels, lambda count: max(1, count - per_class), TEST_SEED)
 
 
-def split_files(files: FileRows, split: Splitter = seeded_split) -> dict[Part, Callable[[], Rows]]:
+def split_files(files: FileRows, split: Splitter = seeded_split) -> Callable[[Part], Rows]:
     """Return the parts of files without a split of their own."""
     images, labels = files
     train, test = ((images.take(rows), labels[rows]) for rows in split(labels))
     return listed_files(train, test)
 
 
-def listed_files(train: FileRows, test: FileRows) -> dict[Part, Callable[[], Rows]]:
+def listed_files(train: FileRows, test: FileRows) -> Callable[[Part], Rows]:
     """Return the parts of files with a split of their own."""
-    return {"train": lambda: train, "test": lambda: test}
+    return {"train": train, "test": test}.__getitem__
 
 
 def labelled_files(rows: Iterable[tuple[str, Entry, int]]) -> FileRows:

@@ -16,7 +16,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -28,6 +27,7 @@ from checked_input.text_files import read_text
 from trainables.data.disk.decoding import MOST_PIXELS, MOST_RATIO
 from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.parquet import parquet_images, read_labels
+from trainables.data.images import PixelImages
 from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
 from trainables.tensor_files import require_file
@@ -133,7 +133,7 @@ def listing_of(folder: Path, manifest: Manifest) -> Listing:
     form, read = ("decoded array", _open_array) if manifest.form == "array" else ("Parquet shards", _open_shards)
     return Listing(
         manifest.classes,
-        {part: partial(read, folder, part, manifest.parts[part].files) for part in PARTS},
+        lambda part: read(folder, part, manifest.parts[part].files),
         f"prepared ({form}) from {manifest.layout}",
     )
 
@@ -148,7 +148,7 @@ def _open_shards(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Ro
 
 
 @dataclass(frozen=True)
-class ArrayImages:
+class ArrayImages(PixelImages):
     """Decoded images in one memory-mapped array; each access reads the bytes of one image."""
 
     pixels: np.ndarray  # uint8 (bytes,), all images, each (h, w, 3)
@@ -162,10 +162,6 @@ class ArrayImages:
     def name(self, row: int) -> str:
         """Return file and row number of an image, from 0."""
         return f"{self.file} row {row}"
-
-    def encoded(self, row: int) -> bytes | None:
-        """Return None: the array holds pixels."""
-        return None
 
     def image(self, row: int) -> Tensor:
         """Read one image; see `StoredImages`."""

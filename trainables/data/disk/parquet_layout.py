@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -83,9 +83,7 @@ def find_in(
         chosen = train if part == "train" else test
         return parquet.parquet_images(chosen, columns.image), encode(chosen)
 
-    return Listing(
-        names, {part: partial(rows, part) for part in PARTS}, f"Parquet files split into {', '.join(splits)}"
-    )
+    return Listing(names, rows, f"Parquet files split into {', '.join(splits)}")
 
 
 def _splits(files: Sequence[str], root: Path) -> dict[str, list[str]]:
@@ -157,4 +155,4 @@ def _unsplit(
         return parts()[part]
 
     class_names = tuple(name for name in names if name != dropped)
-    return Listing(class_names, {part: partial(rows, part) for part in PARTS}, "Parquet files, split by seed")
+    return Listing(class_names, rows, "Parquet files, split by seed")

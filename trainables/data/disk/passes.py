@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,7 @@ from torch import Tensor
 
 from checked_input.text_files import read_text
 from trainables.data.disk.tree import MOST_FILE, Tick
-from trainables.data.images import StoredImages
+from trainables.data.images import PixelImages, StoredImages, in_order
 from trainables.errors import InputError
 
 Result = TypeVar("Result")
@@ -36,7 +34,7 @@ def note_file(home: Path, name: str) -> Path:
 
 
 @dataclass(frozen=True)
-class TensorImages:
+class TensorImages(PixelImages):
     """Images in memory as `StoredImages`, RGB."""
 
     images: Tensor  # uint8 (n, c, h, w), c 1 or 3
@@ -52,10 +50,6 @@ class TensorImages:
     def name(self, row: int) -> str:
         """Return the row number, from 0."""
         return f"row {row}"
-
-    def encoded(self, row: int) -> bytes | None:
-        """Return None: the tensor holds pixels."""
-        return None
 
     def image(self, row: int) -> Tensor:
         """Read one image; see `StoredImages`."""
@@ -81,24 +75,10 @@ def each_image(images: StoredImages, look: Callable[[int], Result], tick: Tick) 
             return error
 
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    waiting: deque[Future[Result | InputError]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="pass-over-images") as pool:
-        try:
-            for row in range(len(images)):
-                waiting.append(pool.submit(one, row))
-                if len(waiting) >= threads * _WINDOW:
-                    yield waiting.popleft().result()
-                    tick(1)
-            while waiting:
-                yield waiting.popleft().result()
-                tick(1)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def unreadable(images: Tensor | StoredImages, tick: Tick) -> dict[int, str]:
-    """Decode every image; return the rows of the unreadable images, each with its error."""
-    return {row: look for row, look in enumerate(sizes_or_faults(images, tick)) if isinstance(look, str)}
+    rows, ahead = range(len(images)), threads * _WINDOW - 1
+    for found in in_order(one, rows, threads=threads, ahead=ahead, name="pass-over-images"):
+        yield found
+        tick(1)
 
 
 def sizes_or_faults(images: Tensor | StoredImages, tick: Tick) -> Iterator[tuple[int, int] | str]:
@@ -114,11 +94,11 @@ def _as_utf8(text: str) -> str:
 
 
 def unreadable_rows(images: StoredImages, note: Path, tick: Tick) -> dict[int, str]:
-    """Return `unreadable` images from the note, or decode all images and write the note."""
+    """Return the rows of unreadable images, each with its error, from the note; without one decode all and write it."""
     known = noted(images, note)
     if known is not None:
         return known
-    found = unreadable(images, tick)
+    found = {row: look for row, look in enumerate(sizes_or_faults(images, tick)) if isinstance(look, str)}
     _write(note, [images.digest, *(f"{row} {' '.join(line.splitlines())}" for row, line in found.items())])
     return found
 

@@ -82,7 +82,7 @@ def write(
     """
     parts: dict[Part, PreparedPart] = {}
     for part in PARTS:
-        images, labels = listing.parts[part]()
+        images, labels = listing.load(part)
         if form == "array":
             names = _write_array(part, stored(images), labels, folder, tick)
         else:

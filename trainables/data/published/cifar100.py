@@ -5,7 +5,6 @@ Images are normalised with mean and standard deviation 0.5, as the authors' conf
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from trainables.data.disk.arrays import unpickle
 from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.tree import Tree
 from trainables.data.published.publication import STANDARD, Expected, Publication, find_parquet
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import Part
 from trainables.data.transforms.recipes import HALF, Recipe
 from trainables.errors import InputError
 
@@ -45,9 +44,7 @@ def find(tree: Tree, variant: str) -> Listing | None:
             raise InputError(f"{path}: must hold rows of 3,072 bytes, one per label, got {pixels.shape}")
         return torch.from_numpy(pixels.reshape(-1, 3, 32, 32).copy()), labels
 
-    return Listing(
-        tuple(name.decode() for name in names), {part: partial(rows, part) for part in PARTS}, "Python version"
-    )
+    return Listing(tuple(name.decode() for name in names), rows, "Python version")
 
 
 def _field(content: Any, key: bytes, path: str) -> Any:

@@ -57,7 +57,7 @@ _NAMES = (
 def find(tree: Tree, variant: str) -> Listing | None:
     """Return the authors' files, PlantVillage's class folders or the Hugging Face form."""
     if all(tree.find(f"{part}.json") for part in PARTS):
-        return Listing(_NAMES, {part: partial(_listed, tree, part) for part in PARTS}, "the authors' split files")
+        return Listing(_NAMES, partial(_listed, tree), "the authors' split files")
     return listing_from_class_folders(tree, left_out=_LEFT_OUT) or find_parquet(tree)
 
 

@@ -26,7 +26,7 @@ def find(tree: Tree, variant: str) -> Listing | None:
         return _official(tree, split.removesuffix("train_test_split.txt"))
     if all(tree.find(f"{part}_data.npz") for part in PARTS):
         names = tuple(f"{number:03d}" for number in range(1, _CLASSES + 1))
-        return Listing(names, {part: partial(_arrays, tree, part) for part in PARTS}, "numpy arrays")
+        return Listing(names, partial(_arrays, tree), "numpy arrays")
     return find_parquet(tree)
 
 
