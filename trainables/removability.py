@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import torch
 
-from trainables.composition import Origin, SavedVector, packed, unpacked
+from trainables.composition import SavedVector, packed, unpacked
 from trainables.data import Benchmark
-from trainables.errors import InputError
 from trainables.evaluation import accuracies_without
-from trainables.methods import Composable, MethodEntry
+from trainables.methods import Composable
 from trainables.metrics import removability
 from trainables.state import State
 
@@ -22,10 +21,6 @@ class LeftOut:
 
     def __init__(self) -> None:
         self.vectors: list[SavedVector] = []
-
-    def add(self, method: Composable, origin: Origin) -> None:
-        """Keep the vector that was learned last."""
-        self.vectors.append(method.vector(origin))
 
     def metrics(
         self, method: Composable, benchmark: Benchmark, whole: list[float], device: torch.device
@@ -54,14 +49,3 @@ class LeftOut:
         """Continue after so many tasks, from a `state`."""
         parts = (state.part(f"task_{t}") for t in range(1, tasks + 1))
         self.vectors = [unpacked(part.values["header"], part.constant) for part in parts]  # type: ignore[arg-type]
-
-
-def left_out(entry: MethodEntry, tasks: int) -> LeftOut:
-    """Return what measures a trial of a method with so many tasks.
-
-    Raises:
-        InputError: If the method has no task vectors, or there is no other task.
-    """
-    if fault := entry.removability_fault(tasks):
-        raise InputError(f"removability: {fault}")
-    return LeftOut()

@@ -29,7 +29,7 @@ from trainables.metrics import (
     seconds,
 )
 from trainables.preconsolidation import Preparer
-from trainables.removability import left_out
+from trainables.removability import LeftOut
 from trainables.state import JSON, SILENT, Epoch, State, make_trial_folder
 
 
@@ -77,15 +77,17 @@ class IncrementalSequence:
         config = entry.parse(hyperparameters)
         scenario = entry.scenario(benchmark.spec, backbone)
         entry.validate(config, scenario)
-        self.left_out = left_out(entry, scenario.num_tasks) if removability else None
+        if removability and (fault := entry.removability_fault(scenario.num_tasks)):
+            raise InputError(f"removability: {fault}")
+        if save_curvature and (fault := entry.curvature_fault(hyperparameters)):
+            raise InputError(fault)
+        self.left_out = LeftOut() if removability else None
         self.entry = entry
         self._what, self._extra = f"method {entry.name!r}", {metric.name for metric in entry.metrics}
         self.backbone = backbone
         self.benchmark = benchmark
         self.device = torch.device(device)
         self.artifacts = artifacts if entry.capabilities.composable else None
-        if save_curvature and (fault := entry.curvature_fault(hyperparameters)):
-            raise InputError(fault)
         self.save_curvature = save_curvature
         spec = benchmark.spec
         head = backbone.initial_head(spec.class_names) if entry.capabilities.initial_head else None
@@ -172,7 +174,7 @@ class IncrementalSequence:
         if self.left_out is None:
             return {}
         assert isinstance(self.method, Composable), "so its capabilities say"
-        self.left_out.add(self.method, self._origin(task))
+        self.left_out.vectors.append(self.method.vector(self._origin(task)))
         if not self.finished:
             return {}
         return self.left_out.metrics(self.method, self.benchmark, self.accuracies[-1], self.device)

@@ -15,7 +15,7 @@ from trainables.backbones import Backbone
 from trainables.composition import VectorPool, network_for, vector_folders
 from trainables.errors import InputError
 from trainables.evaluation import Predict, accuracies
-from trainables.methods import METHODS
+from trainables.methods import METHODS, Composable
 from trainables.metrics import TEST, removability
 from trainables.sequence import IncrementalSequence
 from trainables.state import read_state, write_state
@@ -60,6 +60,16 @@ def test_it_is_what_the_saved_vectors_say_and_changes_nothing_else(method: str, 
     assert found == list(removability(sequence.accuracies[-1], without, forgotten))
     assert found[1] != 0 and found[0] == pytest.approx(found[1] - found[2]), "vectors that carry something"
     assert [row[out] for out, row in enumerate(forgotten)] == [0.0] * 3 and found[3] >= found[0]
+
+
+@pytest.mark.parametrize("method", ["ita-lora", "tmc", "tak"])
+def test_an_error_within_another_composition_ends_it(method: str) -> None:
+    sequence = made(method)
+    run(sequence)
+    assert sequence.left_out is not None and isinstance(sequence.method, Composable)
+    with pytest.raises(KeyError), sequence.method.composed(sequence.left_out.vectors, [1.0, 0.0, 0.0]):
+        raise KeyError
+    assert accuracies(sequence.method.predict, sequence.benchmark.evaluation, "cpu") == sequence.accuracies[-1]
 
 
 @pytest.mark.parametrize("method", ["ita-lora", "ita-ia3"])

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from checked_input.names import choices
 from checked_input.schema import words_of
+from checked_input.text_files import shown
 from trainables.backbones import Backbone
 from trainables.curvature import KINDS
 from trainables.data import BenchmarkSpec
@@ -72,7 +73,7 @@ class MethodEntry:
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
-            got = "" if first["type"] == "missing" else f", got {_shown(first['input'])}"
+            got = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
             raise InputError(f"{self.name}: hyperparameter {key!r}: {words_of(first)}{got}") from error
 
     def removability_fault(self, tasks: int) -> str | None:
@@ -108,13 +109,6 @@ class MethodEntry:
 def validator_of(config: type) -> TypeAdapter[Any]:
     """Return the validator of a config; making it takes longer than using it."""
     return TypeAdapter(config)
-
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)[:100]
-    except ValueError:  # Python refuses to print integers of thousands of digits
-        return "a number too large to show"
 
 
 METHODS: dict[str, MethodEntry] = {}  # those that come with the tool

@@ -127,8 +127,10 @@ class TMC:
         """Predict meanwhile by f_lin at sum_t w_t tau_t, whose classifier is a part of it."""
         whole = {**self.model.theta_0, **dict(zip(CLASSIFIER, self.model.head, strict=True))}
         self._other = weighted_sum(whole, vectors, weights)
-        yield
-        self._other = None
+        try:
+            yield
+        finally:
+            self._other = None
 
     def continue_after(self, vectors: Iterable[SavedVector]) -> None:
         """Continue after finished tasks, in order, from their task vectors."""

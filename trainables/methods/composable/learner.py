@@ -167,8 +167,10 @@ class ComposableLearner:
         """Predict meanwhile by theta_0 + sum_t w_t tau_t, with the heads as they are."""
         for name, theta_0 in self.vectors.theta_0.items():  # one by one: no further set of weights is in memory
             self.vectors.set_base(name, composed({name: theta_0}, vectors, weights)[name])
-        yield
-        self._compose()
+        try:
+            yield
+        finally:
+            self._compose()
 
     def continue_after(self, vectors: Iterable[SavedVector]) -> None:
         """Continue after finished tasks, in order, from their task vectors."""

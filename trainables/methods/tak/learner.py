@@ -61,7 +61,6 @@ class TAK:
             self._require_whole(self.generic)
         self.heads = Heads(vit.num_features, context.device)
         self.sums = self.model.zero()  # alpha times the finished task vectors
-        self.count = 0
         self.tau: dict[str, nn.Parameter] = {}
         self._anchor: Head | None = None
         self._penalty: FeaturePenalty | None = None
@@ -134,7 +133,6 @@ class TAK:
         for name, part in self.tau.items():
             self.sums[name] += part if self.config.alpha == 1 else self.config.alpha * part
         self.heads.end()
-        self.count += 1
         self._penalty = None
 
     @torch.no_grad()
@@ -146,8 +144,10 @@ class TAK:
     def composed(self, vectors: Sequence[SavedVector], weights: Sequence[float]) -> Iterator[None]:
         """Predict meanwhile by another composition; see `shared_sum`."""
         self._other = shared_sum(self.model.theta_0, vectors, weights)
-        yield
-        self._other = None
+        try:
+            yield
+        finally:
+            self._other = None
 
     def continue_after(self, vectors: Iterable[SavedVector]) -> None:
         """Continue after finished tasks, in order, from their task vectors."""
@@ -156,7 +156,6 @@ class TAK:
                 total += vector.dense(name, total)
             self.heads.begin(vector.head)
             self.heads.end()
-            self.count += 1
 
     def vector(self, origin: Origin) -> SavedVector:
         """Return tau_t, scaled by alpha, with the rows of head and anchor."""
@@ -174,7 +173,7 @@ class TAK:
 
     def state(self) -> State:
         """Return the sum of task vectors, the heads, and which generic factors are used."""
-        values: dict[str, JSON] = {"count": self.count, "factors": self.generic_digest}
+        values: dict[str, JSON] = {"factors": self.generic_digest}
         return State(self.sums).within("sums") | self.heads.state().within("heads") | State(values=values)
 
     def load_state(self, state: State) -> None:
@@ -188,4 +187,3 @@ class TAK:
         for name, total in state.part("sums").tensors.items():
             self.sums[name].copy_(total)
         self.heads.load_state(state.part("heads"))
-        self.count = int(str(state.values["count"]))
