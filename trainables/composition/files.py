@@ -129,24 +129,7 @@ def copy_vector(folder: Path, target: Path, *, with_adapter: bool = True) -> Non
 
 def packed(vector: SavedVector) -> tuple[dict[str, str], dict[str, Tensor]]:
     """Return a task vector as the header and the tensors of its file."""
-    return _header(vector), _tensors(vector)
-
-
-def _tensors(vector: SavedVector) -> dict[str, Tensor]:
-    tensors = {
-        _name(weight, part): value for weight, parts in vector.parameters.items() for part, value in parts.items()
-    }
-    for name, (weight, bias) in {"head": vector.head, "anchor": vector.anchor}.items():
-        tensors |= {f"{name}.weight": weight, f"{name}.bias": bias}
-    return {name: value.contiguous() for name, value in tensors.items()}
-
-
-def _name(weight: str, part: str) -> str:
-    return weight if part == "tau" else f"{weight}.{part}"
-
-
-def _header(vector: SavedVector) -> dict[str, str]:
-    return {
+    header = {
         "format": "pt",  # by convention, the library whose tensors these are
         "version": str(FORMAT_VERSION),
         "parametrisation": vector.parametrisation,
@@ -155,6 +138,16 @@ def _header(vector: SavedVector) -> dict[str, str]:
         "heads": vector.heads,
         **_usage(vector.origin),
     }
+    tensors = {
+        _name(weight, part): value for weight, parts in vector.parameters.items() for part, value in parts.items()
+    }
+    for name, (weight, bias) in {"head": vector.head, "anchor": vector.anchor}.items():
+        tensors |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    return header, {name: value.contiguous() for name, value in tensors.items()}
+
+
+def _name(weight: str, part: str) -> str:
+    return weight if part == "tau" else f"{weight}.{part}"
 
 
 def _usage(origin: Origin) -> dict[str, str]:
