@@ -32,6 +32,7 @@ class Composed:
     Attributes:
         file: The file with the result; None for exported vectors, which have no run that stores it.
         exported: Form to the folder that it was written to.
+        not_exported: Form to the reason why an export of all forms lacks it.
         tracking_error: Why MLflow could not be written; None if it was, or there is no run.
         version: The version of the benchmark's registered model in MLflow, if one was asked for.
         trained: Accuracies of the run itself at its end, of the same seeds; None for vectors without a run or of
@@ -41,6 +42,7 @@ class Composed:
     result: CompositionResult
     file: Path | None
     exported: dict[str, str] = field(default_factory=dict)
+    not_exported: dict[str, str] = field(default_factory=dict)
     tracking_error: str | None = None
     version: Version | None = None
     trained: CompositionResult | None = None
@@ -143,7 +145,8 @@ def compose_with(request: ComposeRequest) -> Composed:
     own = pools if again is None else left
     file, tracking_error = _save(storage, own, result)
     version = _register(storage, own, result, file, tracking_error) if request.register else None
-    return Composed(result, file, exported, tracking_error, version, _trained(pools, result))
+    lacking = models.impossible_forms(left, merge) if exported and not request.forms else {}
+    return Composed(result, file, exported, lacking, tracking_error, version, _trained(pools, result))
 
 
 compose = with_fields_of(ComposeRequest, compose_with)

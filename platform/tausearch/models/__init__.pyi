@@ -17,7 +17,7 @@ from .evaluation_results import (
     evaluation_table as evaluation_table,
     read_evaluation as read_evaluation,
 )
-from .exports import chosen_forms as chosen_forms, export as export
+from .exports import chosen_forms as chosen_forms, export as export, impossible_forms as impossible_forms
 from .images import image_paths as image_paths, list_images as list_images
 from .loading import ModelOptions as ModelOptions, load_model as load_model, open_model as open_model
 from .merge_configs import (

@@ -30,7 +30,7 @@ def chosen_forms(forms: Sequence[str] | None, pools: Pools, merge: MergeConfig) 
     Raises:
         InputError: If a given form is unknown, or impossible for this composition.
     """
-    problems = _problems(pools, merge)
+    problems = impossible_forms(pools, merge)
     for form in forms or ():
         if form not in FORMS:
             raise InputError(f"unknown form {form!r}; {choices(form, FORMS)}")
@@ -103,8 +103,8 @@ def _unnamed(benchmark: str) -> str:
     return str(replace(ref, task=None, class_order=None if isinstance(ref.class_order, tuple) else ref.class_order))
 
 
-def _problems(pools: Pools, merge: MergeConfig) -> dict[str, str]:
-    """Return the impossible forms of a composition with the reasons."""
+def impossible_forms(pools: Pools, merge: MergeConfig) -> dict[str, str]:
+    """Return the forms that a composition cannot be exported in, each with the reason."""
     found = {"adapter": problem} if (problem := _no_adapter(pools, merge)) else {}
     if not pools.network.displaces_weights:
         linear = "a model linearised at theta_0 is no set of weights that another library could run"

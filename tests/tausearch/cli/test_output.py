@@ -485,11 +485,13 @@ def test_a_confusion_matrix_needs_one_image_below_a_folder_of_a_class() -> None:
         require_truth(model, [Path("holiday/a.png")], Path("c.png"))
 
 
-def test_a_registered_composition_has_its_address_in_json() -> None:
+def test_a_composition_has_its_address_and_the_forms_that_it_lacks_in_json() -> None:
     about: dict[str, Any] = {"runs": ("r",), "benchmark": "digits", "weights": (1.0,), "seeds": (0,), "label": "keep-1"}
     result = CompositionResult(accuracies=((60.0,),), **about)
-    found = composed_as_dict(Composed(result, None, version=Version("digits", 2, best=True)))["registered"]
-    assert found == {"model": "digits", "number": 2, "best": True, "uri": "models:/digits/2"}
+    done = Composed(result, None, not_exported={"adapter": "no"}, version=Version("digits", 2, best=True))
+    found = composed_as_dict(done)
+    assert found["registered"] == {"model": "digits", "number": 2, "best": True, "uri": "models:/digits/2"}
+    assert found["not_exported"] == {"adapter": "no"}
 
 
 @pytest.mark.parametrize(("word", "listed"), [("", ["glyph_vit", "vit_a"]), ("vit", ["glyph_vit", "vit_a", "vit_b"])])

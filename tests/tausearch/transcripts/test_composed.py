@@ -108,4 +108,6 @@ def test_what_is_exported(trained: Terminal, kept: SnapshotAssertion) -> None:
     trained.add_text_of(sorted((trained.folder / "exported").rglob("README.md")))
     trained.add_text_of(sorted((trained.folder / "exported").rglob("*.json")))
     trained("compose exported/vectors --keep 1")
+    trained("compose judged --seeds 0 --rule ties --export merged")
+    trained("compose judged --seeds 0 --rule ties --forms vectors --export vectors")
     assert trained.transcript == kept

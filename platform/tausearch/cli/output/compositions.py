@@ -48,6 +48,7 @@ def composed_as_dict(done: Composed) -> dict[str, Any]:
         "trained": None if done.trained is None else done.trained.as_dict()["summary"],
         "file": None if done.file is None else str(done.file),
         "exported": done.exported,
+        "not_exported": done.not_exported,
         "tracking_error": done.tracking_error,
         "registered": None if done.version is None else {**vars(done.version), "uri": done.version.uri},
     }
@@ -84,6 +85,8 @@ def show_composed(done: Composed, storage_option: str) -> None:
         out.print(f"results   {done.file}", soft_wrap=True)
     for form, folder in done.exported.items():
         out.print(f"{form:<10}{folder}", soft_wrap=True)
+    for form, reason in done.not_exported.items():
+        out.print(f"{form:<10}not exported: {reason}", style="yellow", soft_wrap=True)
     if line := _still_exported(done):
         out.print(line, style="yellow", soft_wrap=True)
     if done.version is not None:
