@@ -56,7 +56,7 @@ def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_insight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs end without importances and figures, which take most of the time."""
     monkeypatch.setattr("tausearch.api.outcome._insight", lambda *_: ({}, []))
-    monkeypatch.setattr("tausearch.api.outcome._draw_final", lambda *_: [])
+    monkeypatch.setattr("tausearch.presentation.draw_final", lambda *_: [])
 
 
 @pytest.fixture

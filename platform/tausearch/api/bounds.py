@@ -37,11 +37,8 @@ S = TypeVar("S", SearchSpec, FinalSpec)
 def bounds_after(run: Run, open_bound: Callable[[str, ExitStack], Run]) -> After | None:
     """Return the opener of the bounds that a run lacks once it has ended; None if it does not ask for them.
 
-    A bound that cannot run is said in a line and costs nothing else.
-
-    Args:
-        run: The run.
-        open_bound: Opens the bound of a method and puts its lock into the stack.
+    A bound that cannot run is said in a line and costs nothing else. `open_bound` opens that of a method and puts its
+    lock into the stack.
     """
     if not run.spec.with_bounds:
         return None

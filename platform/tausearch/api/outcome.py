@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -98,12 +100,14 @@ class FinalOutcome:
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write results and figures; returns them with metrics for callbacks and trackers."""
+        from tausearch.presentation import draw_final  # matplotlib, which no run needs before its end
+
         spec, directory = self.spec, self.directory
         if not self.is_over(trials):  # results of some seeds would be taken for those of all
             return Conclusion(files=(directory.spec_file,))
         summary = runs.write_results(spec, directory, trials)
         describe_run(directory)
-        figures = _draw_final(spec, directory, trials)
+        figures = _drawn(spec, partial(draw_final, spec, trials, directory.figures))
         metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
         metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
         files = (directory.spec_file, directory.results_file, *figures)
@@ -157,18 +161,13 @@ def _insight(
     metrics = {f"importance/{name}": each.share for name, each in importances.items()}
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
     chosen = None if best is None or best.selection is None else best.selection.trial
+    draw = partial(draw_search, spec, trials, importances, correlations, directory.figures, chosen)
+    return metrics, _drawn(spec, draw)
+
+
+def _drawn(spec: AnySpec, draw: Callable[[], list[Path]]) -> list[Path]:
     try:
-        return metrics, draw_search(spec, trials, importances, correlations, directory.figures, chosen)
-    except OSError as error:  # a full disk must not cost the best file
-        _log.warning("figures of %s cannot be written (%s)", spec.name, error)
-        return metrics, []
-
-
-def _draw_final(spec: FinalSpec, directory: RunDirectory, trials: list[TrialSummary]) -> list[Path]:
-    from tausearch.presentation import draw_final  # matplotlib, which no run needs before its end
-
-    try:
-        return draw_final(spec, trials, directory.figures)
-    except OSError as error:  # a full disk must not cost the results
+        return draw()
+    except OSError as error:  # a full disk must not cost the best file or the results
         _log.warning("figures of %s cannot be written (%s)", spec.name, error)
         return []

@@ -35,11 +35,6 @@ from trainables.errors import InputError
 class CampaignCell:
     """A `Cell` of a campaign: its search, then its final run. Runs that an earlier driver has concluded are left out.
 
-    Args:
-        plan: The campaign.
-        planned: The cell.
-        say: Prints a line for a person.
-
     Attributes:
         error: Why the cell could not go on; None if it could.
         search: The trials of its search.

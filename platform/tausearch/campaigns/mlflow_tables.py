@@ -21,13 +21,9 @@ def track_tables(
     tracking_uri: str | None = None,
     write: Callable[..., str] = write_table,
 ) -> dict[str, str]:
-    """Tag the runs of a campaign's table in MLflow, with the paper's accuracy.
+    """Tag the runs of a campaign's table in MLflow, by default in the store that has them, with the paper's accuracy.
 
-    Args:
-        storage: The storage root.
-        standing: The campaign.
-        tracking_uri: The store to write; by default the one that has the runs.
-        write: Writes a table as `write_table` does, perhaps in another process.
+    `write` writes a table as `write_table` does, perhaps in another process.
 
     Returns:
         Benchmark to the page that shows its final runs side by side, the best first.

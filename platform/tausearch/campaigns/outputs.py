@@ -39,15 +39,9 @@ _SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 def write_outputs(
     storage: Storage, standing: CampaignStanding, drawn: Mapping[str, RunPlots] | None = None
 ) -> list[Path]:
-    """Write the best file of every cell that has chosen, the comparison of final runs, and at the end the report.
+    """Return the files that were written: best files of cells that have chosen, the comparison, at the end the report.
 
-    Args:
-        storage: The storage root.
-        standing: The campaign.
-        drawn: The report's plots of searches that were drawn before, by their names.
-
-    Returns:
-        The files that were written.
+    `drawn` has the report's plots of searches that were drawn before, by their names.
     """
     best = [write_best(storage, standing.directory, each.cell) for each in standing.cells]
     tables = write_comparison(storage, standing.directory)
@@ -76,10 +70,7 @@ def write_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -
 
 
 def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Path | None = None) -> Path:
-    """Write one HTML file of all cells, with the table beside the paper's; by default in the campaign's folder.
-
-    Returns:
-        The file.
+    """Return the HTML file of all cells, which was written, by default in the campaign's folder.
 
     Raises:
         InputError: If the file cannot be written.

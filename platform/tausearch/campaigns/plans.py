@@ -188,10 +188,7 @@ class CampaignPlan:
 
 
 def plan_campaign(request: CampaignRequest) -> CampaignPlan:
-    """Check a campaign's file and every cell, and return the plan. Nothing is started.
-
-    Returns:
-        The plan.
+    """Return the plan of a campaign whose file and cells are right. Nothing is started.
 
     Raises:
         InputError: If anything is wrong, with file, cell and option, or if a cell has started with other options.

@@ -167,10 +167,7 @@ class CampaignStanding:
 def read_standing(storage: Storage, directory: CampaignDirectory, *, running: bool | None = None) -> CampaignStanding:
     """Return the state of a campaign. A cell with an unreadable run is a failed one.
 
-    Args:
-        storage: The storage root.
-        directory: The campaign's folder.
-        running: Whether a process drives it; None looks at its lock.
+    Without `running`, whether a process drives it, its lock is looked at.
 
     Raises:
         InputError: If there is no such campaign, or its file cannot be read.

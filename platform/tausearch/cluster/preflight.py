@@ -9,6 +9,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -63,32 +64,26 @@ def nodes_checked(
         _remove(home.path, token)
 
 
+@dataclass
 class NodeCheck:
     """A check of nodes that is under way.
 
-    Args:
+    Attributes:
         nodes: The nodes that are asked.
         answers: Waits for so many seconds; returns node id to report or error, without nodes that did not answer in
             time; None if some may still answer.
         needs: The resources of a trial, of each kind of trials.
         files: A folder, and the name of the driver's file there; that of each node's file begins with it.
         say: Prints a line for a person.
+        passed: Whether all nodes are fit.
     """
 
-    def __init__(
-        self,
-        nodes: list[dict[str, Any]],
-        answers: Callable[[float], dict[str, Any] | None],
-        needs: Sequence[Resources],
-        files: tuple[Path, str],
-        say: Callable[[str], None],
-    ) -> None:
-        self._nodes = nodes
-        self._answers = answers
-        self._needs = needs
-        self._files = files
-        self._say = say
-        self._passed = False
+    nodes: list[dict[str, Any]]
+    answers: Callable[[float], dict[str, Any] | None]
+    needs: Sequence[Resources]
+    files: tuple[Path, str]
+    say: Callable[[str], None]
+    passed: bool = False
 
     def require_fit(self, seconds: float) -> bool:
         """Refuse nodes that cannot run trials, once all have answered or had the time to.
@@ -99,16 +94,16 @@ class NodeCheck:
         Raises:
             InputError: If a node cannot run trials; one line per such node says why.
         """
-        if self._passed or (reports := self._answers(seconds)) is None:
-            return self._passed
-        faults = {each["NodeID"]: fault for each in self._nodes if (fault := _problem(each, reports, *self._files))}
-        _remove(*self._files)
-        sound = [node for node in self._nodes if node["NodeID"] not in faults]
-        if lines := (*faults.values(), *_too_small(sound, self._needs)):
+        if self.passed or (reports := self.answers(seconds)) is None:
+            return self.passed
+        faults = {each["NodeID"]: fault for each in self.nodes if (fault := _problem(each, reports, *self.files))}
+        _remove(*self.files)
+        sound = [node for node in self.nodes if node["NodeID"] not in faults]
+        if lines := (*faults.values(), *_too_small(sound, self.needs)):
             raise InputError(*lines)
-        if line := _without_lock({node_name(node): reports[node["NodeID"]]["lock"] for node in self._nodes}):
-            self._say(line)
-        self._passed = True
+        if line := _without_lock({node_name(node): reports[node["NodeID"]]["lock"] for node in self.nodes}):
+            self.say(line)
+        self.passed = True
         return True
 
 

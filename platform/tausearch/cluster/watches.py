@@ -18,42 +18,27 @@ _NODES_EVERY = 5.0  # seconds
 
 
 def head_watched(address: str, say: Callable[[str], None], resume: str) -> AbstractContextManager[None]:
-    """Check while the block runs whether the head of the joined cluster answers.
+    """Return a block in which a thread checks whether the head of the joined cluster answers.
 
     A cluster without its head loses its trials. Ray waits a minute for the head and then ends the process from C++,
-    where no Python code can print a message.
-
-    Args:
-        address: Address of the cluster, as given by `--address`.
-        say: Function that shows a line to the user.
-        resume: The command that continues the run.
-
-    Returns:
-        The context of the block.
+    where no Python code can print a message. `resume` is the command that continues the run.
     """
     _, is_client, reached_at = address.rpartition("ray://")
     return _beside("cluster-head", partial(_watch_head, reached_at if is_client else None, say, resume))
 
 
 def raylet_watched(gone: Callable[[], None]) -> AbstractContextManager[None]:
-    """Call `gone` from a thread if the raylet of this process has been dead for `GRACE_SECONDS` in the block.
+    """Return a block in which a thread calls `gone` if the raylet of this process has been dead for `GRACE_SECONDS`.
 
     If the driver is not waiting for the raylet when it dies, Ray does not end the driver. Tune then waits forever for
     resources.
-
-    Returns:
-        The context of the block.
     """
     raylets = [child for child in psutil.Process().children() if child.name() == "raylet"]
     return _beside("raylet", partial(_watch_raylets, raylets, gone))
 
 
 def nodes_watched(say: Callable[[str], None]) -> AbstractContextManager[None]:
-    """Say in the block when a node leaves or joins the cluster that this process has joined.
-
-    Returns:
-        The context of the block.
-    """
+    """Return a block in which a thread says when a node leaves or joins the cluster that this process has joined."""
     return _beside("cluster-nodes", partial(_watch_nodes, say))
 
 

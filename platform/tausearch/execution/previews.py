@@ -290,13 +290,9 @@ class Preview:
 
 
 def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterable[TrialSummary] = ()) -> Preview:
-    """Return the preview of a run, from the run directories of a storage root. Nothing is started.
+    """Return the preview of a run, from the run directories of its storage root. Nothing is started.
 
-    Args:
-        spec: The run.
-        storage: Its storage root.
-        address: Address of the Ray cluster that will run it; None for this machine.
-        trials: The trials of a continued run that have started.
+    `trials` are those of a continued run that have started.
     """
     known = TrialTable(trials)
     begun = sum(trial.tasks_done for trial in known if trial.status == "running")

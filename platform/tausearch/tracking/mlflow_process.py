@@ -48,15 +48,7 @@ class MlflowProcess:
         return run
 
     def write_table(self, storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]) -> str:
-        """Write the table of a benchmark; the driver need not import MLflow for it.
-
-        Returns:
-            What `tables.write_table` returns.
-
-        Raises:
-            OSError: As `open`.
-            RuntimeError: As `open`.
-        """
+        """Return what `tables.write_table` does there; the driver need not import MLflow. For errors see `open`."""
         return str(self._connected(uri).ask("write_table", storage, uri, benchmark, table, rows))
 
     def _start(self) -> None:
