@@ -11,7 +11,6 @@ from .compositions import (
     register_model as register_model,
     track_composition as track_composition,
 )
-from .contract_check import check_callback as check_callback
 from .delivery import Deliveries as Deliveries, Delivery as Delivery
 from .events import (
     BestFileWritten as BestFileWritten,

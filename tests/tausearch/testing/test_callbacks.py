@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tausearch.runs import Conclusion, RunSpec, SearchSpec, Storage, TrialSummary
+from tausearch.testing import check_callback
 from tausearch.tracking import (
     ChoiceChanged,
     Event,
@@ -21,7 +22,6 @@ from tausearch.tracking import (
     TensorBoardCallback,
     TrialEnded,
     callbacks_of,
-    check_callback,
 )
 from tausearch.tracking.events import changes
 from tests.support.packages import install_example
