@@ -170,6 +170,7 @@ def test_options_of_a_benchmark_hold_for_cells_that_are_not_searched(tmp_path: P
         ("trials: 6", "trials: many", "search.trials: must be a whole number, got 'many'"),
         ("trials: 6", "trials: true", "search.trials: must be a whole number, got True"),
         ("trials: 6", "gpus_per_trial: half", "search.gpus_per_trial: must be a number, got 'half'"),
+        ("trials: 6", "gpus_per_trial: 1/0", "search.gpus_per_trial: must be a number, got '1/0'"),
         ("trials: 6", "storage: /tmp", "search.storage: is given on the command line of `campaign run`"),
         ("trials: 6", "tracking-uri: x", "search.tracking_uri: is given on the command line"),
         ("trials: 6", "name: x", "search.name: there is no such key"),

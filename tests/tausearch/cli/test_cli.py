@@ -204,6 +204,7 @@ def test_a_list_with_blanks_is_a_line_that_says_how_to_write_it(given: str, one:
         ("train --seeds 0 f", "train --seeds 0 1 f"),
         ("train f --seeds 0,1 --set 0 1", "train f --seeds 0 1 --set 0 1"),
         ("search --warm-start a digits ewc", "search digits ewc --warm-start a digits"),
+        ("search digits --warm-start a ewc", "search digits ewc --warm-start a b"),
         ("x --warm-start", "x y z --warm-start a b"),
     ],
 )

@@ -113,6 +113,9 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
     assert "equal 2 of 2 trials came to 70.00 %: of them the one that forgets least, then the earliest" in lines
     assert [line.split()[1:4] for line in lines if line.startswith("│ *")] == [["*", "0", "│"]] * 2  # and on the front
     assert not any(line.startswith("rank correlation") for line in lines)  # nobody stops trials early
+    Record(directory.record).write(make_trial(3, tasks=1))
+    show_status(read_status(directory))
+    assert lines_of(capsys)[0] == f"{spec.name}: stopped; 2 complete, 2 pending"
     show_statuses([read_status(directory)])
     assert "│ stopped │ 2/4 │" in " ".join(lines_of(capsys))
     early = spec.model_copy(update={"name": "early", "stop": StopRule(patience=1)})

@@ -221,10 +221,10 @@ def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory() -> None:
     def estimate(seconds: float | None, disk: int | None = None, memory: int | None = None) -> Any:
         return SimpleNamespace(seconds=seconds, disk=disk, memory=memory)
 
-    known = [estimate(100.0, 10**6, 2**30), estimate(300.0, 2 * 10**6), estimate(None, None, 2**31)]
+    known = [estimate(100.0, 10**8, 2**30), estimate(300.0, 2 * 10**8), estimate(None, None, 2**31)]
     assert list(campaigns._costs(known, 100.0)) == [
         "left to do: 6:40 inside trials, and 1 cell of unknown time; 1:40 on this machine, after Ray has started",
-        "disk: 3 MB for the 2 cells whose runs are known",
+        "disk: 300 MB for the 2 cells whose runs are known",
         "memory: at most 2.0 GiB per trial at a time (from the pilot)",
     ]
     assert list(campaigns._costs([estimate(0.0)], 0.0)) == [
@@ -360,18 +360,19 @@ def test_seeds_that_failed_are_named_by_their_seed(
     assert f"{named} failed: out of memory" in lines_of(capsys)
 
 
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
 def test_settings_are_what_is_fixed_and_what_bounds_the_choice(
-    spec: SearchSpec, tmp_path: Path, capsys: Captured
+    precision: str, spec: SearchSpec, tmp_path: Path, capsys: Captured
 ) -> None:
     bound = Constraint(metric="val/forgetting", relation="<=", bound=0.5)
-    bf16 = spec.protocol.model_copy(update={"precision": "bf16"})
+    protocol = spec.protocol.model_copy(update={"precision": precision})
     points = tuple(KnownPoint(origin=origin, point=spec.start) for origin in ("mine", "the paper"))
-    settings = {"constraints": (bound, bound), "protocol": bf16, "scheduler": "asha", "warm_start": points}
+    settings = {"constraints": (bound, bound), "protocol": protocol, "scheduler": "asha", "warm_start": points}
     bounded = spec.model_copy(update=settings)
     trials = [make_trial(0, value=70.0), make_trial(1, tasks=1, status="failed", error="out of memory")]
     show_status(read_status(recorded(bounded, trials, tmp_path)))
     lines = lines_of(capsys)
-    assert "fixed alpha_cls=0.1 alpha_cls_prior=0.01 lr_pre=0.1 precision=bf16" in lines
+    assert f"fixed alpha_cls=0.1 alpha_cls_prior=0.01 lr_pre=0.1 precision={precision}" in lines
     assert f"constraint {bound}; {bound}" in lines and "warm start mine; the paper" in lines
     assert any(line.startswith("Nothing is chosen: ") for line in lines)
     assert "trial 1 failed: out of memory" in lines
@@ -455,6 +456,7 @@ def test_a_dry_run_and_a_notebook_say_what_has_ended_and_what_is_tried_first(
     assert lines[1] == "a line" and [line for line in lines if line.startswith("│")] == ["│ 0 │ 0.5 │", "│ 1 │ 2 │"]
     html = found._repr_html_()
     assert f"{size}</p><p>a line</p>" in html and "tried first" in html and ">0.5</td>" in html
+    assert replace(found, points=({},)).tables == []  # nothing is searched
 
 
 def test_a_composition_says_of_which_runs_it_is_and_where_it_went(capsys: Captured) -> None:

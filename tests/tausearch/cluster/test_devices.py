@@ -108,6 +108,7 @@ def test_a_cluster_that_refuses_is_asked_once() -> None:
         (Resources(gpus_from="request"), "the CPU in bf16 (as asked for)"),
         (Resources(gpus_per_trial=1, gpus_from="rule"), "a whole GPU in bf16 (the default where there is one)"),
         (Resources(gpus_per_trial=1 / 3, gpus_from="request"), "1/3 of a GPU in bf16 (as asked for)"),
+        (Resources(gpus_per_trial=0.34), "1/3 of a GPU in bf16"),
         (SHARED, "1/4 of a GPU in bf16 (a pilot trial took 1.00 of 80.0 GiB)"),
         (Resources(gpus_per_trial=0.5), "1/2 of a GPU in bf16"),  # of an earlier version
     ],

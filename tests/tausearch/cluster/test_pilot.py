@@ -99,10 +99,11 @@ def test_of_several_benchmarks_the_largest_trial_counts(spec: SearchSpec, monkey
     assert measured(spec, monkeypatch, (60 * GIB, 80 * GIB))[1].endswith("so 1 trial per GPU")
 
 
+@pytest.mark.parametrize("sizes", [((1.0, 12.0), (4.0, 16.0)), ((1.0, 4.0), (4.0, 48.0))])
 def test_of_two_nodes_the_one_with_fewer_cpus_for_each_gpu_counts(
-    spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
+    sizes: tuple[tuple[float, float], ...], spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nodes = [{"Alive": True, "Resources": {"GPU": gpus, "CPU": cpus}} for gpus, cpus in ((1.0, 12.0), (4.0, 16.0))]
+    nodes = [{"Alive": True, "Resources": {"GPU": gpus, "CPU": cpus}} for gpus, cpus in sizes]
     monkeypatch.setattr(FakeRay, "nodes", lambda ray: nodes)
     found, _ = measured(spec, monkeypatch, (GIB, 80 * GIB))
     assert found.resources.gpus_per_trial == 1 / 2  # 2 trials of 2 CPUs on 4, not 6 on 12

@@ -6,7 +6,7 @@ import pytest
 
 from search_spaces import Scalar
 from tausearch.execution import Dispatcher, Run, dispatcher as dispatcher_module
-from tausearch.runs import Resources, TrialTable
+from tausearch.runs import Reevaluate, ReevaluationSpec, Resources, TrialTable
 from tausearch.studies import FixedSearcher, Units
 from tests.support.runs.trials import Runs, final_spec, run_of, search_spec
 from tests.tausearch.several.made import parts, several_spec
@@ -82,6 +82,15 @@ def test_a_final_run_takes_what_the_next_search_leaves_free_and_comes_before_the
     for number in (0, 1):
         end(dispatcher, "c-final", number)
     assert take(dispatcher) == [] and dispatcher.finished
+
+
+def test_a_reevaluation_comes_before_the_rest_of_the_next_search() -> None:
+    search = search_of("a", 1, reevaluate=Reevaluate(best=1, runs=2))
+    again = run_of(ReevaluationSpec.of(search.spec), FixedSearcher((number, {}) for number in range(2)))
+    dispatcher = Dispatcher(Runs([search, search_of("b", 3)], {"a": again}), lambda: (2.0, 0.0))
+    assert take(dispatcher) == [("a", 0), ("b", 0)]
+    end(dispatcher, "a", 0)
+    assert take(dispatcher) == [(again.spec.name, 0)]
 
 
 def test_a_final_run_comes_before_one_that_is_only_opened_after_it() -> None:

@@ -42,6 +42,7 @@ def test_an_outlier_does_not_spoil_the_axis() -> None:
     spared = AccuracyAxis.of([*usual, 20])
     assert 78 < spared.low < 80 and 84 < spared.high < 86
     assert spared.place(20) == spared.edge > spared.low and spared.place(80) == 80
+    assert AccuracyAxis(low=75, high=90, floor=76).place(75.9) == 75.3  # an outlier beside the lowest that is none
     assert AccuracyAxis.of(usual).low > 78 and AccuracyAxis.of([*usual, 76.5]).low < 76.5  # not far enough to be one
     assert AccuracyAxis.of([*usual, 99]).high > 99  # a value far above is what the search is for
     assert AccuracyAxis.of([10, 50, 90]).low < 10  # wide is not outlying

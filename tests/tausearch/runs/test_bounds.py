@@ -23,6 +23,7 @@ from tausearch.runs import (
     chance,
     hardly_learned,
     little_left,
+    read_spec,
     read_status,
 )
 from tausearch.runs.creation import create
@@ -170,6 +171,11 @@ def test_a_final_run_has_bounds_of_the_same_seeds_on_any_split_of_a_search(spec:
     make_run(storage, joint.model_copy(update={"name": "turned", "seeds": (1, 0)}), turned)
     found = beside(storage.run("f"))
     assert found is not None and [each.run for each in found.found] == ["turned"]  # in whatever order they ran
+    for name, digest in (("f", "1"), ("turned", "2")):
+        facts = DataFacts(digest=digest, train=9, evaluation=3)
+        read_spec(storage.run(name)).model_copy(update={"data": facts}).save(storage.run(name))
+    found = beside(storage.run("f"))
+    assert found is not None and [each.run for each in found.found] == ["j"]  # not of other images
 
 
 def test_a_run_that_cannot_be_read_is_passed_over(spec: RunSpec, storage: Storage) -> None:

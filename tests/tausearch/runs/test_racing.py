@@ -112,6 +112,11 @@ def test_the_order_in_which_runs_end_changes_nothing() -> None:
         assert verdict(one[0]) == verdict(other[0])
 
 
+def test_a_value_behind_an_unknown_round_waits_for_it() -> None:
+    known = {(0, 0): 90.0, (0, 2): 10.0, (1, 0): 91.0}
+    assert race([0, 1], 3, known).values == {0: (90.0,), 1: (91.0,)}
+
+
 def test_a_run_that_the_race_would_not_start_changes_nothing() -> None:
     for table in tables(50, 4, 5, gaps=2.0):
         standing, took = run(table)

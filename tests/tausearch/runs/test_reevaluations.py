@@ -53,6 +53,7 @@ def test_the_means_of_a_candidate_are_over_its_complete_runs(spec: SearchSpec) -
     failed = make_trial(again.number(1, 1), value=99.0, status="failed")
     found = reevaluation_of(again, TRIALS, [make_trial(again.number(1, 0), value=70.0), failed])
     assert found.means(1) == {VALIDATION.final_accuracy: 70.0} and [each.value for each in found.runs_of(1)] == [70.0]
+    assert [each["objectives"] for each in found.as_dict()["candidates"]] == [found.means(1), found.means(2)]
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,10 @@ class TestOutputs:
             folder.mkdir(parents=True)
             (folder / "run.yaml").touch()
         (tmp_path / "link").symlink_to(storage.root / "a")
-        with pytest.raises(InputError, match=f"^--out .*lies among the files of {owner}"):
-            require_output(storage, tmp_path / target, "--out")
+        (tmp_path / "linked").symlink_to(storage.root)
+        for each in (storage, Storage(tmp_path / "linked")):
+            with pytest.raises(InputError, match=f"^--out .*lies among the files of {owner}"):
+                require_output(each, tmp_path / target, "--out")
 
     @pytest.mark.parametrize(
         "target", ["runs/x.png", "runs/empty/x.png", "mlflow.db", "cache/x.png", "runs/new/mlflow.db"]
@@ -209,6 +211,7 @@ class TestOutputs:
             require_picture(storage, ours, "--figure", [numbers])
 
     def test_a_page_takes_the_place_of_a_page_of_the_tool_alone(self, tmp_path: Path) -> None:
+        require_replaceable(tmp_path, "--output")  # a folder cannot be written, which is another fault
         page = tmp_path / "page.html"
         page.write_text("<p>Made today by tausearch 1.0</p>")
         require_replaceable(page, "--output")

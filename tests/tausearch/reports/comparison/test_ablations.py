@@ -135,6 +135,7 @@ def test_benchmarks_come_by_name_then_methods_in_the_papers_order(tmp_path: Path
     ordered = sorted(["ita-lora", "ita-ia3"], key=paper_results().place)
     assert found == [*(("cifar100", method) for method in ordered), ("digits", "ita-fft")]
     assert {row.benchmark for row in ablations(runs, paper_results(), ["digits"])} == {"digits"}
+    assert len(ablations(runs, paper_results(), ["digits", "cifar100"])) == len(found)
     sheets = ablation_sheets(ablations(runs, paper_results()))
     assert [[row[0] for row in sheet.rows] for sheet in sheets] == [ordered, ["ita-fft"]]
 

@@ -57,6 +57,8 @@ def test_a_run_of_one_seed_has_no_deviation_of_its_own(storage: Storage) -> None
     make_final_run(storage, "one", [90.36])
     ((row,), _) = rows(storage)
     assert row.ours is not None and row.ours.accuracy.std is None and row.ours.accuracy.seeds == 1
+    shown = rows_as_dicts(compare(read_final_runs(storage)[0], paper_results()))
+    assert [each["ours"]["forgetting_std"] for each in shown if each["ours"]] == [None]
     assert row.two_sd == pytest.approx(0.40) and row.within is True  # a difference of exactly two deviations is within
 
 
@@ -389,6 +391,7 @@ def test_csv(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     assert row["ours_other_runs"] == "1" and not {"ours", "paper"} & set(row)  # where one of them is not there
     assert float(row["difference"]) == pytest.approx(61.0 - 66.58) and row["within_two_sd"] == ""
     assert {row["ours_class_orders"] for row in table if row["ours_run"] == "orders"} == {"3; 1"}
+    assert [row["paper_accuracy"] for row in table if row["ours_run"] == "small"] == [""]
     assert len(table) == 16 + 5 and {row["benchmark"] for row in table} == {"cifar100", "digits"}
 
 
