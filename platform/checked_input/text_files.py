@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 LARGEST = 2**20  # bytes; the tool's own files have at most some ten thousand
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_BYTE = re.compile(r"[\udc80-\udcff]")  # a byte of a file name that is not UTF-8, as Python reads it
+_NOT_IN_A_LINE = re.compile(rf"{_CONTROL.pattern}|[\n\u2028\u2029]|{_BYTE.pattern}")
 
 
 class TextFileError(ValueError):
@@ -56,8 +59,21 @@ def _read(path: Path, count: int) -> bytes:
 
 
 def printable(text: str, sign: str = "?") -> str:
-    """Return a text with `sign` in place of control characters, which a terminal would execute; keeps line breaks."""
-    return _CONTROL.sub(sign, text)
+    r"""Return a text with `sign` in place of control characters, which a terminal would execute; keeps line breaks.
+
+    Bytes that are no text stand as `\xe9`.
+    """
+    return _BYTE.sub(_escaped, _CONTROL.sub(sign, text))
+
+
+def in_one_line(text: str) -> str:
+    r"""Return a text with escapes for line breaks, control characters and bytes that are no text: `a\nb\xe9`."""
+    return _NOT_IN_A_LINE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    return repr(os.fsencode(char))[2:-1] if _BYTE.match(char) else repr(char)[1:-1]
 
 
 def spreadsheet_cell(value: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from checked_input.text_files import in_one_line
 from tausearch.presentation.terminal.text import number, percent
 from tausearch.runs import Score
 
@@ -19,7 +20,7 @@ class Column:
 
     Attributes:
         name: The heading.
-        format: Function from a value to its text; not called for text, which stays as it is, and None, which is empty.
+        format: Function from a value to its text; not called for text, which is put in one line, and for None.
         right: Whether cells are aligned to the right, as numbers are.
         wrap: Whether a narrow terminal breaks the text into lines.
         minor: Whether a narrow terminal leaves the column out.
@@ -34,8 +35,8 @@ class Column:
     heat: bool = False
 
     def text(self, value: object) -> str:
-        """Return the text of a cell."""
-        return "" if value is None else value if isinstance(value, str) else self.format(value)
+        """Return the text of a cell. Names of classes and files may have line breaks, which would be another row."""
+        return "" if value is None else in_one_line(value) if isinstance(value, str) else self.format(value)
 
 
 @dataclass(frozen=True)

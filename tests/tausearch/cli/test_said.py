@@ -460,7 +460,7 @@ def test_a_dry_run_and_a_notebook_say_what_has_ended_and_what_is_tried_first(
 
 
 def test_a_composition_says_of_which_runs_it_is_and_where_it_went(capsys: Captured) -> None:
-    about = {"trained": None, "file": None, "exported": {}, "tracking_error": "full"}
+    about = {"trained": None, "file": None, "exported": {}, "not_exported": {}, "tracking_error": "full"}
     for best, said in ((True, "version models:/d/1, the best one"), (False, "version models:/d/1")):
         version = SimpleNamespace(uri="models:/d/1", best=best)
         result = composed([1.0, 1.0], [60.0, 40.0], runs=("r", "q"))

@@ -24,12 +24,14 @@ from tausearch.presentation import (
     record_table,
     reevaluation_table,
     scores_table,
+    terminal_table,
     trials_table,
 )
 from tausearch.presentation.notebooks import notebook_cell
 from tausearch.presentation.run_tables import accuracy_cells
 from tausearch.presentation.table_formats import as_html
 from tausearch.presentation.tables import gain, note_mark, score
+from tausearch.presentation.terminal.text import SafeConsole
 from tausearch.runs import LeftOut, Objective, Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.metrics import TEST
@@ -60,7 +62,7 @@ def test_html_escapes_names_and_shows_ranks_notes_and_what_stands_out() -> None:
     assert '<th style="text-align: right">&amp;</th>' in page and page.count("<p>") == 1
     assert '<tr style="font-weight: bold"><td style="text-align: left">a&lt;b</td>' in page
     assert '<td style="text-align: right"><b>1.50</b><sup>a</sup></td>' in page
-    assert '<tr style="opacity: 0.6"><td style="text-align: left">c<br>d</td>' in page and "<u>0.50</u>" in page
+    assert '<tr style="opacity: 0.6"><td style="text-align: left">c\\nd</td>' in page and "<u>0.50</u>" in page
     assert "<sup>a</sup> &lt;note&gt;<br>" in page
 
 
@@ -120,11 +122,22 @@ def test_a_name_is_no_markdown(name: str) -> None:
 
 def test_markdown_ranks_and_notes() -> None:
     looks = {(0, 1): CellLook("second", (0,)), (1, 1): CellLook("best")}
-    table = Table("t", [Column("m"), Column("x|y")], [("<a>", "1\n2"), ("b", 2)], looks=looks, notes=["n < 1"])
+    columns = [Column("m"), Column("x|y", "\n".join)]
+    table = Table("t", columns, [("<a>", ["1", "2"]), ("b", ["2"])], looks=looks, notes=["n < 1"])
     assert as_markdown([replace(table, caption="c")]).splitlines() == [
         *("**t**", "", "c", "", "| m | x\\|y |", "|---|---|"),
         *("| &lt;a&gt; | <u>1<br>2</u><sup>a</sup> |", "| b | **2** |", "", "<sup>a</sup> n &lt; 1<br>"),
     ]
+
+
+def test_a_name_is_one_line_of_a_table_and_as_it_is_in_csv() -> None:
+    name = "a\nb\tc\x1b[1m\x9b\u2028é\udce9.png"
+    table, shown = Table("", [Column("class")], [(name,)]), r"a\nb\tc\x1b[1m\x9b\u2028é\xe9.png"
+    out = SafeConsole(width=80, file=io.StringIO())
+    out.print(terminal_table(table, box=None))
+    assert [line.strip() for line in out.file.getvalue().splitlines()] == ["class", shown]  # type: ignore[attr-defined]
+    assert as_markdown([table]).splitlines()[-1] == f"| {shown.replace(chr(92), chr(92) * 2)} |"
+    assert next(csv.reader(io.StringIO(as_csv(table).partition("\n")[2]))) == [name]
 
 
 def test_records_become_columns_in_the_order_of_their_first_appearance() -> None:

@@ -482,7 +482,7 @@ def test_letters_of_two_columns_are_wide() -> None:
 
 def test_a_cell_of_two_lines_is_one_in_the_line_of_its_row() -> None:
     out = Console(width=9, file=io.StringIO(), highlight=False, markup=False)
-    show_sheets([Table("t", [Column("method"), Column("mean")], [("a", "1.00\nloss 2")])], out)
+    show_sheets([Table("t", [Column("method"), Column("mean", "\n".join)], [("a", ["1.00", "loss 2"])])], out)
     assert out.file.getvalue().split() == ["t", "a:", "mean", "1.00,", "loss", "2"]  # type: ignore[attr-defined]
 
 
