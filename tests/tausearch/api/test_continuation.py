@@ -391,7 +391,8 @@ class TestSearch:
     ) -> None:
         storage = tmp_path / "storage"
         mit67(tmp_path / "here" / "mit67", "indoorCVPR_09.tar")
-        self.begin(storage, "mit67?partial=yes", backbone=EMBEDDED, data_root=tmp_path / "here")
+        begun = self.begin(storage, "mit67?partial=yes", backbone=EMBEDDED, data_root=tmp_path / "here")
+        assert begun.data is not None and begun.data.evaluation < 100 and begun.reevaluate is None  # it is published
         shutil.move(tmp_path / "here", tmp_path / "there")
         with pytest.raises(InputError, match="here"):
             resume("s", storage=storage)

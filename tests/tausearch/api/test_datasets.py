@@ -209,6 +209,7 @@ def test_a_count_names_the_smallest_and_the_largest_class() -> None:
     state = DataState("own", "whole", True, classes=classes)
     assert (state.count("train"), state.count("test")) == ("1,437 (7 to 1400)", "6 (2)")
     assert state.images == {"train": 1437, "test": 6} and DataState("own", "not found", False).count("train") == ""
+    assert DataState("own", "whole", True, classes={}).images == {"train": 0, "test": 0}
 
 
 def test_images_are_compared_by_their_pixels() -> None:

@@ -109,6 +109,8 @@ def test_a_run_needs_no_file_of_the_user_and_keeps_its_names(tmp_path: Path) -> 
     assert again.left_out == ("classes '1', '3', '5', '6', '8', which are in no task",)
     one = planned(tmp_path / "one", task=["even=0,2,4", "others=1,3,5,6,7,9"])
     assert one.spec.left_out == ("class '8', which is in no task",)
+    two = planned(tmp_path / "two", task=["even=0,2,4", "others=1,3,5,6,7"])
+    assert two.spec.left_out == ("classes '8', '9', which are in no task",)
     for damaged in ("", "[1]", '[{"classes": 1}]'):
         directory.tasks_file.write_text(damaged)
         assert read_spec(directory).tasks == () and read_spec(directory).task_title(2) == "2"
@@ -155,6 +157,8 @@ def trial_of(spec: RunSpec) -> TrialSummary:
 def test_tasks_are_given_by_number_or_name_and_a_name_with_a_comma_in_quotes() -> None:
     assert _tasks("drop", "'lion, male', 2,bear") == ["lion, male", 2, "bear"]
     assert _tasks("drop", "1, 2") == [1, 2]
+    with pytest.raises(InputError, match="--drop must be tasks"):
+        _tasks("drop", "1,,3")
 
 
 def test_tables_and_figures_name_the_tasks(spec: RunSpec) -> None:

@@ -132,10 +132,11 @@ def test_a_choice_without_reevaluation_has_no_metrics_of_one() -> None:
 def test_mlflow_gets_what_was_chosen_on_each_benchmark_and_what_is_lost_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(outcome.runs, "left_out", lambda *_: [SimpleNamespace(title="v1.2 small", lost=2.0)])
+    left = [SimpleNamespace(title="v1.2 small", lost=2.0), SimpleNamespace(title="glyphs", lost=0.0)]
+    monkeypatch.setattr(outcome.runs, "left_out", lambda *_: left)
     selection: Any = SimpleNamespace(accuracies={"digits?epochs=2": 80.0})
     found = outcome._several(several_spec(), selection, [])
-    assert found == {"best/digits-epochs-2": 80.0, "left_out/v1.2-small/lost": 2.0}
+    assert found == {"best/digits-epochs-2": 80.0, "left_out/v1.2-small/lost": 2.0, "left_out/glyphs/lost": 0.0}
 
 
 @pytest.mark.parametrize("figures", [[Path("a.png")], OSError("no space")])

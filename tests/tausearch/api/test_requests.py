@@ -56,6 +56,10 @@ def test_a_door_has_the_signature_of_its_request_whose_fields_are_documented(doo
     assert [field.name for field in fields(request_of) if f"{field.name}: " not in documented] == []
 
 
+def test_the_command_that_goes_on_has_the_uri_of_the_tracking_server() -> None:
+    assert SearchRequest("digits", "ewc", tracking_uri="http://a:1").resume_options == " --tracking-uri http://a:1"
+
+
 def test_an_option_that_there_is_not_is_refused_before_anything_is_done() -> None:
     with pytest.raises(TypeError, match=r"^search\(\) got an unexpected keyword argument 'alhpa'$"):
         tausearch.search("digits", "ita-lora", alhpa=1)  # type: ignore[call-arg]

@@ -125,6 +125,13 @@ def test_a_campaign_that_goes_on_counts_earlier_trials_and_measures_its_own_spee
     assert_left(display, 29 / 6)
 
 
+def test_a_search_that_ends_early_has_no_more_trials(tmp_path: Path) -> None:
+    plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 4, target: 60"))
+    display, (first, _), _ = shown(plan)
+    tell(display, first, plan.cells[0].search.spec, make_trial(0, 5, 70.0))
+    assert first.columns[0] == "1/1"
+
+
 def test_the_best_of_a_cell_keeps_the_bounds_of_its_search(tmp_path: Path) -> None:
     plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 2, constraint: ['forgetting <= 1']"))
     display, (first, _), _ = shown(plan)

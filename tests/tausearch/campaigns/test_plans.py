@@ -20,7 +20,7 @@ from tausearch.campaigns import (
     plan_campaign,
     run_campaign,
 )
-from tausearch.campaigns.plans import _has_chosen_otherwise, work_left
+from tausearch.campaigns.plans import _has_chosen_otherwise, plan_final, work_left
 from tausearch.campaigns.remainder import remainder
 from tausearch.cluster import AddressFault
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
@@ -81,6 +81,8 @@ def test_every_cell_has_its_runs_and_their_sizes(tmp_path: Path) -> None:
     first = plan.cells[0].search.spec
     assert (first.trials, first.algorithm, first.tracking_uri) == (4, "random", "http://a:1")
     assert plan.cells[2].training.spec.fixed == start_of(plan.cells[2].search.spec).hyperparameters
+    final = plan_final(plan.cells[2], plan.request, plan.opening, plan.gpus)
+    assert final is plan.cells[2].training, "without a search there is no best file to look for"
     assert plan.cells[2].training.spec.source is None and plan.cells[2].training.spec.tuned_on is None
 
 
@@ -367,6 +369,19 @@ def test_fewer_seeds_are_refused_in_the_plan_whether_or_not_the_search_goes_on(t
     cell = planned(tmp_path, TABLE.replace("[0, 1]", "[0, 1, 2]"), trials=trials).cells[0]
     assert (cell.added, cell.added_seeds) == (trials - 4, 1)
     assert cell.next == ("1 seed more" if trials == 4 else "2 trials more and 1 seed more")
+
+
+def test_a_search_that_gets_more_trials_comes_before_a_final_run_of_its_choice_so_far(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    first = plan.cells[0]
+    create(
+        first.training.spec.model_copy(update={"fixed": {"lr": 0.5}, "source": first.search.spec.name}), plan.storage
+    )
+    for number in range(4):
+        remember(first.search.directory, number, 1.0)
+    start_of(first.search.spec).save(first.search.directory.best_file)
+    finals = [planned(tmp_path, trials=trials).cells[0].runs.final for trials in (4, 6)]
+    assert finals == ["t-digits-ita-lora-final-1", "t-digits-ita-lora-final"]
 
 
 def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:

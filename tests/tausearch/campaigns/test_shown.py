@@ -26,6 +26,7 @@ from tausearch.campaigns import (
 from tausearch.campaigns.mlflow_tables import LOCAL, read_pages, track_tables
 from tausearch.campaigns.outputs import selected_runs
 from tausearch.cli.output import show_standing, show_standings
+from tausearch.presentation import Table
 from tausearch.reports import paper_results
 from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock
 from tausearch.runs.creation import create
@@ -159,6 +160,13 @@ def test_what_stands_in_one_line_and_in_full(
     assert code == 2 and err.count("\n") == 1 and "nope" in err
 
 
+def test_a_cell_at_work_is_emphasised(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: list[Table] = []
+    monkeypatch.setattr("tausearch.cli.output.campaigns.terminal_table", lambda table: tables.append(table) or "")
+    show_standing(read_standing(storage, storage.campaign("t"), running=True), storage, "", None)
+    assert tables[0].emphasis == {0: "strong"}  # its search has begun, and the other cells wait
+
+
 def test_a_failed_cell_is_not_done_in_the_list(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     standing = read_standing(storage, storage.campaign("t"))
     first, second, third = standing.cells
@@ -241,6 +249,7 @@ def test_a_table_in_mlflow_has_both_runs_of_a_cell_and_the_papers_accuracy(stora
     assert written.pop() == ("http://b:5000", "cub200", "t", [row_elsewhere])
     uris = ("http://b:5000", storage.mlflow_uri)
     assert written == [(uri, "cub200", "t", [row]) for uri in uris]
+    assert track_tables(storage, untracked, write=write) == {} == read_pages(standing.directory)  # no earlier ones
 
 
 def test_a_campaign_without_a_run_is_starting(

@@ -53,6 +53,7 @@ def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) 
         for seed in range(2):
             remember(final, seed, 1.0, seed=seed)
         assert states(plan)[0] == "done" and standing_of(plan).state == "running"
+        assert read_standing(plan.storage, plan.directory, running=False).state == "stopped"  # its own lock, at its end
     assert standing_of(plan).state == "stopped"
 
 

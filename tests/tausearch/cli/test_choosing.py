@@ -78,7 +78,10 @@ def test_the_best_of_a_benchmark_and_a_method_is_exported_under_their_names(
     for name, value, method in searches:
         named = spec.model_copy(update={"name": name, "id": name, "method": method})
         make_run(Storage(tmp_path / "runs"), named, [make_trial(0, value=value)])
+    named = spec.model_copy(update={"name": "few", "id": "few", "benchmark": "digits?tasks=2&epochs=7"})
+    make_run(Storage(tmp_path / "runs"), named, [make_trial(0, value=60.0)])
     at = ("--storage", str(tmp_path / "runs"))
+    assert ask("export", "digits?epochs=7&tasks=2", "ita-lora", "-o", "few.yaml", *at)[0] == 0
     code, out, err = ask("export", "digits", "ita-lora", *at)
     assert (code, out) == (0, "best file: digits-ita-lora.best.yaml\n"), err
     best = load_best(tmp_path / "digits-ita-lora.best.yaml").selection

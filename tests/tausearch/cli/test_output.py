@@ -241,6 +241,9 @@ def test_fresh_runs_are_shown_in_the_order_of_candidates_and_the_chosen_one_is_m
     table = reevaluation_table(Reevaluation(asked, standing, verdict(standing), ()))
     assert [row[:4] for row in table.rows] == [(3, 80.0, 82.0, 81.0), (1, 90.0, 91.0, 90.5)]
     assert table.emphasis == {1: "marked"}
+    rounds = race([3], 3, {(3, 0): 80.0, (3, 1): 82.0, (3, 2): 87.0})
+    asked = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=3)}))
+    assert reevaluation_table(Reevaluation(asked, rounds, verdict(rounds), ())).rows[0][4] == 83.0  # their mean
 
 
 def test_the_best_trial_is_marked_and_unfinished_ones_are_faint(spec: SearchSpec) -> None:

@@ -207,8 +207,8 @@ def test_a_prediction_is_made_with_the_options_of_the_command(
     assert code == 0 and all(line in err for line in ("a note", "3 files", "b.png: is broken"))
     assert given["asked"] == ("m", ModelOptions(3, [1, "animals"], Path("w"), "cpu"), "s")
     assert (given["max_image_bytes"], given["skip_broken"]) == (5, False)
-    ask("predict", "m", "a.png", "--skip-broken")
-    assert given["skip_broken"] is True
+    ask("predict", "m", "a.png", "--skip-broken", "--max-image-bytes", "6")
+    assert (given["max_image_bytes"], given["skip_broken"]) == (6, True)
 
 
 def test_sync_goes_on_after_a_run_that_fails_and_leaves_driven_ones_alone(

@@ -467,6 +467,9 @@ def test_a_composition_says_of_which_runs_it_is_and_where_it_went(capsys: Captur
         compositions.show_composed(SimpleNamespace(result=result, version=version, **about), "")  # type: ignore[arg-type]
         lines = lines_of(capsys)
         assert lines[0] == "l: r + q on digits; seeds 0" and said in lines
+        result = result.model_copy(update={"rule": "regmean"})
+        compositions.show_composed(SimpleNamespace(result=result, version=version, **about), "")  # type: ignore[arg-type]
+        assert lines_of(capsys)[0] == "l: r + q on digits; regmean; seeds 0"
         assert lines[-1].startswith("MLflow does not have all of r (full)")
 
 

@@ -72,8 +72,8 @@ def test_behind_a_whole_one_ahead_of_the_record_the_next_is_looked_at(directory:
 
 
 def test_the_checkpoints_of_other_trials_stay(directory: RunDirectory) -> None:
-    folders = [write_tasks(directory, number, 1) for number in (1, 11)]
+    folders = [write_tasks(directory, number, 1) for number in (1, 11, 101)]
     remove_checkpoints(directory, 1)
     remove_checkpoints(directory, 2)  # it has none
-    assert [folder.exists() for folder in folders] == [False, True]
+    assert [folder.exists() for folder in folders] == [False, True, True]
     assert folders[1] == directory.path / "state" / "trial-00011"

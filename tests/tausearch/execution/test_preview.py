@@ -171,6 +171,8 @@ def test_the_time_on_several_benchmarks_is_known_from_runs_on_each(spec: SearchS
     found = measured("glyphs", 30.0)
     assert found.taken.pace == Pace(pytest.approx(90)) and "6:00 inside 4 trials" in str(found)
     assert set(found.taken.runs) == {"on-digits", "on-glyphs"}
+    remembered(spec, tmp_path, 30.0, name="on-both", benchmark=both.benchmark, steps=both.steps)
+    assert set(preview(both, Storage(tmp_path), None).taken.runs) == {"on-both"}
 
 
 def test_tasks_that_are_trained_again_take_their_share_of_the_other_run(spec: SearchSpec, tmp_path: Path) -> None:

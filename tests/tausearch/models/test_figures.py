@@ -250,6 +250,8 @@ def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: 
         added["time"][2] == "time per task: ita-lora on digits"
         and [row["run"] for row in added["time"][0]] == ["s"] * 3
     )
+    analysis._drawn(finals, FiguresRequest(["r"]), [pools("x/a", "tmc"), pools("y/a", "tmc")], finals.root)
+    assert {"cosines-x-a", "cosines-y-a"} <= set(added)
     analysis._drawn(finals, FiguresRequest(["r", "s"]), [], finals.root)
     assert [row["run"] for row in added["time"][0]] == ["s"] * 3  # of every run, not of the first alone
 

@@ -111,6 +111,7 @@ def test_data_that_has_moved_is_found_on_each_benchmark(tmp_path: Path, monkeypa
     assert isinstance(moved, MultiSearchSpec)
     assert {name: part.data_root for name, part in moved.parts.items()} == {"digits": None, "letters": "/there"}
     assert [root for _, _, root, _, _ in continuation._protocols(moved)] == [None, "/there"]
+    assert moved.data_root is None  # that of the first
 
 
 def lying(root: str, digest: str) -> MultiSearchSpec:

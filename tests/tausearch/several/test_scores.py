@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tausearch.runs import (
     Constraint,
     MultiTrial,
+    Record,
     Reevaluate,
     ReevaluationSpec,
     Scale,
+    StopRule,
+    TrialTable,
     gain_of,
     left_out,
     parts_of,
+    recorded_trials,
     reevaluation_of,
     whole_trials,
 )
 from tausearch.runs.parts.scores import Across
-from tests.tausearch.several.made import part, parts, several_spec
+from tausearch.studies.parts.searchers import MultiSearcher
+from tests.tausearch.several.made import part, parts, several_search, several_spec
 from trainables.metrics import CACHE_HIT, PEAK_GPU_BYTES, TRAIN_LOSS, WAITING
 
 KNOWN = (80.0, 84.0, 82.0, 82.0)
@@ -92,6 +98,15 @@ def test_a_part_that_was_stopped_because_another_failed_hides_no_error(place: in
     assert (trial.status, trial.error) == ("failed", f"{('digits', 'glyphs')[place]}: killed")
 
 
+def test_recorded_trials_are_scored_by_the_scales_that_are_given(tmp_path: Path) -> None:
+    spec, _, directory = several_search(tmp_path)
+    for place in (0, 1):
+        Record(directory.record).write(part(spec, 0, place, 83.0))
+    scale = Scale.of("normalised", 80.0, KNOWN)
+    found = [recorded_trials(spec, Record(directory.record), scales)[0].value for scales in (None, (scale, scale))]
+    assert found == [0.0, 75.0]
+
+
 def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     spec = several_spec()
     accuracies = [(90.0, 50.0), (94.0, 58.0), (91.0, 60.0), (94.0, 58.0)]  # of the equal ones the first is chosen
@@ -113,6 +128,13 @@ def test_of_equal_accuracies_on_a_benchmark_the_earlier_trial_is_its_best() -> N
         parts(spec), [part(spec, t, b, value) for t, row in enumerate(accuracies) for b, value in enumerate(row)]
     )
     assert left_out(spec, found)[0].best_trial == 1
+
+
+@pytest.mark.parametrize(("target", "ended"), [(80.0, True), (95.0, False)])
+def test_a_search_on_several_benchmarks_ends_at_its_target(target: float, ended: bool) -> None:
+    spec = several_spec(across="mean", stop=StopRule(target=target))
+    trials = TrialTable(whole_trials(parts(spec), [part(spec, 0, place, 90.0) for place in (0, 1)]))
+    assert (MultiSearcher(spec, trials).next() is None) is ended
 
 
 def test_a_gain_has_the_unit_of_the_score() -> None:

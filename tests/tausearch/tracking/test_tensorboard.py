@@ -70,7 +70,9 @@ def test_the_end_of_a_trial_has_its_seed_or_its_error_and_that_of_a_stopped_run_
     told(callback, run, ended, make_trial(1, tasks=1, status="failed", error="killed"), make_trial(2, tasks=1))
     told(callback, run, make_trial(3, value=0.0))
     writers["trial-3"].add_hparams.assert_called_once()  # it is complete, though it gets nothing right
+    told(callback, run_at(tmp_path, spec.model_copy(update={"name": "other"})), make_trial(4, tasks=1))
     callback.on_event(RunEnded(run, stopped=True, metrics={"importance/lr": 0.5}))
+    writers["trial-4"].close.assert_not_called()  # it is of another run
     assert writers["trial-0"].add_hparams.call_args.args[0] == {**ended.hyperparameters, "seed": 0}
     writers["trial-1"].add_text.assert_called_once_with("status", "failed: killed")
     writers["trial-2"].close.assert_called_once_with()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -13,10 +14,19 @@ import pytest
 from tausearch.execution import Dispatcher, Run, driver as driver_module
 from tausearch.execution.driver import drive
 from tausearch.execution.interrupt import Interrupt
-from tausearch.runs import Record, Reevaluate, ReevaluationSpec, RunResult, SearchSpec, TrialSummary, TrialTable
+from tausearch.runs import (
+    Record,
+    Reevaluate,
+    ReevaluationSpec,
+    RunResult,
+    SearchSpec,
+    StorageError,
+    TrialSummary,
+    TrialTable,
+)
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import make_trial
-from tests.tausearch.execution.driver.world import Tracker, World, opened, tell
+from tests.tausearch.execution.driver.world import Tracker, World, finish_one, opened, tell, then
 from trainables.errors import InputError
 
 
@@ -130,6 +140,28 @@ def test_a_stop_of_a_follower_is_noted_as_a_stop_of_the_run(
     world.tune = tune
     result = followed(run, follower(spec, tmp_path, "lower"))
     assert (result.signal, len(result.trials), result.name) == (signal.SIGINT, 4, spec.name)
+
+
+def test_a_stop_after_the_last_follower_has_ended_stops_nothing(
+    followed: Callable[..., RunResult], run: Run, spec: SearchSpec, world: World, interrupt: Interrupt, tmp_path: Path
+) -> None:
+    def tune(dispatcher: Dispatcher) -> None:
+        while (found := dispatcher.next()) is not None:
+            tell(found[0], make_trial(found[1], value=70.0))
+            found[0].finish(found[1], "complete", 70.0)
+        interrupt.note(signal.SIGINT)
+
+    world.tune = tune
+    assert followed(run, follower(spec, tmp_path, "lower")).signal is None
+
+
+def test_a_storage_that_is_full_is_an_error_though_a_run_has_ended(
+    followed: Callable[..., RunResult], spec: SearchSpec, world: World, tmp_path: Path
+) -> None:
+    first = opened(spec, tmp_path, [make_trial(number, value=60.0) for number in range(4)])
+    world.tune = then(finish_one, OSError(errno.ENOSPC, "no space left"))
+    with pytest.raises(StorageError, match="no space left"):
+        followed(first, follower(spec, tmp_path, "lower"))
 
 
 def test_an_error_in_the_thread_that_concludes_a_run_is_raised_at_the_end(
