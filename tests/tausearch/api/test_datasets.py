@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tausearch.api.datasets import CheckedClass, DataState
+from tausearch.api.datasets import CheckedClass, DataState, ListedImage
+from tausearch.cli.output import show_images
 from tests.support.command_line import Command
 from tests.support.layouts import encoded, mit67, put
 from trainables.data import get_source
@@ -97,6 +99,17 @@ def test_images_are_listed_as_a_run_splits_them(root: Path, command: Command) ->
     assert {row["image"] for row in table} == {str(path) for path in (root / "own").rglob("*.png")}
     left = command("data", "check", "folder:own?skip_broken=yes", "--list", "all")[0].splitlines()
     assert len(left) == 23 and f"{root}/own/a/1.png" not in left
+
+
+def test_names_that_are_no_text_are_passed_on_and_shown_as_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [ListedImage(os.fsdecode(b"caf\xe9.png"), "a", "test"), ListedImage("\u00e9.png", "a", "test")]
+    for on_terminal, printed in ((False, b"caf\xe9.png\n\xc3\xa9.png\n"), (True, b"caf\\xe9.png\n\xc3\xa9.png\n")):
+        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        monkeypatch.setattr(out, "isatty", lambda on_terminal=on_terminal: on_terminal)
+        monkeypatch.setattr("sys.stdout", out)
+        show_images(found, "text")
+        out.flush()
+        assert out.buffer.getvalue() == printed  # type: ignore[attr-defined]
 
 
 def test_prepared_images_are_listed_by_their_files_where_these_are_there(root: Path, command: Command) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checked_input.names import counted
+from checked_input.text_files import in_one_line
 from tausearch.presentation import (
     Table,
     as_csv,
@@ -82,8 +85,11 @@ def show_images(found: Sequence[ListedImage], form: str) -> None:
         print_json(records)
     elif form == "csv":
         print(as_csv(record_table(records)), end="")
-    else:
-        print("\n".join(each.image for each in found))
+    elif sys.stdout.isatty():
+        print("\n".join(in_one_line(each.image) for each in found))
+    else:  # another program gets the bytes of each name, with which it can open the file
+        sys.stdout.flush()
+        sys.stdout.buffer.write(b"".join(os.fsencode(each.image) + b"\n" for each in found))
 
 
 def _sizes(smallest: tuple[int, int] | None, largest: tuple[int, int] | None) -> str | None:
