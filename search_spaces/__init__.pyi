@@ -5,6 +5,7 @@ from .reading import (
     load_space as load_space,
     paper_benchmarks as paper_benchmarks,
     paper_points as paper_points,
+    read_space_file as read_space_file,
 )
 from .schema import (
     Choices as Choices,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from checked_input.names import choices
-from search_spaces import Range, ResolvedSpace, Scalar, load_space
+from search_spaces import Choices, Range, ResolvedSpace, Scalar, load_space, read_space_file
 from trainables.data import BENCHMARKS
 from trainables.errors import Faults, InputError, faults_of
 from trainables.methods import MethodEntry, Scenario, get_method
@@ -33,7 +33,12 @@ def space_of(
         raise InputError(f"method {method!r}: has no search space; write {entry.space}, or give a file with --space")
     require_hyperparameters(entry, overrides)
     load = partial(load_space, method, benchmark, own=entry.space, known=known)
-    space = load(file=file, overrides=overrides, benchmarks=BENCHMARKS, suited=suited)
+    try:
+        space = load(file=file, overrides=overrides, benchmarks=BENCHMARKS, suited=suited)
+    except InputError:
+        if file is not None:
+            _require_choices(entry, load() if entry.space is None or entry.space.is_file() else None, file)
+        raise
     own = space if entry.space is not None and not entry.space.is_file() else load()
     for name, value in overrides.items():
         with faults_of(f"--set {name}={value}"):
@@ -41,6 +46,15 @@ def space_of(
     with faults_of(str(file or entry.space or f"{method}.yaml")):
         require_space_fits(entry, space)
     return space
+
+
+def _require_choices(entry: MethodEntry, own: ResolvedSpace | None, file: Path) -> None:
+    """Refuse a choice of the user's file that the method does not know, which no start of the file can mend."""
+    start, theirs = {} if own is None else {**own.fixed, **own.start}, read_space_file(file)
+    with faults_of(str(file)):
+        for name, dimension in theirs.space.items():
+            for value in dimension.choices if isinstance(dimension, Choices) else ():
+                entry.parse({**start, name: value})
 
 
 def require_hyperparameters(entry: MethodEntry, values: Mapping[str, Scalar], origin: str = "--set ") -> None:

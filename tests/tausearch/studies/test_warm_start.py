@@ -246,6 +246,13 @@ def test_a_set_value_is_not_blamed_for_the_file_beside_it(tmp_path: Path) -> Non
         space_of("ita-lora", "digits", own, {"alpha": -1.0})
 
 
+@pytest.mark.parametrize("start", ["", "start: {default: {formulation: paper}}\n"])
+def test_a_choice_that_the_method_does_not_know_is_named_before_the_start(start: str, tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(start + "space: {formulation: {choices: [other, official]}}\n")
+    with pytest.raises(InputError, match=r"own.yaml: .*'formulation': .*got 'other'"):
+        space_of("ita-lora", "digits", tmp_path / "own.yaml", {})
+
+
 def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:
     point = {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01}
     hyperparameters = {**point, "lr": 1.0, "regularise": "none", "fisher_passes": "all"}
