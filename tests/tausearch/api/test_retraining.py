@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from tausearch.models import CompositionResult, read_compositions
 from tausearch.models.descriptions import read_about
 from tausearch.runs import (
     FinalSpec,
+    Resources,
     Retraining,
     RunDirectory,
     SearchSpec,
@@ -300,6 +302,23 @@ class TestThePrice:
             lines[0],
         )
         assert lines[1:] == ["tausearch: task 1 is taken over: no forgotten image has reached it"]
+
+    def test_on_the_cpu_no_seed_takes_a_gpu(
+        self, storage: Storage, monkeypatch: pytest.MonkeyPatch, gpus: Callable[[int], None]
+    ) -> None:
+        found: list[float] = []
+
+        def refuse(run: FinalRun, **_: Any) -> None:
+            found.append(run.spec.resources.gpus_per_trial)
+            raise KeyboardInterrupt
+
+        gpus(1)
+        spec = read_spec(storage.run("ita"))
+        spec.model_copy(update={"resources": Resources(gpus_per_trial=1)}).save(storage.run("ita"))
+        monkeypatch.setattr("tausearch.api.retraining.run_training", refuse)
+        with pytest.raises(KeyboardInterrupt):
+            retrained(storage, "task:2", device="cpu")
+        assert found == [0]
 
     @pytest.mark.parametrize(
         ("at_once", "hit", "words"), [(1, 0.0, "about 0:42,"), (2, 1.0, "about 0:21, and the pre-")]

@@ -24,7 +24,7 @@ from tausearch.campaigns.driver import _driver, _headlines, _result
 from tausearch.campaigns.plans import plan_final, with_share_of
 from tausearch.campaigns.status import CellStanding, CellState
 from tausearch.cluster import resources
-from tausearch.execution import Interrupt, RunQueue, concurrency
+from tausearch.execution import Driver, Interrupt, RunQueue, concurrency
 from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec, StorageError
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
@@ -94,6 +94,20 @@ def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(
         "its runs are left alone (none has begun)",
     ]
     assert log.endswith(str(plan.directory.log_file))
+
+
+def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, did = planned(tmp_path), list[str]()
+    for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
+        object.__setattr__(cell, "standing", CellStanding(cell.runs, cast(CellState, state)))
+    monkeypatch.setattr(RunQueue, "pass_over", lambda queue: False)
+    for way in ("run", "conclude"):
+        monkeypatch.setattr(Driver, way, lambda driver, queue, session, way=way: did.append(way))
+    with driver_module._held(plan):
+        driver_module._run(plan, Trial, ())
+    assert did == ["conclude"]
 
 
 @pytest.fixture

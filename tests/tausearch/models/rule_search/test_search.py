@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from tausearch.models import CompositionResult, read_compositions
 from tausearch.models.merge_configs import MergeConfig, uniform
 from tausearch.models.rule_search import search as searching
 from tausearch.models.rule_search.evaluations import evaluations_of
+from tausearch.presentation import LongWork
 from tausearch.runs import RunDirectory, Storage
 from tausearch.testing.reachable_objects import reachable
 from tausearch.testing.stored_images import images_of
@@ -105,6 +107,18 @@ def test_the_search_reaches_no_test_image_and_counts_the_tasks_that_are_kept(
     assert test and not test & held
     assert set(images_of(each.images for each in build_benchmark(get_source(SMALL), "search", 0).evaluation)) <= held
     assert result.search is not None and result.search.images == 8
+
+
+def test_as_many_evaluations_are_counted_as_are_announced(made: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    announced, counted = dict[str, int](), Counter[str]()
+
+    def start(work: LongWork, name: str, total: int) -> Callable[[int], None]:
+        announced[name] = total
+        return lambda count: counted.update({name: count})
+
+    monkeypatch.setattr(LongWork, "start", start)
+    searched(made, search=2)
+    assert "search of ties" in announced and counted == announced
 
 
 def test_a_search_that_was_killed_goes_on(made: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
