@@ -16,6 +16,7 @@ from tausearch.runs import (
     Reevaluation,
     RunDirectory,
     Storage,
+    StorageError,
     TrackerName,
     TrialSummary,
 )
@@ -59,7 +60,8 @@ def sync_run(
         The numbers of trials and tasks.
 
     Raises:
-        InputError: If there is no such run, a process drives it, or MLflow cannot be written.
+        InputError: If there is no such run, a process drives it, or a file or MLflow cannot be written.
+        StorageError: If the record of its re-evaluations cannot be read.
     """
     then = runs.read_spec(directory)
     spec = _tracked_as(then, checked_uri(tracking_uri), checked_tracking(tracking))
@@ -72,11 +74,18 @@ def sync_run(
                 again, written = _write(spec, storage, directory, trials)
             if spec != then:
                 spec.save(directory)
-        except InputError:
+        except (InputError, StorageError):
             raise
         except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
-            raise InputError(f"run {spec.name!r}: MLflow at {uri} cannot be written ({reason(error)})") from error
+            raise InputError(f"run {spec.name!r}: {_unwritten(error, uri, directory)}") from error
     return Synced(spec.name, uri, len(trials), sum(each.tasks_done for each in (*trials, *again)), written)
+
+
+def _unwritten(error: Exception, uri: str | None, directory: RunDirectory) -> str:
+    """Say what could not be written: the file of an error, else MLflow, or for a run without it the folder."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename} cannot be written ({error.strerror})"
+    return f"{directory.path if uri is None else f'MLflow at {uri}'} cannot be written ({reason(error)})"
 
 
 def _tracked_as(spec: AnySpec, uri: str | None, trackers: tuple[TrackerName, ...] | None) -> AnySpec:

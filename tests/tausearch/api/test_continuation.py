@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -22,7 +23,17 @@ from tausearch.api import (
     sync_run,
 )
 from tausearch.execution import Run
-from tausearch.runs import KnownPoint, Record, RunResult, SearchSpec, Storage, TrialSummary, differences, read_spec
+from tausearch.runs import (
+    KnownPoint,
+    Record,
+    RunResult,
+    SearchSpec,
+    Storage,
+    StorageError,
+    TrialSummary,
+    differences,
+    read_spec,
+)
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, choose, load_best
 from tausearch.tracking import Event, ResultsWritten
@@ -428,6 +439,26 @@ class TestFinalRun:
     def test_it_has_no_results_yet(self, stopped: Storage) -> None:
         assert sync_run(stopped, stopped.run("f")).trials == 3
         assert not stopped.run("f").results_file.exists()
+
+    @pytest.mark.parametrize(
+        ("error", "mlflow", "said"),
+        [
+            (
+                OSError(28, "No space left", "/x/best.yaml"),
+                True,
+                "run 'f': /x/best.yaml cannot be written .No space left.$",
+            ),
+            (ConnectionError("refused"), True, "run 'f': MLflow at sqlite:.* cannot be written .refused.$"),
+            (RuntimeError("odd"), False, "run 'f': .*/f cannot be written .odd.$"),
+            (StorageError("the record"), True, "^the record$"),
+        ],
+    )
+    def test_what_cannot_be_brought_up_to_date_is_named(
+        self, error: Exception, mlflow: bool, said: str, stopped: Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tausearch.api.synchronisation._write", mock.Mock(side_effect=error))
+        with pytest.raises((InputError, StorageError), match=said):
+            sync_run(stopped, stopped.run("f"), tracking="mlflow" if mlflow else "none")
 
     def test_it_goes_on_with_the_seeds_that_have_not_ended(
         self, stopped: Storage, monkeypatch: pytest.MonkeyPatch
