@@ -274,7 +274,11 @@ def drive(
         cell, interrupt, told = SingleRun(run, after, display.say), session.interrupt, callbacks
         queue = RunQueue([cell], interrupt, session.watch, display.say, follow, told)
         queue.open_ahead()  # while Ray starts, the tracker imports MLflow
-        cell.check()
+        try:
+            cell.check()
+        except BaseException:
+            queue.close()  # ends its thread
+            raise
         if over:
             display.say("all trials have ended: none is run, and the results are written again")
         if queue.pass_over():

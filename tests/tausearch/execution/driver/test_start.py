@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 
@@ -202,6 +204,14 @@ def test_a_driver_that_is_refused_before_it_has_begun_leaves_the_log_as_it_was(
     with pytest.raises(InputError):
         drive(run)
     assert (run.directory.log_file.read_text() if run.directory.log_file.exists() else None) == after
+
+
+def test_a_run_that_cannot_be_opened_leaves_no_thread(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = threading.enumerate()
+    monkeypatch.setattr("tausearch.execution.queue.note_code", mock.Mock(side_effect=InputError("no such code")))
+    with pytest.raises(InputError, match="no such code"):
+        drive(run)
+    assert threading.enumerate() == before
 
 
 def test_a_seed_that_only_has_the_tasks_of_another_run_has_not_started(spec: SearchSpec, tmp_path: Path) -> None:
