@@ -15,16 +15,16 @@ class Announcer:
     Args:
         run: The run; its trials are so far those of earlier drivers.
         deliveries: Where the events go.
-        after: The announcer of the search that a re-evaluation belongs to, which begins first.
+        parent: The announcer of the search that a re-evaluation belongs to, which begins first.
 
     Attributes:
         has_begun: Whether it has told that the run begins.
     """
 
-    def __init__(self, run: Run, deliveries: Sequence[Delivery], after: Announcer | None = None) -> None:
+    def __init__(self, run: Run, deliveries: Sequence[Delivery], parent: Announcer | None = None) -> None:
         self.run = run
         self.deliveries = deliveries
-        self.after = after
+        self.parent = parent
         self._told = {trial.number: trial for trial in run.trials}
         self.has_begun = False
         run.announce = self.send
@@ -34,8 +34,8 @@ class Announcer:
         if self.has_begun:
             return
         self.has_begun = True
-        if self.after is not None:
-            self.after.begin()
+        if self.parent is not None:
+            self.parent.begin()
         for event in history(self.run.info, list(self._told.values())):
             self.send(event)
 

@@ -25,19 +25,19 @@ class Recorder:
     Args:
         run: The run.
         deliveries: The callbacks and trackers of the driver.
-        after: The recorder of the search that a re-evaluation belongs to.
+        parent: The recorder of the search that a re-evaluation belongs to.
     """
 
-    def __init__(self, run: Run, deliveries: Deliveries, after: Recorder | None = None) -> None:
+    def __init__(self, run: Run, deliveries: Deliveries, parent: Recorder | None = None) -> None:
         self.run = run
         self.record = record_of(run.units.spec, run.directory)
         for unit in run.units.settle():
             self.record.write(unit)
         self._compact(trial.number for trial in run.units.trials)  # what a killed driver has left
         self.deliveries = deliveries
-        before = None if after is None else after.announcer
+        begins_first = None if parent is None else parent.announcer
         note_stopped(run.directory, None)
-        self.announcer: Announcer = Announcer(run, deliveries.of(run.spec), before)
+        self.announcer: Announcer = Announcer(run, deliveries.of(run.spec), begins_first)
 
     @property
     def listeners(self) -> list[Listener]:

@@ -57,12 +57,12 @@ class Tracker:
         spec: The specification of the run.
         storage: The storage root that holds the default tracking store.
         uri: Tracking URI; None for the default store, a SQLite file in the storage root.
-        after: The tracker that makes the same parent run; this one waits for it.
+        parent: The tracker of the search that a re-evaluation belongs to; it makes the MLflow run of both.
         open_run: Opens the run in MLflow; None for an `MlflowRun` of this process.
 
     Attributes:
         error: Why MLflow lacks something; None if it has everything.
-        has_parent: Whether MLflow has ever shown the parent run.
+        is_known: Whether MLflow has ever shown the parent run.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Tracker:
         spec: RunSpec,
         storage: Storage,
         uri: str | None = None,
-        after: Tracker | None = None,
+        parent: Tracker | None = None,
         open_run: OpenRun | None = None,
     ) -> None:
         self._open_run = open_run
@@ -78,9 +78,9 @@ class Tracker:
         self.trials = TrialTable()
         self.storage = storage
         self.uri = uri or storage.mlflow_uri
-        self.after = after
+        self.parent = parent
         self.error: str | None = None
-        self.has_parent = False
+        self.is_known = False
         self._wake = threading.Condition()
         self._told: set[int] = set()  # trials that have changed since this object was made
         self._changed: set[int] = set()  # those of which MLflow lacks the latest change
@@ -124,8 +124,8 @@ class Tracker:
 
     def _start(self) -> None:
         """Start the writer, or wake it."""
-        if self.after is not None:
-            self.after._start()
+        if self.parent is not None:
+            self.parent._start()
         if self._thread.ident is None:
             self._thread.start()
         with self._wake:
@@ -153,10 +153,10 @@ class Tracker:
 
     def _connect(self) -> WrittenRun:
         was_away, self._away = self._away, True
-        if self.after is not None and not self.after.has_parent:
-            raise ConnectionError(self.after.error or "the run that this is part of is not there yet")
+        if self.parent is not None and not self.parent.is_known:
+            raise ConnectionError(self.parent.error or "the run that this is part of is not there yet")
         run = (self._open_run or MlflowRun)(self.spec, self.storage, self.uri)
-        self._away, self.has_parent = False, True
+        self._away, self.is_known = False, True
         if was_away:
             self._last_progress = time.monotonic()
         with self._wake:

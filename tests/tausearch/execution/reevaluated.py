@@ -53,8 +53,8 @@ def drive(
 
     deliveries = [] if send is None else [cast(Delivery, SimpleNamespace(send=send))]
 
-    def opened(run: Run, after: Announcer | None = None) -> Announcer:
-        announcer = Announcer(run, deliveries, after)
+    def opened(run: Run, parent: Announcer | None = None) -> Announcer:
+        announcer = Announcer(run, deliveries, parent)
         record = SimpleNamespace(trial_changed=record_of(run.units.spec, run.directory).write)
         run.listeners = run.units.listeners(record, [announcer, *run.own_listeners])
         return announcer

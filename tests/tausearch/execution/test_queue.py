@@ -33,8 +33,8 @@ class Recorder:
     happened: list[str] = []
     begun: set[str] = set()  # names of runs
 
-    def __init__(self, run: Run, deliveries: Deliveries, after: Recorder | None = None) -> None:
-        self.run, self.after = run, after
+    def __init__(self, run: Run, deliveries: Deliveries, parent: Recorder | None = None) -> None:
+        self.run, self.parent = run, parent
         self.listeners = [cast(Listener, f"record of {run.spec.name}")]
         self.announcer = SimpleNamespace(has_begun=run.spec.name in self.begun)
 
@@ -44,7 +44,7 @@ class Recorder:
     def conclude(self, interrupt: Interrupt) -> RunResult:
         if self.run.spec.name == "bad":
             raise RuntimeError("no figure")
-        behind = "" if self.after is None else f" after {self.after.run.spec.name}"
+        behind = "" if self.parent is None else f" after {self.parent.run.spec.name}"
         self.happened.append(f"conclude {self.run.spec.name}{behind}")
         return cast(RunResult, SimpleNamespace(name=self.run.spec.name, interrupt=interrupt))
 

@@ -45,7 +45,7 @@ def test_sync_writes_trials_and_reevaluations_once(tmp_path: Path) -> None:
 def test_reevaluations_wait_for_the_run_that_they_are_part_of(tmp_path: Path) -> None:
     spec, storage, _ = reevaluated_search(tmp_path)
     search = Tracker(spec, storage)
-    reevaluating = Tracker(ReevaluationSpec.of(spec), storage, after=search)
+    reevaluating = Tracker(ReevaluationSpec.of(spec), storage, parent=search)
     reevaluating.note(make_trial(0, value=80.0))  # nobody has told the search's own tracker of anything
     for tracker in (reevaluating, search):
         tracker.end("FINISHED", Conclusion())

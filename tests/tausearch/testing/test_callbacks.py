@@ -95,8 +95,8 @@ def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
     class Tracker:
         """Keeps the trials that it is to write, and how the run ended."""
 
-        def __init__(self, spec: RunSpec, storage: Storage, uri: str, after: Tracker | None, *_: object) -> None:
-            self.name, self.after, self.noted, self.status = spec.name, after, list[int](), ""
+        def __init__(self, spec: RunSpec, storage: Storage, uri: str, parent: Tracker | None, *_: object) -> None:
+            self.name, self.parent, self.noted, self.status = spec.name, parent, list[int](), ""
             made.append(self)
 
         def note(self, trial: TrialSummary) -> None:
@@ -110,7 +110,7 @@ def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
     check_callback(MlflowCallback, tmp_path)
     killed, search, again, final = made
     assert [each.status for each in made] == ["", "KILLED", "FINISHED", "KILLED"]
-    assert (search.after, again.after, final.after) == (None, search, None) and again.name == "s.reevaluation"
+    assert (search.parent, again.parent, final.parent) == (None, search, None) and again.name == "s.reevaluation"
     assert killed.noted == [0, 0, 0, 0, 1, 1] and search.noted == [1, 1, 1, 2, 2, 0, 1, 2]
 
 

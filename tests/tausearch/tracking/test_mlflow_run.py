@@ -548,8 +548,8 @@ class TestTracker:
 
     def test_a_part_waits_for_the_run_that_it_belongs_to_and_wakes_it(self, spec: SearchSpec, tmp_path: Path) -> None:
         woken: list[bool] = []
-        search: Any = SimpleNamespace(has_parent=False, error=None, _start=lambda: woken.append(True))
-        part = Tracker(spec, Storage(tmp_path), URI, after=search)
+        search: Any = SimpleNamespace(is_known=False, error=None, _start=lambda: woken.append(True))
+        part = Tracker(spec, Storage(tmp_path), URI, parent=search)
         assert part.uri == URI
         with pytest.raises(ConnectionError, match="is not there yet"):
             part._connect()
