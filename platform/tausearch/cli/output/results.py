@@ -74,7 +74,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         file, code = shlex.quote(str(result.best_file)), code_words(*spec.code)
         for on in [f" --benchmark {shlex.quote(name)}" for name in result.best.benchmarks] or [""]:
             lines.say("final run", f"{tool()} train {file}{on} --seeds 0,1,2{storage_option}{code}")
-    show_settings(lines, spec)
+    show_settings(lines, spec, result.trials)
     show_left_out(lines, spec, result.trials)
     show_front(lines, spec, result.trials, best)
     _say_trackers(lines, spec, result, storage_option)
@@ -102,7 +102,7 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     forgotten = 0.0 if forgetting is None else forgetting["mean"]
     _show_left(lines, spec, "this configuration", result.trials, forgotten)
     show_bounds(lines, result.bounds)
-    show_settings(lines, spec)
+    show_settings(lines, spec, result.trials)
     if spec.tuned_on is not None:
         elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
         lines.say("tuned on", f"{spec.tuned_on} (search {spec.source}){elsewhere}")

@@ -25,6 +25,7 @@ from tausearch.runs import (
     AnySpec,
     BesideBounds,
     Ending,
+    KnownPoint,
     Reevaluation,
     RunSpec,
     SearchSpec,
@@ -76,7 +77,7 @@ def show_trials(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary], bes
         lines.out.print(f"and {counted(others, 'trial')} that are no better; --format json has all", style="dim")
 
 
-def show_settings(lines: Lines, spec: AnySpec) -> None:
+def show_settings(lines: Lines, spec: AnySpec, trials: Sequence[TrialSummary]) -> None:
     """Print the fixed values, a precision other than fp32, the device, the warm start and the constraints."""
     precision = {} if spec.protocol.precision == "fp32" else {"precision": spec.protocol.precision}
     settings = {**spec.fixed, **precision}
@@ -87,11 +88,16 @@ def show_settings(lines: Lines, spec: AnySpec) -> None:
     if spec.device:
         lines.say("trials on", spec.device)
     if spec.purpose == "search" and spec.warm_start:
-        lines.say("warm start", "; ".join(known.origin for known in spec.warm_start))
+        lines.say("warm start", "; ".join(_origin(known, trials) for known in spec.warm_start))
     if spec.purpose == "search" and spec.objectives:
         lines.say("aims at", spec.aim)
     if spec.purpose == "search" and spec.constraints:
         lines.say("constraint", "; ".join(map(str, spec.constraints)))
+
+
+def _origin(known: KnownPoint, trials: Sequence[TrialSummary]) -> str:
+    tried = any(known.point.items() <= trial.hyperparameters.items() for trial in trials)
+    return known.origin if tried else f"{known.origin} (no trial)"
 
 
 def nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:

@@ -107,7 +107,7 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None, go_on: str
         lines.out.print(
             f"{found.spec.method} on {found.spec.benchmark}: no {found.spec.role} has begun", soft_wrap=True
         )
-    show_settings(lines, found.spec)
+    show_settings(lines, found.spec, found.trials)
     show_bounds(lines, beside)
     if found.spec.purpose == "search":
         show_ending(lines, found.ending)
