@@ -248,7 +248,7 @@ def test_a_version_is_refused_before_the_work_where_mlflow_has_no_run(
 ) -> None:
     monkeypatch.setattr(composition.models, "evaluate", lambda *_: pytest.fail("it was evaluated"))
     spec = read_spec(made.run("ita")).model_copy(update={"tracking": tracking})
-    spec.save(made.run("ita"))
+    monkeypatch.setattr(composition, "_run_of", lambda pools: (spec, made.run("ita")))
     first = f"runs sync ita --storage {made.root} --tracking mlflow"
     with pytest.raises(InputError, match=f"--register: MLflow does not have ita; first: .*{first}"):
         compose(["ita"], register=True, storage=made.root)
