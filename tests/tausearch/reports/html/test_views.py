@@ -107,8 +107,9 @@ def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -
 
     assert told(None) == "no candidate is left" and told(None, over=False) == "not yet"
     assert told(SimpleNamespace(mean=80.0, error=None, chosen=3)) == "80.00: trial 3 over 2 fresh runs"
-    error = " ± 1.50 (standard error)"
-    assert told(SimpleNamespace(mean=80.0, error=1.5, chosen=3)) == f"80.00{error}: trial 3 over 2 fresh runs"
+    for error in (1.5, 0.0):
+        words = f"80.00 ± {error:.2f} (standard error): trial 3 over 2 fresh runs"
+        assert told(SimpleNamespace(mean=80.0, error=error, chosen=3)) == words
     aim.objectives = ("seconds", "final_accuracy")
     assert told(SimpleNamespace(mean=80.0, error=None, chosen=3)) == "80.00 s: trial 3 over 2 fresh runs"
 
