@@ -160,10 +160,11 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
     assert (context.epochs, context.batch_size) == (sequence.benchmark.spec.epochs, sequence.benchmark.spec.batch_size)
     (before,) = sequence.preparer.providers
     assert before.cache is not None
-    assert (before.seed, before.cache.folder, before.cache.max_bytes) == (4, tmp_path / "cache", 77)
-    assert (before.fingerprint, before.purpose) == (sequence.benchmark.fingerprint, "final")
-    assert (before.device, before.backbone) == (context.device, sequence.backbone)
-    assert before.preparation == method.rule.config.preconsolidation and before.spec == sequence.benchmark.spec
+    assert (before.cache.folder, before.cache.max_bytes) == (tmp_path / "cache", 77)
+    assert before.preparation == method.rule.config.preconsolidation
+    owner = before.owner
+    assert (owner.seed, owner.fingerprint, owner.purpose) == (4, sequence.benchmark.fingerprint, "final")
+    assert (owner.device, owner.backbone, owner.spec) == (context.device, sequence.backbone, sequence.benchmark.spec)
     assert sequence.artifacts == tmp_path / "vectors"
 
 

@@ -83,6 +83,7 @@ class Preparer:
         """Release the cache's entries that were read, so that the cache may remove them."""
         for each in self.providers:
             each.close()
+        self.providers.clear()  # they know this object, so its images would stay until the garbage is collected
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -68,3 +70,18 @@ def test_each_has_its_own_config_and_all_are_let_go_of(preparer: Preparer, monke
     for each in preparer.providers:
         assert each.cache is not None and each.cache.max_bytes == 77
         assert each.owner is preparer
+
+
+def test_a_trial_that_has_ended_does_not_wait_for_the_garbage_collector(tmp_path: Path) -> None:
+    benchmark, about = small_digits(), {"purpose": "final", "seed": 3, "device": torch.device("cpu")}
+    given: dict[str, Any] = {"spec": benchmark.spec, "fingerprint": benchmark.fingerprint, **about}
+    preparer = Preparer(benchmark.tasks, Backbone(), **given, cache=tmp_path, cache_bytes=None)
+    preparer(Counted())
+    last = weakref.finalize(preparer, lambda: None)
+    gc.disable()
+    try:
+        preparer.close()
+        del preparer
+        assert not last.alive
+    finally:
+        gc.enable()
