@@ -63,15 +63,15 @@ def printable(text: str, sign: str = "?") -> str:
 
     Bytes that are no text stand as `\xe9`.
     """
-    return _BYTE.sub(_escaped, _CONTROL.sub(sign, text))
+    return _BYTE.sub(_escape, _CONTROL.sub(sign, text))
 
 
-def in_one_line(text: str) -> str:
+def escaped(text: str) -> str:
     r"""Return a text with escapes for line breaks, control characters and bytes that are no text: `a\nb\xe9`."""
-    return _NOT_IN_A_LINE.sub(_escaped, text)
+    return _NOT_IN_A_LINE.sub(_escape, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     char = found[0]
     return repr(os.fsencode(char))[2:-1] if _BYTE.match(char) else repr(char)[1:-1]
 

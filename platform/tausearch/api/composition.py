@@ -120,7 +120,8 @@ def compose_with(request: ComposeRequest) -> Composed:
         left = pools if again is not None else models.reduced(pools, removal)
     weights, merge = merge, merge.merged_by(request.rule, parameters)
     models.require_curvatures(pools, merge, removal, retrained=again is not None)
-    forms = models.chosen_forms(request.forms, left, merge)
+    problems = models.impossible_forms(left, merge)
+    forms = models.chosen_forms(request.forms, problems)
     if request.register:
         _require_registrable(pools, storage)
     if again is not None:
@@ -145,7 +146,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     own = pools if again is None else left
     file, tracking_error = _save(storage, own, result)
     version = _register(storage, own, result, file, tracking_error) if request.register else None
-    lacking = models.impossible_forms(left, merge) if exported and not request.forms else {}
+    lacking = problems if exported and not request.forms else {}
     return Composed(result, file, exported, lacking, tracking_error, version, _trained(pools, result))
 
 

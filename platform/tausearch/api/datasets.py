@@ -134,9 +134,7 @@ def _state(dataset: Dataset) -> DataState:
     )
     try:
         listing = dataset.unchecked()
-        state = replace(
-            state, layout=listing.layout, classes=_counts(listing.class_names, lambda part: listing.load(part))
-        )
+        state = replace(state, layout=listing.layout, classes=_counts(listing.class_names, listing.load))
         if dataset.manifest() is not None:
             state = replace(state, prepared=str(dataset.prepared))
         checked = dataset.checked(listing)

@@ -116,7 +116,7 @@ def run_training(
     callbacks: Sequence[Callback] = (),
     resume_options: str = "",
 ) -> FinalResult:
-    """Return the result of a final run, which is driven, as its bounds are, until all is over or stopped."""
+    """Drive a final run, and its bounds if it asks for them, until all is over or stopped; returns the result."""
 
     def open_bound(method: str, locks: ExitStack) -> FinalRun:
         plan = plan_training(bound_training(run.spec, method, run.storage, address))

@@ -175,7 +175,7 @@ def run_search(
     resume_options: str = "",
     trainable: type[Trainable] = Trial,
 ) -> SearchResult:
-    """Return the result of a search, which is driven, as its bounds are, until all is over or stopped."""
+    """Drive a search, and its bounds if it asks for them, until all is over or stopped; returns the result."""
 
     def open_bound(method: str, locks: ExitStack) -> SearchRun:
         plan = plan_search(bound_search(run.spec, method, run.storage, address))

@@ -39,10 +39,7 @@ _SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 def write_outputs(
     storage: Storage, standing: CampaignStanding, drawn: Mapping[str, RunPlots] | None = None
 ) -> list[Path]:
-    """Return the files that were written: best files of cells that have chosen, the comparison, at the end the report.
-
-    `drawn` has the report's plots of searches that were drawn before, by their names.
-    """
+    """Write best files, the comparison and at the end the report, with plots `drawn` before; returns the files."""
     best = [write_best(storage, standing.directory, each.cell) for each in standing.cells]
     tables = write_comparison(storage, standing.directory)
     report = []
@@ -70,7 +67,10 @@ def write_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -
 
 
 def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Path | None = None) -> Path:
-    """Return the HTML file of all cells, which was written, by default in the campaign's folder.
+    """Write one HTML file of all cells, with the table beside the paper's; by default in the campaign's folder.
+
+    Returns:
+        The file.
 
     Raises:
         InputError: If the file cannot be written.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -24,13 +24,12 @@ FORMS: tuple[Form, ...] = get_args(Form)
 HEAD_FILE = "head.safetensors"
 
 
-def chosen_forms(forms: Sequence[str] | None, pools: Pools, merge: MergeConfig) -> tuple[Form, ...]:
-    """Return the forms to write: the given ones, or all possible ones.
+def chosen_forms(forms: Sequence[str] | None, problems: Mapping[str, str]) -> tuple[Form, ...]:
+    """Return the forms to write: the given ones, or all without problems, which `impossible_forms` finds.
 
     Raises:
         InputError: If a given form is unknown, or impossible for this composition.
     """
-    problems = impossible_forms(pools, merge)
     for form in forms or ():
         if form not in FORMS:
             raise InputError(f"unknown form {form!r}; {choices(form, FORMS)}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from checked_input.text_files import in_one_line
+from checked_input.text_files import escaped
 from tausearch.presentation.terminal.text import number, percent
 from tausearch.runs import Score
 
@@ -36,7 +36,7 @@ class Column:
 
     def text(self, value: object) -> str:
         """Return the text of a cell. Names of classes and files may have line breaks, which would be another row."""
-        return "" if value is None else in_one_line(value) if isinstance(value, str) else self.format(value)
+        return "" if value is None else escaped(value) if isinstance(value, str) else self.format(value)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from tausearch.models import (
     describe_run,
     export,
     exports,
+    impossible_forms,
     uniform,
 )
 from tausearch.models.descriptions import About, read_about
@@ -261,19 +262,20 @@ class Pool(list[Any]):
     ],
 )
 def test_the_forms_that_a_composition_can_have(pools: Any, merge: MergeConfig, possible: tuple[str, ...]) -> None:
-    assert chosen_forms(None, pools, merge) == possible
+    problems = impossible_forms(pools, merge)
+    assert chosen_forms(None, problems) == possible
     for form in FORMS:
         if form in possible:
-            assert chosen_forms(["vectors", form, form], pools, merge) == tuple(dict.fromkeys([form, "vectors"]))
+            assert chosen_forms(["vectors", form, form], problems) == tuple(dict.fromkeys([form, "vectors"]))
         else:
             with pytest.raises(InputError, match=f"--forms {form}: "):
-                chosen_forms(["vectors", form], pools, merge)
+                chosen_forms(["vectors", form], problems)
 
 
 def test_tangents_of_a_backbone_of_ones_own_are_no_weights_whatever_its_name() -> None:
     pools = pools_of("tangent", "tangent", own=object(), displaces=False)
     with pytest.raises(InputError, match="--forms timm: a model linearised at theta_0 is no set of weights"):
-        chosen_forms(["timm"], pools, uniform(2))
+        chosen_forms(["timm"], impossible_forms(pools, uniform(2)))
 
 
 def test_an_export_writes_every_form_of_every_seed_and_describes_it(

@@ -18,7 +18,7 @@ from typing import TypeVar
 from platformdirs import user_cache_path
 from torch import Tensor
 
-from checked_input.text_files import in_one_line, read_text
+from checked_input.text_files import escaped, read_text
 from trainables.data.disk.tree import MOST_FILE, Tick
 from trainables.data.images import PixelImages, StoredImages, in_order
 from trainables.errors import InputError
@@ -85,7 +85,7 @@ def sizes_or_faults(images: Tensor | StoredImages, tick: Tick) -> Iterator[tuple
     """Decode every image; yield width and height of each, upright, or the line that says why it cannot be read."""
     whole = stored(images)
     for look in each_image(whole, lambda row: whole.image(row).shape, tick):
-        yield in_one_line(str(look)) if isinstance(look, InputError) else (look[2], look[1])
+        yield escaped(str(look)) if isinstance(look, InputError) else (look[2], look[1])
 
 
 def unreadable_rows(images: StoredImages, note: Path, tick: Tick) -> dict[int, str]:

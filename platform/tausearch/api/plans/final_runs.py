@@ -25,7 +25,7 @@ from tausearch.runs import (
     protocol_of,
     read_spec,
 )
-from tausearch.tracking import checked_tracking, tracking_text
+from tausearch.tracking import require_installed
 from trainables.backbones import Backbone
 from trainables.errors import Faults, InputError, faults_of
 from trainables.methods import MethodEntry, get_method
@@ -130,4 +130,6 @@ def _tracking_of_search(best: studies.BestFile, storage: Storage) -> tuple[Track
     search = None if best.selection is None else best.selection.search
     if search is None or not storage.run_exists(search):
         return None
-    return checked_tracking(tracking_text(read_spec(storage.run(search)).tracking))
+    trackers = read_spec(storage.run(search)).tracking
+    require_installed(trackers or ())
+    return trackers

@@ -12,9 +12,7 @@ from tausearch import studies
 from tausearch.api.benchmarks import OpenBenchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.api.tasks import class_order_of, tasks_of
-from tausearch.cluster import (
-    plan_resources,
-)
+from tausearch.cluster import plan_resources
 from tausearch.runs import (
     AnySpec,
     RunDirectory,

@@ -11,17 +11,8 @@ from tausearch.api.plans.new_runs import backbone_of, benchmark_text, earlier_se
 from tausearch.api.plans.one_benchmark import plan_one
 from tausearch.api.plans.several_benchmarks import plan_several
 from tausearch.api.requests import SearchRequest, allow_named
-from tausearch.cluster import (
-    Bf16At,
-    GpusAt,
-    bf16_at,
-    gpus_at,
-    placed,
-)
-from tausearch.runs import (
-    Plan,
-    SearchSpec,
-)
+from tausearch.cluster import Bf16At, GpusAt, bf16_at, gpus_at, placed
+from tausearch.runs import Plan, SearchSpec
 from trainables.backbones import Backbone
 from trainables.data import reference, split_references
 from trainables.errors import InputError

@@ -13,11 +13,7 @@ from tausearch.api.plans.new_runs import earlier_search, named_run
 from tausearch.api.plans.one_benchmark import plan_one
 from tausearch.api.plans.trial_counts import trial_count
 from tausearch.api.requests import SearchRequest
-from tausearch.runs import (
-    ACROSS,
-    Plan,
-    SearchSpec,
-)
+from tausearch.runs import ACROSS, Plan, SearchSpec
 from trainables.data import reference
 from trainables.errors import InputError
 from trainables.user_code import file_name

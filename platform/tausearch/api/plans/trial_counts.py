@@ -11,7 +11,7 @@ MOST_GP_TRIALS = 1_000
 
 
 def trial_count(trials: int | None, algorithm: str, points: int, anything_to_search: bool) -> int:
-    """Return the number of trials of a search, by default the whole grid; for errors see `require_enough`."""
+    """Return the number of trials, by default the whole grid, 12, or 1 where all is fixed; see `require_enough`."""
     require_enough(trials, algorithm, points, anything_to_search)
     return trials or (points if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checked_input.names import counted
-from checked_input.text_files import in_one_line
+from checked_input.text_files import escaped
 from tausearch.presentation import (
     Table,
     as_csv,
@@ -86,7 +86,7 @@ def show_images(found: Sequence[ListedImage], form: str) -> None:
     elif form == "csv":
         print(as_csv(record_table(records)), end="")
     elif sys.stdout.isatty():
-        print("\n".join(in_one_line(each.image) for each in found))
+        print("\n".join(escaped(each.image) for each in found))
     else:  # another program gets the bytes of each name, with which it can open the file
         sys.stdout.flush()
         sys.stdout.buffer.write(b"".join(os.fsencode(each.image) + b"\n" for each in found))

@@ -27,7 +27,7 @@ class Listener(Protocol):
 
 
 class Units:
-    """The trials of a run, each of which is one unit of work for the cluster."""
+    """The trials of a run, as the cluster works on them: a trial is one unit of work."""
 
     def __init__(self, spec: RunSpec, trials: TrialTable, searcher: Searcher) -> None:
         self.spec = spec
