@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TextIO, TypeVar
+from typing import Any, Generic, NoReturn, TextIO, TypeVar
 
 import psutil
 from ray.tune import Trainable
@@ -123,8 +123,8 @@ class Driver:
             OSError: If something else could not be read or written.
         """
         try:
-            with self._until_stopped(session) as leave:
-                self._run_on_ray(queue, session, leave)
+            with self._until_stopped(session):
+                self._run_on_ray(queue, session)
         except InputError as error:
             queue.release(error)
             raise
@@ -149,17 +149,16 @@ class Driver:
             raise StorageError(f"{session.watch.problem}; mend that, then: {self.resume_command}")
 
     @contextmanager
-    def _until_stopped(self, session: Session[Any]) -> Iterator[Leave]:
-        """Note in the session what stops the block. Yields what ends this process at once where Ray does not answer."""
+    def _until_stopped(self, session: Session[Any]) -> Iterator[None]:
+        """Note in the session what stops the block."""
         interrupt, watch, display = session.interrupt, session.watch, session.display
-        leave = partial(_leave_at_once, display.say, self.resume_command)
         display.show_stopping(partial(_why_stopping, interrupt))
         with ExitStack() as stack:
             if self.address is not None:
                 stack.enter_context(head_watched(self.address, display.say, self.resume_command))
-            stack.enter_context(interrupt.not_stuck(partial(leave, _STUCK, 128 + signal.SIGTERM)))
+            stack.enter_context(interrupt.not_stuck(lambda: self._exit_now(session, _STUCK, 128 + signal.SIGTERM)))
             try:
-                yield leave
+                yield
             except KeyboardInterrupt:
                 if not interrupt.must_stop:
                     interrupt.note(signal.SIGINT)
@@ -170,17 +169,33 @@ class Driver:
                     raise
         display.show_stopping(lambda: None)
 
-    def _run_on_ray(self, queue: RunQueue, session: Session[Any], leave: Leave) -> None:
+    def _exit_now(self, session: Session[Any], why: str, code: int) -> NoReturn:
+        """End this process and Ray's processes at once, because Ray blocks an orderly end. The record is complete."""
+        session.display.say(f"{why}; nothing that was finished is lost; continue with: {self.resume_command}")
+        for child in psutil.Process().children(recursive=True):  # some of Ray's processes would live another minute
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        os._exit(code)
+
+    def _run_on_ray(self, queue: RunQueue, session: Session[Any]) -> None:
         """Start or join Ray and run all trials of a queue on it, until they end or are stopped."""
         interrupt, watch, display = session.interrupt, session.watch, session.display
+
+        def exit_at_start(number: int) -> NoReturn:
+            self._exit_now(session, f"{stopped_words(number)} while Ray started", 128 + number)
+
+        def exit_without_raylet() -> NoReturn:
+            why, code = (_STUCK, 128 + signal.SIGTERM) if interrupt.urgent else (_NO_RAYLET, 1)
+            self._exit_now(session, why, code)
+
         display.enter(_entrance(self.address))
         interrupt.check()
         with ExitStack() as stack:
-            with interrupt.at_once(partial(_leave_at_start, leave)):
+            with interrupt.at_once(exit_at_start):
                 ray = ray_session(self.resources, self.address, processes=self.processes, say=display.say)
                 stack.enter_context(ray)
             if self.address is None:
-                stack.enter_context(raylet_watched(partial(_leave_without_raylet, leave, interrupt)))
+                stack.enter_context(raylet_watched(exit_without_raylet))
             interrupt.listen()
             interrupt.check()
             require_fit = stack.enter_context(self._nodes_checked(display))
@@ -347,29 +362,6 @@ def _living_objects_left_alone() -> Iterator[None]:
 _LOOK_SECONDS = 0.5  # between two looks at signals and the time budget, while nodes are checked
 _STUCK = "stopped by SIGTERM; Ray did not answer"
 _NO_RAYLET = "stopped: Ray's own process on this machine (raylet) was killed or has died"
-Leave = Callable[[str, int], None]
-"""Ends this process for a reason, with an exit code."""
-
-
-def _leave_without_raylet(leave: Leave, interrupt: Interrupt) -> None:
-    """End this process because the raylet has died, after a SIGTERM to the whole job or for another reason."""
-    if interrupt.urgent:
-        leave(_STUCK, 128 + signal.SIGTERM)
-    else:
-        leave(_NO_RAYLET, 1)
-
-
-def _leave_at_start(leave: Leave, number: int) -> None:
-    leave(f"{stopped_words(number)} while Ray started", 128 + number)
-
-
-def _leave_at_once(say: Callable[[str], None], resume_command: str, why: str, code: int) -> None:
-    """End this process and Ray's processes at once, because Ray blocks an orderly end. The record is complete."""
-    say(f"{why}; nothing that was finished is lost; continue with: {resume_command}")
-    for child in psutil.Process().children(recursive=True):  # some of Ray's processes would live for another minute
-        with suppress(psutil.NoSuchProcess):
-            child.kill()
-    os._exit(code)
 
 
 def _entrance(address: str | None) -> str:
