@@ -12,7 +12,7 @@ from tausearch.campaigns.cells import CellRuns, read_cells
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.presentation import Plot, Table, accuracy_plot, draw_plot, save
 from tausearch.reports import (
-    FinalRun,
+    FinalRunResults,
     Matrix,
     MatrixOrder,
     ReportCell,
@@ -95,7 +95,7 @@ class _Results:
     drawn: Mapping[str, RunPlots] = field(default_factory=dict)
 
     @cached_property
-    def runs(self) -> list[FinalRun]:
+    def runs(self) -> list[FinalRunResults]:
         """The final runs that have results."""
         return _final_runs(self.storage, self.standing.runs)
 
@@ -176,7 +176,7 @@ def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:
     return ReportCell(each.cell.benchmark, each.cell.method, search, final, each.reason or each.state)
 
 
-def _final_runs(storage: Storage, cells: Sequence[CellRuns]) -> list[FinalRun]:
+def _final_runs(storage: Storage, cells: Sequence[CellRuns]) -> list[FinalRunResults]:
     """Return the final runs that have results; unreadable runs are left out."""
     ended = [run for run in (storage.run(cell.final) for cell in cells) if run.results_file.exists()]
     found, _ = storage.read_each(read_final_run, among=ended)  # the standing of a cell says what is wrong

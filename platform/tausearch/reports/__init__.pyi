@@ -13,7 +13,11 @@ from .comparison.paper import paper_results as paper_results
 from .comparison.printing import Form as Form
 from .comparison.rows import MatrixOrder as MatrixOrder, compare as compare
 from .comparison.run_differences import names_runs as names_runs, show_differences as show_differences
-from .comparison.runs import FinalRun as FinalRun, read_final_run as read_final_run, read_final_runs as read_final_runs
+from .comparison.runs import (
+    FinalRunResults as FinalRunResults,
+    read_final_run as read_final_run,
+    read_final_runs as read_final_runs,
+)
 from .html.page import cell_link as cell_link, write_report as write_report
 from .html.pairs import cells_of as cells_of
 from .html.views import ReportCell as ReportCell, RunPlots as RunPlots, draw_search_plots as draw_search_plots

@@ -12,7 +12,7 @@ from tausearch.reports.comparison.paper import PaperResults, paper_results
 from tausearch.reports.comparison.printing import Answer, Form, show
 from tausearch.reports.comparison.records import run_record
 from tausearch.reports.comparison.rows import departures, variant
-from tausearch.reports.comparison.runs import FinalRun, describe, standing
+from tausearch.reports.comparison.runs import FinalRunResults, describe, standing
 from tausearch.runs import Storage
 
 VARIANTS = ("all", "head", "none")
@@ -31,11 +31,13 @@ class AblationRow:
     benchmark: str
     method: str
     settings: str
-    ours: dict[str, FinalRun]
+    ours: dict[str, FinalRunResults]
     paper: dict[str, float]
 
 
-def ablations(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequence[str] = ()) -> list[AblationRow]:
+def ablations(
+    runs: Sequence[FinalRunResults], paper: PaperResults, benchmarks: Sequence[str] = ()
+) -> list[AblationRow]:
     """Group the variants of each method.
 
     Runs of one group differ only in the ablated hyperparameter. They come oldest first.
@@ -43,7 +45,7 @@ def ablations(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequenc
     Returns:
         A row for each method with at least two variants of ours, or with one that the paper ablates.
     """
-    groups: dict[str, dict[str, FinalRun]] = {}
+    groups: dict[str, dict[str, FinalRunResults]] = {}
     for run in standing(runs, lambda each: (_group(each, paper), variant(each, paper))):
         groups.setdefault(repr(_group(run, paper)), {})[variant(run, paper)] = run
     found = [_row(variants, paper) for variants in groups.values()]
@@ -55,7 +57,7 @@ def ablations(runs: Sequence[FinalRun], paper: PaperResults, benchmarks: Sequenc
 def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
     """Print the ablations of final runs beside the paper's; see `printing.show`."""
 
-    def answer(runs: list[FinalRun], without: list[str]) -> Answer:
+    def answer(runs: list[FinalRunResults], without: list[str]) -> Answer:
         rows = ablations(runs, paper_results(), benchmarks)
         records = [_as_dict(row) for row in rows]
         advice = f"no ablations; make one with: {tool()} train BEST.yaml --set {paper_results().ablated}=none"
@@ -64,7 +66,7 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> N
     show(storage, benchmarks, form, answer)
 
 
-def as_ablation_text(runs: Sequence[FinalRun]) -> str:
+def as_ablation_text(runs: Sequence[FinalRunResults]) -> str:
     """Return the ablations of final runs as Markdown."""
     return as_markdown(ablation_sheets(ablations(runs, paper_results())))
 
@@ -81,12 +83,12 @@ def ablation_sheets(rows: Sequence[AblationRow]) -> list[Table]:
     return tables
 
 
-def _group(run: FinalRun, paper: PaperResults) -> tuple[object, ...]:
+def _group(run: FinalRunResults, paper: PaperResults) -> tuple[object, ...]:
     others = {name: value for name, value in run.settings.items() if name != paper.ablated}
     return (run.spec.benchmark, run.spec.method, sorted(others.items()), run.tuned_on, run.conditions)
 
 
-def _row(variants: dict[str, FinalRun], paper: PaperResults) -> AblationRow:
+def _row(variants: dict[str, FinalRunResults], paper: PaperResults) -> AblationRow:
     run = next(iter(variants.values()))
     benchmark, method = run.spec.benchmark, run.spec.method
     beyond = any(name in paper.beyond for name in run.marks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tausearch.presentation import Column, Table, emphasise, gain, percent, words
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.rows import Comparison, ComparisonRow
-from tausearch.reports.comparison.runs import FinalRun, describe, protocol_text
+from tausearch.reports.comparison.runs import FinalRunResults, describe, protocol_text
 from tausearch.reports.comparison.transfers import TransferCell, TransferMatrix
 from tausearch.runs import Score
 
@@ -80,7 +80,7 @@ def _verdict(row: ComparisonRow) -> str:
     return f"{'yes' if row.within else 'no'} ({row.two_sd:.2f})"
 
 
-def _run(row: ComparisonRow, ours: FinalRun) -> str:
+def _run(row: ComparisonRow, ours: FinalRunResults) -> str:
     asked, had = ours.spec.trials, ours.accuracy.seeds
     notes = [f"{had} of {asked} seeds"] if had < asked else []
     notes += [f"{row.others} more"] if row.others else []
@@ -89,7 +89,7 @@ def _run(row: ComparisonRow, ours: FinalRun) -> str:
     return ours.spec.name + (f" ({', '.join(notes)})" if notes else "")
 
 
-def _means(run: FinalRun) -> list[float | None]:
+def _means(run: FinalRunResults) -> list[float | None]:
     """Return average incremental accuracy, the accuracy over all images together, and forgetting."""
     return [None if each is None else each.mean for each in (run.incremental, run.pooled, run.forgetting)]
 

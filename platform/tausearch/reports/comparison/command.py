@@ -15,7 +15,7 @@ from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import Answer, Form, show
 from tausearch.reports.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
 from tausearch.reports.comparison.rows import Comparison, MatrixOrder, compare
-from tausearch.reports.comparison.runs import FinalRun
+from tausearch.reports.comparison.runs import FinalRunResults
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
 from tausearch.runs import Storage, require_picture, shown_benchmark
 from trainables.errors import InputError
@@ -44,7 +44,7 @@ def show_comparison(
     require_picture(storage, figure, "--figure", beside)
     chosen = selection or Selection()
 
-    def answer(runs: list[FinalRun], without: list[str]) -> Answer:
+    def answer(runs: list[FinalRunResults], without: list[str]) -> Answer:
         if chosen.runs is not None:
             runs = [run for run in runs if run.spec.name in chosen.runs]
             without = [name for name in without if name in chosen.runs]
@@ -70,12 +70,12 @@ def _lack(matrix: Matrix) -> str:
     return f"--paper: the paper has no results on {', '.join(names)}" if names else ""
 
 
-def as_sheets(runs: Sequence[FinalRun], order: MatrixOrder | None = None) -> list[Table]:
+def as_sheets(runs: Sequence[FinalRunResults], order: MatrixOrder | None = None) -> list[Table]:
     """Return the tables of final runs beside the paper's results: comparable runs, and the others."""
     return _sheets(compare(runs, paper_results(), order=order or MatrixOrder()))
 
 
-def as_texts(runs: Sequence[FinalRun], order: MatrixOrder) -> dict[Form, str]:
+def as_texts(runs: Sequence[FinalRunResults], order: MatrixOrder) -> dict[Form, str]:
     """Return final runs as Markdown, LaTeX and CSV: methods by benchmarks, and beside the paper's results."""
     comparisons = compare(runs, paper_results(), order=order)
     records = comparison_records(comparisons)

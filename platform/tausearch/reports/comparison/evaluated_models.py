@@ -13,7 +13,7 @@ from tausearch.reports.comparison.cells import label
 from tausearch.reports.comparison.paper import PaperComposition, PaperResults, paper_results
 from tausearch.reports.comparison.printing import Answer, Form, show
 from tausearch.reports.comparison.rows import departures
-from tausearch.reports.comparison.runs import FinalRun, describe
+from tausearch.reports.comparison.runs import FinalRunResults, describe
 from tausearch.runs import Storage
 
 _SPECIALISED = ("target", "target_gain", "control")
@@ -33,7 +33,7 @@ class EvaluationRow:
     """Specialisation and unlearning of a method on a benchmark: ours, the paper's, or both.
 
     Attributes:
-        settings: See `FinalRun.settings`.
+        settings: See `FinalRunResults.settings`.
         paper: None if the paper has no result, or ours cannot be compared with it.
         departures: Why ours cannot be compared with the paper's; empty if it can.
     """
@@ -47,7 +47,7 @@ class EvaluationRow:
 
 
 def compare_evaluations(
-    runs: Sequence[tuple[FinalRun, EvaluationResult]], paper: PaperResults, benchmarks: Sequence[str] = ()
+    runs: Sequence[tuple[FinalRunResults, EvaluationResult]], paper: PaperResults, benchmarks: Sequence[str] = ()
 ) -> list[EvaluationRow]:
     """Compare our results of the protocol with the paper's, by default on all benchmarks that have a run.
 
@@ -67,7 +67,7 @@ def compare_evaluations(
 def show_evaluations(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
     """Print specialisation and unlearning of final runs beside the paper's; see `printing.show`."""
 
-    def answer(runs: list[FinalRun], without: list[str]) -> Answer:
+    def answer(runs: list[FinalRunResults], without: list[str]) -> Answer:
         rows = compare_evaluations(_evaluated(storage, runs), paper_results(), benchmarks)
         content = {"source": paper_results().source, "rows": [_as_dict(row) for row in rows]}
         records = [record for row in rows for record in _records(row)]
@@ -77,12 +77,12 @@ def show_evaluations(storage: Storage, benchmarks: Sequence[str], form: Form) ->
     show(storage, benchmarks, form, answer)
 
 
-def as_evaluation_text(storage: Storage, runs: Sequence[FinalRun]) -> str:
+def as_evaluation_text(storage: Storage, runs: Sequence[FinalRunResults]) -> str:
     """Return specialisation and unlearning of final runs as Markdown."""
     return as_markdown(evaluation_sheets(compare_evaluations(_evaluated(storage, runs), paper_results())))
 
 
-def _evaluated(storage: Storage, runs: Sequence[FinalRun]) -> list[tuple[FinalRun, EvaluationResult]]:
+def _evaluated(storage: Storage, runs: Sequence[FinalRunResults]) -> list[tuple[FinalRunResults, EvaluationResult]]:
     return [(run, found) for run in runs if (found := read_evaluation(storage.run(run.spec.name))) is not None]
 
 
@@ -95,7 +95,7 @@ def evaluation_sheets(rows: Sequence[EvaluationRow]) -> list[Table]:
     return tables
 
 
-def _row(run: FinalRun, result: EvaluationResult, paper: PaperResults) -> EvaluationRow:
+def _row(run: FinalRunResults, result: EvaluationResult, paper: PaperResults) -> EvaluationRow:
     reasons = departures(run, paper)
     method = run.spec.method
     theirs = None if reasons or run.marks else paper.composition[run.spec.benchmark].get(method)

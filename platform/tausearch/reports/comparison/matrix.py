@@ -10,7 +10,7 @@ from checked_input.names import counted
 from tausearch.reports.comparison.cells import label
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.rows import MatrixOrder, departures, identity, protocol_departures
-from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRun, describe, standing
+from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, standing
 from tausearch.runs import ExperimentProtocol, Score
 from trainables.methods import known_method
 
@@ -28,7 +28,7 @@ class MatrixCell:
     """
 
     score: Score
-    run: FinalRun | None = None
+    run: FinalRunResults | None = None
     apart: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     rank: Literal["best", "second"] | None = None
@@ -39,7 +39,7 @@ class MatrixRow:
     """A method in one setting, ours or the paper's.
 
     Attributes:
-        settings: See `FinalRun.settings`, as text.
+        settings: See `FinalRunResults.settings`, as text.
         cells: Benchmark to cell.
     """
 
@@ -72,7 +72,7 @@ class Matrix:
 
 
 def result_matrix(
-    runs: Sequence[FinalRun],
+    runs: Sequence[FinalRunResults],
     paper: PaperResults,
     order: MatrixOrder | None = None,
     *,
@@ -108,22 +108,22 @@ def result_matrix(
     return Matrix(benchmarks, _ranked(rows, benchmarks), protocols, seeds)
 
 
-def _usual(runs: Sequence[FinalRun], paper: PaperResults) -> FinalRun:
+def _usual(runs: Sequence[FinalRunResults], paper: PaperResults) -> FinalRunResults:
     """Return a run under the protocol of its column."""
     own = [run for run in runs if _tuned_here(run)] or list(runs)
 
-    def weight(run: FinalRun) -> tuple[int, bool, int]:
+    def weight(run: FinalRunResults) -> tuple[int, bool, int]:
         alike = sum(other.conditions == run.conditions for other in own)
         return alike, not departures(run, paper), own.index(run)
 
     return max(own, key=weight)
 
 
-def _tuned_here(run: FinalRun) -> bool:
+def _tuned_here(run: FinalRunResults) -> bool:
     return run.tuned_on in (None, run.spec.benchmark)
 
 
-def _cell(run: FinalRun, usual: FinalRun, seeds: int) -> MatrixCell:
+def _cell(run: FinalRunResults, usual: FinalRunResults, seeds: int) -> MatrixCell:
     mine, theirs = run.spec.protocol, usual.spec.protocol
     apart = [
         f"{name.replace('_', ' ')} {_value(getattr(mine, name))} instead of {_value(getattr(theirs, name))}"
@@ -166,7 +166,7 @@ def _place(of: tuple[str, str], methods: Sequence[str]) -> tuple[int, str, str]:
     return (methods.index(method) if method in methods else len(methods), method, settings)
 
 
-def _paper_rows(benchmarks: Sequence[str], usual: dict[str, FinalRun], paper: PaperResults) -> list[MatrixRow]:
+def _paper_rows(benchmarks: Sequence[str], usual: dict[str, FinalRunResults], paper: PaperResults) -> list[MatrixRow]:
     apart = {name: protocol_departures(usual[name], paper) if name in usual else () for name in benchmarks}
     rows = []
     for method in paper.methods:

@@ -29,7 +29,7 @@ from tausearch.presentation import (
     tool,
 )
 from tausearch.reports.comparison.paper import paper_results
-from tausearch.reports.comparison.runs import FinalRun, read_final_runs
+from tausearch.reports.comparison.runs import FinalRunResults, read_final_runs
 from tausearch.runs import Storage
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
@@ -78,7 +78,7 @@ def show(
     storage: Storage,
     benchmarks: Sequence[str],
     form: Form,
-    answer: Callable[[list[FinalRun], list[str]], Answer],
+    answer: Callable[[list[FinalRunResults], list[str]], Answer],
 ) -> None:
     """Print a comparison of final runs, or that there is no final run; runs that cannot be read are named on stderr.
 

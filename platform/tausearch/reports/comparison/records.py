@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tausearch.reports.comparison.rows import Comparison, ComparisonRow
-from tausearch.reports.comparison.runs import FinalRun
+from tausearch.reports.comparison.runs import FinalRunResults
 from tausearch.reports.comparison.transfers import TransferMatrix
 from tausearch.runs import Score
 
@@ -58,7 +58,7 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
     }
 
 
-def run_record(run: FinalRun) -> dict[str, Any]:
+def run_record(run: FinalRunResults) -> dict[str, Any]:
     """Return the plain form of a final run."""
     orders = run.spec.protocol.class_orders
     return {

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from search_spaces import Scalar
 from tausearch.reports.comparison.paper import PaperCell, PaperResults
-from tausearch.reports.comparison.runs import FinalRun, describe, standing
+from tausearch.reports.comparison.runs import FinalRunResults, describe, standing
 from tausearch.runs import ExperimentProtocol
 
 _COMPARED = ("tasks", "epochs", "batch_size", "backbone")
@@ -25,7 +25,7 @@ class ComparisonRow:
     """Results of a method on a benchmark: ours, the paper's, or both.
 
     Attributes:
-        settings: See `FinalRun.settings`; empty for the method as it is.
+        settings: See `FinalRunResults.settings`; empty for the method as it is.
         others: Number of further runs with the same identity as `ours`.
         paper: None if the paper has no result, or `ours` cannot be compared with it.
         departures: Why `ours` cannot be compared with the paper's; empty if it can.
@@ -34,7 +34,7 @@ class ComparisonRow:
     benchmark: str
     method: str
     settings: dict[str, Scalar]
-    ours: FinalRun | None
+    ours: FinalRunResults | None
     others: int
     paper: PaperCell | None
     departures: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ _PAPERS_ORDER = MatrixOrder()
 
 
 def compare(
-    runs: Sequence[FinalRun],
+    runs: Sequence[FinalRunResults],
     paper: PaperResults,
     benchmarks: Sequence[str] = (),
     order: MatrixOrder = _PAPERS_ORDER,
@@ -100,7 +100,9 @@ def compare(
     return [_compare([run for run in runs if run.spec.benchmark == name], paper, name, methods) for name in shown]
 
 
-def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str, methods: Sequence[str]) -> Comparison:
+def _compare(
+    runs: Sequence[FinalRunResults], paper: PaperResults, benchmark: str, methods: Sequence[str]
+) -> Comparison:
     found = [_row(run, runs, paper) for run in standing(runs, identity)]
     apart = [row for row in found if row.departures]
     rows = [row for row in found if not row.departures]
@@ -111,7 +113,7 @@ def _compare(runs: Sequence[FinalRun], paper: PaperResults, benchmark: str, meth
     return Comparison(benchmark, benchmark in paper.benchmarks, _sorted(rows, methods), _sorted(apart, methods))
 
 
-def departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
+def departures(run: FinalRunResults, paper: PaperResults) -> tuple[str, ...]:
     """Return every difference of a run's protocol from the paper's; empty if the two can be compared."""
     benchmark, method = run.spec.benchmark, run.spec.method
     found = list(protocol_departures(run, paper)) or [f"the paper has no {benchmark}"] * (
@@ -128,7 +130,7 @@ def departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
     return tuple(found)
 
 
-def protocol_departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
+def protocol_departures(run: FinalRunResults, paper: PaperResults) -> tuple[str, ...]:
     """Return the differences of a run's protocol from the paper's on a benchmark that the paper has."""
     protocol, theirs = run.spec.protocol, paper.benchmarks.get(run.spec.benchmark)
     if theirs is None:
@@ -145,19 +147,19 @@ def protocol_departures(run: FinalRun, paper: PaperResults) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _row(run: FinalRun, runs: Sequence[FinalRun], paper: PaperResults) -> ComparisonRow:
+def _row(run: FinalRunResults, runs: Sequence[FinalRunResults], paper: PaperResults) -> ComparisonRow:
     reasons = departures(run, paper)
     cell = None if reasons else paper.cell(run.spec.benchmark, run.spec.method, variant(run, paper))
     others = sum(identity(other) == identity(run) for other in runs) - 1
     return ComparisonRow(run.spec.benchmark, run.spec.method, run.settings, run, others, cell, reasons)
 
 
-def identity(run: FinalRun) -> tuple[object, ...]:
+def identity(run: FinalRunResults) -> tuple[object, ...]:
     """Return the values that must be equal for a newer run to replace an older one."""
     return (run.spec.method, sorted(run.settings.items()), run.tuned_on, run.conditions)
 
 
-def variant(run: FinalRun, paper: PaperResults) -> str:
+def variant(run: FinalRunResults, paper: PaperResults) -> str:
     """Return the row of the paper's ablations that a run belongs to."""
     return str(run.marks.get(paper.ablated, "all"))
 

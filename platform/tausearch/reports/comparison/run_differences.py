@@ -14,7 +14,7 @@ from tausearch.reports.comparison.cells import label, score_text
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import Answer, Form, print_answer
 from tausearch.reports.comparison.records import run_record
-from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRun, describe, read_final_run
+from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, read_final_run
 from tausearch.runs import AccuracyOf, Score, Storage, read_accuracies, shown_benchmark
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
@@ -37,7 +37,7 @@ class RunDifference:
         departures: Why the run cannot be compared with the baseline; empty if it can.
     """
 
-    run: FinalRun
+    run: FinalRunResults
     points: float | None = None
     error: float | None = None
     shared: int = 0
@@ -88,7 +88,7 @@ def names_runs(storage: Storage, names: Iterable[str]) -> bool:
     return any(name not in _benchmarks() and storage.run_exists(name) for name in names)
 
 
-def differences(runs: Sequence[FinalRun], accuracies: Sequence[AccuracyOf]) -> list[RunDifference]:
+def differences(runs: Sequence[FinalRunResults], accuracies: Sequence[AccuracyOf]) -> list[RunDifference]:
     """Return the difference of each run from the first one, whose row has none.
 
     Two runs are paired if they share two seeds, or all that one of them has. Runs over class orders are paired by order
@@ -119,7 +119,7 @@ def difference_sheet(found: Sequence[RunDifference]) -> Table:
     return Table(title, columns, rows)
 
 
-def _require_final(storage: Storage, name: str) -> FinalRun:
+def _require_final(storage: Storage, name: str) -> FinalRunResults:
     if not storage.run_exists(name):
         if name in _benchmarks():
             raise InputError(f"compare {name}: is a benchmark; name benchmarks or final runs, not both")
@@ -136,7 +136,7 @@ def _benchmarks() -> list[str]:
     return [*paper_results().benchmarks, *BENCHMARKS]
 
 
-def _difference(run: FinalRun, own: AccuracyOf, first: FinalRun, firsts: AccuracyOf) -> RunDifference:
+def _difference(run: FinalRunResults, own: AccuracyOf, first: FinalRunResults, firsts: AccuracyOf) -> RunDifference:
     orders = run.spec.protocol.class_orders is not None
     shared = [own[key] - firsts[key] for key in own if key in firsts]
     reasons = tuple(_departures(run, own, first, firsts))
@@ -151,7 +151,7 @@ def _difference(run: FinalRun, own: AccuracyOf, first: FinalRun, firsts: Accurac
     return RunDifference(run, points, error, len(shared), paired, orders)
 
 
-def _departures(run: FinalRun, own: AccuracyOf, first: FinalRun, firsts: AccuracyOf) -> list[str]:
+def _departures(run: FinalRunResults, own: AccuracyOf, first: FinalRunResults, firsts: AccuracyOf) -> list[str]:
     """Return why two runs cannot be compared: the benchmark, or a setting of the protocol."""
     if run.spec.benchmark != first.spec.benchmark:
         return [f"on {shown_benchmark(run.spec.benchmark)}"]

@@ -18,7 +18,7 @@ FREE_FIELDS = ("split_seed", "backbone_weights", "initial_head")
 
 
 @dataclass(frozen=True)
-class FinalRun:
+class FinalRunResults:
     """A final run with at least one finished seed.
 
     Attributes:
@@ -61,7 +61,7 @@ class FinalRun:
         return tuple((name, value) for name, value in self.spec.protocol if name not in FREE_FIELDS)
 
 
-def read_final_runs(storage: Storage) -> tuple[list[FinalRun], list[str], list[InputError]]:
+def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[str], list[InputError]]:
     """Return final runs with results, oldest first, the names of those without, and faults of unreadable runs."""
     read, faults = storage.read_each(read_final_run)
     found = [run for _, run in read if run is not None]
@@ -69,12 +69,12 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRun], list[str], list[I
     return found, without, faults
 
 
-def standing(runs: Iterable[FinalRun], key: Callable[[FinalRun], Any]) -> list[FinalRun]:
+def standing(runs: Iterable[FinalRunResults], key: Callable[[FinalRunResults], Any]) -> list[FinalRunResults]:
     """Return one run for each key: the one with the most finished seeds, and of equals the newest.
 
     Runs come oldest first; the keys keep the order in which they appear.
     """
-    best: dict[str, FinalRun] = {}
+    best: dict[str, FinalRunResults] = {}
     for run in runs:
         name = repr(key(run))
         if name not in best or run.accuracy.seeds >= best[name].accuracy.seeds:
@@ -102,7 +102,7 @@ def protocol_text(protocol: ExperimentProtocol) -> str:
     return ", ".join(protocol_parts(protocol))
 
 
-def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRun | None]:
+def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRunResults | None]:
     """Return a run's specification, and its results: None for a search and for a run without a finished seed."""
     spec = read_spec(directory)
     if spec.purpose == "search":
@@ -112,4 +112,4 @@ def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRun | None]:
     if accuracy is None:
         return spec, None
     others = (TEST.forgetting, TEST.pooled_accuracy, TEST.average_incremental_accuracy)
-    return spec, FinalRun(spec, accuracy, *map(scores.get, others))
+    return spec, FinalRunResults(spec, accuracy, *map(scores.get, others))

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from search_spaces import Scalar
-from tausearch.reports.comparison.runs import FinalRun, standing
+from tausearch.reports.comparison.runs import FinalRunResults, standing
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class TransferCell:
 
     tuned_on: str
     judged_on: str
-    run: FinalRun
-    own: FinalRun | None
+    run: FinalRunResults
+    own: FinalRunResults | None
 
     @property
     def loss(self) -> float | None:
@@ -46,7 +46,7 @@ class TransferMatrix:
     """The matrix of one method on one backbone; all runs of a column were judged under one protocol.
 
     Attributes:
-        settings: See `FinalRun.marks`; empty for the method as it is.
+        settings: See `FinalRunResults.marks`; empty for the method as it is.
         cells: The cells, by (tuned on, judged on).
         left_out: Number of runs that were judged under another protocol than the rest of their column.
     """
@@ -68,13 +68,13 @@ class TransferMatrix:
         return tuple(sorted({judged_on for _, judged_on in self.cells}))
 
 
-def transfer(runs: Sequence[FinalRun], benchmarks: Collection[str] = ()) -> list[TransferMatrix]:
+def transfer(runs: Sequence[FinalRunResults], benchmarks: Collection[str] = ()) -> list[TransferMatrix]:
     """Return the matrix of every method with a run on a benchmark on which it was not tuned.
 
     Runs come oldest first. Runs whose hyperparameters were changed by hand, and runs without a search, are left out.
     """
     tuned = [run for run in runs if run.tuned_on is not None and run.settings == run.marks]
-    groups: dict[str, list[FinalRun]] = {}
+    groups: dict[str, list[FinalRunResults]] = {}
     for run in tuned:
         groups.setdefault(repr(_group(run)), []).append(run)
     matrices = [_matrix(group, benchmarks) for group in groups.values()]
@@ -83,11 +83,11 @@ def transfer(runs: Sequence[FinalRun], benchmarks: Collection[str] = ()) -> list
     )
 
 
-def _group(run: FinalRun) -> tuple[object, ...]:
+def _group(run: FinalRunResults) -> tuple[object, ...]:
     return (run.spec.method, run.marks, run.spec.protocol.weights_digest, run.spec.protocol.precision)
 
 
-def _matrix(runs: Sequence[FinalRun], benchmarks: Collection[str]) -> TransferMatrix:
+def _matrix(runs: Sequence[FinalRunResults], benchmarks: Collection[str]) -> TransferMatrix:
     partners = {name for r in runs if r.tuned_on != r.spec.benchmark for name in (r.tuned_on, r.spec.benchmark)}
     names = sorted(name for name in partners if name and (not benchmarks or name in benchmarks))
     taking_part = [run for run in runs if run.spec.benchmark in names]
@@ -102,13 +102,13 @@ def _matrix(runs: Sequence[FinalRun], benchmarks: Collection[str]) -> TransferMa
     return TransferMatrix(first.method, runs[0].marks, first.protocol.backbone, cells, left_out)
 
 
-def _column(runs: Sequence[FinalRun]) -> dict[str, FinalRun]:
+def _column(runs: Sequence[FinalRunResults]) -> dict[str, FinalRunResults]:
     """Return the runs of the protocol with the most tuning benchmarks, by these; of equals the newest usual one."""
-    by_protocol: dict[str, list[FinalRun]] = {}
+    by_protocol: dict[str, list[FinalRunResults]] = {}
     for run in runs:
         by_protocol.setdefault(repr(run.conditions), []).append(run)
 
-    def rank(group: Sequence[FinalRun]) -> tuple[int, bool]:
+    def rank(group: Sequence[FinalRunResults]) -> tuple[int, bool]:
         return len({run.tuned_on for run in group}), group[0].spec.protocol.class_orders is None
 
     best = max(reversed(list(by_protocol.values())), key=rank, default=[])
