@@ -18,7 +18,7 @@ from tausearch.runs.insight import pareto_front
 from tausearch.runs.objectives.objective import FINAL_ACCURACY, KNEE, Objective
 from tausearch.runs.trials import TrialSummary, ranked
 
-Score = Callable[[TrialSummary], float | None]
+TrialScorer = Callable[[TrialSummary], float | None]
 """Returns how good a trial is for the choice, more is better; None for a trial without a value."""
 
 
@@ -109,7 +109,7 @@ class Aim:
         measured = all(each.value(trial) is not None for each in self.objectives)
         return measured and all(each.keeps(trial) for each in self.constraints)
 
-    def score(self, trials: Iterable[TrialSummary]) -> Score:
+    def score(self, trials: Iterable[TrialSummary]) -> TrialScorer:
         """Return the score by which a trial is chosen; the knee is that of the front of these trials."""
         if self.by_knee:
             return _knee_score(self.objectives, [each for each in trials if self.keeps(each)])
@@ -149,7 +149,7 @@ def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one != other and all(a >= b for a, b in zip(one, other, strict=True))
 
 
-def _knee_score(objectives: Sequence[Objective], trials: Sequence[TrialSummary]) -> Score:
+def _knee_score(objectives: Sequence[Objective], trials: Sequence[TrialSummary]) -> TrialScorer:
     """Return the score of the knee: 0 for the best of the front in every objective, -1 for an extreme of two.
 
     An objective in which the front has one value is scaled to the range of all trials.
