@@ -9,7 +9,7 @@ import tausearch
 from benchmarks.performance.kept import today
 from benchmarks.results.page import as_table, filled
 from tausearch.runs import ProtocolChoice, Storage, eligible, protocol_choices
-from tausearch.studies import Comparison, Outcome, replays_of
+from tausearch.studies import ReplayComparison, ReplayedSetting, replays_of
 
 RUN, TRIALS = "letters-ita-lora-1", 20
 STORAGE = Path("tausearch-runs/replays")
@@ -32,7 +32,7 @@ def tables(storage: Storage) -> dict[str, str]:
     return {REPLAYS: _replays(found), PROTOCOLS: _protocols(chosen)}
 
 
-def _replays(found: Comparison) -> str:
+def _replays(found: ReplayComparison) -> str:
     """Return a line for each algorithm and scheduler, and what was replayed when."""
     header = ("algorithm", "scheduler", "chosen, validation", "regret", "finds the best", "tasks")
     rows = (_replay(found, outcome) for outcome in found.outcomes)
@@ -41,7 +41,7 @@ def _replays(found: Comparison) -> str:
     return f"{as_table(header, rows)}\n\n{said}"
 
 
-def _replay(found: Comparison, outcome: Outcome) -> tuple[str, ...]:
+def _replay(found: ReplayComparison, outcome: ReplayedSetting) -> tuple[str, ...]:
     accuracy = outcome.accuracy
     assert accuracy is not None, "every replay finishes a trial"
     return (

@@ -55,7 +55,7 @@ def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_insight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs end without importances and figures, which take most of the time."""
-    monkeypatch.setattr("tausearch.api.outcome._insight", lambda *_: ({}, []))
+    monkeypatch.setattr("tausearch.api.finishing._insight", lambda *_: ({}, []))
     monkeypatch.setattr("tausearch.presentation.draw_final", lambda *_: [])
 
 

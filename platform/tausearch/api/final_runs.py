@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tausearch.api.bounds import as_beside, bound_training, bounds_after, bounds_of
-from tausearch.api.outcome import FinalOutcome
+from tausearch.api.finishing import FinalFinisher
 from tausearch.api.plans.final_runs import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
@@ -154,11 +154,11 @@ class FinalRun(Run):
 
     def import_ahead(self) -> None:
         """Import what `conclude` needs."""
-        FinalOutcome(self.spec, self.directory).import_ahead()
+        FinalFinisher(self.spec, self.directory).import_ahead()
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write results and figures."""
-        conclusion = FinalOutcome(self.spec, self.directory).conclude(trials)
+        conclusion = FinalFinisher(self.spec, self.directory).conclude(trials)
         if conclusion.summary is not None:
             self.announce(ResultsWritten(self.info, conclusion.summary, self.directory.results_file))
         return conclusion

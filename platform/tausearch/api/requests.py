@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to 
 DEFAULT_SEEDS = (0, 1, 2)
 Fields = ParamSpec("Fields")
 Request = TypeVar("Request")
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 def allow_named(request: CheckedRequest) -> None:
@@ -327,12 +327,12 @@ class FiguresRequest(EvaluateRequest):
 
 
 def with_fields_of(
-    request_of: Callable[Fields, Request], call: Callable[[Request], Answer]
-) -> Callable[Fields, Answer]:
+    request_of: Callable[Fields, Request], call: Callable[[Request], Result]
+) -> Callable[Fields, Result]:
     """Return NAME, the function of a request's fields, for `NAME_with`, the function of the request."""
 
     @functools.wraps(call)
-    def of_fields(*args: Fields.args, **kwargs: Fields.kwargs) -> Answer:
+    def of_fields(*args: Fields.args, **kwargs: Fields.kwargs) -> Result:
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -11,7 +11,7 @@ import optuna
 from ray.tune import Trainable
 
 from tausearch.api.bounds import as_beside, bound_search, bounds_after, bounds_of
-from tausearch.api.outcome import SearchOutcome
+from tausearch.api.finishing import SearchFinisher
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
@@ -193,7 +193,7 @@ def run_search(
     )
     file = run.directory.best_file if run.directory.best_file.exists() else None
     best = None if file is None else load_best(file)
-    reevaluation = run.outcome.reevaluation(result.trials)
+    reevaluation = run.finisher.reevaluation(result.trials)
     ending = ending_of(run.spec, run.directory, result.trials)
     return SearchResult(**vars(result), best=best, best_file=file, reevaluation=reevaluation, ending=ending)
 
@@ -220,7 +220,7 @@ class SearchRun(Run):
         own: list[Listener] = [best, self._mirror, *own_listeners]
         super().__init__(spec, storage, directory, units.searcher, trials, own_listeners=own, units=units)
         self._choice: tuple[int, Verdict | None] | None = None  # that callbacks were told last
-        self.outcome = SearchOutcome(spec, directory)
+        self.finisher = SearchFinisher(spec, directory)
 
     @classmethod
     def entered(cls, plan: Plan[SearchSpec], locks: ExitStack) -> SearchRun:
@@ -230,7 +230,7 @@ class SearchRun(Run):
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether all trials and re-evaluations have ended."""
-        return self.outcome.is_over(trials)
+        return self.finisher.is_over(trials)
 
     def follow_up(self) -> Run | None:
         """Return the re-evaluation of the best trials, if the search asks for one."""
@@ -238,14 +238,14 @@ class SearchRun(Run):
 
     def import_ahead(self) -> None:
         """Import what `conclude` needs."""
-        self.outcome.import_ahead()
+        self.finisher.import_ahead()
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write study file, figures and best file."""
         self._mirror.conclude()
-        conclusion = self.outcome.conclude(trials)
+        conclusion = self.finisher.conclude(trials)
         if conclusion.chosen is not None:
-            again = self.outcome.reevaluation(trials)
+            again = self.finisher.reevaluation(trials)
             self.chose(conclusion.chosen, None if again is None else again.verdict)
         return conclusion
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tausearch import runs
 from tausearch.api.composition import register_again
-from tausearch.api.outcome import outcome_of
+from tausearch.api.finishing import finisher_of
 from tausearch.models import record_compositions
 from tausearch.presentation import output_to
 from tausearch.runs import (
@@ -100,15 +100,15 @@ def _write(
     spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary]
 ) -> tuple[Sequence[TrialSummary], int]:
     """Write files, and to trackers what they lack; returns the re-evaluations, and the tasks that MLflow lacked."""
-    outcome = outcome_of(spec, directory)
-    reevaluation = outcome.reevaluation(trials)
+    finisher = finisher_of(spec, directory)
+    reevaluation = finisher.reevaluation(trials)
     uri, written = tracking_uri_of(spec, storage), 0
     run = None if uri is None else MlflowRun(spec, storage, uri)
     if run is not None and uri is not None:
         for trial in trials:
             run.write(trial)
         written = run.written + _write_reevaluations(reevaluation, storage, uri)
-    conclusion, over = outcome.conclude(trials), outcome.is_over(trials)
+    conclusion, over = finisher.conclude(trials), finisher.is_over(trials)
     if run is not None:
         run.conclude("FINISHED" if over else "KILLED", conclusion)
         record_compositions(spec, directory, storage)

@@ -12,12 +12,12 @@ from tausearch.campaigns.cells import CellRuns, read_cells
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.presentation import Plot, Table, accuracy_plot, draw_plot, save
 from tausearch.reports import (
+    ComparisonScope,
     FinalRunResults,
     Matrix,
     MatrixOrder,
     ReportCell,
     RunPlots,
-    Selection,
     as_sheets,
     as_texts,
     cell_link,
@@ -161,14 +161,14 @@ def matrix_order(cells: Sequence[CellRuns]) -> MatrixOrder:
     return MatrixOrder(methods, benchmarks)
 
 
-def selected_runs(directory: CampaignDirectory, *, with_paper: bool = False) -> Selection:
+def selected_runs(directory: CampaignDirectory, *, with_paper: bool = False) -> ComparisonScope:
     """Return the final runs of a campaign for a comparison, in the order of its file.
 
     Raises:
         InputError: If there is no such campaign, or its file cannot be read.
     """
     cells = read_cells(directory).cells
-    return Selection([cell.final for cell in cells], matrix_order(cells), with_paper)
+    return ComparisonScope([cell.final for cell in cells], matrix_order(cells), with_paper)
 
 
 def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:

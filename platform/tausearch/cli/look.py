@@ -183,9 +183,9 @@ def compare(
     elif tables:
         shown[tables[0]][1](root, names or [], form)
     else:
-        selection = reports.Selection(with_paper=paper)
+        scope = reports.ComparisonScope(with_paper=paper)
         if campaign is not None:
             from tausearch.campaigns import selected_runs
 
-            selection = selected_runs(root.campaign(campaign), with_paper=paper)
-        reports.show_comparison(root, names or [], form, figure, selection)
+            scope = selected_runs(root.campaign(campaign), with_paper=paper)
+        reports.show_comparison(root, names or [], form, figure, scope)

@@ -1,6 +1,6 @@
 from .comparison.ablation_tables import as_ablation_text as as_ablation_text, show_ablations as show_ablations
 from .comparison.command import (
-    Selection as Selection,
+    ComparisonScope as ComparisonScope,
     as_sheets as as_sheets,
     as_texts as as_texts,
     show_comparison as show_comparison,

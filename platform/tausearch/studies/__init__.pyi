@@ -34,9 +34,9 @@ from .recorded.files import (
     write_table as write_table,
 )
 from .recorded.replays import (
-    Comparison as Comparison,
-    Outcome as Outcome,
     Replay as Replay,
+    ReplayComparison as ReplayComparison,
+    ReplayedSetting as ReplayedSetting,
     replay as replay,
     replays_of as replays_of,
 )

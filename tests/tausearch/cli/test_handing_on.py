@@ -348,7 +348,7 @@ def test_a_comparison_hands_on_benchmarks_form_picture_and_the_papers_rows(
         monkeypatch.setattr(f"tausearch.reports.show_{function}", lambda *asked: given.append(asked[1:]))
     at = ("--storage", str(tmp_path))
     ask("compare", "digits", "cub200", "--figure", "f.png", "--format", "markdown", "--paper", *at)
-    assert given.pop() == (["digits", "cub200"], "markdown", Path("f.png"), reports.Selection(with_paper=True))
+    assert given.pop() == (["digits", "cub200"], "markdown", Path("f.png"), reports.ComparisonScope(with_paper=True))
     for table in ("transfer", "composition", "ablation"):
         ask("compare", "digits", f"--{table}", "--format", "csv", *at)
         assert given.pop() == (["digits"], "csv")

@@ -18,7 +18,7 @@ from tausearch.models.descriptions import About
 from tausearch.models.removal import measure
 from tausearch.models.removal.names import removal_of
 from tausearch.models.removal.remnants import WORDS, left_out_lines, remaining_lines
-from tausearch.models.removal.report import Answer, ForgottenClass, RemovalReport, Separation
+from tausearch.models.removal.report import AnswerShare, ForgottenClass, RemovalReport, Separation
 from tausearch.runs import FinalSpec, Retraining, SearchSpec, Storage
 from tests.support.runs.trials import final_spec
 from trainables.data import BenchmarkSpec, Removal
@@ -31,7 +31,7 @@ def separated(auc: float) -> Separation:
     return Separation(auc=auc, low=auc - 0.1, high=auc + 0.1)
 
 
-def forgotten(number: int, test: int = 30, answers: Sequence[Answer] = (), **changes: Any) -> ForgottenClass:
+def forgotten(number: int, test: int = 30, answers: Sequence[AnswerShare] = (), **changes: Any) -> ForgottenClass:
     losses = {"class_loss": separated(0.9), "own_loss_before": separated(0.8), "own_loss_after": separated(0.7)}
     about = {"number": number, "task": 2, "name": f"c{number}", "train": 90, "itself": 60.0, "others": 0.0}
     return ForgottenClass(**{**about, **losses, "test": test, "answers": tuple(answers), **changes})
@@ -56,7 +56,7 @@ def test_the_rest_is_compared_by_the_runs_numbers_of_tasks_with_a_mean_below() -
 
 
 def test_the_classes_that_images_land_on_are_cut_after_ten_and_summed() -> None:
-    answers = [Answer(label=f"a{n}", before=n, after=20.0 - n) for n in range(12)]
+    answers = [AnswerShare(label=f"a{n}", before=n, after=20.0 - n) for n in range(12)]
     _, landing, _ = removal_tables(report(forgotten(3, answers=answers), forgotten(4, others=5.0)), [(1.0, 1.0)] * 2)
     assert landing.rows[:2] == [("c3", "itself", 60.0, None), ("c3", "a0", 0.0, 20.0)]
     assert landing.rows[10:12] == [("c3", "a9", 9.0, 11.0), ("c3", "2 more", 21.0, 19.0)]

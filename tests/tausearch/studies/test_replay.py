@@ -18,7 +18,7 @@ from tausearch.runs import Constraint, Record, Score, SearchSpec, Storage, Trial
 from tausearch.runs.creation import create
 from tausearch.studies import RecordedTrials, points_ahead, replay, replays_of
 from tausearch.studies.grid import grid_points
-from tausearch.studies.recorded.replays import Outcome, Replay
+from tausearch.studies.recorded.replays import Replay, ReplayedSetting
 from tausearch.studies.recorded.trials import distance
 from tausearch.studies.study import SearchStudy
 from tests.support.command_line import run
@@ -66,9 +66,9 @@ def with_(spec: SearchSpec, **changes: Any) -> SearchSpec:
     return spec.model_copy(update=changes)
 
 
-def outcome(*chosen: TrialSummary | None) -> Outcome:
+def outcome(*chosen: TrialSummary | None) -> ReplayedSetting:
     replays = tuple(Replay(seed=0, tried=(), ends=(), chosen=each, distance=0.0) for each in chosen)
-    return Outcome("tpe", "none", replays)
+    return ReplayedSetting("tpe", "none", replays)
 
 
 def test_an_outcome_has_an_accuracy_only_if_every_seed_finished_a_trial() -> None:

@@ -15,10 +15,10 @@ from tausearch.presentation import (
     terminal_table,
     words,
 )
-from tausearch.studies import Comparison
+from tausearch.studies import ReplayComparison
 
 
-def show_replays(comparison: Comparison) -> None:
+def show_replays(comparison: ReplayComparison) -> None:
     """Print what each setting would have chosen, beside what was recorded."""
     out, recorded, best = console(), comparison.recorded, comparison.recorded.best
     trials = counted(len(recorded.trials), "recorded trial")
@@ -39,7 +39,7 @@ def show_replays(comparison: Comparison) -> None:
     )
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: ReplayComparison) -> Table:
     best = comparison.recorded.best
     rows = [
         (

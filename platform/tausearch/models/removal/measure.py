@@ -17,7 +17,7 @@ from tausearch.models.merge_configs import MergeConfig, uniform
 from tausearch.models.pools import Pools
 from tausearch.models.removal.membership import separation
 from tausearch.models.removal.remnants import left_out_lines, remaining_after_retraining, remaining_lines
-from tausearch.models.removal.report import Answer, ForgottenClass, RemovalReport
+from tausearch.models.removal.report import AnswerShare, ForgottenClass, RemovalReport
 from tausearch.models.results import CompositionResult
 from tausearch.models.sources import VectorSource
 from tausearch.runs import FinalSpec, Retraining, Storage, bound_name, read_spec
@@ -135,7 +135,7 @@ def _forgotten(pools: Pools, removal: Removal, c: int, found: Sequence[_Seed]) -
     tests = [each.test_before(task, c) for each in found]
     before, after = _shares(tests), _shares([each.test_after[c] for each in found])
     given = [
-        Answer(label=names[row], before=before[row], after=after[row])
+        AnswerShare(label=names[row], before=before[row], after=after[row])
         for row in sorted(removal.rows, key=lambda row: (-after[row], -before[row], row))
         if before[row] or after[row]
     ]

@@ -23,7 +23,7 @@ class Separation(Strict):
         return f"{self.auc:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
-class Answer(Strict):
+class AnswerShare(Strict):
     """Share of a forgotten class's test images that are answered with another class, percent, mean over the seeds."""
 
     label: str
@@ -55,7 +55,7 @@ class ForgottenClass(Strict):
     test: int
     itself: float
     others: float
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerShare, ...]
     class_loss: Separation
     own_loss_before: Separation
     own_loss_after: Separation

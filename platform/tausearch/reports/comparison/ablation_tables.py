@@ -9,7 +9,7 @@ from typing import Any
 from tausearch.presentation import Table, as_markdown, numbers, percent, tool, words
 from tausearch.reports.comparison.cells import label, score_text
 from tausearch.reports.comparison.paper import PaperResults, paper_results
-from tausearch.reports.comparison.printing import Answer, Form, show
+from tausearch.reports.comparison.printing import ComparisonOutput, Form, show
 from tausearch.reports.comparison.records import run_record
 from tausearch.reports.comparison.rows import departures, variant
 from tausearch.reports.comparison.runs import FinalRunResults, describe, standing
@@ -57,11 +57,11 @@ def ablations(
 def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
     """Print the ablations of final runs beside the paper's; see `printing.show`."""
 
-    def answer(runs: list[FinalRunResults], without: list[str]) -> Answer:
+    def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
         rows = ablations(runs, paper_results(), benchmarks)
         records = [_as_dict(row) for row in rows]
         advice = f"no ablations; make one with: {tool()} train BEST.yaml --set {paper_results().ablated}=none"
-        return Answer({"rows": records}, records, ablation_sheets(rows), advice)
+        return ComparisonOutput({"rows": records}, records, ablation_sheets(rows), advice)
 
     show(storage, benchmarks, form, answer)
 

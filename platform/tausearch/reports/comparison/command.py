@@ -12,7 +12,7 @@ from tausearch.reports.comparison.figure import draw, drawn_rows
 from tausearch.reports.comparison.matrix import Matrix, result_matrix
 from tausearch.reports.comparison.matrix_sheets import matrix_sheet
 from tausearch.reports.comparison.paper import paper_results
-from tausearch.reports.comparison.printing import Answer, Form, show
+from tausearch.reports.comparison.printing import ComparisonOutput, Form, show
 from tausearch.reports.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
 from tausearch.reports.comparison.rows import Comparison, MatrixOrder, compare
 from tausearch.reports.comparison.runs import FinalRunResults
@@ -22,7 +22,7 @@ from trainables.errors import InputError
 
 
 @dataclass(frozen=True)
-class Selection:
+class ComparisonScope:
     """What a comparison shows, besides named benchmarks; `with_paper` of the matrix alone."""
 
     runs: Collection[str] | None = None  # names of final runs; None for all
@@ -31,7 +31,7 @@ class Selection:
 
 
 def show_comparison(
-    storage: Storage, benchmarks: Sequence[str], form: Form, figure: Path | None, selection: Selection | None = None
+    storage: Storage, benchmarks: Sequence[str], form: Form, figure: Path | None, scope: ComparisonScope | None = None
 ) -> None:
     """Print final runs beside the paper's results; see `printing.show`.
 
@@ -42,9 +42,9 @@ def show_comparison(
     """
     beside = () if figure is None or figure.suffix != ".png" else (figure.with_suffix(".pdf"),)
     require_picture(storage, figure, "--figure", beside)
-    chosen = selection or Selection()
+    chosen = scope or ComparisonScope()
 
-    def answer(runs: list[FinalRunResults], without: list[str]) -> Answer:
+    def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
         if chosen.runs is not None:
             runs = [run for run in runs if run.spec.name in chosen.runs]
             without = [name for name in without if name in chosen.runs]
@@ -59,7 +59,9 @@ def show_comparison(
         order = replace(chosen.order, benchmarks=named or chosen.order.benchmarks)
         matrix = result_matrix(runs, paper_results(), order, with_paper=chosen.with_paper)
         table, lack = matrix_sheet(matrix, paper_results()), _lack(matrix) if chosen.with_paper else ""
-        return Answer(content, records, _sheets(comparisons), notes=notes, picture=drawn, matrix=table, lack=lack)
+        return ComparisonOutput(
+            content, records, _sheets(comparisons), notes=notes, picture=drawn, matrix=table, lack=lack
+        )
 
     show(storage, benchmarks, form, answer)
 
@@ -80,7 +82,7 @@ def as_texts(runs: Sequence[FinalRunResults], order: MatrixOrder) -> dict[Form, 
     comparisons = compare(runs, paper_results(), order=order)
     records = comparison_records(comparisons)
     table = matrix_sheet(result_matrix(runs, paper_results(), order), paper_results())
-    answer = Answer({}, records, _sheets(comparisons), matrix=table)
+    answer = ComparisonOutput({}, records, _sheets(comparisons), matrix=table)
     return {"markdown": answer.markdown, "latex": answer.latex, "csv": as_csv(record_table(records))}
 
 
@@ -89,11 +91,11 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> No
     show(storage, benchmarks, form, lambda runs, without: _transfer_answer(transfer(runs, benchmarks), without))
 
 
-def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str]) -> Answer:
+def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str]) -> ComparisonOutput:
     notes = ["loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
     if left_out := sum(matrix.left_out for matrix in matrices):
         notes.append(f"left out, because judged under another protocol than the rest: {left_out}")
-    return Answer(
+    return ComparisonOutput(
         {"matrices": matrices_as_dicts(matrices), "without_results": without},
         transfer_records(matrices),
         [transfer_sheet(matrix) for matrix in matrices],

@@ -11,7 +11,7 @@ from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, Evaluation
 from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, tool, words
 from tausearch.reports.comparison.cells import label
 from tausearch.reports.comparison.paper import PaperComposition, PaperResults, paper_results
-from tausearch.reports.comparison.printing import Answer, Form, show
+from tausearch.reports.comparison.printing import ComparisonOutput, Form, show
 from tausearch.reports.comparison.rows import departures
 from tausearch.reports.comparison.runs import FinalRunResults, describe
 from tausearch.runs import Storage
@@ -67,12 +67,12 @@ def compare_evaluations(
 def show_evaluations(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
     """Print specialisation and unlearning of final runs beside the paper's; see `printing.show`."""
 
-    def answer(runs: list[FinalRunResults], without: list[str]) -> Answer:
+    def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
         rows = compare_evaluations(_evaluated(storage, runs), paper_results(), benchmarks)
         content = {"source": paper_results().source, "rows": [_as_dict(row) for row in rows]}
         records = [record for row in rows for record in _records(row)]
         advice = f"no final run has been evaluated so; do it with: {tool()} evaluate RUN"
-        return Answer(content, records, evaluation_sheets(rows), advice, [_NOTE])
+        return ComparisonOutput(content, records, evaluation_sheets(rows), advice, [_NOTE])
 
     show(storage, benchmarks, form, answer)
 

@@ -39,7 +39,7 @@ _BETWEEN = 3  # spaces between columns
 
 
 @dataclass(frozen=True)
-class Answer:
+class ComparisonOutput:
     """A comparison in all of its forms.
 
     Attributes:
@@ -78,7 +78,7 @@ def show(
     storage: Storage,
     benchmarks: Sequence[str],
     form: Form,
-    answer: Callable[[list[FinalRunResults], list[str]], Answer],
+    answer: Callable[[list[FinalRunResults], list[str]], ComparisonOutput],
 ) -> None:
     """Print a comparison of final runs, or that there is no final run; runs that cannot be read are named on stderr.
 
@@ -101,7 +101,7 @@ def show(
         _say(f"no final runs in {storage.root} to compare{unfinished}; make one with: {tool()} train BEST.yaml", form)
 
 
-def print_answer(answer: Answer, form: Form) -> None:
+def print_answer(answer: ComparisonOutput, form: Form) -> None:
     """Print a comparison on stdout, and what it lacks on stderr."""
     if answer.lack:
         print(answer.lack, file=sys.stderr)

@@ -72,7 +72,7 @@ class Replay:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplayedSetting:
     """The replays of one algorithm and scheduler, one per seed.
 
     Attributes:
@@ -104,7 +104,7 @@ class Outcome:
         return sum(each.chosen is not None and each.chosen.number == best.number for each in self.replays)
 
     def as_dict(self, recorded: RecordedTrials) -> dict[str, Any]:
-        """Return the plain form of the outcome, with the regret to the best recorded trial."""
+        """Return the plain form of the replays, with the regret to the best recorded trial."""
         accuracy, best = self.accuracy, recorded.best
         return {
             "algorithm": self.algorithm,
@@ -118,13 +118,13 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReplayComparison:
     """Replays of a recorded search under several algorithms and schedulers."""
 
     spec: SearchSpec  # of the recorded search
     recorded: RecordedTrials
     trials: int  # of every replay
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[ReplayedSetting]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch runs replay --format json` prints."""
@@ -154,7 +154,7 @@ def replays_of(
     scheduler: str | None = None,
     trials: int | None = None,
     seeds: Sequence[int] = DEFAULT_SEEDS,
-) -> Comparison:
+) -> ReplayComparison:
     """Return the replays of a recorded search under other algorithms and schedulers, one per seed of the algorithm.
 
     None stands for all algorithms but the grid, all schedulers that work with the algorithm, and half of the recorded
@@ -184,8 +184,8 @@ def replays_of(
     for a, s in pairs:
         asked = _asked(spec, a, s, count)
         replays = (replay(asked.model_copy(update={"seed": seed}), recorded) for seed in seeds)
-        outcomes.append(Outcome(a, s, tuple(replays), recorded.value))
-    return Comparison(spec, recorded, count, outcomes)
+        outcomes.append(ReplayedSetting(a, s, tuple(replays), recorded.value))
+    return ReplayComparison(spec, recorded, count, outcomes)
 
 
 def _asked(spec: SearchSpec, algorithm: str, scheduler: str, trials: int) -> SearchSpec:

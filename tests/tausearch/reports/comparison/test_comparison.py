@@ -17,7 +17,7 @@ from rich.console import Console
 from tausearch.presentation import Column, Table
 from tausearch.reports import compare, paper_results, read_final_runs
 from tausearch.reports.comparison.cells import _run, comparison_sheets
-from tausearch.reports.comparison.command import Form, Selection, show_comparison
+from tausearch.reports.comparison.command import ComparisonScope, Form, show_comparison
 from tausearch.reports.comparison.figure import _panel, draw, drawn_rows
 from tausearch.reports.comparison.printing import show_sheets
 from tausearch.reports.comparison.records import rows_as_dicts
@@ -317,7 +317,7 @@ def test_a_selection_shows_its_runs_alone_and_each_benchmark_once(
 ) -> None:
     for name, accuracies in (("a", [90.0]), ("b", [91.0]), ("c", [None]), ("d", [None])):
         make_final_run(storage, name, accuracies)
-    show_comparison(storage, ["cifar100", "cifar100"], "json", None, Selection(runs={"a", "c"}))
+    show_comparison(storage, ["cifar100", "cifar100"], "json", None, ComparisonScope(runs={"a", "c"}))
     content = json.loads(capsys.readouterr().out)
     assert [row["ours"]["run"] for row in content["rows"] if row["ours"]] == ["a"] and len(content["rows"]) == 17
     assert content["without_results"] == ["c"]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tausearch.api import outcome
-from tausearch.api.outcome import outcome_of
+from tausearch.api import finishing
+from tausearch.api.finishing import finisher_of
 from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, TrialSummary, objectives_of, trial_name
 from tausearch.studies import Selection
 from tests.support.runs.trials import final_spec, make_trial
@@ -38,15 +38,17 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr("tausearch.presentation.draw_search", draw)
     monkeypatch.setattr("tausearch.presentation.draw_final", draw)
     share = SimpleNamespace(share=0.7)
-    monkeypatch.setattr(outcome.runs, "importances", lambda study: {"lr": share} if len(study.directions) == 1 else {})
-    monkeypatch.setattr(outcome.runs, "rank_correlations", lambda *_: {1: 0.5})
+    monkeypatch.setattr(
+        finishing.runs, "importances", lambda study: {"lr": share} if len(study.directions) == 1 else {}
+    )
+    monkeypatch.setattr(finishing.runs, "rank_correlations", lambda *_: {1: 0.5})
     return found
 
 
 def chosen(monkeypatch: pytest.MonkeyPatch, selection: object) -> None:
     """Let the best file have a selection; None for no best file."""
     best = None if selection is None else SimpleNamespace(selection=selection)
-    monkeypatch.setattr(outcome, "write_best", lambda *_: best)
+    monkeypatch.setattr(finishing, "write_best", lambda *_: best)
 
 
 def test_the_end_imports_nothing_large_that_was_not_imported_ahead(tmp_path: Path) -> None:
@@ -57,11 +59,11 @@ def test_the_end_imports_nothing_large_that_was_not_imported_ahead(tmp_path: Pat
 _END = """
 import json, sys
 from pathlib import Path
-from tausearch.api.outcome import outcome_of
+from tausearch.api.finishing import finisher_of
 from tausearch.runs import RunDirectory
 from tests.support.runs.trials import make_trial, search_spec
 
-end = outcome_of(search_spec(), RunDirectory(Path(sys.argv[1])))
+end = finisher_of(search_spec(), RunDirectory(Path(sys.argv[1])))
 end.import_ahead()
 before = set(sys.modules)
 found = end.conclude([make_trial(number, value=50.0 + number) for number in range(5)])
@@ -83,7 +85,7 @@ def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
     about = {"metric": "val/final_accuracy", "objectives": {"seconds": 8.0}, "gain": gain}
     chosen(monkeypatch, SimpleNamespace(trial=1, reevaluation=again, **about))
     trials = [make_trial(0, value=90.0), make_trial(1, value=80.0)]
-    found = outcome_of(spec, directory).conclude(trials)
+    found = finisher_of(spec, directory).conclude(trials)
     assert found.chosen is trials[1]
     named = {"": 71.0, "_ahead": 0.5, "_ahead_error": 0.25}
     reevaluated = {f"reevaluated/val/final_accuracy{name}": value for name, value in named.items()}
@@ -106,7 +108,7 @@ def test_mlflow_gets_the_best_file_of_each_point_of_a_front(
     directory.front.mkdir()
     for point in points:
         point.touch()
-    found = outcome_of(spec, directory).conclude(trials)
+    found = finisher_of(spec, directory).conclude(trials)
     assert found.files == (directory.spec_file, directory.best_file, *points) and found.notes["front"] == "0 1"
     assert found.metrics["importance/lr"] == 0.7, "that of the accuracy alone"
 
@@ -115,27 +117,27 @@ def test_without_a_choice_there_is_no_best_file(
     spec: SearchSpec, directory: RunDirectory, drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen(monkeypatch, None)  # no trial keeps the bounds
-    found = outcome_of(spec, directory).conclude([make_trial(0, value=90.0)])
+    found = finisher_of(spec, directory).conclude([make_trial(0, value=90.0)])
     assert (found.chosen, found.metrics, found.files) == (None, INSIGHT, (directory.spec_file,))
-    nothing = outcome_of(spec, directory).conclude([make_trial(0, tasks=1)])
+    nothing = finisher_of(spec, directory).conclude([make_trial(0, tasks=1)])
     assert (nothing.chosen, nothing.metrics, nothing.files) == (None, {}, (directory.spec_file,))
     short = spec.model_copy(update={"trials": 1})
-    failed = outcome_of(short, directory).conclude([make_trial(0, tasks=1, status="diverged")])
+    failed = finisher_of(short, directory).conclude([make_trial(0, tasks=1, status="diverged")])
     assert (failed.chosen, failed.notes) == (None, {"ended": "trials: its only trial has ended"})
 
 
 def test_a_choice_without_reevaluation_has_no_metrics_of_one() -> None:
     selection = Selection.model_construct(trial=0, reevaluation=None)
-    assert outcome._reevaluated(selection) == {}
+    assert finishing._reevaluated(selection) == {}
 
 
 def test_mlflow_gets_what_was_chosen_on_each_benchmark_and_what_is_lost_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left = [SimpleNamespace(title="v1.2 small", lost=2.0), SimpleNamespace(title="glyphs", lost=0.0)]
-    monkeypatch.setattr(outcome.runs, "left_out", lambda *_: left)
+    monkeypatch.setattr(finishing.runs, "left_out", lambda *_: left)
     selection: Any = SimpleNamespace(accuracies={"digits?epochs=2": 80.0})
-    found = outcome._several(several_spec(), selection, [])
+    found = finishing._several(several_spec(), selection, [])
     assert found == {"best/digits-epochs-2": 80.0, "left_out/v1.2-small/lost": 2.0, "left_out/glyphs/lost": 0.0}
 
 
@@ -146,14 +148,14 @@ def test_a_final_run_has_results_once_all_seeds_have_ended(
     drawn["figures"] = figures
     final = final_spec(spec, trials=2, seeds=(0, 1))
     summary = {"a": {"mean": 1.0, "std": None, "seeds": 1}, "b": {"mean": 2.0, "std": 0.0, "seeds": 2}}
-    monkeypatch.setattr(outcome.runs, "write_results", lambda *_: summary)
+    monkeypatch.setattr(finishing.runs, "write_results", lambda *_: summary)
     described: list[RunDirectory] = []
-    monkeypatch.setattr(outcome, "describe_run", described.append)
+    monkeypatch.setattr(finishing, "describe_run", described.append)
     trials: list[TrialSummary] = [make_trial(0, value=1.0), make_trial(1, tasks=1)]
-    assert outcome_of(final, directory).conclude(trials).files == (directory.spec_file,)
+    assert finisher_of(final, directory).conclude(trials).files == (directory.spec_file,)
     trials[1] = make_trial(1, tasks=1, status="diverged")
     assert described == []
-    found = outcome_of(final, directory).conclude(trials)
+    found = finisher_of(final, directory).conclude(trials)
     assert found.metrics == {"a/mean": 1.0, "b/mean": 2.0, "b/std": 0.0} and described == [directory]
     pictures = figures if isinstance(figures, list) else []
     assert found.files == (directory.spec_file, directory.results_file, *pictures)
@@ -164,9 +166,9 @@ def test_a_search_is_over_after_its_last_reevaluation(
 ) -> None:
     asked = spec.model_copy(update={"trials": 1, "reevaluate": Reevaluate(best=1, runs=1)})
     race = SimpleNamespace(over=False)
-    monkeypatch.setattr(outcome.runs, "read_reevaluation", lambda *_: SimpleNamespace(race=race))
-    assert not outcome_of(asked, directory).is_over([make_trial(0, value=50.0)])
+    monkeypatch.setattr(finishing.runs, "read_reevaluation", lambda *_: SimpleNamespace(race=race))
+    assert not finisher_of(asked, directory).is_over([make_trial(0, value=50.0)])
     race.over = True
-    assert outcome_of(asked, directory).is_over([make_trial(0, value=50.0)])
-    assert not outcome_of(asked.model_copy(update={"trials": 2}), directory).is_over([make_trial(0, value=50.0)])
-    assert not outcome_of(asked, directory).is_over([make_trial(0, tasks=2)])
+    assert finisher_of(asked, directory).is_over([make_trial(0, value=50.0)])
+    assert not finisher_of(asked.model_copy(update={"trials": 2}), directory).is_over([make_trial(0, value=50.0)])
+    assert not finisher_of(asked, directory).is_over([make_trial(0, tasks=2)])

@@ -27,14 +27,14 @@ from tausearch.studies import BestFile, Selection, study_of, write_best
 _log = logging.getLogger(__name__)
 
 
-def outcome_of(spec: AnySpec, directory: RunDirectory) -> SearchOutcome | FinalOutcome:
-    """Return what a run of either kind leaves behind, for those that know it only from its directory."""
-    return SearchOutcome(spec, directory) if spec.purpose == "search" else FinalOutcome(spec, directory)
+def finisher_of(spec: AnySpec, directory: RunDirectory) -> SearchFinisher | FinalFinisher:
+    """Return what finishes a run of either kind, for those that know it only from its directory."""
+    return SearchFinisher(spec, directory) if spec.purpose == "search" else FinalFinisher(spec, directory)
 
 
 @dataclass(frozen=True)
-class SearchOutcome:
-    """The end of a search: its best file, importances and figures."""
+class SearchFinisher:
+    """Finishes a search: writes its best file, importances and figures."""
 
     spec: SearchSpec
     directory: RunDirectory
@@ -81,8 +81,8 @@ class SearchOutcome:
 
 
 @dataclass(frozen=True)
-class FinalOutcome:
-    """The end of a final run: its results, the descriptions of its models, and figures."""
+class FinalFinisher:
+    """Finishes a final run: writes its results, the descriptions of its models, and figures."""
 
     spec: FinalSpec
     directory: RunDirectory
