@@ -17,7 +17,7 @@ from torch import Tensor
 from checked_input.names import choices, counted
 from trainables.data.disk import folder, parquet_layout
 from trainables.data.disk.listing import ImageFiles, Listing, Rows, is_image
-from trainables.data.disk.manifest import VERSION, Form, Manifest, listing_of, read_manifest, require_inside
+from trainables.data.disk.manifest import VERSION, Manifest, PreparedForm, listing_of, read_manifest, require_inside
 from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import note_file, noted, stored, unreadable_rows
 from trainables.data.disk.preparation import choose_form, write
@@ -204,7 +204,7 @@ class Dataset:
             known = unreadable_rows(images, note, progress(f"looking at the {part} images once", len(images)))
         return list(known.values())
 
-    def prepare(self, form: Form | None, progress: Progress) -> Manifest:
+    def prepare(self, form: PreparedForm | None, progress: Progress) -> Manifest:
         """Write the prepared form, by default chosen by size; a failure is an InputError and leaves an earlier form."""
         if not self.home.is_dir():
             self.find()  # says what is missing

@@ -141,7 +141,7 @@ def compose_with(request: ComposeRequest) -> Composed:
             exported = models.export(folder, forms, left, result, written)
     if request.register:
         # Without a wanted form whole networks are registered, or vectors of a method that has none.
-        loadable: models.Form = "timm" if "timm" in forms else "vectors"
+        loadable: models.ExportForm = "timm" if "timm" in forms else "vectors"
         result = result.model_copy(update={"registered": forms if request.forms else (loadable,)})
     own = pools if again is None else left
     file, tracking_error = _save(storage, own, result)

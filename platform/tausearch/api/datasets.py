@@ -14,7 +14,7 @@ from tausearch.presentation import LongWork
 from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, get_source, reference
 from trainables.data.dataset import Dataset, NotFoundError, dataset_of, on_disk
 from trainables.data.disk.listing import Rows
-from trainables.data.disk.manifest import FORMS, Form, changed_files
+from trainables.data.disk.manifest import PREPARED_FORMS, PreparedForm, changed_files
 from trainables.data.disk.passes import sizes_or_faults, stored
 from trainables.data.splits import PARTS, Part
 from trainables.errors import InputError
@@ -223,9 +223,9 @@ def prepare_dataset(text: str, root: str | None, variant: str | None, partial: b
     Raises:
         InputError: If `form` is unknown, or the dataset cannot be found or converted.
     """
-    chosen: Form | None = next((known for known in FORMS if known == form), None)
+    chosen: PreparedForm | None = next((known for known in PREPARED_FORMS if known == form), None)
     if chosen is None and form != "auto":
-        raise InputError(f"--layout must be auto, {' or '.join(FORMS)}, got {form!r}")
+        raise InputError(f"--layout must be auto, {' or '.join(PREPARED_FORMS)}, got {form!r}")
     dataset = _dataset(text, root, variant, partial)
     with LongWork() as work:
         dataset.prepare(chosen, work.start)

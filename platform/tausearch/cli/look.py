@@ -159,7 +159,7 @@ def compare(
     """Put final runs beside the paper's results, or beside each other. Prints a table and draws a picture."""
     from tausearch import reports  # matplotlib takes a second to import
 
-    form = cast("reports.Form", format)
+    output_format = cast("reports.OutputFormat", format)
     shown = {
         "transfer": (transfer, reports.show_transfer),
         "composition": (composition, reports.show_evaluations),
@@ -172,20 +172,20 @@ def compare(
         raise InputError(f"--figure: draws methods by benchmark, so it does not go with --{tables[0]}")
     if tables and campaign is not None:
         raise InputError(f"--campaign: does not go with --{tables[0]}")
-    if paper and (tables or form not in ("latex", "markdown")):
+    if paper and (tables or output_format not in ("latex", "markdown")):
         raise InputError("--paper: goes with --format latex or markdown of methods by benchmarks")
     root = open_storage(storage, write=False)
     if reports.names_runs(root, names or []):
         given = {**dict.fromkeys(tables, True), "figure": figure, "campaign": campaign, "paper": paper}
         if others := [name for name, value in given.items() if value]:
             raise InputError(f"--{others[0]}: does not go with names of runs")
-        reports.show_differences(root, names or [], form)
+        reports.show_differences(root, names or [], output_format)
     elif tables:
-        shown[tables[0]][1](root, names or [], form)
+        shown[tables[0]][1](root, names or [], output_format)
     else:
         scope = reports.ComparisonScope(with_paper=paper)
         if campaign is not None:
             from tausearch.campaigns import selected_runs
 
             scope = selected_runs(root.campaign(campaign), with_paper=paper)
-        reports.show_comparison(root, names or [], form, figure, scope)
+        reports.show_comparison(root, names or [], output_format, figure, scope)

@@ -60,7 +60,7 @@ from .removal.tables import (
 )
 from .results import (
     CompositionResult as CompositionResult,
-    Form as Form,
+    ExportForm as ExportForm,
     accuracy_table as accuracy_table,
     read_compositions as read_compositions,
     still_answered_line as still_answered_line,

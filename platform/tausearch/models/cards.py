@@ -11,7 +11,7 @@ from tausearch.models.descriptions import About
 from tausearch.models.merge_configs import LINEAR, rule_words
 from tausearch.models.removal.remnants import WORDS
 from tausearch.models.removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
-from tausearch.models.results import Form
+from tausearch.models.results import ExportForm
 from tausearch.models.sources import about_source, source_of_run
 from tausearch.presentation import as_markdown
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
@@ -22,8 +22,8 @@ from trainables.task_names import NamedTask, quoted
 
 CARD_FILE = "README.md"
 _log = logging.getLogger(__name__)
-_LIBRARY: dict[Form, str] = {"adapter": "peft", "timm": "timm", "models": "timm", "vectors": "tausearch"}
-_IS: dict[Form, str] = {
+_LIBRARY: dict[ExportForm, str] = {"adapter": "peft", "timm": "timm", "models": "timm", "vectors": "tausearch"}
+_IS: dict[ExportForm, str] = {
     "adapter": "One PEFT adapter of a composition of task vectors, with its classifier in `head.safetensors`.",
     "timm": "A composed ViT with its classifier.",
     "models": "theta_0 and theta_0 + tau_t of each task as whole models; each has the classifier of all tasks.",

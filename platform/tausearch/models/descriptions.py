@@ -14,7 +14,7 @@ from checked_input.schema import Strict, first_fault
 from checked_input.text_files import TextFileError, read_json
 from tausearch.models.merge_configs import LINEAR
 from tausearch.models.removal.report import RemovalReport
-from tausearch.models.results import Form, StillAnswered, still_answered
+from tausearch.models.results import ExportForm, StillAnswered, still_answered
 from tausearch.runs import ExperimentProtocol, Score, replace_text
 from trainables.composition import RULES
 from trainables.data import TransformSpec
@@ -30,7 +30,7 @@ class About(Strict):
     """Description of a learned model.
 
     Attributes:
-        form: The kind of model in the folder; see `FORMS`.
+        form: The kind of model in the folder; see `EXPORT_FORMS`.
         benchmark: Name of the benchmark, as `trainables.data.BenchmarkRef` reads it.
         protocol: The protocol of the training runs; its digest is that of theta_0.
         class_names: The names of all classes, in class order; empty where unknown.
@@ -46,7 +46,7 @@ class About(Strict):
         versions: Versions of the libraries at that time.
     """
 
-    form: Form = "vectors"
+    form: ExportForm = "vectors"
     benchmark: str
     protocol: ExperimentProtocol
     runs: tuple[str, ...]

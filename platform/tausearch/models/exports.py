@@ -14,33 +14,33 @@ from tausearch.models.descriptions import About
 from tausearch.models.evaluation import Tick, merging_rule
 from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
-from tausearch.models.results import CompositionResult, Form
+from tausearch.models.results import CompositionResult, ExportForm
 from trainables.composition import ReducedPool, VectorPool, adapter, copy_vector, write_vector
 from trainables.data import BenchmarkRef, described
 from trainables.errors import InputError
 from trainables.tensor_files import save_tensors, sealed
 
-FORMS: tuple[Form, ...] = get_args(Form)
+EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
 HEAD_FILE = "head.safetensors"
 
 
-def chosen_forms(forms: Sequence[str] | None, problems: Mapping[str, str]) -> tuple[Form, ...]:
+def chosen_forms(forms: Sequence[str] | None, problems: Mapping[str, str]) -> tuple[ExportForm, ...]:
     """Return the forms to write: the given ones, or all without problems, which `impossible_forms` finds.
 
     Raises:
         InputError: If a given form is unknown, or impossible for this composition.
     """
     for form in forms or ():
-        if form not in FORMS:
-            raise InputError(f"unknown form {form!r}; {choices(form, FORMS)}")
+        if form not in EXPORT_FORMS:
+            raise InputError(f"unknown form {form!r}; {choices(form, EXPORT_FORMS)}")
     for form in forms or ():
         if form in problems:
             raise InputError(f"--forms {form}: {problems[form]}")
-    return tuple(form for form in FORMS if (form in forms if forms else form not in problems))
+    return tuple(form for form in EXPORT_FORMS if (form in forms if forms else form not in problems))
 
 
 def export(
-    folder: Path, forms: Sequence[Form], pools: Pools, result: CompositionResult, written: Tick
+    folder: Path, forms: Sequence[ExportForm], pools: Pools, result: CompositionResult, written: Tick
 ) -> dict[str, str]:
     """Write an evaluated composition of every seed to `FOLDER/<form>/seed_<s>`, whole or not at all.
 
@@ -132,7 +132,7 @@ def _write_vectors(folder: Path, pool: VectorPool) -> None:
         copy_vector(source, folder / f"task_{task}", with_adapter=False)
 
 
-def _write(form: Form, folder: Path, pools: Pools, pool: VectorPool, weights: Sequence[float]) -> None:
+def _write(form: ExportForm, folder: Path, pools: Pools, pool: VectorPool, weights: Sequence[float]) -> None:
     """Write one form of the composition that the network holds."""
     if form == "vectors":
         _write_vectors(folder, pool)

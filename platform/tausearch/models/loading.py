@@ -28,7 +28,7 @@ from trainables.data import BenchmarkRef, get_source
 from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
 
-_FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; vectors can be composed anew
+_LOADABLE_FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; vectors can be composed anew
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _with_model(folder: Path, seed: int | None) -> Path:
     """Return the folder with the description: this one, or one below in an export with several."""
     if describes(folder):
         return folder
-    for form in _FORMS:
+    for form in _LOADABLE_FORMS:
         if (folder / form).is_dir():
             return _with_model(folder / form, seed)
     seeds = [path for path in folder.iterdir() if SEED_FOLDER.fullmatch(path.name) and describes(path)]

@@ -23,7 +23,7 @@ from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
 from trainables.task_names import quoted, titles
 
-Form = Literal["adapter", "timm", "models", "vectors"]
+ExportForm = Literal["adapter", "timm", "models", "vectors"]
 _NUMBERED = re.compile(r"(keep|drop)-(\d+(?:,\d+)*)(?:-(.+))?")  # what a label says of tasks, and then of the rest
 EVALUATION = "evaluation"  # the label of the paper's protocol's file
 _MAX_NAME = 80  # characters
@@ -98,7 +98,7 @@ class CompositionResult(Strict):
     test_images: tuple[PositiveInt, ...] = ()
     search: RuleSearch | None = None
     removal: RemovalReport | None = None
-    registered: tuple[Form, ...] | None = None
+    registered: tuple[ExportForm, ...] | None = None
 
     def summary(self) -> dict[str, Score]:
         """Return the scores over the seeds: accuracy on each task, and their mean."""

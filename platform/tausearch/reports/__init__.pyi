@@ -10,7 +10,7 @@ from .comparison.evaluated_models import as_evaluation_text as as_evaluation_tex
 from .comparison.matrix import Matrix as Matrix, result_matrix as result_matrix
 from .comparison.matrix_sheets import page_matrix as page_matrix
 from .comparison.paper import paper_results as paper_results
-from .comparison.printing import Form as Form
+from .comparison.printing import OutputFormat as OutputFormat
 from .comparison.rows import MatrixOrder as MatrixOrder, compare as compare
 from .comparison.run_differences import names_runs as names_runs, show_differences as show_differences
 from .comparison.runs import (

@@ -33,7 +33,7 @@ from tausearch.models import (
     uniform,
 )
 from tausearch.models.descriptions import About, read_about
-from tausearch.models.exports import FORMS
+from tausearch.models.exports import EXPORT_FORMS
 from tausearch.runs import Storage
 from tests.support.modes import files_against_umask
 from tests.support.runs.composable_runs import pool_of, small_benchmark
@@ -55,7 +55,7 @@ def exported(made: Storage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tausearch.models.try_to_record", lambda *_: None)
         done = compose(["ita:1", "iel:2", "ita:3"], weights=WEIGHTS, seeds=[1], export=folder, storage=made.root)
-    assert done.exported == {form: str(folder / form) for form in FORMS}
+    assert done.exported == {form: str(folder / form) for form in EXPORT_FORMS}
     return folder
 
 
@@ -182,7 +182,7 @@ def test_the_vectors_of_a_run_are_composed_where_they_are_copied_to(made: Storag
 
 
 def test_without_lora_or_with_a_rule_there_is_no_adapter(made: Storage, tmp_path: Path) -> None:
-    rest = [form for form in FORMS if form != "adapter"]
+    rest = [form for form in EXPORT_FORMS if form != "adapter"]
     assert list(compose(["ia3"], export=tmp_path / "a", storage=made.root).exported) == rest
     done = compose(["ita"], rule="ties", export=tmp_path / "b", storage=made.root)
     assert list(done.exported) == rest
@@ -264,7 +264,7 @@ class Pool(list[Any]):
 def test_the_forms_that_a_composition_can_have(pools: Any, merge: MergeConfig, possible: tuple[str, ...]) -> None:
     problems = impossible_forms(pools, merge)
     assert chosen_forms(None, problems) == possible
-    for form in FORMS:
+    for form in EXPORT_FORMS:
         if form in possible:
             assert chosen_forms(["vectors", form, form], problems) == tuple(dict.fromkeys([form, "vectors"]))
         else:

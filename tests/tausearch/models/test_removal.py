@@ -31,7 +31,7 @@ from tausearch.models import (
 )
 from tausearch.models.descriptions import read_about
 from tausearch.models.evaluation import evaluate as evaluated
-from tausearch.models.exports import FORMS
+from tausearch.models.exports import EXPORT_FORMS
 from tausearch.models.removal.membership import interval, separation
 from tausearch.models.removal.names import removal_of
 from tausearch.models.removal.remnants import remaining_lines
@@ -53,7 +53,11 @@ def exported(made: Storage, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tausearch.models.try_to_record", lambda *_: None)
         done = compose(["ita"], forget=["class:3"], seeds=[1], export=folder, storage=made.root)
-    assert done.exported == {form: str(folder / form) for form in FORMS} and done.result.weights == (0.5, 0.0, 0.5)
+    assert done.exported == {form: str(folder / form) for form in EXPORT_FORMS} and done.result.weights == (
+        0.5,
+        0.0,
+        0.5,
+    )
     return folder, done.result
 
 

@@ -35,8 +35,8 @@ from trainables.tensor_files import require_file
 VERSION = 1
 _MOST_MANIFEST = 2**24  # bytes
 MANIFEST = "manifest.json"
-Form = Literal["array", "parquet"]
-FORMS: tuple[Form, ...] = ("array", "parquet")
+PreparedForm = Literal["array", "parquet"]
+PREPARED_FORMS: tuple[PreparedForm, ...] = ("array", "parquet")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Manifest:
     """The content of a prepared folder."""
 
     version: int  # of the layout of prepared folders
-    form: Form
+    form: PreparedForm
     classes: tuple[str, ...]  # names in label order
     layout: str  # of the published dataset, in a few words
     parts: dict[Part, PreparedPart]
@@ -99,7 +99,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{folder / MANIFEST}: cannot be read; prepare the data again") from error
     texts = all(isinstance(text, str) for text in (manifest.layout, *manifest.classes))
-    if not texts or manifest.version != VERSION or manifest.form not in FORMS or set(parts) != set(PARTS):
+    if not texts or manifest.version != VERSION or manifest.form not in PREPARED_FORMS or set(parts) != set(PARTS):
         raise InputError(f"{folder / MANIFEST}: is not of this version; prepare the data again")
     for name, file in _files(manifest):
         if Path(name).name != name:

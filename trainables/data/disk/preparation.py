@@ -16,7 +16,7 @@ from torch import Tensor
 from trainables.data.disk import manifest
 from trainables.data.disk.decoding import encode_png, size
 from trainables.data.disk.listing import ImageFiles, Listing
-from trainables.data.disk.manifest import Form, Manifest, PreparedFile, PreparedPart
+from trainables.data.disk.manifest import Manifest, PreparedFile, PreparedForm, PreparedPart
 from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import each_image, stored
 from trainables.data.disk.tree import Tick, usable_bytes
@@ -29,12 +29,14 @@ SHARD_BYTES = 500_000_000
 ARRAY_LIMIT = 32 * 2**30  # bytes of pixels up to which the array is the default
 
 
-def choose_form(form: Form | None, parts: Sequence[Tensor | StoredImages], folder: Path, tick: Tick) -> Form:
+def choose_form(
+    form: PreparedForm | None, parts: Sequence[Tensor | StoredImages], folder: Path, tick: Tick
+) -> PreparedForm:
     """Return `form`, by default the array if its pixels fit 32 GiB and the disk; too small a disk is an InputError."""
     free = usable_bytes(folder)
-    needed: dict[Form, int] = {"array": sum(_decoded_bytes(images, tick) for images in parts)}
+    needed: dict[PreparedForm, int] = {"array": sum(_decoded_bytes(images, tick) for images in parts)}
     needed["parquet"] = sum(_encoded_bytes(images) for images in parts)
-    chosen: Form = form or ("array" if needed["array"] <= min(ARRAY_LIMIT, free) else "parquet")
+    chosen: PreparedForm = form or ("array" if needed["array"] <= min(ARRAY_LIMIT, free) else "parquet")
     if needed[chosen] > free:
         room, have = needed[chosen] / 1e9, free / 1e9
         raise InputError(f"{folder.parent}: {chosen} needs {room:.1f} GB of disk, {have:.1f} GB can be used")
@@ -63,7 +65,7 @@ def _encoded_bytes(images: Tensor | StoredImages) -> int:
 
 
 def write(
-    listing: Listing, form: Form, published: Mapping[Part, tuple[str, Sequence[str]]], folder: Path, tick: Tick
+    listing: Listing, form: PreparedForm, published: Mapping[Part, tuple[str, Sequence[str]]], folder: Path, tick: Tick
 ) -> Manifest:
     """Write the prepared form of a dataset into an empty folder.
 

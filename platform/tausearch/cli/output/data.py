@@ -78,12 +78,12 @@ def show_check(found: CheckResult) -> None:
         out.print("a search refuses images that cannot be read; --skip-broken leaves them out and lists them")
 
 
-def show_images(found: Sequence[ListedImage], form: str) -> None:
+def show_images(found: Sequence[ListedImage], output_format: str) -> None:
     """Print a path a line, or as CSV or JSON the path, class and split of each image."""
     records = [each.as_dict() for each in found]
-    if form == "json":
+    if output_format == "json":
         print_json(records)
-    elif form == "csv":
+    elif output_format == "csv":
         print(as_csv(record_table(records)), end="")
     elif sys.stdout.isatty():
         print("\n".join(escaped(each.image) for each in found))

@@ -26,11 +26,13 @@ from trainables.errors import InputError
 _MOST_MISTAKES = 3  # wrong classes that the table of accuracies names for a class
 
 
-def show_predictions(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str], form: str) -> None:
+def show_predictions(
+    model: Model, predictions: Sequence[Prediction], left_out: Sequence[str], output_format: str
+) -> None:
     """Print predictions on stdout; `left_out` has a line for each image that could not be read."""
-    if form == "json":
+    if output_format == "json":
         print_json(_as_dict(model, predictions, left_out))
-    elif form == "csv":
+    elif output_format == "csv":
         fixed = ("image", "label", "true_label", "probability")
         columns = [Column(name) for name in (*fixed, *_beside(fixed, model.classes))]
         rows = [

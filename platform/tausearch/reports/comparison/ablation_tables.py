@@ -9,7 +9,7 @@ from typing import Any
 from tausearch.presentation import Table, as_markdown, numbers, percent, tool, words
 from tausearch.reports.comparison.cells import label, score_text
 from tausearch.reports.comparison.paper import PaperResults, paper_results
-from tausearch.reports.comparison.printing import ComparisonOutput, Form, show
+from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.records import run_record
 from tausearch.reports.comparison.rows import departures, variant
 from tausearch.reports.comparison.runs import FinalRunResults, describe, standing
@@ -54,7 +54,7 @@ def ablations(
     return sorted(wanted, key=lambda row: (row.benchmark, paper.place(row.method)))
 
 
-def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
+def show_ablations(storage: Storage, benchmarks: Sequence[str], output_format: OutputFormat) -> None:
     """Print the ablations of final runs beside the paper's; see `printing.show`."""
 
     def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
@@ -63,7 +63,7 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], form: Form) -> N
         advice = f"no ablations; make one with: {tool()} train BEST.yaml --set {paper_results().ablated}=none"
         return ComparisonOutput({"rows": records}, records, ablation_sheets(rows), advice)
 
-    show(storage, benchmarks, form, answer)
+    show(storage, benchmarks, output_format, answer)
 
 
 def as_ablation_text(runs: Sequence[FinalRunResults]) -> str:

@@ -12,7 +12,7 @@ from tausearch.reports.comparison.figure import draw, drawn_rows
 from tausearch.reports.comparison.matrix import Matrix, result_matrix
 from tausearch.reports.comparison.matrix_sheets import matrix_sheet
 from tausearch.reports.comparison.paper import paper_results
-from tausearch.reports.comparison.printing import ComparisonOutput, Form, show
+from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
 from tausearch.reports.comparison.rows import Comparison, MatrixOrder, compare
 from tausearch.reports.comparison.runs import FinalRunResults
@@ -31,7 +31,11 @@ class ComparisonScope:
 
 
 def show_comparison(
-    storage: Storage, benchmarks: Sequence[str], form: Form, figure: Path | None, scope: ComparisonScope | None = None
+    storage: Storage,
+    benchmarks: Sequence[str],
+    output_format: OutputFormat,
+    figure: Path | None,
+    scope: ComparisonScope | None = None,
 ) -> None:
     """Print final runs beside the paper's results; see `printing.show`.
 
@@ -63,7 +67,7 @@ def show_comparison(
             content, records, _sheets(comparisons), notes=notes, picture=drawn, matrix=table, lack=lack
         )
 
-    show(storage, benchmarks, form, answer)
+    show(storage, benchmarks, output_format, answer)
 
 
 def _lack(matrix: Matrix) -> str:
@@ -77,7 +81,7 @@ def as_sheets(runs: Sequence[FinalRunResults], order: MatrixOrder | None = None)
     return _sheets(compare(runs, paper_results(), order=order or MatrixOrder()))
 
 
-def as_texts(runs: Sequence[FinalRunResults], order: MatrixOrder) -> dict[Form, str]:
+def as_texts(runs: Sequence[FinalRunResults], order: MatrixOrder) -> dict[OutputFormat, str]:
     """Return final runs as Markdown, LaTeX and CSV: methods by benchmarks, and beside the paper's results."""
     comparisons = compare(runs, paper_results(), order=order)
     records = comparison_records(comparisons)
@@ -86,9 +90,11 @@ def as_texts(runs: Sequence[FinalRunResults], order: MatrixOrder) -> dict[Form, 
     return {"markdown": answer.markdown, "latex": answer.latex, "csv": as_csv(record_table(records))}
 
 
-def show_transfer(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
+def show_transfer(storage: Storage, benchmarks: Sequence[str], output_format: OutputFormat) -> None:
     """Print the transfer matrix of each method, with the named judging benchmarks; see `printing.show`."""
-    show(storage, benchmarks, form, lambda runs, without: _transfer_answer(transfer(runs, benchmarks), without))
+    show(
+        storage, benchmarks, output_format, lambda runs, without: _transfer_answer(transfer(runs, benchmarks), without)
+    )
 
 
 def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str]) -> ComparisonOutput:

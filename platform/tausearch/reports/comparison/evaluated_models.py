@@ -11,7 +11,7 @@ from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, Evaluation
 from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, tool, words
 from tausearch.reports.comparison.cells import label
 from tausearch.reports.comparison.paper import PaperComposition, PaperResults, paper_results
-from tausearch.reports.comparison.printing import ComparisonOutput, Form, show
+from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.rows import departures
 from tausearch.reports.comparison.runs import FinalRunResults, describe
 from tausearch.runs import Storage
@@ -64,7 +64,7 @@ def compare_evaluations(
     return rows
 
 
-def show_evaluations(storage: Storage, benchmarks: Sequence[str], form: Form) -> None:
+def show_evaluations(storage: Storage, benchmarks: Sequence[str], output_format: OutputFormat) -> None:
     """Print specialisation and unlearning of final runs beside the paper's; see `printing.show`."""
 
     def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
@@ -74,7 +74,7 @@ def show_evaluations(storage: Storage, benchmarks: Sequence[str], form: Form) ->
         advice = f"no final run has been evaluated so; do it with: {tool()} evaluate RUN"
         return ComparisonOutput(content, records, evaluation_sheets(rows), advice, [_NOTE])
 
-    show(storage, benchmarks, form, answer)
+    show(storage, benchmarks, output_format, answer)
 
 
 def as_evaluation_text(storage: Storage, runs: Sequence[FinalRunResults]) -> str:

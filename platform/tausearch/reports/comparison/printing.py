@@ -34,7 +34,7 @@ from tausearch.runs import Storage
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 
-Form = Literal["text", "json", "csv", "markdown", "latex"]
+OutputFormat = Literal["text", "json", "csv", "markdown", "latex"]
 _BETWEEN = 3  # spaces between columns
 
 
@@ -77,7 +77,7 @@ class ComparisonOutput:
 def show(
     storage: Storage,
     benchmarks: Sequence[str],
-    form: Form,
+    output_format: OutputFormat,
     answer: Callable[[list[FinalRunResults], list[str]], ComparisonOutput],
 ) -> None:
     """Print a comparison of final runs, or that there is no final run; runs that cannot be read are named on stderr.
@@ -94,24 +94,27 @@ def show(
     for name in benchmarks:
         if name not in known:
             raise InputError(f"unknown benchmark {name!r}; {choices(name, known)}")
-    if runs or form == "json" or not paper_results().benchmarks.keys().isdisjoint(benchmarks):
-        print_answer(answer(runs, without), form)
+    if runs or output_format == "json" or not paper_results().benchmarks.keys().isdisjoint(benchmarks):
+        print_answer(answer(runs, without), output_format)
     else:
         unfinished = f" ({', '.join(without)} without results yet)" if without else ""
-        _say(f"no final runs in {storage.root} to compare{unfinished}; make one with: {tool()} train BEST.yaml", form)
+        _say(
+            f"no final runs in {storage.root} to compare{unfinished}; make one with: {tool()} train BEST.yaml",
+            output_format,
+        )
 
 
-def print_answer(answer: ComparisonOutput, form: Form) -> None:
+def print_answer(answer: ComparisonOutput, output_format: OutputFormat) -> None:
     """Print a comparison on stdout, and what it lacks on stderr."""
     if answer.lack:
         print(answer.lack, file=sys.stderr)
-    if form == "json":
+    if output_format == "json":
         print_json(answer.content)
     elif answer.empty and not answer.tables:
-        _say(answer.empty, form)
-    elif form == "csv":
+        _say(answer.empty, output_format)
+    elif output_format == "csv":
         print(as_csv(record_table(answer.records)), end="")
-    elif form == "text":
+    elif output_format == "text":
         out = console()
         show_sheets(answer.tables, out)
         if answer.notes or answer.picture is not None:
@@ -121,12 +124,12 @@ def print_answer(answer: ComparisonOutput, form: Form) -> None:
         if answer.picture is not None:
             out.print(f"picture  {answer.picture}", soft_wrap=True)
     else:
-        print(answer.markdown if form == "markdown" else answer.latex, end="")
+        print(answer.markdown if output_format == "markdown" else answer.latex, end="")
 
 
-def _say(line: str, form: Form) -> None:
+def _say(line: str, output_format: OutputFormat) -> None:
     """Print a line on stdout, or on stderr if stdout has a form for programs."""
-    print(line, file=sys.stdout if form == "text" else sys.stderr)
+    print(line, file=sys.stdout if output_format == "text" else sys.stderr)
 
 
 def show_sheets(tables: Sequence[Table], out: Console) -> None:

@@ -12,7 +12,7 @@ from checked_input.names import counted, require_once
 from tausearch.presentation import Column, Table, tool, words
 from tausearch.reports.comparison.cells import label, score_text
 from tausearch.reports.comparison.paper import paper_results
-from tausearch.reports.comparison.printing import ComparisonOutput, Form, print_answer
+from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, print_answer
 from tausearch.reports.comparison.records import run_record
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, read_final_run
 from tausearch.runs import AccuracyOf, Score, Storage, read_accuracies, shown_benchmark
@@ -61,7 +61,7 @@ class RunDifference:
         return over if self.error is not None else f"{over}: no error"
 
 
-def show_differences(storage: Storage, names: Sequence[str], form: Form) -> None:
+def show_differences(storage: Storage, names: Sequence[str], output_format: OutputFormat) -> None:
     """Print the final accuracies of named final runs, and the differences from the first one.
 
     Raises:
@@ -80,7 +80,7 @@ def show_differences(storage: Storage, names: Sequence[str], form: Form) -> None
         f"difference: points above {names[0]}, ± standard error; paired: the mean over seeds that both runs have",
     ]
     content = {"baseline": names[0], "rows": rows}
-    print_answer(ComparisonOutput(content, records, [difference_sheet(found)], notes=notes), form)
+    print_answer(ComparisonOutput(content, records, [difference_sheet(found)], notes=notes), output_format)
 
 
 def names_runs(storage: Storage, names: Iterable[str]) -> bool:

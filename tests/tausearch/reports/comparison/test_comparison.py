@@ -17,7 +17,7 @@ from rich.console import Console
 from tausearch.presentation import Column, Table
 from tausearch.reports import compare, paper_results, read_final_runs
 from tausearch.reports.comparison.cells import _run, comparison_sheets
-from tausearch.reports.comparison.command import ComparisonScope, Form, show_comparison
+from tausearch.reports.comparison.command import ComparisonScope, OutputFormat, show_comparison
 from tausearch.reports.comparison.figure import _panel, draw, drawn_rows
 from tausearch.reports.comparison.printing import show_sheets
 from tausearch.reports.comparison.records import rows_as_dicts
@@ -359,8 +359,8 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tausearch.reports.comparison.command.draw", lambda *_: None)
 
 
-def printed(storage: Storage, form: Form, capsys: pytest.CaptureFixture[str], *benchmarks: str) -> str:
-    show_comparison(storage, benchmarks, form, None)
+def printed(storage: Storage, output_format: OutputFormat, capsys: pytest.CaptureFixture[str], *benchmarks: str) -> str:
+    show_comparison(storage, benchmarks, output_format, None)
     out, err = capsys.readouterr()
     assert err == ""
     return out
@@ -542,9 +542,13 @@ def test_runs_without_results_are_named_where_there_are_no_others(
         show_comparison(storage, [], "text", Path("a.txt"))
 
 
-@pytest.mark.parametrize("form", ["text", "csv", "markdown", "latex"])
-def test_without_final_runs_there_is_one_line(form: Form, storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
-    show_comparison(storage, [], form, None)
+@pytest.mark.parametrize("output_format", ["text", "csv", "markdown", "latex"])
+def test_without_final_runs_there_is_one_line(
+    output_format: OutputFormat, storage: Storage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_comparison(storage, [], output_format, None)
     out, err = capsys.readouterr()
-    assert (out if form == "text" else err).startswith("no final runs in ") and len((out + err).splitlines()) == 1
+    assert (out if output_format == "text" else err).startswith("no final runs in ") and len(
+        (out + err).splitlines()
+    ) == 1
     assert not storage.comparison_figure.exists()
