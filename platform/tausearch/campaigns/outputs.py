@@ -18,7 +18,7 @@ from tausearch.reports import (
     MatrixOrder,
     ReportCell,
     RunPlots,
-    as_sheets,
+    as_tables,
     as_texts,
     cell_link,
     page_matrix,
@@ -132,7 +132,7 @@ def _write_report(results: _Results, file: Path | None = None) -> Path:
         file or standing.directory.report_file,
         matrix=_page_matrix(results),
         plots=list(results.plots.values()),
-        comparison=as_sheets(results.runs, matrix_order(standing.runs)),
+        comparison=as_tables(results.runs, matrix_order(standing.runs)),
         drawn=results.drawn,
     )
 

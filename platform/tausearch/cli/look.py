@@ -120,7 +120,7 @@ def _beside_the_paper(cells: Sequence[ReportCell]) -> Sequence[Table]:
     finals = [(cell.benchmark, cell.final) for cell in cells if cell.final is not None]
     if not finals:
         return []
-    from tausearch.reports import as_sheets, read_final_run  # both import torch
+    from tausearch.reports import as_tables, read_final_run  # both import torch
     from trainables.data.reference import BenchmarkRef
 
     runs = []
@@ -128,7 +128,7 @@ def _beside_the_paper(cells: Sequence[ReportCell]) -> Sequence[Table]:
         with suppress(InputError):  # the page says why it cannot be read
             runs.append(read_final_run(final)[1])
     found = [run for run in runs if run is not None]
-    return as_sheets(found) if found else []
+    return as_tables(found) if found else []
 
 
 @app.command()

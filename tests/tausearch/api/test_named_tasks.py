@@ -18,7 +18,7 @@ from tausearch.models import CompositionResult
 from tausearch.models.exports import _unnamed
 from tausearch.models.removal.names import removal_of
 from tausearch.presentation.figures.matrix import accuracy_matrix_figure
-from tausearch.reports.html.tables import composition_tables, matrix_table
+from tausearch.reports.html.tables import composition_tables, task_accuracy_table
 from tausearch.runs import RunSpec, TrialSummary, read_spec, shown_benchmark
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import choose
@@ -162,10 +162,10 @@ def test_tasks_are_given_by_number_or_name_and_a_name_with_a_comma_in_quotes() -
 
 
 def test_tables_and_figures_name_the_tasks(spec: RunSpec) -> None:
-    table = matrix_table(spec, [trial_of(spec)])
+    table = task_accuracy_table(spec, [trial_of(spec)])
     assert [column.name for column in table.columns] == ["after task", "1: even", "2: 7, 9"]
     assert [row[0] for row in table.rows] == ["1: even", "2: 7, 9", "forgetting"]
-    joint = matrix_table(spec.model_copy(update={"steps": 1}), [trial_of(spec)])
+    joint = task_accuracy_table(spec.model_copy(update={"steps": 1}), [trial_of(spec)])
     assert [row[0] for row in joint.rows][0] == "1"  # its one step is all tasks
     axes = accuracy_matrix_figure(trial_of(spec).rows, VALIDATION, "t", [task.label for task in spec.tasks]).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1: even", "2: 7, 9"]

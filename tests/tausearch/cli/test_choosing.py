@@ -126,8 +126,8 @@ def test_a_page_leaves_out_a_final_run_that_cannot_be_read(tmp_path: Path) -> No
         make_final_run(storage, name, [90.0], method="tmc" if name == "other" else "ita-lora")
     storage.run("damaged").results_file.write_text("{")
     cells: Any = [SimpleNamespace(benchmark="cifar100", final=storage.run(n)) for n in ("damaged", "plain", "other")]
-    (sheet,) = look._beside_the_paper(cells)
-    assert {row[-1] for row in sheet.texts if row[1]} == {"plain", "other"}
+    (table,) = look._beside_the_paper(cells)
+    assert {row[-1] for row in table.texts if row[1]} == {"plain", "other"}
 
 
 def test_the_images_that_are_listed_are_those_that_are_asked_for(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from PIL import Image
 
 from tausearch.api import compose
+from tausearch.reports.comparison.comparison import Comparison
 from tausearch.reports.comparison.figure import draw
 from tausearch.reports.comparison.paper import PaperResults
-from tausearch.reports.comparison.rows import Comparison
 from tausearch.runs import open_storage
 from tests.support.command_line import Ask
 from tests.support.layouts import EACH, parquet, rows

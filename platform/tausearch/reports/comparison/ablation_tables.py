@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tausearch.presentation import Table, as_markdown, numbers, percent, tool, words
-from tausearch.reports.comparison.cells import label, score_text
+from tausearch.reports.comparison.comparison import departures, variant
+from tausearch.reports.comparison.csv_rows import run_record
 from tausearch.reports.comparison.paper import PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
-from tausearch.reports.comparison.records import run_record
-from tausearch.reports.comparison.rows import departures, variant
 from tausearch.reports.comparison.runs import FinalRunResults, describe, standing
+from tausearch.reports.comparison.tables import label, score_text
 from tausearch.runs import Storage
 
 VARIANTS = ("all", "head", "none")
@@ -61,17 +61,17 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], output_format: O
         rows = ablations(runs, paper_results(), benchmarks)
         records = [_as_dict(row) for row in rows]
         advice = f"no ablations; make one with: {tool()} train BEST.yaml --set {paper_results().ablated}=none"
-        return ComparisonOutput({"rows": records}, records, ablation_sheets(rows), advice)
+        return ComparisonOutput({"rows": records}, records, ablation_tables(rows), advice)
 
     show(storage, benchmarks, output_format, answer)
 
 
 def as_ablation_text(runs: Sequence[FinalRunResults]) -> str:
     """Return the ablations of final runs as Markdown."""
-    return as_markdown(ablation_sheets(ablations(runs, paper_results())))
+    return as_markdown(ablation_tables(ablations(runs, paper_results())))
 
 
-def ablation_sheets(rows: Sequence[AblationRow]) -> list[Table]:
+def ablation_tables(rows: Sequence[AblationRow]) -> list[Table]:
     """Return a table per benchmark: our accuracy and the paper's for each variant."""
     tables = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):

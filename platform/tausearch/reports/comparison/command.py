@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tausearch.presentation import Table, as_csv, record_table, say_unreadable, tool
-from tausearch.reports.comparison.cells import INCREMENTAL, POOLED, comparison_sheets, transfer_sheet
+from tausearch.reports.comparison.comparison import Comparison, MatrixOrder, compare
+from tausearch.reports.comparison.csv_rows import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
 from tausearch.reports.comparison.figure import draw, drawn_rows
 from tausearch.reports.comparison.matrix import Matrix, result_matrix
-from tausearch.reports.comparison.matrix_sheets import matrix_sheet
+from tausearch.reports.comparison.matrix_tables import matrix_table
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
-from tausearch.reports.comparison.records import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
-from tausearch.reports.comparison.rows import Comparison, MatrixOrder, compare
 from tausearch.reports.comparison.runs import FinalRunResults
+from tausearch.reports.comparison.tables import INCREMENTAL, POOLED, comparison_tables, transfer_table
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
 from tausearch.runs import Storage, require_picture, shown_benchmark
 from trainables.errors import InputError
@@ -62,9 +62,9 @@ def show_comparison(
         records = comparison_records(comparisons)
         order = replace(chosen.order, benchmarks=named or chosen.order.benchmarks)
         matrix = result_matrix(runs, paper_results(), order, with_paper=chosen.with_paper)
-        table, lack = matrix_sheet(matrix, paper_results()), _lack(matrix) if chosen.with_paper else ""
+        table, lack = matrix_table(matrix, paper_results()), _lack(matrix) if chosen.with_paper else ""
         return ComparisonOutput(
-            content, records, _sheets(comparisons), notes=notes, picture=drawn, matrix=table, lack=lack
+            content, records, _tables(comparisons), notes=notes, picture=drawn, matrix=table, lack=lack
         )
 
     show(storage, benchmarks, output_format, answer)
@@ -76,17 +76,17 @@ def _lack(matrix: Matrix) -> str:
     return f"--paper: the paper has no results on {', '.join(names)}" if names else ""
 
 
-def as_sheets(runs: Sequence[FinalRunResults], order: MatrixOrder | None = None) -> list[Table]:
+def as_tables(runs: Sequence[FinalRunResults], order: MatrixOrder | None = None) -> list[Table]:
     """Return the tables of final runs beside the paper's results: comparable runs, and the others."""
-    return _sheets(compare(runs, paper_results(), order=order or MatrixOrder()))
+    return _tables(compare(runs, paper_results(), order=order or MatrixOrder()))
 
 
 def as_texts(runs: Sequence[FinalRunResults], order: MatrixOrder) -> dict[OutputFormat, str]:
     """Return final runs as Markdown, LaTeX and CSV: methods by benchmarks, and beside the paper's results."""
     comparisons = compare(runs, paper_results(), order=order)
     records = comparison_records(comparisons)
-    table = matrix_sheet(result_matrix(runs, paper_results(), order), paper_results())
-    answer = ComparisonOutput({}, records, _sheets(comparisons), matrix=table)
+    table = matrix_table(result_matrix(runs, paper_results(), order), paper_results())
+    answer = ComparisonOutput({}, records, _tables(comparisons), matrix=table)
     return {"markdown": answer.markdown, "latex": answer.latex, "csv": as_csv(record_table(records))}
 
 
@@ -104,15 +104,15 @@ def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str])
     return ComparisonOutput(
         {"matrices": matrices_as_dicts(matrices), "without_results": without},
         transfer_records(matrices),
-        [transfer_sheet(matrix) for matrix in matrices],
+        [transfer_table(matrix) for matrix in matrices],
         "no hyperparameters were judged on a benchmark they were not tuned on;"
         f" do it with: {tool()} train BEST.yaml --benchmark OTHER",
         notes,
     )
 
 
-def _sheets(comparisons: Sequence[Comparison]) -> list[Table]:
-    return [sheet for each in comparisons for sheet in comparison_sheets(each, paper_results())]
+def _tables(comparisons: Sequence[Comparison]) -> list[Table]:
+    return [table for each in comparisons for table in comparison_tables(each, paper_results())]
 
 
 def _notes(comparisons: Sequence[Comparison], without: Sequence[str]) -> Iterator[str]:
@@ -121,7 +121,7 @@ def _notes(comparisons: Sequence[Comparison], without: Sequence[str]) -> Iterato
             yield f"{comparison.benchmark}: no final run, and the paper does not have it"
     if any(comparison.rows for comparison in comparisons):
         yield "ours: mean ± standard deviation (seeds)"
-        shown = {name for sheet in _sheets(comparisons) for name in sheet.header}
+        shown = {name for table in _tables(comparisons) for name in table.header}
         if INCREMENTAL in shown:
             yield f"{INCREMENTAL}: the mean over t of the accuracy after task t, over the tasks seen by then"
         if POOLED in shown:

@@ -9,11 +9,11 @@ from typing import Any
 from search_spaces import Scalar
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EvaluationResult, read_evaluation
 from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, tool, words
-from tausearch.reports.comparison.cells import label
+from tausearch.reports.comparison.comparison import departures
 from tausearch.reports.comparison.paper import PaperComposition, PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
-from tausearch.reports.comparison.rows import departures
 from tausearch.reports.comparison.runs import FinalRunResults, describe
+from tausearch.reports.comparison.tables import label
 from tausearch.runs import Storage
 
 _SPECIALISED = ("target", "target_gain", "control")
@@ -72,21 +72,21 @@ def show_evaluations(storage: Storage, benchmarks: Sequence[str], output_format:
         content = {"source": paper_results().source, "rows": [_as_dict(row) for row in rows]}
         records = [record for row in rows for record in _records(row)]
         advice = f"no final run has been evaluated so; do it with: {tool()} evaluate RUN"
-        return ComparisonOutput(content, records, evaluation_sheets(rows), advice, [_NOTE])
+        return ComparisonOutput(content, records, evaluation_tables(rows), advice, [_NOTE])
 
     show(storage, benchmarks, output_format, answer)
 
 
 def as_evaluation_text(storage: Storage, runs: Sequence[FinalRunResults]) -> str:
     """Return specialisation and unlearning of final runs as Markdown."""
-    return as_markdown(evaluation_sheets(compare_evaluations(_evaluated(storage, runs), paper_results())))
+    return as_markdown(evaluation_tables(compare_evaluations(_evaluated(storage, runs), paper_results())))
 
 
 def _evaluated(storage: Storage, runs: Sequence[FinalRunResults]) -> list[tuple[FinalRunResults, EvaluationResult]]:
     return [(run, found) for run in runs if (found := read_evaluation(storage.run(run.spec.name))) is not None]
 
 
-def evaluation_sheets(rows: Sequence[EvaluationRow]) -> list[Table]:
+def evaluation_tables(rows: Sequence[EvaluationRow]) -> list[Table]:
     """Return a table per benchmark, with a row for each unlearning mode of ours and one for the paper."""
     tables = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from checked_input.names import counted
 from tausearch.presentation import Line, Panel, draw_panels, save
-from tausearch.reports.comparison.cells import label
+from tausearch.reports.comparison.comparison import Comparison, ComparisonRow
 from tausearch.reports.comparison.paper import PaperResults
-from tausearch.reports.comparison.rows import Comparison, ComparisonRow
 from tausearch.reports.comparison.runs import describe
+from tausearch.reports.comparison.tables import label
 from tausearch.runs import shown_benchmark
 from trainables.errors import InputError
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from checked_input.names import counted
-from tausearch.reports.comparison.cells import label
+from tausearch.reports.comparison.comparison import MatrixOrder, departures, identity, protocol_departures
 from tausearch.reports.comparison.paper import PaperResults
-from tausearch.reports.comparison.rows import MatrixOrder, departures, identity, protocol_departures
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, standing
+from tausearch.reports.comparison.tables import label
 from tausearch.runs import ExperimentProtocol, Score
 from trainables.methods import known_method
 

@@ -116,7 +116,7 @@ def print_answer(answer: ComparisonOutput, output_format: OutputFormat) -> None:
         print(as_csv(record_table(answer.records)), end="")
     elif output_format == "text":
         out = console()
-        show_sheets(answer.tables, out)
+        show_tables(answer.tables, out)
         if answer.notes or answer.picture is not None:
             out.print()
         for note in answer.notes:
@@ -132,7 +132,7 @@ def _say(line: str, output_format: OutputFormat) -> None:
     print(line, file=sys.stdout if output_format == "text" else sys.stderr)
 
 
-def show_sheets(tables: Sequence[Table], out: Console) -> None:
+def show_tables(tables: Sequence[Table], out: Console) -> None:
     """Print tables. A narrow terminal gets them without minor columns, or a line for each row."""
     for number, table in enumerate(tables):
         if number:

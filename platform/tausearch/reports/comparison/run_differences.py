@@ -10,11 +10,11 @@ from typing import Any
 
 from checked_input.names import counted, require_once
 from tausearch.presentation import Column, Table, tool, words
-from tausearch.reports.comparison.cells import label, score_text
+from tausearch.reports.comparison.csv_rows import run_record
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, print_answer
-from tausearch.reports.comparison.records import run_record
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, read_final_run
+from tausearch.reports.comparison.tables import label, score_text
 from tausearch.runs import AccuracyOf, Score, Storage, read_accuracies, shown_benchmark
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
@@ -80,7 +80,7 @@ def show_differences(storage: Storage, names: Sequence[str], output_format: Outp
         f"difference: points above {names[0]}, ± standard error; paired: the mean over seeds that both runs have",
     ]
     content = {"baseline": names[0], "rows": rows}
-    print_answer(ComparisonOutput(content, records, [difference_sheet(found)], notes=notes), output_format)
+    print_answer(ComparisonOutput(content, records, [difference_table(found)], notes=notes), output_format)
 
 
 def names_runs(storage: Storage, names: Iterable[str]) -> bool:
@@ -103,7 +103,7 @@ def differences(runs: Sequence[FinalRunResults], accuracies: Sequence[AccuracyOf
     return [RunDifference(runs[0]), *compared[1:]]
 
 
-def difference_sheet(found: Sequence[RunDifference]) -> Table:
+def difference_table(found: Sequence[RunDifference]) -> Table:
     """Return a table with a row for each run."""
     columns = [
         *(Column("run", wrap=True), Column("method", wrap=True), Column("final accuracy", score_text, right=True)),

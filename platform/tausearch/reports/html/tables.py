@@ -27,7 +27,7 @@ def trained_table(spec: RunSpec) -> Table:
     return Table("trained with", columns, list(spec.fixed.items()))
 
 
-def matrix_table(spec: RunSpec, trials: Sequence[TrialSummary]) -> Table:
+def task_accuracy_table(spec: RunSpec, trials: Sequence[TrialSummary]) -> Table:
     """Return the accuracy on each task after each task and the forgetting of each task, mean over finished trials.
 
     The forgetting of task j is max_{i < T} a[i][j] - a[T][j], as in `trainables.metrics`.

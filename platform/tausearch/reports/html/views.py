@@ -194,7 +194,7 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
     finished = [trial for trial in status.trials if trial.status == "complete" and trial.rows]
     with _noting(view.faults, f"accuracies of {directory.name}"):
         if finished:
-            shown.tables.append(tables.matrix_table(status.spec, finished))
+            shown.tables.append(tables.task_accuracy_table(status.spec, finished))
             shown.drawn.plots.extend(filter(None, [time_plot(finished, status.spec)]))
     with _noting(view.faults, f"compositions of {directory.name}"):
         shown.tables.extend(tables.composition_tables(read_compositions(directory)))

@@ -11,7 +11,7 @@ import pytest
 
 from tausearch.reports import paper_results
 from tausearch.reports.comparison.ablation_tables import (
-    ablation_sheets,
+    ablation_tables,
     ablations,
     as_ablation_text,
     show_ablations,
@@ -66,9 +66,9 @@ def test_another_curvature_and_other_references_are_rows_of_their_own_beside_no_
     assert found["ita-lora", "curvature=kronecker"].ours.keys() == {"all", "head", "none"}
     assert found["ita-lora", "curvature=kronecker"].paper == {}
     assert {run.spec.name for run in found["tak", ""].ours.values()} == {"p-all", "p-none"}
-    (sheet,) = ablation_sheets(list(found.values()))
+    (table,) = ablation_tables(list(found.values()))
     names = {"ita-lora (curvature=kronecker)", "tak", "tak (references=generic)"}
-    assert {row[0] for row in sheet.texts} == {"ita-ia3", "ita-lora", *names}
+    assert {row[0] for row in table.texts} == {"ita-ia3", "ita-lora", *names}
 
 
 def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,8 +89,8 @@ def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture
 
 def test_the_paper_stands_beside_a_variant_that_did_not_run_here(storage: Storage) -> None:
     rows = [row for row in ablations(read_final_runs(storage)[0], paper_results()) if row.method == "ita-ia3"]
-    (sheet,) = ablation_sheets(rows)
-    assert sheet.texts == [["ita-ia3", "", "90.66", "", "90.48", "80.00 (1)", "88.43"]]
+    (table,) = ablation_tables(rows)
+    assert table.texts == [["ita-ia3", "", "90.66", "", "90.48", "80.00 (1)", "88.43"]]
 
 
 def test_what_else_was_set_makes_a_row_in_whatever_order_it_was_set(
@@ -136,8 +136,8 @@ def test_benchmarks_come_by_name_then_methods_in_the_papers_order(tmp_path: Path
     assert found == [*(("cifar100", method) for method in ordered), ("digits", "ita-fft")]
     assert {row.benchmark for row in ablations(runs, paper_results(), ["digits"])} == {"digits"}
     assert len(ablations(runs, paper_results(), ["digits", "cifar100"])) == len(found)
-    sheets = ablation_sheets(ablations(runs, paper_results()))
-    assert [[row[0] for row in sheet.rows] for sheet in sheets] == [ordered, ["ita-fft"]]
+    tables = ablation_tables(ablations(runs, paper_results()))
+    assert [[row[0] for row in table.rows] for table in tables] == [ordered, ["ita-fft"]]
 
 
 def test_a_setting_that_the_paper_lacks_has_no_paper_though_the_plain_variant_did_not_run(tmp_path: Path) -> None:

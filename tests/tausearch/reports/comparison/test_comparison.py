@@ -16,12 +16,12 @@ from rich.console import Console
 
 from tausearch.presentation import Column, Table
 from tausearch.reports import compare, paper_results, read_final_runs
-from tausearch.reports.comparison.cells import _run, comparison_sheets
 from tausearch.reports.comparison.command import ComparisonScope, OutputFormat, show_comparison
+from tausearch.reports.comparison.comparison import ComparisonRow
+from tausearch.reports.comparison.csv_rows import rows_as_dicts
 from tausearch.reports.comparison.figure import _panel, draw, drawn_rows
-from tausearch.reports.comparison.printing import show_sheets
-from tausearch.reports.comparison.records import rows_as_dicts
-from tausearch.reports.comparison.rows import ComparisonRow
+from tausearch.reports.comparison.printing import show_tables
+from tausearch.reports.comparison.tables import _run, comparison_tables
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
@@ -101,7 +101,7 @@ def test_whatever_else_a_protocol_can_vary_is_a_departure(storage: Storage, monk
 
     make_final_run(storage, "plain", [90.0])
     ((run,), *_) = read_final_runs(storage)
-    monkeypatch.setattr("tausearch.reports.comparison.rows.ExperimentProtocol", WithOrder)
+    monkeypatch.setattr("tausearch.reports.comparison.comparison.ExperimentProtocol", WithOrder)
     for seed, reasons in ((None, ()), (3, ("class order seed 3",))):
         protocol = WithOrder(**{**run.spec.protocol.model_dump(), "class_order_seed": seed})
         object.__setattr__(run, "spec", run.spec.model_copy(update={"protocol": protocol}))
@@ -215,12 +215,12 @@ def test_a_row_says_seeds_that_are_missing_further_runs_and_another_precision(st
     make_final_run(storage, "bf16", [87.0], protocol={"precision": "bf16"})
     make_final_run(storage, "tf32", [86.0], protocol={"precision": "tf32"})
     (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
-    (sheet,) = comparison_sheets(comparison, paper_results())
-    ours = {row[0]: row[-1] for row in sheet.texts if row[1]}
-    names = [row[-1] for row in sheet.texts if row[1]]
+    (table,) = comparison_tables(comparison, paper_results())
+    ours = {row[0]: row[-1] for row in table.texts if row[1]}
+    names = [row[-1] for row in table.texts if row[1]]
     assert names == ["newer (2 of 3 seeds, 1 more)", "bf16 (bf16)", "tf32 (tf32)"] and set(ours) == {"ita-lora"}
-    faint = {place for place, row in enumerate(sheet.texts) if not row[1]}
-    assert sheet.emphasis == dict.fromkeys(faint, "faint") and len(faint) == len(paper_results().methods) - 1
+    faint = {place for place, row in enumerate(table.texts) if not row[1]}
+    assert table.emphasis == dict.fromkeys(faint, "faint") and len(faint) == len(paper_results().methods) - 1
 
 
 def test_a_row_says_its_verdict_and_what_the_paper_forgets_and_all_that_sets_it_apart(storage: Storage) -> None:
@@ -229,7 +229,7 @@ def test_a_row_says_its_verdict_and_what_the_paper_forgets_and_all_that_sets_it_
     make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
     make_final_run(storage, "apart", [60.0], protocol={"epochs": 9, "batch_size": 32})
     (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
-    beside, apart = comparison_sheets(comparison, paper_results())
+    beside, apart = comparison_tables(comparison, paper_results())
     within, forgetting = (beside.header.index(name) for name in ("within 2 sd", "paper's forgetting"))
     verdicts = {row[-1]: row[within] for row in beside.texts if row[1]}
     assert verdicts == {"near": "yes (2.04)", "far": "no (0.41)", "none": "no sd given"}
@@ -447,7 +447,7 @@ def test_latex(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_terminal_is_legible_at_every_width(width: int, several: Storage) -> None:
     (comparison,) = compare(read_final_runs(several)[0], paper_results(), ["cifar100"])
     out = Console(width=width, file=io.StringIO(), highlight=False, markup=False)
-    show_sheets(comparison_sheets(comparison, paper_results()), out)
+    show_tables(comparison_tables(comparison, paper_results()), out)
     text = out.file.getvalue()  # type: ignore[attr-defined]
     assert "…" not in text and all(len(line) <= width for line in text.splitlines())
     words = " ".join(text.split())
@@ -469,20 +469,20 @@ def test_a_narrow_terminal_leaves_out_minor_columns_then_breaks_texts_then_has_a
 ) -> None:
     columns = [Column("method"), Column("mean"), Column("run", minor=True), Column("reason", wrap=True)]
     out = Console(width=width, file=io.StringIO(), highlight=False, markup=False)
-    show_sheets([Table("t", columns, [("a", 1.0, "some-run", "two words"), ("b", 2.0, None, None)])], out)
+    show_tables([Table("t", columns, [("a", 1.0, "some-run", "two words"), ("b", 2.0, None, None)])], out)
     said = [" ".join(line.split()) for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
     assert [line for line in said[1:] if line.strip("─")][: len(lines)] == lines
 
 
 def test_letters_of_two_columns_are_wide() -> None:
     out = Console(width=20, file=io.StringIO(), highlight=False, markup=False)
-    show_sheets([Table("t", [Column("method")], [("日" * 10,)])], out)
+    show_tables([Table("t", [Column("method")], [("日" * 10,)])], out)
     assert out.file.getvalue().split() == ["t", "日" * 10, ":"]  # type: ignore[attr-defined]
 
 
 def test_a_cell_of_two_lines_is_one_in_the_line_of_its_row() -> None:
     out = Console(width=9, file=io.StringIO(), highlight=False, markup=False)
-    show_sheets([Table("t", [Column("method"), Column("mean", "\n".join)], [("a", ["1.00", "loss 2"])])], out)
+    show_tables([Table("t", [Column("method"), Column("mean", "\n".join)], [("a", ["1.00", "loss 2"])])], out)
     assert out.file.getvalue().split() == ["t", "a:", "mean", "1.00,", "loss", "2"]  # type: ignore[attr-defined]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tausearch.reports import read_final_run
-from tausearch.reports.comparison.run_differences import RunDifference, _as_dict, difference_sheet, differences
+from tausearch.reports.comparison.run_differences import RunDifference, _as_dict, difference_table, differences
 from tausearch.runs import DataFacts, Storage, open_storage, read_accuracies
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run
@@ -122,9 +122,9 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
         "both",
         "there",
     ]
-    sheet = difference_sheet(list(found.values()))
-    assert sheet.title == "cifar100: final accuracy, percent, and the difference from base, points"
-    assert sheet.texts[6][3:] == ["", "; ".join(found["long"].departures)]
+    table = difference_table(list(found.values()))
+    assert table.title == "cifar100: final accuracy, percent, and the difference from base, points"
+    assert table.texts[6][3:] == ["", "; ".join(found["long"].departures)]
 
 
 def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

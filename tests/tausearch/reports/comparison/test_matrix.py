@@ -13,9 +13,9 @@ import pytest
 from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
 from tausearch.reports import Matrix, MatrixOrder, compare, paper_results, read_final_runs, result_matrix
-from tausearch.reports.comparison.command import as_sheets, as_texts
+from tausearch.reports.comparison.command import as_tables, as_texts
 from tausearch.reports.comparison.matrix import is_joint
-from tausearch.reports.comparison.matrix_sheets import matrix_sheet, page_matrix
+from tausearch.reports.comparison.matrix_tables import matrix_table, page_matrix
 from tausearch.runs import Storage, open_storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
@@ -62,15 +62,15 @@ def test_joint_training_and_other_protocols_win_nothing(storage: Storage) -> Non
         **{"a": "best", "one": "second", "b": None},
         **{"joint": None, "long": None, "elsewhere": None},
     }
-    sheet = matrix_sheet(found, paper_results())
-    marked = {sheet.texts[row][0]: look.marks for (row, _), look in sheet.looks.items() if look.notes}
-    notes = {name: sheet.notes[ord(mark) - ord("a")] for name, mark in marked.items()}
+    table = matrix_table(found, paper_results())
+    marked = {table.texts[row][0]: look.marks for (row, _), look in table.looks.items() if look.notes}
+    notes = {name: table.notes[ord(mark) - ord("a")] for name, mark in marked.items()}
     assert notes.pop("joint").endswith("not ranked")
     assert notes == {
         **{"finetune": "epochs 99 instead of 20", "ita-fft": "tuned on imagenet_r"},
         **{"iel-lora": "1 seed"},
     }
-    assert "over seeds 0 and 1. " in sheet.caption and "10 tasks, 20 epochs, batch 128" in sheet.caption
+    assert "over seeds 0 and 1. " in table.caption and "10 tasks, 20 epochs, batch 128" in table.caption
 
 
 def test_a_method_of_all_tasks_at_once_is_a_bound_whatever_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,11 +146,11 @@ def test_it_fits_the_width_of_a_page(size: str, storage: Storage, tmp_path: Path
     for number, benchmark in enumerate(paper.benchmarks):
         for method in ("ita-lora", "ita-fft"):
             make_final_run(storage, f"{method}-{number}", [90.0, 70.0, 60.5], method=method, benchmark=benchmark)
-    whole = matrix_sheet(matrix(storage, with_paper=True), paper)
+    whole = matrix_table(matrix(storage, with_paper=True), paper)
     assert len(whole.columns) == 8
-    sheets = [whole.without(*[column.name for column in whole.columns[1 : 8 - count]]) for count in range(3, 8)]
+    tables = [whole.without(*[column.name for column in whole.columns[1 : 8 - count]]) for count in range(3, 8)]
     head = rf"\documentclass[{size}]{{article}}\usepackage{{booktabs}}\begin{{document}}"
-    (tmp_path / "t.tex").write_text(f"{head}\n{as_latex(sheets)}\\end{{document}}\n")
+    (tmp_path / "t.tex").write_text(f"{head}\n{as_latex(tables)}\\end{{document}}\n")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0 and "Overfull" not in done.stdout, done.stdout[-2000:]
@@ -160,10 +160,10 @@ def test_of_two_numbers_of_seeds_that_are_as_frequent_the_larger_is_usual(storag
     for method, seeds in (("ita-lora", 3), ("tmc", 1), ("ita-fft", 3), ("joint", 1), ("finetune", 2)):
         make_final_run(storage, method, [50.0] * seeds, method=method)
     found = matrix(storage)
-    assert found.seeds == 3 and "over seeds 0, 1 and 2." in matrix_sheet(found, paper_results()).caption
+    assert found.seeds == 3 and "over seeds 0, 1 and 2." in matrix_table(found, paper_results()).caption
     one = result_matrix([run for run in read_final_runs(storage)[0] if run.accuracy.seeds == 1], paper_results())
-    assert matrix_sheet(one, paper_results()).caption.startswith("Of one seed. ")
-    assert matrix_sheet(found, paper_results()).caption.endswith(" batch 128, vit_base_patch16_224.augreg_in21k.")
+    assert matrix_table(one, paper_results()).caption.startswith("Of one seed. ")
+    assert matrix_table(found, paper_results()).caption.endswith(" batch 128, vit_base_patch16_224.augreg_in21k.")
 
 
 def test_the_usual_number_of_seeds_is_that_of_finished_seeds_and_of_runs_that_stand_in_the_table(
@@ -179,18 +179,18 @@ def test_the_usual_number_of_seeds_is_that_of_finished_seeds_and_of_runs_that_st
 def test_the_caption_counts_seeds_that_are_not_the_same(storage: Storage) -> None:
     make_final_run(storage, "a", [50.0, 51.0, None], protocol={"tasks": 5})
     two = "Mean ± sample standard deviation over 2 seeds. Protocol: 5 tasks, 20 epochs, batch 128,"
-    assert matrix_sheet(matrix(storage), paper_results()).caption.startswith(two)  # the third has not finished
+    assert matrix_table(matrix(storage), paper_results()).caption.startswith(two)  # the third has not finished
     make_final_run(storage, "a2", [50.0, 51.0], protocol={"tasks": 5})
     spec = make_final_run(storage, "b", [50.0, 51.0], method="tmc", protocol={"tasks": 5})
     spec.model_copy(update={"seeds": (5, 6)}).save(storage.run("b"))
-    text = matrix_sheet(matrix(storage), paper_results()).caption
+    text = matrix_table(matrix(storage), paper_results()).caption
     assert "The best of a column is bold" in text and text.startswith(two.split(" Protocol")[0])
 
 
 def test_the_caption_says_what_columns_share_and_then_their_own(storage: Storage) -> None:
     for benchmark, epochs in (("cifar100", 20), ("cub200", 50), ("mit67", 20)):
         make_final_run(storage, benchmark, [50.0], benchmark=benchmark, protocol={"epochs": epochs})
-    caption = matrix_sheet(matrix(storage), paper_results()).caption
+    caption = matrix_table(matrix(storage), paper_results()).caption
     shared = "Protocol: 10 tasks, batch 128, vit_base_patch16_224.augreg_in21k; "
     assert f"{shared}CIFAR-100 and MIT-67: 20 epochs; CUB-200: 50 epochs." in caption
 
@@ -201,19 +201,19 @@ def test_the_caption_names_a_column_that_has_nothing_but_what_all_share_and_own_
     other = {"precision": "bf16", "class_orders": (1,)}
     for benchmark, protocol in (("cifar100", {}), ("folder:/data/birds", other)):
         make_final_run(storage, benchmark[:6], [50.0], benchmark=benchmark, protocol=protocol)
-    sheet = matrix_sheet(matrix(storage), paper_results())
-    assert sheet.caption.endswith("augreg_in21k; CIFAR-100: nothing else; folder:birds: bf16, class orders 1.")
-    assert sheet.header == ["method", "CIFAR-100", "folder:birds"]
+    table = matrix_table(matrix(storage), paper_results())
+    assert table.caption.endswith("augreg_in21k; CIFAR-100: nothing else; folder:birds: bf16, class orders 1.")
+    assert table.header == ["method", "CIFAR-100", "folder:birds"]
 
 
 def test_the_papers_rows_alone_have_their_caption_and_notes_and_methods_that_wait_have_neither() -> None:
     order = MatrixOrder((), ("cifar100",))
-    alone = matrix_sheet(result_matrix([], paper_results(), order, with_paper=True), paper_results())
+    alone = matrix_table(result_matrix([], paper_results(), order, with_paper=True), paper_results())
     assert alone.caption.endswith("mean of 3 runs.") and "No final run" not in alone.caption
     assert alone.looks[0, 0].notes == (0,) and "an upper bound, not ranked" in alone.notes[0]
     assert alone.blocks == []
     waiting = result_matrix([], paper_results(), order, planned=[("tmc", "cifar100")])
-    assert matrix_sheet(waiting, paper_results()).caption == "No final run has ended yet."
+    assert matrix_table(waiting, paper_results()).caption == "No final run has ended yet."
 
 
 def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(storage: Storage) -> None:
@@ -226,17 +226,17 @@ def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(st
     found = result_matrix(runs, paper_results(), MatrixOrder((), ("cifar100", "cub200")), planned=planned)
     pending = {("ita-lora", "cifar100"): "waiting", ("tmc", "cub200"): "searching", ("tmc", "cifar100"): "never"}
     pending["ita-fft", "cub200"] = "never"  # another setting of the method has it
-    sheet = page_matrix(found, paper_results(), {("tmc", "cub200"): "#cell-2"}, pending)
-    assert [(row[0], row[1].split("\n")[0], row[1].split("\n")[-1][:6], row[2]) for row in sheet.texts] == [
+    table = page_matrix(found, paper_results(), {("tmc", "cub200"): "#cell-2"}, pending)
+    assert [(row[0], row[1].split("\n")[0], row[1].split("\n")[-1][:6], row[2]) for row in table.texts] == [
         ("tmc", "50.00", "paper ", "searching"),
         ("tmc", "50.00", "(paper", ""),
         ("ita-fft (regularise=none)", "50.00", "paper ", ""),
         ("ita-lora", "waiting", "waitin", ""),
         ("ita-lora (regularise=none)", "50.00", "paper ", ""),
     ]
-    assert sheet.texts[4][1].endswith("paper 66.58")  # that of the ablation
-    assert sheet.look(0, 2).link == "#cell-2"
-    assert sheet.caption.endswith("in parentheses where its protocol differs.")
+    assert table.texts[4][1].endswith("paper 66.58")  # that of the ablation
+    assert table.look(0, 2).link == "#cell-2"
+    assert table.caption.endswith("in parentheses where its protocol differs.")
 
 
 def test_a_page_speaks_of_the_papers_results_where_it_has_some_and_of_another_protocol_than_theirs(
@@ -244,30 +244,30 @@ def test_a_page_speaks_of_the_papers_results_where_it_has_some_and_of_another_pr
 ) -> None:
     make_final_run(storage, "own", [50.0], benchmark="digits", protocol=DIGITS)
     make_final_run(storage, "lacking", [50.0], method="tak")
-    sheet = page_matrix(matrix(storage), paper_results(), {}, {})
-    assert "paper" not in sheet.caption and [column.heat for column in sheet.columns] == [False, True, True]
+    table = page_matrix(matrix(storage), paper_results(), {}, {})
+    assert "paper" not in table.caption and [column.heat for column in table.columns] == [False, True, True]
     make_final_run(storage, "short", [50.0], method="tmc", benchmark="mit67", protocol={"epochs": 99})
     found = matrix(storage)
     (cell,) = (row.cells["mit67"] for row in found.rows if "mit67" in row.cells)
     assert cell.apart == ()  # it is alone in its column
-    sheet = page_matrix(found, paper_results(), {}, {})
-    assert sheet.caption.endswith("in parentheses where its protocol differs.")
-    assert [row[2].split("\n")[1][:6] for row in sheet.texts if row[2]] == ["(paper"]
+    table = page_matrix(found, paper_results(), {}, {})
+    assert table.caption.endswith("in parentheses where its protocol differs.")
+    assert [row[2].split("\n")[1][:6] for row in table.texts if row[2]] == ["(paper"]
 
 
 def test_the_papers_rows_compete_where_the_protocol_is_the_same(storage: Storage) -> None:
     make_final_run(storage, "a", [90.0, 90.0])
     assert ranks(matrix(storage)) == {"a": None}  # alone it is not the best of anything
-    assert "bold" not in matrix_sheet(matrix(storage), paper_results()).caption
+    assert "bold" not in matrix_table(matrix(storage), paper_results()).caption
     assert matrix(storage, with_paper=True).benchmarks == ("cifar100",)  # not all that the paper has
     found = ranks(matrix(storage, with_paper=True))
     assert (found["a"], found["paper ita-ia3"], found["paper joint"]) == ("second", "best", None)
     make_final_run(storage, "b", [91.0, 91.0], benchmark="cub200", protocol={"epochs": 5})
     found = matrix(storage, with_paper=True)
     assert set(ranks(found, "cub200").values()) == {None}
-    sheet = matrix_sheet(found, paper_results())
-    assert sheet.notes[-1] == "epochs 5, the paper's 50" and sheet.blocks == [1]
-    assert "Rows of the paper: " in sheet.caption
+    table = matrix_table(found, paper_results())
+    assert table.notes[-1] == "epochs 5, the paper's 50" and table.blocks == [1]
+    assert "Rows of the paper: " in table.caption
 
 
 def test_the_order_is_the_papers_or_the_given_one(storage: Storage) -> None:
@@ -293,7 +293,7 @@ def test_the_order_is_the_papers_or_the_given_one(storage: Storage) -> None:
     assert [row.method for row in found.rows] == ["ita-lora", "finetune", "joint"]
     assert found.benchmarks == ("digits", "cifar100")
     runs = read_final_runs(storage)[0]
-    assert [sheet.title.split(":")[0] for sheet in as_sheets(runs, order)] == [
+    assert [table.title.split(":")[0] for table in as_tables(runs, order)] == [
         *("digits", "CIFAR-100 (cifar100)"),
     ]
     texts = as_texts(runs, order)

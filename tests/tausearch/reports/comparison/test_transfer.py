@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tausearch.reports import read_final_runs
-from tausearch.reports.comparison.cells import _transferred, transfer_sheet
 from tausearch.reports.comparison.command import show_transfer
-from tausearch.reports.comparison.records import transfer_records
+from tausearch.reports.comparison.csv_rows import transfer_records
+from tausearch.reports.comparison.tables import _transferred, transfer_table
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
 from tausearch.runs import Storage, open_storage
 from tests.support.runs.final_runs import make_final_run
@@ -63,9 +63,9 @@ def test_without_tuning_on_the_target_there_is_no_loss(storage: Storage) -> None
     (matrix,) = matrices(storage)
     assert matrix.cells["digits", "mit67"].loss is None and matrix.cells["digits", "mit67"].own is None
     assert "mit67" not in matrix.tuned_on and "mit67" in matrix.judged_on
-    sheet = transfer_sheet(matrix)
-    assert sheet.header == ["tuned on", "digits", "glyphs", "mit67"]
-    assert sheet.texts[0][-1] == "70.00 (1)\nno run tuned here" and sheet.texts[1][-1] == ""
+    table = transfer_table(matrix)
+    assert table.header == ["tuned on", "digits", "glyphs", "mit67"]
+    assert table.texts[0][-1] == "70.00 (1)\nno run tuned here" and table.texts[1][-1] == ""
 
 
 def test_a_benchmark_of_the_tuning_has_its_row_by_name_and_a_column_if_it_was_judged_there(storage: Storage) -> None:
@@ -133,7 +133,7 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage, capsys: pytest.Cap
     assert ablation.settings == {"regularise": "none"} and set(ablation.cells) == {("digits", "glyphs")}
     settings = [row["settings"] for row in transfer_records([plain, ablation]) if row["run"] in ("dg", "ablation")]
     assert settings == [{}, {"regularise": "none"}]
-    assert transfer_sheet(ablation).title.startswith("ita-lora (regularise=none): ")
+    assert transfer_table(ablation).title.startswith("ita-lora (regularise=none): ")
     for overrides in ({}, {"regularise": "none"}):
         about: dict[str, Any] = {"tuned_on": "digits", "protocol": {"epochs": 3}, "overrides": overrides}
         make_final_run(storage, f"short-{len(overrides)}", [9.0], benchmark="glyphs", **about)

@@ -14,10 +14,10 @@ import pytest
 from search_spaces import Choices, Range
 from tausearch.presentation import Axis, Column, Facet, Plot, Series, Table
 from tausearch.reports import ReportCell, compare, paper_results, read_final_run, write_report
-from tausearch.reports.comparison.cells import comparison_sheets
+from tausearch.reports.comparison.tables import comparison_tables
 from tausearch.reports.html.pairs import cell_of
 from tausearch.reports.html.plots import PagePlot
-from tausearch.reports.html.tables import matrix_table
+from tausearch.reports.html.tables import task_accuracy_table
 from tausearch.reports.html.views import RunPlots, read_cell
 from tausearch.runs import Record, Reevaluate, RunDirectory, Storage, TrialSummary, read_spec, read_status
 from tests.support.runs.trials import FIXED, final_spec, search_spec
@@ -176,19 +176,19 @@ def test_forgetting_is_counted_from_the_highest_accuracy_of_a_task() -> None:
     ]
     spec = final_spec(search_spec())
     trial = TrialSummary(0, 0, "complete", spec.fixed, rows, 75.0)
-    table = matrix_table(spec, [trial])
+    table = task_accuracy_table(spec, [trial])
     assert table.rows[-1] == ("forgetting", "25.00", "5.00", "") and table.title.endswith("(rows), percent")
-    assert matrix_table(spec, [trial, trial]).title.endswith("(rows), percent, mean over 2 seeds")
+    assert task_accuracy_table(spec, [trial, trial]).title.endswith("(rows), percent, mean over 2 seeds")
     alone = TrialSummary(0, 0, "complete", spec.fixed, rows[:1], 70.0)
-    assert len(matrix_table(spec, [alone]).rows) == 1, "nothing can be forgotten of a single task"
+    assert len(task_accuracy_table(spec, [alone]).rows) == 1, "nothing can be forgotten of a single task"
 
 
 def test_the_comparison_says_what_differs_in_protocol(storage: Storage, tmp_path: Path) -> None:
     final = make_final(storage, benchmark="cifar100")
     _, run = read_final_run(final)
     assert run is not None
-    sheets = [sheet for each in compare([run], paper_results()) for sheet in comparison_sheets(each, paper_results())]
-    page = report([cell(None, final)], tmp_path, comparison=sheets)
+    tables = [table for each in compare([run], paper_results()) for table in comparison_tables(each, paper_results())]
+    page = report([cell(None, final)], tmp_path, comparison=tables)
     assert any(row[0] == "ita-lora" and "tasks 3, the paper's 10" in row[2] for row in page.rows)
     assert any(row[0] == "ewc" for row in page.rows)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tausearch.reports.comparison.rows import Comparison, ComparisonRow
+from tausearch.reports.comparison.comparison import Comparison, ComparisonRow
 from tausearch.reports.comparison.runs import FinalRunResults
 from tausearch.reports.comparison.transfers import TransferMatrix
 from tausearch.runs import Score

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tausearch.presentation import Column, Table, emphasise, gain, percent, words
+from tausearch.reports.comparison.comparison import Comparison, ComparisonRow
 from tausearch.reports.comparison.paper import PaperResults
-from tausearch.reports.comparison.rows import Comparison, ComparisonRow
 from tausearch.reports.comparison.runs import FinalRunResults, describe, protocol_text
 from tausearch.reports.comparison.transfers import TransferCell, TransferMatrix
 from tausearch.runs import Score
@@ -28,7 +28,7 @@ _BESIDE = (
 _APART = (_METHOD, _OURS, *words("why not"), *_MEANS, Column("protocol", wrap=True, minor=True), _RUN)
 
 
-def comparison_sheets(comparison: Comparison, paper: PaperResults) -> list[Table]:
+def comparison_tables(comparison: Comparison, paper: PaperResults) -> list[Table]:
     """Return two tables of a benchmark: runs that can be compared with the paper, and runs that cannot."""
     tables = []
     if comparison.rows:
@@ -41,7 +41,7 @@ def comparison_sheets(comparison: Comparison, paper: PaperResults) -> list[Table
     return [table.without_empty(INCREMENTAL, POOLED) for table in tables]
 
 
-def transfer_sheet(matrix: TransferMatrix) -> Table:
+def transfer_table(matrix: TransferMatrix) -> Table:
     """Return a matrix of final accuracies with a row per tuning benchmark and a column per judging benchmark."""
     name = label(matrix.method, describe(matrix.settings))
     title = f"{name}: final accuracy in percent, by where it was tuned (rows) and judged (columns)"

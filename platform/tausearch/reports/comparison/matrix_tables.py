@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from checked_input.names import counted
 from tausearch.presentation import CellLook, Column, Table, score
+from tausearch.reports.comparison.comparison import departures, variant
 from tausearch.reports.comparison.matrix import Matrix, MatrixCell, MatrixRow, is_joint
 from tausearch.reports.comparison.paper import PaperResults
-from tausearch.reports.comparison.rows import departures, variant
 from tausearch.reports.comparison.runs import protocol_parts
 from tausearch.runs import Score, shown_benchmark
 
@@ -31,9 +31,9 @@ class _Beside:
         return self.ours.mean
 
 
-def matrix_sheet(matrix: Matrix, paper: PaperResults) -> Table:
+def matrix_table(matrix: Matrix, paper: PaperResults) -> Table:
     """Return a row for each method and a column for each benchmark; the caption gives protocol and seeds."""
-    return _sheet(matrix, paper, {})
+    return _table(matrix, paper, {})
 
 
 def page_matrix(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str], pending: Mapping[Place, str]) -> Table:
@@ -46,7 +46,7 @@ def page_matrix(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str],
         pending: Method and benchmark to the text of a cell without a result.
     """
     beside = any(paper.cell(name, row.method) for row in matrix.rows for name in row.cells)
-    table = _sheet(matrix, paper, links)
+    table = _table(matrix, paper, links)
     seen: set[Place] = set()
     rows = []
     for row, values in zip(matrix.rows, table.rows, strict=True):
@@ -108,7 +108,7 @@ def _heading(benchmark: str, paper: PaperResults) -> str:
     return paper.benchmarks[benchmark].title if benchmark in paper.benchmarks else shown_benchmark(benchmark)
 
 
-def _sheet(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str]) -> Table:
+def _table(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str]) -> Table:
     columns = [Column("method"), *(Column(_heading(name, paper), score, right=True) for name in matrix.benchmarks)]
     notes: dict[str, int] = {}
     looks: dict[tuple[int, int], CellLook] = {}
