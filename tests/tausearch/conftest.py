@@ -49,7 +49,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 @pytest.fixture
 def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let compositions be evaluated without MLflow, which takes seconds to start."""
-    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
+    monkeypatch.setattr("tausearch.models.try_to_log", lambda *_: None)
 
 
 @pytest.fixture

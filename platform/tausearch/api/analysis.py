@@ -13,7 +13,7 @@ from tausearch import models, presentation
 from tausearch.api.composition import open_pools
 from tausearch.api.requests import FiguresRequest, with_fields_of
 from tausearch.models import Pools, VectorSource
-from tausearch.presentation import as_csv, record_table
+from tausearch.presentation import as_csv, rows_as_table
 from tausearch.runs import Record, Storage, nothing_left, open_storage, read_spec, require_output, shown_benchmark
 from trainables.errors import InputError
 from trainables.metrics import STAGES, seconds
@@ -117,7 +117,7 @@ class _Tables:
         path = self.folder / f"{name}.png"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            path.with_suffix(".csv").write_text(as_csv(record_table(rows)), encoding="utf-8")
+            path.with_suffix(".csv").write_text(as_csv(rows_as_table(rows)), encoding="utf-8")
             figure = draw(rows)
             presentation.entitle(figure, of)
             self.pictures[name] = presentation.save(figure, path)

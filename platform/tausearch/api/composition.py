@@ -350,7 +350,7 @@ def _save(
     except OSError as error:  # a user who may only read still sees the result
         say_unreadable(f"{directory.compositions}: cannot be written ({error.strerror}); what is shown is not kept")
         return None, None
-    return file, models.try_to_record(spec, directory, storage, result)
+    return file, models.try_to_log(spec, directory, storage, result)
 
 
 def _require_registrable(pools: Pools, storage: Storage) -> None:

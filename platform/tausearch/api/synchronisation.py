@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tausearch import runs
 from tausearch.api.composition import register_again
 from tausearch.api.finishing import finisher_of
-from tausearch.models import record_compositions
+from tausearch.models import log_compositions
 from tausearch.presentation import output_to
 from tausearch.runs import (
     AnySpec,
@@ -111,7 +111,7 @@ def _write(
     conclusion, over = finisher.conclude(trials), finisher.is_over(trials)
     if run is not None:
         run.conclude("FINISHED" if over else "KILLED", conclusion)
-        record_compositions(spec, directory, storage)
+        log_compositions(spec, directory, storage)
         register_again(spec, directory, storage)
     if "tensorboard" in spec.trackers:
         _write_event_files(RunInfo(spec, directory.path, storage), trials, conclusion)

@@ -31,10 +31,10 @@ from .merge_configs import (
     tasks_called as tasks_called,
     uniform as uniform,
 )
-from .mlflow_records import (
-    record_compositions as record_compositions,
+from .mlflow_logging import (
+    log_compositions as log_compositions,
     register as register,
-    try_to_record as try_to_record,
+    try_to_log as try_to_log,
 )
 from .model import (
     Confusion as Confusion,

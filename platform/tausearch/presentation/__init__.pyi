@@ -40,7 +40,7 @@ from .table_formats import (
     as_csv as as_csv,
     as_latex as as_latex,
     as_markdown as as_markdown,
-    record_table as record_table,
+    rows_as_table as rows_as_table,
     terminal_table as terminal_table,
 )
 from .tables import (

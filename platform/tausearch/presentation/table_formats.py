@@ -140,16 +140,16 @@ def as_csv(table: Table) -> str:
     return out.getvalue()
 
 
-def record_table(records: Sequence[Mapping[str, Any]]) -> Table:
-    """Return a table of plain records: nested ones become columns `outer_inner`, lists one cell."""
-    flat = [_flat(record) for record in records]
+def rows_as_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Return a table of plain rows: nested ones become columns `outer_inner`, lists one cell."""
+    flat = [_flat(row) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     return Table("", [Column(name) for name in names], [tuple(row.get(name) for name in names) for row in flat])
 
 
-def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    for name, value in record.items():
+    for name, value in row.items():
         if name == "settings":
             flat[name] = "; ".join(f"{k}={v}" for k, v in value.items())
         elif isinstance(value, Mapping):

@@ -267,7 +267,7 @@ def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_ru
     again: Any = SimpleNamespace(spec=SimpleNamespace(name="again"), runs=fresh)
     found = {"reevaluation": lambda _: again, "conclude": lambda _: end, "is_over": lambda _: over}
     stand_ins = {"MlflowRun": Run, "finisher_of": lambda *_: SimpleNamespace(**found)}
-    for name in ("record_compositions", "register_again"):
+    for name in ("log_compositions", "register_again"):
         stand_ins[name] = lambda *_, name=name: told.append(name)
     stand_ins["_write_event_files"] = lambda run, trials, conclusion: told.append(
         ("events", run.spec.name, run.path, [trial.number for trial in trials], conclusion is end)
@@ -277,7 +277,7 @@ def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_ru
     own = spec.model_copy(update={"name": "s", "tracking": ("mlflow", "tensorboard")})
     storage, trials = Storage(tmp_path), [make_trial(0), make_trial(1)]
     assert synchronisation._write(own, storage, storage.run("s"), trials) == (fresh, 6)
-    ended = [("s", "FINISHED" if over else "KILLED", True), "record_compositions", "register_again"]
+    ended = [("s", "FINISHED" if over else "KILLED", True), "log_compositions", "register_again"]
     fresh_at = storage.run("s").reevaluation.path
     events = [("events", "s", storage.run("s").path, [0, 1], True), ("events", "again", fresh_at, [7], False)]
     assert told == [("s", 0), ("s", 1), ("again", 7), ("again", "FINISHED", False), *ended, *events]

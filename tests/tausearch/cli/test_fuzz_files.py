@@ -32,7 +32,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     storage = open_storage(folder / "runs", write=True)
     make_composable_run(storage, "final")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tausearch.models.try_to_record", lambda *_: None)  # MLflow takes seconds to start
+        patch.setattr("tausearch.models.try_to_log", lambda *_: None)  # MLflow takes seconds to start
         compose(["final"], seeds=[0], export=folder / "exported", storage=storage.root)
     (folder / "data").mkdir()
     parquet(folder / "data" / "all.parquet", rows(4, range(EACH), lambda label, n: f"{label}/{n}.png"), list("abcd"))

@@ -53,7 +53,7 @@ WEIGHTS = [0.5, -0.7, 1.1]
 def exported(made: Storage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("out") / "composition"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tausearch.models.try_to_record", lambda *_: None)
+        patch.setattr("tausearch.models.try_to_log", lambda *_: None)
         done = compose(["ita:1", "iel:2", "ita:3"], weights=WEIGHTS, seeds=[1], export=folder, storage=made.root)
     assert done.exported == {form: str(folder / form) for form in EXPORT_FORMS}
     return folder

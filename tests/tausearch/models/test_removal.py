@@ -51,7 +51,7 @@ LEFT = [0, 1, 2, 4, 5]  # classes of the small benchmark without class 3, the se
 def exported(made: Storage, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CompositionResult]:
     folder = tmp_path_factory.mktemp("out") / "composition"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tausearch.models.try_to_record", lambda *_: None)
+        patch.setattr("tausearch.models.try_to_log", lambda *_: None)
         done = compose(["ita"], forget=["class:3"], seeds=[1], export=folder, storage=made.root)
     assert done.exported == {form: str(folder / form) for form in EXPORT_FORMS} and done.result.weights == (
         0.5,
@@ -160,7 +160,7 @@ def test_the_report_by_hand(exported: tuple[Path, CompositionResult], made: Stor
 def test_the_report_is_of_the_model_that_the_rule_makes(
     made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
+    monkeypatch.setattr("tausearch.models.try_to_log", lambda *_: None)
     asked: dict[str, Any] = {"forget": ["class:3"], "seeds": [1], "storage": made.root, "forms": ["timm"]}
     done = compose(["ita"], rule="magnitude", density=0.05, export=tmp_path / "out", **asked)
     assert done.result.removal is not None

@@ -21,8 +21,8 @@ from tausearch.presentation import (
     as_markdown,
     front_table,
     left_out_table,
-    record_table,
     reevaluation_table,
+    rows_as_table,
     scores_table,
     terminal_table,
     trials_table,
@@ -143,7 +143,7 @@ def test_a_name_is_one_line_of_a_table_and_as_it_is_in_csv() -> None:
 def test_records_become_columns_in_the_order_of_their_first_appearance() -> None:
     first = {"run": "a", "settings": {"lr": 0.1, "k": 2}, "ours": {"mean": 1.23456789, "std": None}}
     second = {"notes": ["x", "y"], "run": "=1+1", "settings": {}}
-    rows = list(csv.reader(io.StringIO(as_csv(record_table([first, second])))))
+    rows = list(csv.reader(io.StringIO(as_csv(rows_as_table([first, second])))))
     assert rows == [
         ["run", "settings", "ours_mean", "ours_std", "notes"],
         ["a", "lr=0.1; k=2", "1.23456789", "", ""],

@@ -20,7 +20,7 @@ Refused = Callable[..., str]
 
 @pytest.fixture(autouse=True)
 def _no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tausearch.models.try_to_record", lambda *_: None)
+    monkeypatch.setattr("tausearch.models.try_to_log", lambda *_: None)
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +46,7 @@ def trained(letters: Path, tmp_path_factory: pytest.TempPathFactory) -> Storage:
 def exported(trained: Storage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A composition of the first run in every form."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tausearch.models.try_to_record", lambda *_: None)
+        patch.setattr("tausearch.models.try_to_log", lambda *_: None)
         compose(["letters"], seeds=[0], export=tmp_path_factory.mktemp("out") / "model", storage=trained.root)
     return next(tmp_path_factory.getbasetemp().glob("out*/model"))
 

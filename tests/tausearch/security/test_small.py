@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tausearch.execution import bytes_of
-from tausearch.presentation import Column, Table, as_csv, as_markdown, record_table
+from tausearch.presentation import Column, Table, as_csv, as_markdown, rows_as_table
 from tausearch.runs import SearchSpec, Storage
 from tests.support.runs.trials import make_trial
 from tests.tausearch.runs.test_status import write_run
@@ -108,7 +108,7 @@ def test_markdown_and_csv_have_text_as_text() -> None:
     text = as_markdown([table])
     assert "<img" not in text and "<b>" not in text and "&lt;img src=x onerror=alert(1)&gt;" in text
     records = [{"name": "=cmd()", "other": "+1", "number": -0.5, "at": "@x", "plain": "a=b"}]
-    assert as_csv(record_table(records)).splitlines()[1] == "'=cmd(),'+1,-0.5,'@x,a=b"
+    assert as_csv(rows_as_table(records)).splitlines()[1] == "'=cmd(),'+1,-0.5,'@x,a=b"
 
 
 INTERRUPTED = """

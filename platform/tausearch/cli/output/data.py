@@ -15,7 +15,7 @@ from tausearch.presentation import (
     as_csv,
     console,
     print_json,
-    record_table,
+    rows_as_table,
     terminal_table,
     tool,
     words,
@@ -80,11 +80,11 @@ def show_check(found: CheckResult) -> None:
 
 def show_images(found: Sequence[ListedImage], output_format: str) -> None:
     """Print a path a line, or as CSV or JSON the path, class and split of each image."""
-    records = [each.as_dict() for each in found]
+    rows = [each.as_dict() for each in found]
     if output_format == "json":
-        print_json(records)
+        print_json(rows)
     elif output_format == "csv":
-        print(as_csv(record_table(records)), end="")
+        print(as_csv(rows_as_table(rows)), end="")
     elif sys.stdout.isatty():
         print("\n".join(escaped(each.image) for each in found))
     else:  # another program gets the bytes of each name, with which it can open the file

@@ -8,7 +8,7 @@ from typing import Any
 
 from tausearch.presentation import Table, as_markdown, numbers, percent, tool, words
 from tausearch.reports.comparison.comparison import departures, variant
-from tausearch.reports.comparison.csv_rows import run_record
+from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults, describe, standing
@@ -59,9 +59,9 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], output_format: O
 
     def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
         rows = ablations(runs, paper_results(), benchmarks)
-        records = [_as_dict(row) for row in rows]
+        csv_rows = [_as_dict(row) for row in rows]
         advice = f"no ablations; make one with: {tool()} train BEST.yaml --set {paper_results().ablated}=none"
-        return ComparisonOutput({"rows": records}, records, ablation_tables(rows), advice)
+        return ComparisonOutput({"rows": csv_rows}, csv_rows, ablation_tables(rows), advice)
 
     show(storage, benchmarks, output_format, answer)
 
@@ -108,7 +108,7 @@ def _cells(row: AblationRow) -> tuple[object, ...]:
 def _as_dict(row: AblationRow) -> dict[str, Any]:
     found: dict[str, Any] = {"benchmark": row.benchmark, "method": row.method, "others": row.settings}
     for name in VARIANTS:
-        ours = run_record(row.ours[name]) if name in row.ours else {}
+        ours = run_as_dict(row.ours[name]) if name in row.ours else {}
         found[name] = {key: ours.get(key) for key in ("run", "accuracy", "std", "seeds")}
         found[name]["paper"] = row.paper.get(name)
     return found

@@ -6,9 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tausearch.presentation import Table, as_csv, record_table, say_unreadable, tool
+from tausearch.presentation import Table, as_csv, rows_as_table, say_unreadable, tool
 from tausearch.reports.comparison.comparison import Comparison, MatrixOrder, compare
-from tausearch.reports.comparison.csv_rows import comparison_records, matrices_as_dicts, rows_as_dicts, transfer_records
+from tausearch.reports.comparison.csv_rows import (
+    comparison_csv_rows,
+    matrices_as_dicts,
+    rows_as_dicts,
+    transfer_csv_rows,
+)
 from tausearch.reports.comparison.figure import draw, drawn_rows
 from tausearch.reports.comparison.matrix import Matrix, result_matrix
 from tausearch.reports.comparison.matrix_tables import matrix_table
@@ -59,12 +64,12 @@ def show_comparison(
         about = {"source": paper_results().source, "figure": None if drawn is None else str(drawn)}
         content = {**about, "rows": rows, "without_results": without}
         notes = list(_notes(comparisons, without))
-        records = comparison_records(comparisons)
+        csv_rows = comparison_csv_rows(comparisons)
         order = replace(chosen.order, benchmarks=named or chosen.order.benchmarks)
         matrix = result_matrix(runs, paper_results(), order, with_paper=chosen.with_paper)
         table, lack = matrix_table(matrix, paper_results()), _lack(matrix) if chosen.with_paper else ""
         return ComparisonOutput(
-            content, records, _tables(comparisons), notes=notes, picture=drawn, matrix=table, lack=lack
+            content, csv_rows, _tables(comparisons), notes=notes, picture=drawn, matrix=table, lack=lack
         )
 
     show(storage, benchmarks, output_format, answer)
@@ -84,10 +89,10 @@ def as_tables(runs: Sequence[FinalRunResults], order: MatrixOrder | None = None)
 def as_texts(runs: Sequence[FinalRunResults], order: MatrixOrder) -> dict[OutputFormat, str]:
     """Return final runs as Markdown, LaTeX and CSV: methods by benchmarks, and beside the paper's results."""
     comparisons = compare(runs, paper_results(), order=order)
-    records = comparison_records(comparisons)
+    csv_rows = comparison_csv_rows(comparisons)
     table = matrix_table(result_matrix(runs, paper_results(), order), paper_results())
-    answer = ComparisonOutput({}, records, _tables(comparisons), matrix=table)
-    return {"markdown": answer.markdown, "latex": answer.latex, "csv": as_csv(record_table(records))}
+    answer = ComparisonOutput({}, csv_rows, _tables(comparisons), matrix=table)
+    return {"markdown": answer.markdown, "latex": answer.latex, "csv": as_csv(rows_as_table(csv_rows))}
 
 
 def show_transfer(storage: Storage, benchmarks: Sequence[str], output_format: OutputFormat) -> None:
@@ -103,7 +108,7 @@ def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str])
         notes.append(f"left out, because judged under another protocol than the rest: {left_out}")
     return ComparisonOutput(
         {"matrices": matrices_as_dicts(matrices), "without_results": without},
-        transfer_records(matrices),
+        transfer_csv_rows(matrices),
         [transfer_table(matrix) for matrix in matrices],
         "no hyperparameters were judged on a benchmark they were not tuned on;"
         f" do it with: {tool()} train BEST.yaml --benchmark OTHER",

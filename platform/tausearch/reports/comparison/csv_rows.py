@@ -1,4 +1,4 @@
-"""Comparisons as plain records, for JSON and CSV."""
+"""Comparisons as plain rows, for CSV and JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]
                     "loss": cell.loss,
                     "two_sd": cell.two_sd,
                     "own_run": None if cell.own is None else cell.own.spec.name,
-                    **run_record(cell.run),
+                    **run_as_dict(cell.run),
                 }
                 for cell in matrix.cells.values()
             ],
@@ -50,7 +50,7 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
         "settings": row.settings,
         "comparable": None if row.ours is None else not row.departures,
         "departures": list(row.departures),
-        "ours": None if row.ours is None else {**run_record(row.ours), "other_runs": row.others},
+        "ours": None if row.ours is None else {**run_as_dict(row.ours), "other_runs": row.others},
         "paper": None if row.paper is None else asdict(row.paper),
         "difference": row.difference,
         "two_sd": row.two_sd,
@@ -58,7 +58,7 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
     }
 
 
-def run_record(run: FinalRunResults) -> dict[str, Any]:
+def run_as_dict(run: FinalRunResults) -> dict[str, Any]:
     """Return the plain form of a final run."""
     orders = run.spec.protocol.class_orders
     return {
@@ -88,21 +88,21 @@ _OURS = (
 _PAPER = ("accuracy", "std", "forgetting")
 
 
-def comparison_records(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+def comparison_csv_rows(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     """Return the rows of the CSV form, always with the same columns, without protocol and hyperparameters."""
-    records = []
+    csv_rows = []
     for row in rows_as_dicts(comparisons):
         for part, names in (("ours", _OURS), ("paper", _PAPER)):
             row[part] = {name: (row[part] or {}).get(name) for name in names}
-        records.append(row)
-    return records
+        csv_rows.append(row)
+    return csv_rows
 
 
-def transfer_records(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]]:
+def transfer_csv_rows(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]]:
     """Return the rows of the CSV form: one per cell of every matrix."""
-    records = []
+    csv_rows = []
     for matrix in matrices_as_dicts(matrices):
         for cell in matrix["cells"]:
             about = {name: matrix[name] for name in ("method", "settings", "backbone")}
-            records.append({**about, **{k: v for k, v in cell.items() if k not in ("protocol", "hyperparameters")}})
-    return records
+            csv_rows.append({**about, **{k: v for k, v in cell.items() if k not in ("protocol", "hyperparameters")}})
+    return csv_rows

@@ -70,9 +70,9 @@ def show_evaluations(storage: Storage, benchmarks: Sequence[str], output_format:
     def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
         rows = compare_evaluations(_evaluated(storage, runs), paper_results(), benchmarks)
         content = {"source": paper_results().source, "rows": [_as_dict(row) for row in rows]}
-        records = [record for row in rows for record in _records(row)]
+        csv_rows = [csv_row for row in rows for csv_row in _csv_rows(row)]
         advice = f"no final run has been evaluated so; do it with: {tool()} evaluate RUN"
-        return ComparisonOutput(content, records, evaluation_tables(rows), advice, [_NOTE])
+        return ComparisonOutput(content, csv_rows, evaluation_tables(rows), advice, [_NOTE])
 
     show(storage, benchmarks, output_format, answer)
 
@@ -130,19 +130,19 @@ def _as_dict(row: EvaluationRow) -> dict[str, Any]:
     }
 
 
-def _records(row: EvaluationRow) -> list[dict[str, Any]]:
+def _csv_rows(row: EvaluationRow) -> list[dict[str, Any]]:
     """Return the rows of the CSV form: one for each unlearning mode of ours, one for the paper."""
     about = {"benchmark": row.benchmark, "method": row.method, "settings": dict(row.settings)}
-    records: list[dict[str, Any]] = []
+    csv_rows: list[dict[str, Any]] = []
     for reading in UNLEARNING_MODES if row.ours is not None else ():
         assert row.ours is not None
         parts = {"specialisation": row.ours.specialisation(), "unlearning": row.ours.unlearning(reading)}
         scores = {f"{table}_{name}": each for table, part in parts.items() for name, each in part.items()}
         numbers: dict[str, float | None] = {name: each.mean for name, each in scores.items()}
         numbers |= {f"{name}_std": each.std for name, each in scores.items()}
-        records.append({**about, "whose": "ours", "reading": reading, "run": row.ours.run, **numbers})
+        csv_rows.append({**about, "whose": "ours", "reading": reading, "run": row.ours.run, **numbers})
     if row.paper is not None:
         plain = row.paper.model_dump(mode="json")
         numbers = {f"{k}_{n}": value for k, part in plain.items() for n, value in part.items()}
-        records.append({**about, "whose": "paper", "reading": None, "run": None, **numbers})
-    return records
+        csv_rows.append({**about, "whose": "paper", "reading": None, "run": None, **numbers})
+    return csv_rows

@@ -23,7 +23,7 @@ from tausearch.presentation import (
     console,
     left_out_line,
     print_json,
-    record_table,
+    rows_as_table,
     say_unreadable,
     terminal_table,
     tool,
@@ -44,7 +44,7 @@ class ComparisonOutput:
 
     Attributes:
         content: The JSON form.
-        records: The rows of the CSV form.
+        csv_rows: The rows of the CSV form.
         tables: The tables of the terminal and Markdown, and of LaTeX where there is no matrix.
         matrix: Methods by benchmarks: the table of LaTeX, and the first one of Markdown.
         lack: A line about what was asked for and is not there: for stderr, and as a comment in LaTeX.
@@ -54,7 +54,7 @@ class ComparisonOutput:
     """
 
     content: Mapping[str, Any]
-    records: Sequence[Mapping[str, Any]]
+    csv_rows: Sequence[Mapping[str, Any]]
     tables: Sequence[Table]
     empty: str = ""
     notes: Sequence[str] = ()
@@ -113,7 +113,7 @@ def print_answer(answer: ComparisonOutput, output_format: OutputFormat) -> None:
     elif answer.empty and not answer.tables:
         _say(answer.empty, output_format)
     elif output_format == "csv":
-        print(as_csv(record_table(answer.records)), end="")
+        print(as_csv(rows_as_table(answer.csv_rows)), end="")
     elif output_format == "text":
         out = console()
         show_tables(answer.tables, out)

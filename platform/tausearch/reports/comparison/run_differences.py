@@ -10,7 +10,7 @@ from typing import Any
 
 from checked_input.names import counted, require_once
 from tausearch.presentation import Column, Table, tool, words
-from tausearch.reports.comparison.csv_rows import run_record
+from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, print_answer
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, read_final_run
@@ -74,13 +74,13 @@ def show_differences(storage: Storage, names: Sequence[str], output_format: Outp
         raise InputError(f"compare {names[0]}: name another final run, too; the differences are from the first one")
     found = differences(runs, [read_accuracies(storage.run(name)) for name in names])
     rows = [_as_dict(each) for each in found]
-    records = [{k: v for k, v in row.items() if k not in ("protocol", "hyperparameters")} for row in rows]
+    csv_rows = [{k: v for k, v in row.items() if k not in ("protocol", "hyperparameters")} for row in rows]
     notes = [
         "final accuracy: mean ± standard deviation (seeds)",
         f"difference: points above {names[0]}, ± standard error; paired: the mean over seeds that both runs have",
     ]
     content = {"baseline": names[0], "rows": rows}
-    print_answer(ComparisonOutput(content, records, [difference_table(found)], notes=notes), output_format)
+    print_answer(ComparisonOutput(content, csv_rows, [difference_table(found)], notes=notes), output_format)
 
 
 def names_runs(storage: Storage, names: Iterable[str]) -> bool:
@@ -175,7 +175,7 @@ def _as_dict(each: RunDifference) -> dict[str, Any]:
         "benchmark": spec.benchmark,
         "method": spec.method,
         "settings": each.run.settings,
-        **run_record(each.run),
+        **run_as_dict(each.run),
         "difference": each.points,
         "standard_error": each.error,
         "paired": each.paired,

@@ -14,7 +14,7 @@ import pytest
 
 from tausearch.reports import read_final_runs
 from tausearch.reports.comparison.command import show_transfer
-from tausearch.reports.comparison.csv_rows import transfer_records
+from tausearch.reports.comparison.csv_rows import transfer_csv_rows
 from tausearch.reports.comparison.tables import _transferred, transfer_table
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
 from tausearch.runs import Storage, open_storage
@@ -131,7 +131,7 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage, capsys: pytest.Cap
     plain, ablation = matrices(storage)
     assert plain.cells["digits", "glyphs"].run.spec.name == "dg"
     assert ablation.settings == {"regularise": "none"} and set(ablation.cells) == {("digits", "glyphs")}
-    settings = [row["settings"] for row in transfer_records([plain, ablation]) if row["run"] in ("dg", "ablation")]
+    settings = [row["settings"] for row in transfer_csv_rows([plain, ablation]) if row["run"] in ("dg", "ablation")]
     assert settings == [{}, {"regularise": "none"}]
     assert transfer_table(ablation).title.startswith("ita-lora (regularise=none): ")
     for overrides in ({}, {"regularise": "none"}):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from tausearch.models import CompositionResult, EvaluationResult, RuleSearch, evaluation, mlflow_records
+from tausearch.models import CompositionResult, EvaluationResult, RuleSearch, evaluation, mlflow_logging
 from tausearch.models.evaluation import evaluate, evaluate_pools, evaluations, merging_rule
 from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.models.exports import _unnamed
@@ -28,7 +28,7 @@ from trainables.task_names import NamedTask
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What is written: the label, the metrics, the tags."""
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(mlflow_records, "track_composition", lambda _, __, *rest: found.append(rest))
+    monkeypatch.setattr(mlflow_logging, "track_composition", lambda _, __, *rest: found.append(rest))
     return found
 
 
@@ -42,7 +42,7 @@ def test_a_composition_has_means_deviations_and_six_digits_of_each_weight(told: 
         "rule_parameters": {"density": 0.2},
     }
     result = CompositionResult(**about, weights=(1 / 3, -0.5), accuracies=((60.0, 40.0), (64.0, 40.0)))  # type: ignore[arg-type]
-    mlflow_records._record(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
+    mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
     ((label, metrics, tags),) = told
     assert label == "l" and tags == {"rule": "ties", "weights": "0.333333,-0.5", "composition.sources": "a:1,b:2"}
     assert metrics == {
@@ -60,7 +60,7 @@ def test_a_search_for_a_rule_has_its_validation_accuracies(told: list[tuple[Any,
     search = RuleSearch(seed=3, searched=("density",), images=20, trials=trials, chosen=1, plain_sum=(85.0,))
     about = {"label": "l", "runs": ("a",), "benchmark": "digits", "seeds": (0,), "weights": (1.0,), "search": search}
     result = CompositionResult(**about, accuracies=((60.0,),))  # type: ignore[arg-type]
-    mlflow_records._record(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
+    mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
     ((_, metrics, tags),) = told
     assert tags["search"] == "2 trials, seed 3" and metrics["test/final_accuracy/mean"] == 60.0
     means = [metrics[f"val/final_accuracy/{name}/mean"] for name in ("chosen", "defaults", "plain_sum")]
@@ -71,7 +71,7 @@ def test_the_protocol_has_its_tables_and_one_seed_has_no_deviation(told: list[tu
     unlearned = dict.fromkeys(("drop", "negate", "subtract"), ((10.0, 80.0), (70.0, 20.0)))
     seed = EvaluatedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
     result = EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
-    mlflow_records._record(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
+    mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
     ((label, metrics, tags),) = told
     assert (label, tags) == ("evaluation", {"kept": "1,2"})
     assert metrics["unlearning/subtract/target_gain/mean"] == -35.0 and metrics["specialisation/target/mean"] == 52.0
@@ -87,12 +87,12 @@ def test_all_compositions_and_the_protocol_are_brought_up_to_date(told: list[tup
     directory, spec = RunDirectory(tmp_path), final_spec(search_spec())
     for label in ("keep-1", "uniform"):
         result_of(label).save(directory)
-    mlflow_records.record_compositions(spec, directory, Storage("x"))
+    mlflow_logging.log_compositions(spec, directory, Storage("x"))
     assert [label for label, *_ in told] == ["keep-1", "uniform"]
     unlearned = dict.fromkeys(("drop", "negate", "subtract"), ((10.0,),))
     seed = EvaluatedSeed(seed=0, whole=(60.0,), specialised=(60.0,), unlearned=unlearned)  # of one task: no others
     EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1,), seeds=(seed,)).save(directory)
-    mlflow_records.record_compositions(spec, directory, Storage("x"))
+    mlflow_logging.log_compositions(spec, directory, Storage("x"))
     assert [label for label, *_ in told[2:]] == ["keep-1", "uniform", "evaluation"]
     assert told[-1][1].keys() == {
         *("specialisation/target/mean", "specialisation/target_gain/mean"),
@@ -109,25 +109,25 @@ def test_only_a_run_that_mlflow_tracks_is_written_there(
 ) -> None:
     spec = final_spec(search_spec(), tracking=tracking)
     arguments = (spec, RunDirectory(tmp_path), Storage("x"), result_of("l"))
-    assert mlflow_records.try_to_record(*arguments) is None and (told != []) == written
+    assert mlflow_logging.try_to_log(*arguments) is None and (told != []) == written
 
     def away(*_: object) -> None:
         raise OSError("no server")
 
-    monkeypatch.setattr(mlflow_records, "track_composition", away)
-    assert mlflow_records.try_to_record(*arguments) == ("no server" if written else None)
+    monkeypatch.setattr(mlflow_logging, "track_composition", away)
+    assert mlflow_logging.try_to_log(*arguments) == ("no server" if written else None)
 
 
 def test_a_composition_without_classes_has_their_places_and_no_names(
     told: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     result = result_of("forget", removal=report(forgotten(3), forgotten(5)).model_copy(update={"tasks": (2,)}))
-    mlflow_records._record(final_spec(search_spec()), Storage("x"), result)
+    mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)
     ((_, metrics, tags),) = told
     assert tags["removed"] == "class 3, class 5" and "test/accuracy/task_2/mean" in metrics
     registered: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(mlflow_records, "register_model", lambda _, __, *rest: registered.append(rest))
-    mlflow_records.register(final_spec(search_spec()), RunDirectory(tmp_path), Storage("x"), result, tmp_path)
+    monkeypatch.setattr(mlflow_logging, "register_model", lambda _, __, *rest: registered.append(rest))
+    mlflow_logging.register(final_spec(search_spec()), RunDirectory(tmp_path), Storage("x"), result, tmp_path)
     assert registered == [("forget", tmp_path)]
 
 

@@ -14,16 +14,16 @@ from trainables.errors import InputError
 from trainables.metrics import VALIDATION
 
 
-def record_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
+def log_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
     """Bring MLflow's view of a run's compositions up to date. May raise any error of MLflow."""
     for result in read_compositions(directory):
-        _record(spec, storage, result)
+        _log_result(spec, storage, result)
     evaluation = read_evaluation(directory)
     if evaluation is not None:
-        _record(spec, storage, evaluation)
+        _log_result(spec, storage, evaluation)
 
 
-def try_to_record(
+def try_to_log(
     spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult | EvaluationResult
 ) -> str | None:
     """Write one result to MLflow, if its run is tracked there.
@@ -35,7 +35,7 @@ def try_to_record(
         return None
     try:
         with output_to(directory.log_file):
-            _record(spec, storage, result)
+            _log_result(spec, storage, result)
     except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
         return reason(error)
     return None
@@ -60,7 +60,7 @@ def register(
         ) from error
 
 
-def _record(spec: RunSpec, storage: Storage, result: CompositionResult | EvaluationResult) -> None:
+def _log_result(spec: RunSpec, storage: Storage, result: CompositionResult | EvaluationResult) -> None:
     if isinstance(result, EvaluationResult):
         metrics = {f"{table}/{name}": each for table, part in result.summary().items() for name, each in part.items()}
         track_composition(spec, storage, EVALUATION, _points(metrics), {"kept": ",".join(map(str, result.kept))})
