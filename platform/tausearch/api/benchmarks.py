@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from tausearch.presentation import LongWork, say_unreadable
+from tausearch.presentation import LongWork, print_notices
 from tausearch.runs import DataFacts
 from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
@@ -87,7 +87,7 @@ class OpenBenchmark:
         if backbone_weights is not None or self.ref.path is None:
             return wanted
         _, (backbone, said) = images_then_weights(lambda: self._unreadable, wanted, lambda: self._fetched(wanted))
-        say_unreadable(*said)
+        print_notices(*said)
         return backbone
 
     def _fetched(self, wanted: Backbone) -> tuple[Backbone, list[str]]:
@@ -126,7 +126,7 @@ class OpenBenchmark:
             if names := self.source.left_out:
                 word, are = ("class", "is") if len(names) == 1 else ("classes", "are")
                 left_out.append(f"{word} {listed(names)}, which {are} in no task")
-            say_unreadable(*(f"left out: {line}" for line in left_out))
+            print_notices(*(f"left out: {line}" for line in left_out))
             built = build_benchmark(self.source, purpose, split_seed, reads)
             if self.ref.in_code:
                 require_fits(built, reads)

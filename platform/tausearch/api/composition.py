@@ -14,7 +14,7 @@ from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.requests import ComposeRequest, EvaluateRequest, allow_named, with_fields_of
 from tausearch.api.retraining import RetrainingPlan, plan_retraining
 from tausearch.models import CompositionResult, EvaluationResult, MergeConfig, Pools, VectorSource
-from tausearch.presentation import LongWork, command_on, notebook_cell, say_unreadable, tool
+from tausearch.presentation import LongWork, command_on, notebook_cell, print_notices, tool
 from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
 from tausearch.tracking import Version, is_registered, register_model
 from trainables.backbones import Backbone
@@ -245,7 +245,7 @@ def _retraining(
         raise InputError("--retrain-later: goes with --forget, which says without which classes")
     plan = plan_retraining(pools, removal, storage, request.data_root, on_cpu=request.device == "cpu")
     if plan is None:
-        say_unreadable("no task that is left has learned from the forgotten images: nothing is trained")
+        print_notices("no task that is left has learned from the forgotten images: nothing is trained")
     return plan
 
 
@@ -348,7 +348,7 @@ def _save(
     try:
         file = result.save(directory)
     except OSError as error:  # a user who may only read still sees the result
-        say_unreadable(f"{directory.compositions}: cannot be written ({error.strerror}); what is shown is not kept")
+        print_notices(f"{directory.compositions}: cannot be written ({error.strerror}); what is shown is not kept")
         return None, None
     return file, models.try_to_log(spec, directory, storage, result)
 

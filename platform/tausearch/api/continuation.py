@@ -14,7 +14,7 @@ from tausearch.api.plans.trial_counts import require_enough
 from tausearch.api.requests import ResumeRequest, with_fields_of
 from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import continued_resources
-from tausearch.presentation import say_unreadable
+from tausearch.presentation import print_notices
 from tausearch.runs import AnySpec, DataFacts, ExperimentProtocol, MultiSearchSpec, Record, RunDirectory, SearchSpec
 from tausearch.studies import grid_size, requested_reevaluation, require_alone, require_patience
 from tausearch.tracking import callbacks_of, checked_tracking, checked_uri, require_installed
@@ -73,9 +73,9 @@ def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
     require_continuable(spec)
     if without_damaged:
         for record in (directory.record, directory.reevaluation.record):
-            say_unreadable(*Record(record).set_aside_damaged())
+            print_notices(*Record(record).set_aside_damaged())
         parts = runs.parts_of(spec)
-        say_unreadable(*runs.set_aside_orphans(directory, 1 if parts is None else parts.count))
+        print_notices(*runs.set_aside_orphans(directory, 1 if parts is None else parts.count))
     trials = runs.read_trials(spec, directory)
     if spec.purpose == "search":
         runs.read_reevaluation(spec, directory.reevaluation, trials)
@@ -117,7 +117,7 @@ def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec
         points = grid_size(spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))
     if trials < spec.trials:
-        say_unreadable(
+        print_notices(
             f"{spec.name}: ended after {fewest} of {counted(spec.trials, 'trial')}; goes on to {trials} in all"
         )
     return spec.model_copy(update={"trials": trials, "stop": runs.extended_rule(spec, directory, known)})

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from tausearch.models import describe_run
-from tausearch.presentation import say_unreadable
+from tausearch.presentation import print_notices
 from tausearch.runs import (
     AnySpec,
     DrivenDirectory,
@@ -101,7 +101,7 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
         try:
             _renew(final, storage.run(final.name))
         except InputError as error:  # a damaged record; the search is renamed all the same
-            say_unreadable(error)
+            print_notices(error)
     return [spec.name for spec in idle]
 
 

@@ -18,7 +18,7 @@ from tausearch.api.final_runs import FinalRun, run_training
 from tausearch.cluster import continued_resources
 from tausearch.execution import interruptible, preview_of, record_of
 from tausearch.models import Pools, VectorSource
-from tausearch.presentation import clock, command_on, say_unreadable
+from tausearch.presentation import clock, command_on, print_notices
 from tausearch.runs import (
     FinalSpec,
     Plan,
@@ -92,9 +92,9 @@ class RetrainingPlan:
         """
         if not self._tasks_left():
             self._require_complete(self.spec, self.plan.directory)
-            say_unreadable(*self.lines())
+            print_notices(*self.lines())
             return self.spec.name
-        say_unreadable(*self.lines())
+        print_notices(*self.lines())
         with interruptible(), self.plan.entered() as (spec, directory):
             self._take_over(spec, directory)
             run = FinalRun(spec, self.plan.storage, directory)

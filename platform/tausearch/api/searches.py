@@ -16,7 +16,7 @@ from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
 from tausearch.execution import Preview, Run, drive, interruptible, preview_of
-from tausearch.presentation import Stream, notebook_cell, reevaluation_table, say_unreadable, stream_of, trials_table
+from tausearch.presentation import Stream, notebook_cell, print_notices, reevaluation_table, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
     Conclusion,
@@ -288,7 +288,7 @@ def _units_of(spec: SearchSpec, directory: RunDirectory) -> tuple[Units, TrialTa
     trials = TrialTable(history)
     searcher = OptunaSearcher(spec, history, trials)
     if not searcher.study.agrees:
-        say_unreadable(
+        print_notices(
             f"sampler {spec.algorithm!r}: rebuilt from the record, it proposes other points than before; so the"
             " search goes on, but not as it would have gone without the stop"
         )

@@ -9,7 +9,7 @@ import typer
 
 from tausearch.cli import options, output
 from tausearch.cli.ending import leave
-from tausearch.presentation import print_json, say_loading, say_unreadable, see_page
+from tausearch.presentation import print_json, print_notices, say_loading, see_page
 from tausearch.runs import DEFAULT_STORAGE, open_storage, require_page, storage_words
 
 campaign_app = typer.Typer(
@@ -111,7 +111,7 @@ def status(
             output.show_standing(standing, root, storage_words(storage))
         return
     standings, faults = all_standings(root)
-    say_unreadable(*faults)
+    print_notices(*faults)
     if format == "json":
         print_json([each.as_dict() for each in standings])
     else:

@@ -15,7 +15,7 @@ from tausearch.cli import completion, options, output
 from tausearch.cli.ending import leave
 from tausearch.cli.options import app
 from tausearch.cli.sections import SectionedCommand
-from tausearch.presentation import LongWork, print_json, say_loading, say_unreadable
+from tausearch.presentation import LongWork, print_json, print_notices, say_loading
 from tausearch.runs import DEFAULT_STORAGE, open_storage, storage_words
 from trainables.errors import InputError
 from trainables.task_names import split_names
@@ -213,16 +213,16 @@ def predict(
     if figure is not None and confusion is not None and figure in output.confusion_files(confusion):
         raise InputError(f"--figure and --confusion: must be two files, got {figure} for both")
     opened = models.open_model(model, models.ModelOptions(seed, chosen, backbone_weights, device), storage)
-    say_unreadable(*opened.notes)
+    print_notices(*opened.notes)
     if confusion is not None:
         output.require_truth(opened, paths, confusion)
-    say_unreadable(*no_images)
+    print_notices(*no_images)
     left_out: list[str] = []
     with LongWork() as work:
         tick = work.start("predict", len(paths))
         limit = {} if max_image_bytes is None else {"max_image_bytes": max_image_bytes}
         found = opened.predict(paths, skip_broken=skip_broken, left_out=left_out, tick=tick, **limit)
-    say_unreadable(*left_out)
+    print_notices(*left_out)
     if not found:
         raise InputError("no image is left that can be read")
     output.show_predictions(opened, found, left_out, format)

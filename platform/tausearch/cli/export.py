@@ -9,7 +9,7 @@ import typer
 
 from tausearch.cli import completion, options
 from tausearch.cli.options import app
-from tausearch.presentation import print_json, say_unreadable, tool
+from tausearch.presentation import print_json, print_notices, tool
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
 from trainables.errors import InputError
 from trainables.user_code import allow_typed, file_name
@@ -40,11 +40,11 @@ def export(
     root = open_storage(storage, write=False)
     if len(what) == 1:
         _require_search(root, what[0])
-        stem, best = what[0], best_of_run(root, what[0], say_unreadable)
+        stem, best = what[0], best_of_run(root, what[0], print_notices)
     else:
         allow_typed(*what)
         ref = reference(what[0])
-        stem, best = f"{ref.slug}-{file_name(what[1])}", best_of_all(root, str(ref), what[1], say_unreadable)
+        stem, best = f"{ref.slug}-{file_name(what[1])}", best_of_all(root, str(ref), what[1], print_notices)
     target = output or Path(f"{stem}.best.yaml")
     export_best(root, best, target)
     if format == "json":

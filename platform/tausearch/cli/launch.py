@@ -14,7 +14,7 @@ from tausearch.cli import completion, options, output
 from tausearch.cli.ending import leave
 from tausearch.cli.options import app
 from tausearch.cli.sections import SectionedCommand
-from tausearch.presentation import print_json, say_loading, say_unreadable
+from tausearch.presentation import print_json, print_notices, say_loading
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE, open_storage, storage_words
 from trainables.errors import InputError
 from trainables.user_code import allow_typed
@@ -253,10 +253,10 @@ def _best_of(what: list[str], storage: str) -> BestFile:
         benchmark, method = what
         allow_typed(*split_references(benchmark), method)
         named = ",".join(str(reference(each)) for each in split_references(benchmark))
-        return best_of_all(root, named, method, say_unreadable)
+        return best_of_all(root, named, method, print_notices)
     file = Path(what[0])
     if not file.is_file() and root.run_exists(what[0]):
-        return best_of_run(root, what[0], say_unreadable)
+        return best_of_run(root, what[0], print_notices)
     if not file.exists() and file.parent == Path() and not file.suffix:
         raise InputError(f"no run named {what[0]!r} in {root.root}, and no best file of that name{root.near(what[0])}")
     return load_best(file)

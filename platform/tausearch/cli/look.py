@@ -11,7 +11,7 @@ import typer
 
 from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
-from tausearch.presentation import address_words, print_json, resume_command, say_unreadable
+from tausearch.presentation import address_words, print_json, print_notices, resume_command
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_page, storage_words
 from trainables.errors import InputError
 
@@ -40,7 +40,7 @@ def status(
     root = open_storage(storage, write=False)
     if name is None:
         statuses, faults = root.read_each(read_status)
-        say_unreadable(*faults)
+        print_notices(*faults)
         if format == "json":
             print_json([found.as_dict() for found in statuses])
         else:

@@ -13,7 +13,7 @@ import typer
 from checked_input.bounds import text_fault
 from checked_input.names import counted
 from tausearch.cli import completion, options, output
-from tausearch.presentation import print_json, say_unreadable
+from tausearch.presentation import print_json, print_notices
 from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage
 from trainables.errors import InputError
 
@@ -129,7 +129,7 @@ def sync(
             if name is not None:
                 raise
             run = repr(directory.name)
-            say_unreadable(error if run in str(error) else f"run {run}: {error}")  # others have other servers
+            print_notices(error if run in str(error) else f"run {run}: {error}")  # others have other servers
             failed += 1
             continue
         done.append(each)
@@ -150,12 +150,12 @@ def _sync_tables(root: Storage, tracking_uri: str | None) -> None:
     from tausearch.campaigns import all_standings, track_tables
 
     standings, faults = all_standings(root)
-    say_unreadable(*faults)
+    print_notices(*faults)
     for standing in standings:
         try:
             track_tables(root, standing, tracking_uri)
         except InputError as error:
-            say_unreadable(error)
+            print_notices(error)
 
 
 @runs_app.command()
@@ -226,7 +226,7 @@ def _open_dashboard(root: Storage, port: int) -> None:
     from tausearch.studies import dashboard_of  # Optuna takes a second to import; --help must not
 
     serve, faults = dashboard_of(root)
-    say_unreadable(*faults)
+    print_notices(*faults)
     _require_free(port)
     print(f"optuna-dashboard: http://127.0.0.1:{port}/ (Ctrl-C ends it)", flush=True)
     serve(host="127.0.0.1", port=port)
@@ -236,7 +236,7 @@ def _tracked_elsewhere(root: Storage) -> str | None:
     from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
 
     specs, faults = root.read_each(read_spec)
-    say_unreadable(*faults)
+    print_notices(*faults)
     uris = sorted({spec.tracking_uri for spec in specs if spec.tracking_uri is not None and _is_in_mlflow(spec)})
     if uris:
         return f"its runs are tracked at {', '.join(uris)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, get_args
 
 from checked_input.names import choices
-from tausearch.presentation import say_unreadable
+from tausearch.presentation import print_notices
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, quoted, task_called
 
@@ -148,7 +148,7 @@ def tasks_called(option: str, given: Sequence[int | str], tasks: Sequence[NamedT
     for each, number in zip(given, numbers, strict=True):
         task = tasks[number - 1] if 0 < number <= len(tasks) else None
         if task is not None and each in task.classes and each != task.name and not set(task.classes) <= set(given):
-            say_unreadable(
+            print_notices(
                 f"--{option}: {quoted(str(each))} is a class of task {number}, {task.words}, which is taken whole"
             )
     return list(dict.fromkeys(numbers))  # two classes may name one task

@@ -339,7 +339,7 @@ class TestThePrice:
             record_of(spec, storage.run("ita")).write(replace(trial, rows=rows))
         monkeypatch.setattr("tausearch.execution.previews.known_concurrent_trials", lambda *_, **__: at_once)
         said: list[str] = []
-        monkeypatch.setattr("tausearch.api.retraining.say_unreadable", lambda *lines: said.extend(lines))
+        monkeypatch.setattr("tausearch.api.retraining.print_notices", lambda *lines: said.extend(lines))
         monkeypatch.setattr("tausearch.api.retraining.run_training", Trainings())
         retrained(storage, "task:2")
         assert words in said[0]
@@ -355,7 +355,7 @@ class TestThePrice:
             record_of(spec, directory).write(replace(trial, rows=[{**row, "seconds/training": 20.0} for row in rows]))
         monkeypatch.setattr("tausearch.execution.previews.known_concurrent_trials", lambda *_, **__: 2)
         said: list[str] = []
-        monkeypatch.setattr("tausearch.api.retraining.say_unreadable", lambda *lines: said.extend(lines))
+        monkeypatch.setattr("tausearch.api.retraining.print_notices", lambda *lines: said.extend(lines))
         monkeypatch.setattr("tausearch.api.retraining.run_training", Trainings())
         retrained(storage, "task:2", name="three")
         assert "3 trainings, about 0:40" in said[0]

@@ -117,7 +117,7 @@ def test_train_looks_for_the_best_of_what_was_typed(tmp_path: Path, monkeypatch:
     launch._best_of(["folder:birds,digits", "mine:Method"], "runs")
     allowed, asked = given[:3], given[3:]
     assert allowed == ["folder:birds", "digits", "mine:Method"]  # that is typed on the command line
-    assert asked == [f"folder:{tmp_path / 'birds'},digits", "mine:Method", launch.say_unreadable]
+    assert asked == [f"folder:{tmp_path / 'birds'},digits", "mine:Method", launch.print_notices]
 
 
 def test_a_page_leaves_out_a_final_run_that_cannot_be_read(tmp_path: Path) -> None:

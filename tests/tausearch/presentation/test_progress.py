@@ -12,7 +12,7 @@ from rich.control import Control
 from rich.table import Table
 
 from tausearch.campaigns.display import CampaignDisplay
-from tausearch.presentation import ProgressDisplay, console, say_unreadable
+from tausearch.presentation import ProgressDisplay, console, print_notices
 from tausearch.presentation.terminal.text import SafeConsole
 from tausearch.runs import Constraint, Objective, Reevaluate, ReevaluationSpec, SearchSpec, TrialTable, whole_trials
 from tests.support.runs.trials import final_spec, make_trial, tell
@@ -206,7 +206,7 @@ def test_what_a_name_has_for_the_terminal_does_not_reach_it(capsys: pytest.Captu
     table.add_row("a\x1b[31m\x9b2J")
     console().print(table)
     console().print("x\x1b]0;title\nz", style="red")
-    say_unreadable("broken \x1b[2J")
+    print_notices("broken \x1b[2J")
     out, err = capsys.readouterr()
     assert "│ a[31m2J │" in out and "x]0;title\nz" in out and err == "tausearch: broken ?[2J\n"
     assert not any(sign in out for sign in "\x1b\x9b")

@@ -101,7 +101,7 @@ def say_loading() -> None:
         print("loading torch and Ray ...", file=sys.stderr, flush=True)
 
 
-def say_unreadable(*faults: Exception | str) -> None:
-    """Print on stderr a line for each thing that is left out because it cannot be read."""
-    for fault in faults:
-        print(f"tausearch: {printable(str(fault))}", file=sys.stderr)
+def print_notices(*notices: Exception | str) -> None:
+    """Print notices on stderr, each on a line, such as what is left out because it cannot be read."""
+    for notice in notices:
+        print(f"tausearch: {printable(str(notice))}", file=sys.stderr)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tausearch.presentation import Table, as_csv, rows_as_table, say_unreadable, tool
+from tausearch.presentation import Table, as_csv, print_notices, rows_as_table, tool
 from tausearch.reports.comparison.comparison import Comparison, MatrixOrder, compare
 from tausearch.reports.comparison.csv_rows import (
     comparison_csv_rows,
@@ -148,6 +148,6 @@ def _draw(comparisons: Sequence[Comparison], figure: Path | None, storage: Stora
     except InputError as error:
         if figure is not None:
             raise
-        say_unreadable(error)
+        print_notices(error)
         return None
     return path

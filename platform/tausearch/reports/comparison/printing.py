@@ -23,8 +23,8 @@ from tausearch.presentation import (
     console,
     left_out_line,
     print_json,
+    print_notices,
     rows_as_table,
-    say_unreadable,
     terminal_table,
     tool,
 )
@@ -89,7 +89,7 @@ def show(
         InputError: If a benchmark is neither the paper's, nor embedded, nor a run's.
     """
     runs, without, faults = read_final_runs(storage)
-    say_unreadable(*faults)
+    print_notices(*faults)
     known = [*dict.fromkeys([*paper_results().benchmarks, *BENCHMARKS, *(run.spec.benchmark for run in runs)])]
     for name in benchmarks:
         if name not in known:
