@@ -126,5 +126,5 @@ def record_of(spec: RunSpec, directory: RunDirectory) -> Record:
             *(spec.metrics.removability if spec.removability else ()),
         ],
         texts=[name for name, dimension in spec.dimensions.items() if not dimension.numbers],
-        about=spec.about,
+        extra_columns=spec.extra_columns,
     )

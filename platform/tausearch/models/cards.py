@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from checked_input.names import counted
-from tausearch.models.descriptions import About
+from tausearch.models.descriptions import ModelDescription
 from tausearch.models.merge_configs import LINEAR, rule_words
 from tausearch.models.removal.remnants import WORDS
 from tausearch.models.removal.tables import MEMBERSHIP_NOTE, few_images, removal_tables
 from tausearch.models.results import ExportForm
-from tausearch.models.sources import about_source, source_of_run
+from tausearch.models.sources import describe_source, source_of_run
 from tausearch.presentation import as_markdown
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
 from trainables.backbones import EMBEDDED, Backbone
@@ -37,45 +37,56 @@ def describe_run(directory: RunDirectory) -> None:
     A failure, such as a full disk, goes to the log alone: it must cost no results.
     """
     try:
-        write_card(directory.artifacts, about_source(source_of_run(directory)))
+        write_card(directory.artifacts, describe_source(source_of_run(directory)))
     except (InputError, OSError) as error:
         _log.info("%s: has no model card (%s)", directory.name, error)
 
 
-def write_card(folder: Path, about: About) -> None:
+def write_card(folder: Path, description: ModelDescription) -> None:
     """Write `model.json` and `README.md` into a model's folder."""
-    about.save(folder)
-    replace_text(folder / CARD_FILE, card(about))
+    description.save(folder)
+    replace_text(folder / CARD_FILE, card(description))
 
 
-def card(about: About) -> str:
+def card(description: ModelDescription) -> str:
     """Return the text of a model card in the format of Hugging Face's hub, without a licence."""
-    removal = () if about.removal is None else _removal(about)
-    return "\n".join([*_head(about), *_table(about), *removal, *_usage(about), *_limits(about)]) + "\n"
+    removal = () if description.removal is None else _removal(description)
+    return (
+        "\n".join([*_head(description), *_table(description), *removal, *_usage(description), *_limits(description)])
+        + "\n"
+    )
 
 
-def _head(about: About) -> Iterator[str]:
-    protocol = about.protocol
-    yield from ("---", f"library_name: {_LIBRARY[about.form]}", "pipeline_tag: image-classification", "---", "")
-    yield from (f"# {' + '.join(about.methods)} on {shown_benchmark(about.benchmark)}", "", _IS[about.form], "")
-    for method in about.methods:
+def _head(description: ModelDescription) -> Iterator[str]:
+    protocol = description.protocol
+    yield from ("---", f"library_name: {_LIBRARY[description.form]}", "pipeline_tag: image-classification", "---", "")
+    yield from (
+        f"# {' + '.join(description.methods)} on {shown_benchmark(description.benchmark)}",
+        "",
+        _IS[description.form],
+        "",
+    )
+    for method in description.methods:
         entry = known_method(method)
-        if about.form == "vectors" and entry is not None and entry.vectors:
+        if description.form == "vectors" and entry is not None and entry.vectors:
             yield from (entry.vectors, "")
-    yield f"Learned by {', '.join(about.runs)} with tausearch {about.version}, on the backbone {protocol.backbone}"
+    learned = f"Learned by {', '.join(description.runs)} with tausearch {description.version}"
+    yield f"{learned}, on the backbone {protocol.backbone}"
     yield f"(sha256 {protocol.weights_digest[:12]}), {counted(protocol.epochs, 'epoch')} a task."
-    if about.weights:
-        rule = "" if about.rule == LINEAR else f"; rule {rule_words(about.rule, about.rule_parameters)}"
-        yield f"Weights of the task vectors: {', '.join(f'{weight:.4g}' for weight in about.weights)}{rule}."
-    if about.removal is None:
-        yield from _excluded_tasks(about)
+    if description.weights:
+        rule = (
+            "" if description.rule == LINEAR else f"; rule {rule_words(description.rule, description.rule_parameters)}"
+        )
+        yield f"Weights of the task vectors: {', '.join(f'{weight:.4g}' for weight in description.weights)}{rule}."
+    if description.removal is None:
+        yield from _excluded_tasks(description)
     yield ""
 
 
-def _excluded_tasks(about: About) -> Iterator[str]:
+def _excluded_tasks(description: ModelDescription) -> Iterator[str]:
     """Name the tasks that were left out or unlearned, and how often the model still answers them."""
-    still = {each.task: f": {each.text()}" for each in about.still_answered}
-    for number, (weight, task) in enumerate(zip(about.weights, about.named_tasks, strict=False), start=1):
+    still = {each.task: f": {each.text()}" for each in description.still_answered}
+    for number, (weight, task) in enumerate(zip(description.weights, description.named_tasks, strict=False), start=1):
         if weight <= 0:
             how = "left out" if weight == 0 else "taken out (unlearned)"
             answered = f"its classes can still be answered{still.get(number, '')}"
@@ -90,25 +101,26 @@ def _classes(task: NamedTask) -> str:
     return ", ".join(map(_cell, map(quoted, task.classes)))
 
 
-def _table(about: About) -> Iterator[str]:
-    if not about.tasks:
+def _table(description: ModelDescription) -> Iterator[str]:
+    if not description.tasks:
         return
     yield from ("| task | classes, in order | test accuracy |", "|---|---|---|")
-    for number, task in enumerate(about.named_tasks, start=1):
-        score = about.accuracy(number)
+    for number, task in enumerate(description.named_tasks, start=1):
+        score = description.accuracy(number)
         yield f"| {_number(number, task)} | {_classes(task)} | {'not measured' if score is None else score.text()} |"
-    final = about.final_accuracy
-    yield f"| mean | {counted(len(about.class_names), 'class')} | {'not measured' if final is None else final.text()} |"
+    final = description.final_accuracy
+    classes = counted(len(description.class_names), "class")
+    yield f"| mean | {classes} | {'not measured' if final is None else final.text()} |"
     yield from (
         "",
-        f"Percent, over the logits of all classes, {counted(len(about.accuracies), 'seed')} (± their deviation).",
+        f"Percent, over the logits of all classes, {counted(len(description.accuracies), 'seed')} (± their deviation).",
         "",
     )
 
 
-def _removal(about: About) -> Iterator[str]:
+def _removal(description: ModelDescription) -> Iterator[str]:
     """Yield what was taken out of the model, without the names, and what may still depend on it."""
-    report = about.removal
+    report = description.removal
     assert report is not None
     yield from ("## Taken out", "")
     gone = ", ".join(f"class {each.number} (task {each.task})" for each in report.classes)
@@ -117,27 +129,27 @@ def _removal(about: About) -> Iterator[str]:
     if report.tasks != own:
         yield f"Tasks {_numbers(report.tasks)} of the run are its tasks {_numbers(own)}."
         yield "Below they have their numbers of the run."
-    labels = [task.label for task in about.named_tasks]
-    yield from ("", as_markdown(removal_tables(report, list(about.accuracies.values()), labels)), MEMBERSHIP_NOTE)
+    labels = [task.label for task in description.named_tasks]
+    yield from ("", as_markdown(removal_tables(report, list(description.accuracies.values()), labels)), MEMBERSHIP_NOTE)
     if line := few_images(report):
         yield line
     yield from ("", "Left out:", "", *(f"- {line}" for line in report.left_out))
     yield from ("", "What remains:", "", *(f"- {line}" for line in report.remains), "", WORDS, "")
 
 
-def _usage(about: About) -> Iterator[str]:
+def _usage(description: ModelDescription) -> Iterator[str]:
     yield from ("## Use", "", "```python")
-    if about.form != "models":
+    if description.form != "models":
         yield from ("import tausearch", "", 'model = tausearch.load_model("FOLDER")  # this folder')
         yield 'model.predict(["image.png"])  # classes and probabilities; model.module is the plain network'
-    if about.form != "vectors":
+    if description.form != "vectors":
         yield ""
-    if about.form == "adapter":
-        yield from _backbone(about)
-    yield from _opened(about)
+    if description.form == "adapter":
+        yield from _backbone(description)
+    yield from _opened(description)
     yield from ("```", "")
-    if about.transform is not None:
-        each = about.transform
+    if description.transform is not None:
+        each = description.transform
         cut = f"resized to {each.resize} pixels ({'shorter side' if each.keep_ratio else 'both sides'})"
         cut = f"{cut}, {each.interpolation}, the middle {each.size} x {each.size} cut out" if each.resize else "as is"
         kind = "grey" if each.channels == 1 else "RGB"
@@ -145,40 +157,40 @@ def _usage(about: About) -> Iterator[str]:
         yield from (f"scaled to [0, 1], minus {_list(each.mean)}, divided by {_list(each.std)}.", "")
 
 
-def _opened(about: About) -> Iterator[str]:
+def _opened(description: ModelDescription) -> Iterator[str]:
     """Yield the code that opens the folder with the library of its form."""
-    if about.form == "timm":
+    if description.form == "timm":
         yield from ("import timm", "from PIL import Image, ImageOps", "")
         yield 'network = timm.create_model("local-dir:FOLDER", pretrained=True).eval()'
         yield "transform = timm.data.create_transform(**timm.data.resolve_model_data_config(network))"
         yield 'image = ImageOps.exif_transpose(Image.open("image.png"))  # as a photo says that it was held'
-        yield f'image = transform(image.convert("{"L" if _grey(about) else "RGB"}"))'
+        yield f'image = transform(image.convert("{"L" if _grey(description) else "RGB"}"))'
         yield "shares = network(image[None]).softmax(-1)[0].tolist()"
         yield 'print(dict(zip(network.pretrained_cfg["label_names"], shares)))'
-    elif about.form == "models":
-        learned = (f"task_{number}" for number, weight in enumerate(about.weights, start=1) if weight)
+    elif description.form == "models":
+        learned = (f"task_{number}" for number, weight in enumerate(description.weights, start=1) if weight)
         name = next(learned, "theta_0")  # of what --forget left, tasks without a vector have no folder
         yield from ("import safetensors.torch", "")
         yield f'safetensors.torch.load_file("FOLDER/{name}/model.safetensors")  # by timm\'s names'
-    elif about.form == "adapter":
+    elif description.form == "adapter":
         yield 'features = peft.PeftModel.from_pretrained(backbone, "FOLDER")  # has no classifier; it lies beside'
         yield 'head = safetensors.torch.load_file("FOLDER/head.safetensors")'
-        mode = "GRAY" if _grey(about) else "RGB"
+        mode = "GRAY" if _grey(description) else "RGB"
         yield f'image = decode_image("image.png", mode="{mode}", apply_exif_orientation=True)'
         yield 'logits = features(model.transform([image])) @ head["head.weight"].T + head["head.bias"]'
-    elif about.removal is None:
+    elif description.removal is None:
         yield 'tausearch.compose(["FOLDER"], keep=[1])  # any other composition of the same vectors'
     else:
         yield 'tausearch.load_model("FOLDER", keep=[1])  # of one task alone; `compose` refuses what --forget left'
 
 
-def _grey(about: About) -> bool:
-    return about.transform is not None and about.transform.channels == 1
+def _grey(description: ModelDescription) -> bool:
+    return description.transform is not None and description.transform.channels == 1
 
 
-def _backbone(about: About) -> Iterator[str]:
+def _backbone(description: ModelDescription) -> Iterator[str]:
     """Yield the code that builds the backbone which an adapter is for."""
-    name, weights = about.protocol.backbone, about.protocol.backbone_weights
+    name, weights = description.protocol.backbone, description.protocol.backbone_weights
     hub = name != EMBEDDED and weights is None and Backbone(name).own is None
     yield from ("import peft", "import safetensors.torch")
     yield from (("import timm",) if hub else ("from trainables.backbones import Backbone",))
@@ -195,11 +207,12 @@ def _backbone(about: About) -> Iterator[str]:
         yield f'backbone = Backbone("{name}", Path("WEIGHTS")).load()  # the weights named above'
 
 
-def _limits(about: About) -> Iterator[str]:
+def _limits(description: ModelDescription) -> Iterator[str]:
     yield from ("## Limits", "")
     yield "- It always answers with one of its classes, whatever the image shows."
     yield "- Its probabilities are a softmax of logits; nobody has calibrated them."
-    yield f"- Accuracies are of the test images of {shown_benchmark(about.benchmark)}; of another kind expect less."
+    benchmark = shown_benchmark(description.benchmark)
+    yield f"- Accuracies are of the test images of {benchmark}; of another kind expect less."
     yield "- Backbone and images belong to those who published them; their terms hold for what was learned of them."
 
 

@@ -22,11 +22,11 @@ from trainables.errors import InputError
 from trainables.task_names import NamedTask, named_tasks
 from trainables.user_code import installed, is_code
 
-ABOUT_FILE = "model.json"
+DESCRIPTION_FILE = "model.json"
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
 
 
-class About(Strict):
+class ModelDescription(Strict):
     """Description of a learned model.
 
     Attributes:
@@ -66,7 +66,7 @@ class About(Strict):
 
     def save(self, folder: Path) -> None:
         """Write `model.json` into a folder."""
-        replace_text(folder / ABOUT_FILE, self.model_dump_json(indent=2) + "\n")
+        replace_text(folder / DESCRIPTION_FILE, self.model_dump_json(indent=2) + "\n")
 
     @property
     def classes_by_task(self) -> list[tuple[str, ...]]:
@@ -97,51 +97,51 @@ class About(Strict):
         return Score.of([sum(row) / len(row) for row in self.accuracies.values()]) if self.accuracies else None
 
 
-def read_about(folder: Path) -> About:
+def read_description(folder: Path) -> ModelDescription:
     """Return the description of a folder; a missing or wrong file is an `InputError`."""
-    path = folder / ABOUT_FILE
+    path = folder / DESCRIPTION_FILE
     if not path.is_file():
         of_export = folder / "vectors"
-        hint = f"; those of this export: {of_export}" if (of_export / ABOUT_FILE).is_file() else ""
-        raise InputError(f"{folder}: has no {ABOUT_FILE}, which describes its vectors{hint}")
+        hint = f"; those of this export: {of_export}" if (of_export / DESCRIPTION_FILE).is_file() else ""
+        raise InputError(f"{folder}: has no {DESCRIPTION_FILE}, which describes its vectors{hint}")
     try:
-        about = About.model_validate(read_json(path))
+        description = ModelDescription.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(f"{path}: {first_fault(error)}") from error
     except (OSError, TextFileError) as error:
         raise InputError(f"{path}: {error}") from error
-    if fault := _fault(about):
+    if fault := _fault(description):
         raise InputError(f"{path}: {fault}")
-    return about
+    return description
 
 
-def _fault(about: About) -> str | None:
+def _fault(description: ModelDescription) -> str | None:
     """Return the first invalid field of a file and its rule; None for a valid file."""
-    if about.transform is not None and about.transform.fault:
-        return f"transform: {about.transform.fault}"
-    if not about.tasks or min(about.tasks) < 1 or sum(about.tasks) != len(about.class_names):
-        return f"names {counted(len(about.class_names), 'class')}, but its tasks have {sum(about.tasks)}"
-    if len(set(about.class_names)) < len(about.class_names):
+    if description.transform is not None and description.transform.fault:
+        return f"transform: {description.transform.fault}"
+    if not description.tasks or min(description.tasks) < 1 or sum(description.tasks) != len(description.class_names):
+        return f"names {counted(len(description.class_names), 'class')}, but its tasks have {sum(description.tasks)}"
+    if len(set(description.class_names)) < len(description.class_names):
         return "class_names must be different"
-    if fault := next(filter(None, map(text_fault, about.class_names)), None):
+    if fault := next(filter(None, map(text_fault, description.class_names)), None):
         return f"class_names: {fault}"
-    if len(about.task_names) not in (0, len(about.tasks)):
-        return f"names {counted(len(about.task_names), 'task')} of {len(about.tasks)}"
-    if fault := next(filter(None, map(text_fault, filter(None, about.task_names))), None):
+    if len(description.task_names) not in (0, len(description.tasks)):
+        return f"names {counted(len(description.task_names), 'task')} of {len(description.tasks)}"
+    if fault := next(filter(None, map(text_fault, filter(None, description.task_names))), None):
         return f"task_names: {fault}"
-    if len(about.weights) not in (0, len(about.tasks)) or any(map(WEIGHT.fault, about.weights)):
-        return f"weights must be one for each of {counted(len(about.tasks), 'task')}, each {WEIGHT.words}"
-    if fault := _rule_fault(about.rule, about.rule_parameters):
+    if len(description.weights) not in (0, len(description.tasks)) or any(map(WEIGHT.fault, description.weights)):
+        return f"weights must be one for each of {counted(len(description.tasks), 'task')}, each {WEIGHT.words}"
+    if fault := _rule_fault(description.rule, description.rule_parameters):
         return fault
-    for row in about.accuracies.values():
-        if len(row) != len(about.tasks) or not all(0 <= value <= 100 for value in row):
-            return f"accuracies must be one from 0 to 100 for each of {counted(len(about.tasks), 'task')}"
+    for row in description.accuracies.values():
+        if len(row) != len(description.tasks) or not all(0 <= value <= 100 for value in row):
+            return f"accuracies must be one from 0 to 100 for each of {counted(len(description.tasks), 'task')}"
     return None
 
 
-def describes(folder: Path) -> bool:
+def has_description(folder: Path) -> bool:
     """Whether a folder has a description."""
-    return (folder / ABOUT_FILE).is_file()
+    return (folder / DESCRIPTION_FILE).is_file()
 
 
 def _rule_fault(rule: str, parameters: Mapping[str, float]) -> str | None:

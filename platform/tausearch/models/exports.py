@@ -10,7 +10,7 @@ from typing import get_args
 
 from checked_input.names import choices
 from tausearch.models.cards import write_card
-from tausearch.models.descriptions import About
+from tausearch.models.descriptions import ModelDescription
 from tausearch.models.evaluation import Tick, merging_rule
 from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
@@ -55,7 +55,7 @@ def export(
     """
     folder = folder.absolute()
     unfinished = folder.with_name(f".{folder.name}.tmp")
-    about = _about(pools, result)
+    description = _description(pools, result)
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         for seed, pool in pools.by_seed.items():
@@ -64,10 +64,10 @@ def export(
                 target = unfinished / form / f"seed_{seed}"
                 _write(form, target, pools, pool, result.weights)
                 if form != "vectors":
-                    write_card(target, about.model_copy(update={"form": form}))
+                    write_card(target, description.model_copy(update={"form": form}))
                 written(1)
         if "vectors" in forms:
-            write_card(unfinished / "vectors", about)
+            write_card(unfinished / "vectors", description)
         unfinished.replace(folder)
     except OSError as error:
         raise InputError(f"--export {folder}: cannot be written ({error.strerror})") from error
@@ -76,9 +76,9 @@ def export(
     return {form: str(folder / form) for form in forms}
 
 
-def _about(pools: Pools, result: CompositionResult) -> About:
+def _description(pools: Pools, result: CompositionResult) -> ModelDescription:
     spec, first = pools.benchmark.spec, pools.sources[0]
-    return About(
+    return ModelDescription(
         benchmark=result.benchmark if result.removal is None else _unnamed(result.benchmark),
         protocol=first.protocol,
         runs=result.runs,

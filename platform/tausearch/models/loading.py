@@ -15,12 +15,12 @@ from checked_input.bounds import text_fault
 from checked_input.fields import CheckedRequest, within
 from checked_input.names import counted
 from tausearch.models.classifiers import of_adapter, of_composition, of_timm
-from tausearch.models.descriptions import About, describes, read_about
+from tausearch.models.descriptions import ModelDescription, has_description, read_description
 from tausearch.models.evaluation import merging_rule
 from tausearch.models.merge_configs import MergeConfig, keeping, require_tasks, tasks_called
 from tausearch.models.model import Model
 from tausearch.models.pools import backbone_of, device_of
-from tausearch.models.sources import SEED_FOLDER, VectorSource, about_source, find_source
+from tausearch.models.sources import SEED_FOLDER, VectorSource, describe_source, find_source
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
 from trainables.backbones import Backbone
 from trainables.composition import VectorPool, network_for, vector_folders
@@ -85,21 +85,21 @@ def open_model(what: str | Path, options: ModelOptions, storage: str | Path) -> 
         root, text, is_run = Storage(folder.absolute().parent), folder.absolute().name, True
     if not is_run and folder.is_dir():
         folder = _with_model(folder, options.seed)
-        about = read_about(folder)
-        if about.form != "vectors":
-            return _exported(folder, about, options)
+        description = read_description(folder)
+        if description.form != "vectors":
+            return _exported(folder, description, options)
         text = str(folder)
     return _composed(find_source(root, text), options)
 
 
 def _with_model(folder: Path, seed: int | None) -> Path:
     """Return the folder with the description: this one, or one below in an export with several."""
-    if describes(folder):
+    if has_description(folder):
         return folder
     for form in _LOADABLE_FORMS:
         if (folder / form).is_dir():
             return _with_model(folder / form, seed)
-    seeds = [path for path in folder.iterdir() if SEED_FOLDER.fullmatch(path.name) and describes(path)]
+    seeds = [path for path in folder.iterdir() if SEED_FOLDER.fullmatch(path.name) and has_description(path)]
     seeds.sort(key=lambda path: int(path.name.removeprefix("seed_")))
     wanted = [path for path in seeds if seed is None or path.name == f"seed_{seed}"]
     if not wanted:
@@ -108,39 +108,43 @@ def _with_model(folder: Path, seed: int | None) -> Path:
 
 
 def _composed(source: VectorSource, options: ModelOptions) -> Model:
-    about = about_source(source)
-    transform, notes = _transform(about, source)
-    count, seed = len(about.tasks), source.seeds[0] if options.seed is None else options.seed
+    description = describe_source(source)
+    transform, notes = _transform(description, source)
+    count, seed = len(description.tasks), source.seeds[0] if options.seed is None else options.seed
     if seed not in source.seeds:
         have = ", ".join(map(str, source.seeds))
         raise InputError(f"{source.name}: has no task vectors of seed {seed}; allowed: {have}")
     own = source.tasks or range(1, count + 1)
-    tasks = tuple(sorted(own if options.keep is None else tasks_called("keep", options.keep, about.named_tasks)))
+    tasks = tuple(sorted(own if options.keep is None else tasks_called("keep", options.keep, description.named_tasks)))
     require_tasks("keep", tasks, count)
-    if len(tasks) == count and about.weights:
-        merge = MergeConfig("exported", about.weights, about.rule, about.rule_parameters)
+    if len(tasks) == count and description.weights:
+        merge = MergeConfig("exported", description.weights, description.rule, description.rule_parameters)
     else:
-        whole = [task for task in tasks if about.removal is None or about.weights[task - 1]]
+        whole = [task for task in tasks if description.removal is None or description.weights[task - 1]]
         merge = keeping(count, whole or tasks)  # a vector that has been taken out has no share
-    backbone = backbone_of(", ".join(about.runs), about.protocol, options.backbone_weights)
+    backbone = backbone_of(", ".join(description.runs), description.protocol, options.backbone_weights)
     pool = VectorPool(tuple(vector_folders(source.of_seed(seed))))
     device = device_of(options.device, source)
-    network = network_for(pool, backbone, device, about.protocol.precision)
+    network = network_for(pool, backbone, device, description.protocol.precision)
     if len(pool) != count:
         raise InputError(
             f"{source.name}: seed {seed} has {counted(len(pool), 'task vector')} of {counted(count, 'task')}"
         )
-    classes = [range(start, stop) for start, stop in pairwise([0, *accumulate(about.tasks)])]
+    classes = [range(start, stop) for start, stop in pairwise([0, *accumulate(description.tasks)])]
     pool.require_fit(
-        classes, network.theta_0, network.width, about.protocol.weights_digest, class_names=about.classes_by_task
+        classes,
+        network.theta_0,
+        network.width,
+        description.protocol.weights_digest,
+        class_names=description.classes_by_task,
     )
     network.compose(pool, merge.weights, pool.head(), merging_rule(merge, seed))
     rows = torch.tensor([row for task in tasks for row in classes[task - 1]])
     return Model(
         module=of_composition(network, pool.head(), rows).requires_grad_(False).eval(),
-        classes=tuple(about.class_names[row] for row in rows.tolist()),
+        classes=tuple(description.class_names[row] for row in rows.tolist()),
         transform=transform,
-        about=about,
+        about=description,
         tasks=tasks,
         seed=seed,
         device=device,
@@ -149,9 +153,9 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     )
 
 
-def _exported(folder: Path, about: About, options: ModelOptions) -> Model:
+def _exported(folder: Path, description: ModelDescription, options: ModelOptions) -> Model:
     """Load an adapter or a timm model, whose tasks cannot be taken apart."""
-    if about.form == "models":
+    if description.form == "models":
         raise InputError(f"{folder}: holds the parts of a composition; load `vectors`, `timm` or `adapter` beside it")
     if options.keep is not None:
         raise InputError(f"--keep: {folder} is one composed model; task vectors alone can be composed anew")
@@ -160,42 +164,46 @@ def _exported(folder: Path, about: About, options: ModelOptions) -> Model:
     device = device_of(options.device)
     if options.seed is not None and options.seed != seed:
         raise InputError(f"--seed {options.seed}: {folder} is of another seed")
-    if about.form == "timm":
-        module = of_timm(folder, about.protocol.backbone, len(about.class_names), device, about.protocol.precision)
+    if description.form == "timm":
+        module = of_timm(
+            folder, description.protocol.backbone, len(description.class_names), device, description.protocol.precision
+        )
     else:
-        backbone = backbone_of(", ".join(about.runs), about.protocol, options.backbone_weights)
-        module = of_adapter(folder, backbone, len(about.class_names), device, about.protocol.precision)
-    tasks = tuple(range(1, len(about.tasks) + 1))
-    return Model(module, about.class_names, _described_transform(about), about, tasks, seed, device)
+        backbone = backbone_of(", ".join(description.runs), description.protocol, options.backbone_weights)
+        module = of_adapter(folder, backbone, len(description.class_names), device, description.protocol.precision)
+    tasks = tuple(range(1, len(description.tasks) + 1))
+    return Model(module, description.class_names, _described_transform(description), description, tasks, seed, device)
 
 
-def _transform(about: About, source: VectorSource) -> tuple[Transform, tuple[str, ...]]:
+def _transform(description: ModelDescription, source: VectorSource) -> tuple[Transform, tuple[str, ...]]:
     """Return the transform of test images, and a note if the transform is the benchmark's own code.
 
     Raises:
         InputError: If the vectors do not name their classes, or the code must not run.
     """
-    if not about.class_names:
+    if not description.class_names:
         raise InputError(f"{source.name}: does not name its classes; train the run again")
-    if about.transform is not None:
-        return _described_transform(about), ()
-    lacks = f"{source.name}: its transform is code of the benchmark {about.benchmark}"
-    if not BenchmarkRef.parse(about.benchmark).in_code:
+    if description.transform is not None:
+        return _described_transform(description), ()
+    lacks = f"{source.name}: its transform is code of the benchmark {description.benchmark}"
+    if not BenchmarkRef.parse(description.benchmark).in_code:
         raise InputError(f"{source.name}: does not say its transform; train the run again")
     try:
-        opened = get_source(about.benchmark)
+        opened = get_source(description.benchmark)
     except InputError as error:
         raise InputError(f"{lacks}, which cannot be used ({error})") from error
-    return opened.transforms(Backbone(about.protocol.backbone).input)[1], (lacks,)
+    return opened.transforms(Backbone(description.protocol.backbone).input)[1], (lacks,)
 
 
-def _described_transform(about: About) -> Transform:
-    if about.transform is None:
-        raise InputError(f"{', '.join(about.runs)}: its transform is the benchmark's own code; load the run instead")
-    reads, makes = Backbone(about.protocol.backbone).input, about.transform
+def _described_transform(description: ModelDescription) -> Transform:
+    if description.transform is None:
+        raise InputError(
+            f"{', '.join(description.runs)}: its transform is the benchmark's own code; load the run instead"
+        )
+    reads, makes = Backbone(description.protocol.backbone).input, description.transform
     if (makes.channels, makes.size) != (reads.channels, reads.size):
         raise InputError(
-            f"{', '.join(about.runs)}: its transform makes {makes.channels} x {makes.size} x {makes.size} of an image,"
-            f" but {about.protocol.backbone} reads {reads.channels} x {reads.size} x {reads.size}"
+            f"{', '.join(description.runs)}: its transform makes {makes.channels} x {makes.size} x {makes.size}"
+            f" of an image, but {description.protocol.backbone} reads {reads.channels} x {reads.size} x {reads.size}"
         )
     return makes.build()

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from checked_input.names import counted
-from tausearch.models.descriptions import About
+from tausearch.models.descriptions import ModelDescription
 from tausearch.models.images import UserImage, list_images, read_images
 from tausearch.presentation import Column, Table, emphasise, notebook_cell, words
 from trainables.data import stacked
@@ -146,7 +146,7 @@ class Model:
     module: nn.Module
     classes: tuple[str, ...]
     transform: Transform
-    about: About
+    about: ModelDescription
     tasks: tuple[int, ...]
     seed: int | None
     device: torch.device

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tausearch.models.descriptions import About, read_about
+from tausearch.models.descriptions import ModelDescription, read_description
 from tausearch.runs import ExperimentProtocol, FinalSpec, Record, RunDirectory, Storage, finals_of, read_spec
 from trainables.composition import read_vector, vector_folders
 from trainables.errors import InputError
@@ -76,20 +76,20 @@ def find_source(storage: Storage, text: str) -> VectorSource:
     return found
 
 
-def about_source(source: VectorSource) -> About:
+def describe_source(source: VectorSource) -> ModelDescription:
     """Return the description of a run from the vectors' headers and the record, or that in an exported folder.
 
     Raises:
         InputError: If a file cannot be read.
     """
     if source.spec is None or source.directory is None:
-        return read_about(source.folder)
+        return read_description(source.folder)
     first = source.of_seed(source.seeds[0])
     folders = vector_folders(first) if any(first.glob("task_*")) else []
     origins = [origin for origin in (read_vector(folder).origin for folder in folders) if origin.class_names]
     metrics = [TEST.accuracy(task) for task in range(1, source.protocol.tasks + 1)]
     finals = {trial.seed: trial.final for trial in Record(source.directory.record).trials()}
-    return About(
+    return ModelDescription(
         benchmark=source.benchmark,
         protocol=source.protocol,
         runs=(source.name,),
@@ -162,16 +162,16 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
 
 
 def _of_folder(folder: Path) -> VectorSource:
-    about = read_about(folder)
+    description = read_description(folder)
     seeds = sorted(int(match[1]) for path in folder.iterdir() if (match := SEED_FOLDER.fullmatch(path.name)))
     if not seeds:
         raise InputError(f"{folder}: holds no task vectors, which lie in folders seed_0, seed_1, ...")
     return VectorSource(
         name=str(folder),
-        benchmark=about.benchmark,
-        methods=about.methods,
-        protocol=about.protocol,
+        benchmark=description.benchmark,
+        methods=description.methods,
+        protocol=description.protocol,
         seeds=tuple(seeds),
         folder=folder,
-        reduced=about.removal is not None,
+        reduced=description.removal is not None,
     )

@@ -71,7 +71,7 @@ class ReevaluationSpec(SpecOfSearch):
         """Return the round of a re-evaluation, from 0."""
         return number % _MOST
 
-    def about(self, number: int) -> dict[str, Any]:
+    def extra_columns(self, number: int) -> dict[str, Any]:
         """Return further columns of a re-evaluation in the record and in MLflow."""
         return {"role": self.role, "reevaluates": self.candidate(number), "split_seed": self.split_of(number)}
 

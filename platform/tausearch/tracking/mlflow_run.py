@@ -173,7 +173,7 @@ class MlflowRun:
             PARENT_TAG: self._parent_id,
             "trial": str(trial.number),
             "role": self.spec.role,
-            **{name: str(value) for name, value in self.spec.about(trial.number).items()},
+            **{name: str(value) for name, value in self.spec.extra_columns(trial.number).items()},
             **self._tags,
         }
         start = int((time.time() - trial.seconds) * 1000)  # so a trial that is written late has its true length

@@ -17,7 +17,7 @@ from checked_input.text_files import LARGEST
 from tausearch.api import delete_run, rename_run
 from tausearch.cli import main
 from tausearch.execution import bytes_of
-from tausearch.models.descriptions import read_about
+from tausearch.models.descriptions import read_description
 from tausearch.runs import RunDirectory, SearchSpec, Storage, read_spec, read_status, shown_benchmark
 from tausearch.studies import load_best
 from tests.support.command_line import Command
@@ -165,7 +165,7 @@ class TestRename:
         assert rename_run(storage, "final", "tested") == []
         directory = storage.run("tested")
         assert json.loads(directory.results_file.read_text(encoding="utf-8"))["name"] == "tested"
-        assert read_about(directory.artifacts).runs == ("tested",) and read_spec(directory).id == before
+        assert read_description(directory.artifacts).runs == ("tested",) and read_spec(directory).id == before
 
     @pytest.mark.parametrize("new", ["final", "cache", "a/b", ".hidden"])
     def test_a_name_that_is_taken_or_none_is_refused(self, new: str, storage: Storage) -> None:

@@ -21,7 +21,7 @@ from tausearch.api import FinalRun, StoppedError, open_benchmark, retraining
 from tausearch.api.retraining import _reference
 from tausearch.execution import record_of
 from tausearch.models import CompositionResult, read_compositions
-from tausearch.models.descriptions import read_about
+from tausearch.models.descriptions import read_description
 from tausearch.runs import (
     FinalSpec,
     Resources,
@@ -203,7 +203,7 @@ class TestTheNewRun:
         assert not any("h0" in line or "Fisher" in line for line in report.remains)
         (kept,) = read_compositions(storage.run("ita-retrained-1"))
         assert kept == result and kept.label == "forget-class-3,4-retrained"
-        about = read_about(tmp_path / "out" / "timm" / "seed_0")
+        about = read_description(tmp_path / "out" / "timm" / "seed_0")
         assert about.class_names == ("0", "1", "4", "5") and about.runs == ("ita-retrained-1",)
         assert (tmp_path / "out" / "vectors" / "seed_1" / "task_2" / VECTOR_FILE).is_file()
 
@@ -213,7 +213,7 @@ class TestTheNewRun:
         found = []
         monkeypatch.setattr(
             "tausearch.models.register",
-            lambda spec, *rest: found.append((spec.name, read_about(rest[-1] / "timm" / "seed_0").class_names)),
+            lambda spec, *rest: found.append((spec.name, read_description(rest[-1] / "timm" / "seed_0").class_names)),
         )
         retrained(storage, "task:2", register=True)
         assert found == [("ita-retrained-1", ("0", "1", "4", "5"))]

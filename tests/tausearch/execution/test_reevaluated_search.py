@@ -251,13 +251,13 @@ def test_a_damaged_or_foreign_reevaluation_is_named(tmp_path: Path) -> None:
     reevaluating = ReevaluationSpec.of(spec)
     foreign = Record(directory.reevaluation.record).trials()[0]
     foreign.hyperparameters = {**foreign.hyperparameters, "alpha": 7.0}
-    Record(directory.reevaluation.record, about=reevaluating.about).write(foreign)
+    Record(directory.reevaluation.record, extra_columns=reevaluating.extra_columns).write(foreign)
     with pytest.raises(InputError, match="is not of this search: its hyperparameters are not those of trial"):
         read_status(directory)
     files[0].write_bytes(whole)
     longer = Record(directory.reevaluation.record).trials()[0]
     longer.rows.append({**longer.final, "task": longer.final["task"] + 1})
-    Record(directory.reevaluation.record, about=reevaluating.about).write(longer)
+    Record(directory.reevaluation.record, extra_columns=reevaluating.extra_columns).write(longer)
     with pytest.raises(InputError, match=f"it has {spec.steps + 1} tasks of {spec.steps}"):
         read_status(directory)
     files[0].write_bytes(whole)

@@ -14,7 +14,7 @@ import torch
 
 from tausearch.models import ModelOptions, VectorSource, cards, load_model, loading
 from tausearch.models.cards import card, describe_run
-from tausearch.models.descriptions import About, read_about
+from tausearch.models.descriptions import ModelDescription, read_description
 from tausearch.models.loading import _described_transform, _exported, _transform, _with_model
 from tausearch.runs import RunDirectory, SearchSpec
 from trainables.backbones import Backbone
@@ -23,9 +23,9 @@ from trainables.errors import InputError
 
 
 @pytest.fixture
-def about(spec: SearchSpec) -> About:
+def about(spec: SearchSpec) -> ModelDescription:
     """A composition that leaves out task 2 and unlearns task 3, measured on two seeds."""
-    return About(
+    return ModelDescription(
         benchmark="digits",
         protocol=spec.protocol,
         runs=("r",),
@@ -38,7 +38,7 @@ def about(spec: SearchSpec) -> About:
     )
 
 
-def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: About) -> None:
+def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: ModelDescription) -> None:
     lines = card(about).splitlines()
     assert [line for line in lines if line.startswith("Task ")] == [
         "Task 2 (c) was left out; its classes can still be answered:"
@@ -54,7 +54,7 @@ def test_a_card_names_each_excluded_task_and_the_accuracy_of_each_task(about: Ab
     assert "| mean | 4 classes | 56.67 ± 4.71 |" in lines  # the deviation is that of the seeds
 
 
-def test_a_card_names_all_methods_and_runs(about: About) -> None:
+def test_a_card_names_all_methods_and_runs(about: ModelDescription) -> None:
     protocol = about.protocol.model_copy(update={"weights_digest": "0123456789abcdef" * 4})
     changes = {"methods": ("tmc", "tak"), "runs": ("r", "s"), "protocol": protocol}
     lines = card(about.model_copy(update=changes)).splitlines()
@@ -65,18 +65,18 @@ def test_a_card_names_all_methods_and_runs(about: About) -> None:
 
 
 def test_a_run_is_described_beside_its_vectors_and_a_failure_costs_it_nothing(
-    about: About, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    about: ModelDescription, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = RunDirectory(tmp_path)
     monkeypatch.setattr(cards, "source_of_run", lambda directory: directory)
-    monkeypatch.setattr(cards, "about_source", lambda source: about)
+    monkeypatch.setattr(cards, "describe_source", lambda source: about)
     describe_run(directory)  # there is no such folder
     assert list(tmp_path.iterdir()) == []
     directory.artifacts.mkdir()
     (directory.artifacts / "README.md").write_text("of an earlier state")
     describe_run(directory)
     assert (directory.artifacts / "README.md").read_text(encoding="utf-8") == card(about)
-    assert read_about(directory.artifacts) == about
+    assert read_description(directory.artifacts) == about
 
     def none(directory: RunDirectory) -> None:
         raise InputError("no seed has left task vectors")
@@ -86,13 +86,13 @@ def test_a_run_is_described_beside_its_vectors_and_a_failure_costs_it_nothing(
 
 
 @pytest.mark.parametrize(("method", "said"), [("tak", True), ("tmc", True), ("ita-lora", False), ("of:Nobody", False)])
-def test_a_card_of_vectors_says_where_they_are_no_weights(about: About, method: str, said: bool) -> None:
+def test_a_card_of_vectors_says_where_they_are_no_weights(about: ModelDescription, method: str, said: bool) -> None:
     changed = about.model_copy(update={"methods": (method,), "form": "vectors"})
     assert (f"Vectors of {method} move" in card(changed)) == said
     assert "linearised" not in card(changed.model_copy(update={"form": "timm"}))
 
 
-def test_a_card_says_what_has_not_been_measured_and_the_rule(about: About) -> None:
+def test_a_card_says_what_has_not_been_measured_and_the_rule(about: ModelDescription) -> None:
     changes = {
         "accuracies": {},
         "class_names": ("b|B", "a", "c", "d"),
@@ -120,7 +120,9 @@ def test_a_card_says_what_has_not_been_measured_and_the_rule(about: About) -> No
         ("vectors", "tausearch", ["tausearch"]),
     ],
 )
-def test_a_card_opens_each_form_with_its_library(about: About, form: str, library: str, imported: list[str]) -> None:
+def test_a_card_opens_each_form_with_its_library(
+    about: ModelDescription, form: str, library: str, imported: list[str]
+) -> None:
     lines = card(about.model_copy(update={"form": form})).splitlines()
     assert f"library_name: {library}" in lines
     assert [line.removeprefix("import ") for line in lines if line.startswith("import ")] == imported
@@ -130,7 +132,7 @@ def test_a_card_opens_each_form_with_its_library(about: About, form: str, librar
     ("weights", "folder"), [((0.5, 0.0, 0.5), "task_1"), ((0.0, 0.5, 0.5), "task_2"), ((0.0, 0.0, 0.0), "theta_0")]
 )
 def test_the_code_of_a_card_opens_the_first_model_that_there_is(
-    about: About, weights: tuple[float, ...], folder: str
+    about: ModelDescription, weights: tuple[float, ...], folder: str
 ) -> None:
     text = card(about.model_copy(update={"form": "models", "weights": weights}))
     assert re.findall(r'"FOLDER/(.*)/model.safetensors"', text) == [folder]
@@ -144,7 +146,7 @@ def test_the_code_of_a_card_opens_the_first_model_that_there_is(
         ({"resize": None, "channels": 3, "mean": (0.5,) * 3, "std": (0.5, 0.5, 0.25)}, "RGB, 32 x 32 pixels (as is),"),
     ],
 )
-def test_a_card_says_what_the_model_reads(about: About, changes: dict[str, Any], said: str) -> None:
+def test_a_card_says_what_the_model_reads(about: ModelDescription, changes: dict[str, Any], said: str) -> None:
     assert about.transform is not None
     text = card(about.model_copy(update={"transform": replace(about.transform, **changes)}))
     assert f"What it reads: {said}" in text
@@ -162,7 +164,7 @@ def test_a_card_says_what_the_model_reads(about: About, changes: dict[str, Any],
     ],
 )
 def test_the_card_of_an_adapter_builds_its_backbone(
-    about: About, backbone: str, weights: str | None, built: str
+    about: ModelDescription, backbone: str, weights: str | None, built: str
 ) -> None:
     protocol = about.protocol.model_copy(update={"backbone": backbone, "backbone_weights": weights})
     text = card(about.model_copy(update={"form": "adapter", "protocol": protocol}))
@@ -171,7 +173,7 @@ def test_the_card_of_an_adapter_builds_its_backbone(
 
 
 def test_the_card_of_an_adapter_does_not_ask_timm_for_a_backbone_of_ones_own(
-    about: About, monkeypatch: pytest.MonkeyPatch
+    about: ModelDescription, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Backbone, "own", object())
     protocol = about.protocol.model_copy(update={"backbone": "mine"})
@@ -189,7 +191,7 @@ def test_the_card_of_an_adapter_does_not_ask_timm_for_a_backbone_of_ones_own(
     ],
 )
 def test_the_code_of_a_card_opens_an_image_in_the_colours_that_the_model_reads(
-    about: About, form: str, channels: int, opened: str
+    about: ModelDescription, form: str, channels: int, opened: str
 ) -> None:
     assert about.transform is not None
     values = (0.5,) * channels
@@ -197,18 +199,18 @@ def test_the_code_of_a_card_opens_an_image_in_the_colours_that_the_model_reads(
     assert opened in card(about.model_copy(update={"form": form, "transform": reads}))
 
 
-def test_a_card_says_over_how_many_seeds_its_accuracies_are(about: About) -> None:
+def test_a_card_says_over_how_many_seeds_its_accuracies_are(about: ModelDescription) -> None:
     assert "Percent, over the logits of all classes, 2 seeds (± their deviation)." in card(about)
     one = about.model_copy(update={"accuracies": {0: (90.0, 60.0, 10.0)}})
     assert "of all classes, 1 seed (" in card(one)
 
 
 def test_an_export_by_the_rule_of_a_package_is_read(
-    about: About, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    about: ModelDescription, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.models.descriptions.installed", lambda kind: ("median",) if kind == "rule" else ())
     about.model_copy(update={"rule": "median"}).save(tmp_path)
-    assert read_about(tmp_path).rule == "median"
+    assert read_description(tmp_path).rule == "median"
 
 
 @pytest.mark.parametrize(
@@ -248,27 +250,31 @@ def test_an_export_by_the_rule_of_a_package_is_read(
         ({"transform": {"std": [float("nan")]}}, "std"),
     ],
 )
-def test_the_limits_of_a_description(about: About, tmp_path: Path, changes: dict[str, Any], words: str | None) -> None:
+def test_the_limits_of_a_description(
+    about: ModelDescription, tmp_path: Path, changes: dict[str, Any], words: str | None
+) -> None:
     about.save(tmp_path)
     content = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
     for key, value in changes.items():
         content[key] = {**content[key], **value} if key == "transform" else value
     (tmp_path / "model.json").write_text(json.dumps(content))
     if words is None:
-        assert read_about(tmp_path) == about.model_copy(update=changes)
+        assert read_description(tmp_path) == about.model_copy(update=changes)
     else:
         with pytest.raises(InputError, match=re.escape(words)):
-            read_about(tmp_path)
+            read_description(tmp_path)
 
 
-def test_a_description_has_the_versions_of_its_libraries_and_may_be_damaged(about: About, tmp_path: Path) -> None:
+def test_a_description_has_the_versions_of_its_libraries_and_may_be_damaged(
+    about: ModelDescription, tmp_path: Path
+) -> None:
     assert about.versions.keys() == {"tausearch", "torch", "timm", "peft"}
     (tmp_path / "model.json").write_text("{")
     with pytest.raises(InputError, match="model.json: cannot be read"):
-        read_about(tmp_path)
+        read_description(tmp_path)
 
 
-def test_an_export_of_several_forms_and_seeds(about: About, tmp_path: Path) -> None:
+def test_an_export_of_several_forms_and_seeds(about: ModelDescription, tmp_path: Path) -> None:
     for name in ("adapter/seed_1", "timm/seed_1", "timm/seed_2", "vectors"):
         (tmp_path / name).mkdir(parents=True)
         about.save(tmp_path / name)
@@ -292,12 +298,12 @@ def test_an_export_of_several_forms_and_seeds(about: About, tmp_path: Path) -> N
     assert _with_model(tmp_path / "adapter", None) == tmp_path / "adapter" / "seed_2"
 
 
-def source(about: About, name: str = "r") -> VectorSource:
+def source(about: ModelDescription, name: str = "r") -> VectorSource:
     return VectorSource(name, about.benchmark, about.methods, about.protocol, (0,), Path())
 
 
 def test_a_transform_is_that_of_the_description_else_of_the_benchmarks_code(
-    about: About, monkeypatch: pytest.MonkeyPatch
+    about: ModelDescription, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def opened(benchmark: str) -> SimpleNamespace:
         if benchmark == "their_module:GONE":
@@ -324,7 +330,7 @@ def test_a_transform_is_that_of_the_description_else_of_the_benchmarks_code(
     ("changes", "made"),
     [({"size": 37}, "1 x 37 x 37"), ({"channels": 3, "mean": (0.5,) * 3, "std": (0.5,) * 3}, "3 x 32 x 32")],
 )
-def test_a_transform_makes_what_the_backbone_reads(about: About, changes: dict[str, Any], made: str) -> None:
+def test_a_transform_makes_what_the_backbone_reads(about: ModelDescription, changes: dict[str, Any], made: str) -> None:
     assert about.transform is not None
     changed = about.model_copy(update={"transform": replace(about.transform, **changes)})
     with pytest.raises(InputError, match=f"makes {made} of an image, but glyph_vit reads 1 x 32 x 32"):
@@ -340,7 +346,7 @@ def test_what_a_model_has_to_say_is_a_warning(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("form", ["timm", "adapter"])
 def test_a_composed_model_is_opened_as_it_is_asked_for(
-    form: str, about: About, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, about: ModelDescription, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
 
@@ -366,10 +372,10 @@ def test_a_composed_model_is_opened_as_it_is_asked_for(
         _exported(tmp_path, about.model_copy(update={"form": "models"}), ModelOptions(keep=[1]))
 
 
-def test_the_folder_of_an_export_is_told_where_its_vectors_are(about: About, tmp_path: Path) -> None:
+def test_the_folder_of_an_export_is_told_where_its_vectors_are(about: ModelDescription, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="which describes its vectors$"):
-        read_about(tmp_path)
+        read_description(tmp_path)
     (tmp_path / "vectors").mkdir()
     about.save(tmp_path / "vectors")
     with pytest.raises(InputError, match=f"; those of this export: {tmp_path / 'vectors'}$"):
-        read_about(tmp_path)
+        read_description(tmp_path)

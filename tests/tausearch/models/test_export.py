@@ -32,7 +32,7 @@ from tausearch.models import (
     impossible_forms,
     uniform,
 )
-from tausearch.models.descriptions import About, read_about
+from tausearch.models.descriptions import ModelDescription, read_description
 from tausearch.models.exports import EXPORT_FORMS
 from tausearch.runs import Storage
 from tests.support.modes import files_against_umask
@@ -165,7 +165,7 @@ def test_exported_vectors_are_composed_where_the_run_was_never_seen(
     there = compose([str(moved)], weights=WEIGHTS, storage=tmp_path / "nothing")
     here = compose(["ita:1,3", "iel:2"], weights=WEIGHTS, seeds=[1], storage=made.root)
     assert there.result.accuracies == here.result.accuracies and there.file is None
-    about = read_about(moved)
+    about = read_description(moved)
     assert about.runs == ("ita:1", "iel:2", "ita:3") and about.methods == ("ita-lora", "iel-lora")
     assert about.weights == tuple(WEIGHTS)
     assert not (moved / "seed_1" / "task_1" / "adapter").exists()  # an export has a form of its own for it
@@ -200,7 +200,7 @@ def test_a_rule_is_exported_as_it_was_evaluated(made: Storage, tmp_path: Path) -
     network.compose(pool, done.result.weights, pool.head(), choose_rule("dare", {"density": 0.5}, 1))
     with torch.inference_mode():
         torch.testing.assert_close(model(images()), network.predict(images()), atol=1e-5, rtol=0)
-    about = read_about(tmp_path / "out" / "timm" / "seed_1")
+    about = read_description(tmp_path / "out" / "timm" / "seed_1")
     assert (about.form, about.rule, about.rule_parameters) == ("timm", "dare", {"density": 0.5})
     assert (about.test_images, about.task_names) == ((8, 8, 8), small_benchmark().spec.task_names)
     assert about.accuracies == {1: done.result.accuracies[0]}
@@ -288,7 +288,7 @@ def test_an_export_writes_every_form_of_every_seed_and_describes_it(
         folder.mkdir(parents=True)
         written.append(folder)
 
-    def note(folder: Path, about: About) -> None:
+    def note(folder: Path, about: ModelDescription) -> None:
         described.append((str(folder.relative_to(tmp_path / ".out.tmp")), about.form))
 
     monkeypatch.chdir(tmp_path)

@@ -23,7 +23,7 @@ from torch import nn
 import tausearch
 from tausearch import compose
 from tausearch.models import ModelOptions, find_source
-from tausearch.models.descriptions import read_about
+from tausearch.models.descriptions import read_description
 from tausearch.models.images import list_images
 from tausearch.models.loading import _composed
 from tausearch.presentation import draw_predictions
@@ -192,7 +192,7 @@ class TestArtefacts:
 
     def test_the_run_has_a_card_with_its_results(self, storage: Storage) -> None:
         directory = storage.run("letters")
-        about = read_about(directory.artifacts)
+        about = read_description(directory.artifacts)
         assert about.class_names == tuple(LETTERS) and about.tasks == (2, 2, 2) and about.runs == ("letters",)
         assert list(about.accuracies[1]) == final_accuracies(directory, 1) and "torch" in about.versions
         card = (directory.artifacts / "README.md").read_text(encoding="utf-8")
@@ -223,7 +223,10 @@ class TestArtefacts:
             "the weights are those exported"
         )
         for form in ("adapter/seed_0", "timm/seed_1", "models/seed_0", "vectors"):
-            about, card = read_about(Path(moved) / form), (Path(moved) / form / "README.md").read_text(encoding="utf-8")
+            about, card = (
+                read_description(Path(moved) / form),
+                (Path(moved) / form / "README.md").read_text(encoding="utf-8"),
+            )
             assert about.form == form.partition("/")[0] and about.weights == (0.5, 0.7, -0.2)
             assert about.accuracies == dict(zip(done.seeds, done.accuracies, strict=True))
             assert about.transform is not None and about.transform.resize == 37 and "0.5, 0.7, -0.2" in card

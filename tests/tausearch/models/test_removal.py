@@ -29,7 +29,7 @@ from tausearch.models import (
     removal_steps,
     uniform,
 )
-from tausearch.models.descriptions import read_about
+from tausearch.models.descriptions import read_description
 from tausearch.models.evaluation import evaluate as evaluated
 from tausearch.models.exports import EXPORT_FORMS
 from tausearch.models.removal.membership import interval, separation
@@ -190,7 +190,7 @@ def test_names_are_in_no_file_of_an_export(tmp_path: Path) -> None:
     files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     held = {name for name in names.values() for path in files if name.encode() in path.read_bytes()}
     assert held == set(left) and len(files) > 12
-    about = read_about(tmp_path / "out" / "timm" / "seed_0")
+    about = read_description(tmp_path / "out" / "timm" / "seed_0")
     assert about.class_names == tuple(left) and about.tasks == (2, 1)
     assert [each.name for each in out.result.removal.classes] == gone
     card = (tmp_path / "out" / "vectors" / "README.md").read_text(encoding="utf-8")
@@ -301,7 +301,7 @@ def test_it_is_registered_without_the_class(made: Storage, monkeypatch: pytest.M
     found = []
 
     def register(*arguments: Any) -> None:
-        found.append(read_about(arguments[-1] / "timm" / "seed_0").class_names)
+        found.append(read_description(arguments[-1] / "timm" / "seed_0").class_names)
 
     monkeypatch.setattr("tausearch.models.register", register)
     compose(["ita"], forget=["class:3"], seeds=[0], register=True, storage=made.root)

@@ -14,7 +14,7 @@ import torch
 
 from tausearch.models import CompositionResult, few_images, removal_tables
 from tausearch.models.cards import card
-from tausearch.models.descriptions import About
+from tausearch.models.descriptions import ModelDescription
 from tausearch.models.removal import measure
 from tausearch.models.removal.names import removal_of
 from tausearch.models.removal.remnants import WORDS, left_out_lines, remaining_lines
@@ -80,15 +80,15 @@ def test_few_test_images_are_those_below_twenty_and_the_fewest_are_named() -> No
 
 
 @pytest.fixture
-def about(spec: SearchSpec) -> About:
+def about(spec: SearchSpec) -> ModelDescription:
     """The export of a run of three tasks that has lost task 2; of its own task 2 the vector has gone, too."""
     run = {"benchmark": "digits", "protocol": spec.protocol, "runs": ("r",), "methods": ("ita-lora",)}
     measured = {"weights": (1.0, 0.0), "accuracies": {0: (85.0, 40.0), 1: (95.0, 50.0)}}
     removal = report(forgotten(3, test=7), forgotten(4)).unnamed()
-    return About(**run, **measured, class_names=("a", "b", "c"), tasks=(2, 1), removal=removal)  # type: ignore[arg-type]
+    return ModelDescription(**run, **measured, class_names=("a", "b", "c"), tasks=(2, 1), removal=removal)  # type: ignore[arg-type]
 
 
-def test_a_card_says_what_was_taken_out_by_the_numbers_of_the_run(about: About) -> None:
+def test_a_card_says_what_was_taken_out_by_the_numbers_of_the_run(about: ModelDescription) -> None:
     lines = card(about).splitlines()
     assert "class 3 (task 2), class 4 (task 2) of the run. The model has no such answer." in lines
     assert "Tasks 1, 3 of the run are its tasks 1, 2." in lines
@@ -104,12 +104,12 @@ def test_a_card_says_what_was_taken_out_by_the_numbers_of_the_run(about: About) 
     assert WORDS in lines and any(line.startswith("With 7 test images of a class") for line in lines)
 
 
-def test_of_a_model_without_classes_no_task_is_said_to_be_still_answered(about: About) -> None:
+def test_of_a_model_without_classes_no_task_is_said_to_be_still_answered(about: ModelDescription) -> None:
     assert about.still_answered == () and "still be answered" not in card(about)
     assert about.model_copy(update={"removal": None}).still_answered != ()
 
 
-def test_a_title_names_the_classes_that_are_gone_and_says_what_else_the_label_does(about: About) -> None:
+def test_a_title_names_the_classes_that_are_gone_and_says_what_else_the_label_does(about: ModelDescription) -> None:
     removal = report(forgotten(3), forgotten(4, name=None))
     of = {"label": "forget-class-3,4-seeds-0,1", "runs": ("r",), "benchmark": "digits", "seeds": (0, 1)}
     measured = {"weights": (1.0, 0.0), "accuracies": ((85.0, 40.0), (95.0, 50.0)), "task_classes": (("a", "b"), ("c",))}

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from tausearch.models import Pools, analysis, pools, sources
-from tausearch.models.descriptions import About
-from tausearch.models.sources import VectorSource, about_source, chosen_seeds, find_source, source_of_run
+from tausearch.models.descriptions import ModelDescription
+from tausearch.models.sources import VectorSource, chosen_seeds, describe_source, find_source, source_of_run
 from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage
 from tausearch.runs.creation import create
 from tests.support.runs.trials import final_spec, make_trial, search_spec
@@ -38,7 +38,7 @@ def test_a_description_has_the_accuracies_of_the_seeds_with_vectors(source: Vect
     early = make_trial(2, value=70.0)  # of a version that kept other metrics
     record.write(replace(early, seed=2))
     exported(source.folder, search_spec())  # of an earlier state of the run
-    assert about_source(replace(source, seeds=(1, 2))).accuracies == {1: (11.0, 21.0, 31.0)}
+    assert describe_source(replace(source, seeds=(1, 2))).accuracies == {1: (11.0, 21.0, 31.0)}
 
 
 def test_a_description_has_the_classes_of_the_first_seed_with_vectors(
@@ -47,7 +47,7 @@ def test_a_description_has_the_classes_of_the_first_seed_with_vectors(
     assert source.spec is not None
     tasks = (NamedTask(("a", "b"), "first"), NamedTask(("c",)))
     named = replace(source, spec=source.spec.model_copy(update={"tasks": tasks}))
-    unknown = about_source(named)  # it has left no vectors that would say their classes
+    unknown = describe_source(named)  # it has left no vectors that would say their classes
     assert (unknown.class_names, unknown.task_names, unknown.transform) == ((), (), None)
     for task in (1, 2):
         (source.folder / "seed_1" / f"task_{task}").mkdir(parents=True)
@@ -58,9 +58,9 @@ def test_a_description_has_the_classes_of_the_first_seed_with_vectors(
         return SimpleNamespace(origin=SimpleNamespace(class_names=names, classes=range(len(names)), transform=None))
 
     monkeypatch.setattr(sources, "read_vector", vector)
-    about = about_source(named)
+    about = describe_source(named)
     assert (about.class_names, about.tasks, about.task_names) == (("a", "b", "c"), (2, 1), ("first", None))
-    assert about_source(source).task_names == ()
+    assert describe_source(source).task_names == ()
 
 
 def test_of_a_search_its_final_runs_are_named_or_how_to_make_one(spec: SearchSpec, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def exported(folder: Path, spec: SearchSpec, *seeds: int, methods: tuple[str, ..
     for seed in seeds:
         (folder / f"seed_{seed}").mkdir(parents=True)
     protocol = {"benchmark": "digits", "protocol": spec.protocol, "runs": ("r",), "methods": methods}
-    About(**protocol, class_names=("a", "b"), tasks=(1, 1)).save(folder)  # type: ignore[arg-type]
+    ModelDescription(**protocol, class_names=("a", "b"), tasks=(1, 1)).save(folder)  # type: ignore[arg-type]
     return folder
 
 

@@ -237,5 +237,5 @@ def test_a_part_of_a_fresh_run_has_its_seed_and_split_and_says_what_it_is_of() -
     assert found is not None
     number = found.number(trial, 1)
     assert (found.seed_of(number), found.split_of(number)) == (again.seed_of(trial), again.split_of(trial)) == (2, 2)
-    about = {"role": "reevaluation", "reevaluates": 3, "split_seed": 2, "of_trial": trial, "benchmark": "glyphs"}
-    assert found.about(number) == about and found.file_name(number) == f"{again.file_name(trial)}-2"
+    columns = {"role": "reevaluation", "reevaluates": 3, "split_seed": 2, "of_trial": trial, "benchmark": "glyphs"}
+    assert found.extra_columns(number) == columns and found.file_name(number) == f"{again.file_name(trial)}-2"

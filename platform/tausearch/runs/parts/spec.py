@@ -181,10 +181,10 @@ class PartsSpec(SpecOfSearch):
         """The names that may stand for code of the user, those of the search."""
         return self.search.names
 
-    def about(self, number: int) -> dict[str, Any]:
+    def extra_columns(self, number: int) -> dict[str, Any]:
         """Return further columns of a part in the record."""
         trial = self.trial_of(number)
-        return {**self.whole.about(trial), "of_trial": trial, "benchmark": self.benchmark_of(number)}
+        return {**self.whole.extra_columns(trial), "of_trial": trial, "benchmark": self.benchmark_of(number)}
 
     def label(self, number: int) -> str:
         """Return the name of a part for people."""

@@ -48,7 +48,7 @@ class Record:
         names: Names of the accuracies.
         extra: Metrics that the method declares.
         texts: Hyperparameters whose column is text, because some of their values are no numbers.
-        about: Returns further columns of a trial, by its number.
+        extra_columns: Returns further columns of a trial, by its number.
     """
 
     def __init__(
@@ -60,20 +60,20 @@ class Record:
         names: MetricNames = VALIDATION,
         extra: Sequence[str] = (),
         texts: Collection[str] = (),
-        about: Callable[[int], Mapping[str, Any]] = lambda number: {},
+        extra_columns: Callable[[int], Mapping[str, Any]] = lambda number: {},
     ) -> None:
         self.folder = folder
         self.texts = texts
-        self.about = about
+        self.extra_columns = extra_columns
         self.constants = dict(constants or {})
         self.metrics = row_metrics(tasks, names, extra)
 
     def write(self, trial: TrialSummary) -> None:
         """Write all rows of a trial; a trial without a finished task has a single row, task 0."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        about: dict[str, Any] = {
+        columns: dict[str, Any] = {
             **self.constants,
-            **self.about(trial.number),
+            **self.extra_columns(trial.number),
             "trial": trial.number,
             "seed": trial.seed,
             "status": trial.status,
@@ -83,10 +83,10 @@ class Record:
         for name, value in trial.hyperparameters.items():
             # All numbers are floats: 50 in one trial and 0.76 in the next need the same column type.
             number = is_number(value) and name not in self.texts
-            about[f"{_HYPERPARAMETER}{name}"] = float(value) if number else str(value)
-        rows = [{**about, **row, "task": int(row["task"])} for row in trial.rows or [{"task": 0}]]
+            columns[f"{_HYPERPARAMETER}{name}"] = float(value) if number else str(value)
+        rows = [{**columns, **row, "task": int(row["task"])} for row in trial.rows or [{"task": 0}]]
         metrics = dict.fromkeys([*self.metrics, *(name for row in trial.rows for name in row if name != "task")])
-        fields = [(name, pa.scalar(value).type) for name, value in {**about, "task": 0}.items()]
+        fields = [(name, pa.scalar(value).type) for name, value in {**columns, "task": 0}.items()]
         schema = pa.schema([*fields, *((name, pa.float64()) for name in metrics)])
         write_rows(pa.Table.from_pylist(rows, schema=schema), self.folder / trial_file(trial.number))
 

@@ -191,7 +191,7 @@ class RunSpec(Strict):
         """Return the folder of the published datasets of a trial."""
         return self.data_root
 
-    def about(self, number: int) -> dict[str, Any]:
+    def extra_columns(self, number: int) -> dict[str, Any]:
         """Return further columns of a trial in the record and in MLflow."""
         return {}
 

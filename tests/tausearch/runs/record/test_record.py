@@ -108,7 +108,9 @@ def test_an_error_is_kept(tmp_path: Path) -> None:
 
 
 def test_what_a_trial_says_of_itself_goes_over_what_the_run_says(tmp_path: Path) -> None:
-    record = Record(tmp_path, {"split": "of the run", "status": "x"}, about=lambda number: {"split": f"of {number}"})
+    record = Record(
+        tmp_path, {"split": "of the run", "status": "x"}, extra_columns=lambda number: {"split": f"of {number}"}
+    )
     record.write(make_trial(4, tasks=1))
     (row,) = record.table().to_pylist()
     assert (row["split"], row["status"]) == ("of 4", "running")
