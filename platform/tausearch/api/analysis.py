@@ -70,7 +70,7 @@ def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output
     timed = "; ".join(dict.fromkeys(_on(spec.method, spec.benchmark) for spec in specs))
     tables.add("time", times, presentation.time_figure, f"time per task: {timed}")
     with presentation.LongWork() as work:
-        tick = work.start("figures", models.measurements(pools))
+        tick = work.start("figures", models.n_measurements(pools))
         risks = [row for each in pools for row in models.risk_rows(each, tick)]
         tables.add("risk", risks, presentation.risk_figure, f"risk of the composed model: {composed}, test images")
         bounds = [row for each in pools for row in models.theorem_rows(each, tick)]

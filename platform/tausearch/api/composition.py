@@ -133,7 +133,7 @@ def compose_with(request: ComposeRequest) -> Composed:
         if removal is None:
             result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)), search)
         else:
-            tick = work.start(merge.label, models.removal_steps(pools, removal))
+            tick = work.start(merge.label, models.n_removal_steps(pools, removal))
             result = models.evaluate_removal(pools, removal, left, merge, tick, None if again is None else again.how)
         exported = {}
         if folder is not None:
@@ -281,8 +281,8 @@ def _searched(
     if not any(weight > 0 for weight in weights.weights):
         raise InputError("--search: needs a task of positive weight, whose accuracy it can raise")
     images = replace(pools, benchmark=_benchmark(pools.sources[0], request, "search", pools.backbone))
-    evaluations = (space.trials + 1) * pools.tasks * len(pools.by_seed)
-    return models.search_rule(images, weights, space, work.start(f"search of {space.rule}", evaluations))
+    n_evaluations = (space.trials + 1) * pools.tasks * len(pools.by_seed)
+    return models.search_rule(images, weights, space, work.start(f"search of {space.rule}", n_evaluations))
 
 
 def _rule_parameters(request: ComposeRequest) -> Mapping[str, float]:
@@ -305,7 +305,7 @@ def _given(request: ComposeRequest) -> dict[str, Any]:
 
 def _evaluate(storage: Storage, pools: Pools) -> Evaluated:
     with LongWork() as work:
-        tick = work.start(f"evaluate {pools.sources[0].text}", models.evaluations(pools.tasks, len(pools.by_seed)))
+        tick = work.start(f"evaluate {pools.sources[0].text}", models.n_evaluations(pools.tasks, len(pools.by_seed)))
         result = models.evaluate_pools(pools, tick)
     return Evaluated(result, *_save(storage, pools, result))
 

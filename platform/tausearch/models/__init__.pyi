@@ -1,7 +1,7 @@
 from .analysis import (
     alignment_rows as alignment_rows,
     cosine_rows as cosine_rows,
-    measurements as measurements,
+    n_measurements as n_measurements,
     risk_rows as risk_rows,
     theorem_rows as theorem_rows,
 )
@@ -9,7 +9,7 @@ from .cards import describe_run as describe_run
 from .evaluation import (
     evaluate as evaluate,
     evaluate_pools as evaluate_pools,
-    evaluations as evaluations,
+    n_evaluations as n_evaluations,
     require_curvatures as require_curvatures,
 )
 from .evaluation_results import (
@@ -51,7 +51,7 @@ from .pools import (
     reduced as reduced,
     require_alike as require_alike,
 )
-from .removal.measure import evaluate_removal as evaluate_removal, removal_steps as removal_steps
+from .removal.measure import evaluate_removal as evaluate_removal, n_removal_steps as n_removal_steps
 from .removal.names import removal_of as removal_of
 from .removal.tables import (
     MEMBERSHIP_NOTE as MEMBERSHIP_NOTE,

@@ -91,7 +91,7 @@ def alignment_rows(first: Pools, second: Pools) -> Rows:
     return rows
 
 
-def measurements(pools: Sequence[Pools]) -> int:
+def n_measurements(pools: Sequence[Pools]) -> int:
     """Return the number of ticks of `risk_rows` and `theorem_rows` for some runs."""
     return sum((each.tasks + 2) * len(each.by_seed) + (each.tasks + 1) * (len(SCALES) + 1) for each in pools)
 

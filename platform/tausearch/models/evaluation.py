@@ -127,7 +127,7 @@ def evaluate_pools(pools: Pools, tick: Tick) -> EvaluationResult:
     )
 
 
-def evaluations(tasks: int, seeds: int) -> int:
+def n_evaluations(tasks: int, seeds: int) -> int:
     """Return the number of test sets that the protocol evaluates."""
     return (2 + len(UNLEARNING_MODES) * tasks) * tasks * seeds
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from tausearch import draw
 from tausearch.api import FiguresRequest, analysis
 from tausearch.api.analysis import _distinct
-from tausearch.models import analysis as numbers, find_source, make_pools, measurements, risk_rows, theorem_rows
+from tausearch.models import analysis as numbers, find_source, make_pools, n_measurements, risk_rows, theorem_rows
 from tausearch.presentation import save
 from tausearch.presentation.figures.composition import theorem_figure
 from tausearch.runs import Record, SearchSpec, Storage, read_spec
@@ -231,7 +231,7 @@ def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: 
     added: dict[str, tuple[Any, ...]] = {}
     monkeypatch.setattr(analysis._Tables, "add", lambda _, name, *rest: added.update({name: rest}))
     monkeypatch.setattr(analysis, "_alike", lambda first, second: True)
-    monkeypatch.setattr(analysis.models, "measurements", lambda pools: len(pools))
+    monkeypatch.setattr(analysis.models, "n_measurements", lambda pools: len(pools))
     for table in ("risk_rows", "theorem_rows"):
         monkeypatch.setattr(analysis.models, table, lambda each, tick: [each.sources[0].text])
     monkeypatch.setattr(analysis.models, "cosine_rows", lambda each: [each.sources[0].text])
@@ -291,7 +291,7 @@ def test_as_many_risks_are_counted_as_are_announced(made: Storage) -> None:
     pools, counts = make_pools([find_source(made, "ita")], small_benchmark(), Backbone(), None), list[int]()
     risk_rows(pools, counts.append)
     (*_, last) = theorem_rows(pools, counts.append)
-    assert sum(counts) == measurements([pools])
+    assert sum(counts) == n_measurements([pools])
     norms = [
         sum(float(vector.dense(key, weight).square().sum()) for key, weight in pools.network.theta_0.items()) ** 0.5
         for vector in pool_of(made, "ita", 0)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tausearch.models import CompositionResult, EvaluationResult, RuleSearch, evaluation, mlflow_logging
-from tausearch.models.evaluation import evaluate, evaluate_pools, evaluations, merging_rule
+from tausearch.models.evaluation import evaluate, evaluate_pools, merging_rule, n_evaluations
 from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.models.exports import _unnamed
 from tausearch.models.merge_configs import MergeConfig, rule_words, uniform
@@ -206,7 +206,7 @@ def test_evaluations_compute_with_the_threads_of_the_run_and_are_counted(counts:
     pools = pools_of(threads=wanted)
     assert evaluate(pools, uniform(3), lambda count: None).accuracies == ((float(wanted),) * 3,) * 2
     result = evaluate_pools(pools, counts.append)
-    assert result.seeds[1].whole == (float(wanted),) * 3 and sum(counts) == evaluations(3, 2)
+    assert result.seeds[1].whole == (float(wanted),) * 3 and sum(counts) == n_evaluations(3, 2)
     assert torch.get_num_threads() == wanted - 1
 
 

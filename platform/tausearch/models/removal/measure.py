@@ -54,7 +54,7 @@ class _Seed:
         return _Answers(every.labels[rows], every.top[rows], every.own_loss[rows], every.class_loss[rows])
 
 
-def removal_steps(pools: Pools, removal: Removal) -> int:
+def n_removal_steps(pools: Pools, removal: Removal) -> int:
     """Return the number of sets of images that `evaluate_removal` evaluates."""
     return len(pools.by_seed) * (pools.tasks + len(removal.tasks) + 3 * len(removal.forgotten))
 

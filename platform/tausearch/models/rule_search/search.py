@@ -9,9 +9,9 @@ from itertools import compress
 from tausearch.models.evaluation import Tick, accuracies_of, merging_rule
 from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
-from tausearch.models.rule_search.evaluations import evaluations_of
 from tausearch.models.rule_search.results import RuleSearch, RuleTrial
 from tausearch.models.rule_search.study import ParameterStudy
+from tausearch.models.rule_search.trial_cache import open_trial_cache
 from trainables.composition import Parameter, choose_rule
 from trainables.composition.chosen_rules import rule_called
 from trainables.errors import InputError
@@ -63,21 +63,21 @@ def search_rule(pools: Pools, weights: MergeConfig, space: RuleSpace, tick: Tick
     """
     study, trials = ParameterStudy(space.searched, space.seed), list[RuleTrial]()
     first = weights.merged_by(space.rule, {})
-    evaluations = evaluations_of(pools, first)
+    cache = open_trial_cache(pools, first)
     with threads(pools.threads):
         for number in range(space.trials):
             asked, values = study.ask(number)
             parameters = dict(choose_rule(space.rule, {**space.given, **values}).parameters)
-            if (found := evaluations.find(parameters)) is not None:
+            if (found := cache.find(parameters)) is not None:
                 tick(pools.tasks * len(pools.by_seed))
             else:
                 accuracies = _accuracies(pools, weights, space.rule, parameters, tick)
-                evaluations.add(found := RuleTrial(parameters=parameters, accuracies=accuracies))
+                cache.add(found := RuleTrial(parameters=parameters, accuracies=accuracies))
             trials.append(found)
             study.tell(asked, found.score.mean)
         plain = _accuracies(pools, weights, LINEAR, {}, tick)
     chosen = max(range(len(trials)), key=lambda number: trials[number].score.mean)  # of equals the earlier one
-    evaluations.close()
+    cache.close()
     merge = weights.merged_by(space.rule, trials[chosen].parameters)
     images = sum(len(each) for each, w in zip(pools.benchmark.evaluation, weights.weights, strict=True) if w > 0)
     return replace(merge, label=f"{merge.label}-searched"), RuleSearch(

@@ -17,7 +17,7 @@ from tausearch import compose
 from tausearch.models import CompositionResult, read_compositions
 from tausearch.models.merge_configs import MergeConfig, uniform
 from tausearch.models.rule_search import search as searching
-from tausearch.models.rule_search.evaluations import evaluations_of
+from tausearch.models.rule_search.trial_cache import open_trial_cache
 from tausearch.presentation import LongWork
 from tausearch.runs import RunDirectory, Storage
 from tausearch.testing.reachable_objects import reachable
@@ -150,7 +150,7 @@ def pools_of_a_run(root: Path, run: str = "a", seeds: tuple[int, ...] = (0, 1)) 
 
 def test_evaluations_are_found_again_by_what_they_depend_on_alone(tmp_path: Path) -> None:
     def file(merge: MergeConfig, **changes: Any) -> Path | None:
-        return evaluations_of(pools_of_a_run(tmp_path, **changes), merge).file
+        return open_trial_cache(pools_of_a_run(tmp_path, **changes), merge).file
 
     ties = uniform(3).merged_by("ties", {})
     others = [file(ties, run="b"), file(ties, seeds=(0,)), file(uniform(3).merged_by("dare", {}))]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tausearch.models.merge_configs import MergeConfig, uniform
-from tausearch.models.rule_search import evaluations, search as searching
-from tausearch.models.rule_search.evaluations import Evaluations, evaluations_of
+from tausearch.models.rule_search import search as searching, trial_cache
 from tausearch.models.rule_search.results import RuleTrial
 from tausearch.models.rule_search.study import ParameterStudy
+from tausearch.models.rule_search.trial_cache import RuleTrialCache, open_trial_cache
 from tests.tausearch.models.rule_search.test_search import pools_of_a_run
 from trainables.composition import Parameter
 
@@ -83,7 +83,7 @@ def test_what_was_evaluated_before_counts_as_evaluated(tmp_path: Path, monkeypat
     pools, counts = pools_of_a_run(tmp_path), list[int]()
     space = searching.rule_space("ties", {}, 1, 0)
     known = RuleTrial(parameters={"density": 0.2}, accuracies=(70.0, 80.0))
-    evaluations_of(pools, uniform(3).merged_by("ties", {})).add(known)
+    open_trial_cache(pools, uniform(3).merged_by("ties", {})).add(known)
     monkeypatch.setattr(searching, "_accuracies", lambda *_: (60.0, 60.0))
     _, search = searching.search_rule(pools, uniform(3), space, counts.append)
     assert search.trials == (known,) and counts == [3 * 2]  # of all tasks and seeds
@@ -98,33 +98,33 @@ def test_evaluations_are_of_the_vectors_of_runs_and_of_the_code_that_made_them(
         pools = pools_of_a_run(tmp_path, run=run)
         (source,) = pools.sources
         pools.sources = [type(source)(**{**vars(source), "text": text, "name": "ita"}) for text in texts or ("ita",)]
-        return evaluations_of(pools, ties).file
+        return open_trial_cache(pools, ties).file
 
     others = {file(), file("ita:1,2", "iel:3"), file("ita:1", "iel:2,3"), file(run="again")}
     for name, value in (("code_of", lambda kind: "other"), ("version", lambda name: "other")):
         with monkeypatch.context() as patch:
-            patch.setattr(evaluations, name, value)
+            patch.setattr(trial_cache, name, value)
             others.add(file())
     assert len(others) == 6 and None not in others
     exported = pools_of_a_run(tmp_path)
     exported.sources = [*exported.sources, type(exported.sources[0])(spec=None, directory=None, text="folder")]
-    assert evaluations_of(exported, ties).file is None
+    assert open_trial_cache(exported, ties).file is None
 
 
 def test_a_file_of_evaluations_may_be_damaged_and_leaves_those_of_others(tmp_path: Path) -> None:
     trials = [RuleTrial(parameters={"density": each}, accuracies=(70.0,)) for each in (0.2, 0.4)]
-    mine, other = Evaluations(tmp_path / "searches" / "a.json"), Evaluations(tmp_path / "searches" / "b.json")
+    mine, other = RuleTrialCache(tmp_path / "searches" / "a.json"), RuleTrialCache(tmp_path / "searches" / "b.json")
     for each in trials:
         mine.add(each)
     other.add(trials[0])
-    again = Evaluations(tmp_path / "searches" / "a.json")
+    again = RuleTrialCache(tmp_path / "searches" / "a.json")
     assert [again.find(each.parameters) for each in trials] == trials and again.find({"density": 0.3}) is None
     mine.close()
     assert [path.name for path in (tmp_path / "searches").iterdir()] == ["b.json"]
     (tmp_path / "searches" / "b.json").write_text('[{"parameters": 1}]')
-    assert Evaluations(tmp_path / "searches" / "b.json").known == []
+    assert RuleTrialCache(tmp_path / "searches" / "b.json").known == []
     other.close()
     assert list(tmp_path.iterdir()) == []
-    without = Evaluations(None)
+    without = RuleTrialCache(None)
     without.add(trials[0])
     assert without.find(trials[0].parameters) == trials[0]

@@ -1,4 +1,4 @@
-"""The evaluations of a search that is under way, on disk, so that a search that was killed goes on."""
+"""The trials of a rule search that is under way, on disk, so that a search that was killed goes on."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _FOLDER = "searches"  # in that of compositions
 _TRIALS = TypeAdapter(list[RuleTrial])
 
 
-class Evaluations:
-    """Known evaluations by the values of the parameters. Without a file they are in memory alone."""
+class RuleTrialCache:
+    """Evaluated trials, found by the values of the parameters. Without a file they are in memory alone."""
 
     def __init__(self, file: Path | None) -> None:
         self.file = file
         self.known = [] if file is None else _read(file)
 
     def find(self, parameters: Mapping[str, float]) -> RuleTrial | None:
-        """Return the evaluation of these values; None if there is none yet."""
+        """Return the trial of these values; None if there is none yet."""
         return next((each for each in self.known if each.parameters == dict(parameters)), None)
 
     def add(self, trial: RuleTrial) -> None:
-        """Keep an evaluation."""
+        """Keep a trial."""
         self.known.append(trial)
         if self.file is not None:
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -50,15 +50,15 @@ class Evaluations:
                 self.file.parent.rmdir()
 
 
-def evaluations_of(pools: Pools, merge: MergeConfig) -> Evaluations:
-    """Return the evaluations of a rule on these vectors with these weights, whatever the search for its parameters.
+def open_trial_cache(pools: Pools, merge: MergeConfig) -> RuleTrialCache:
+    """Return the trials of a rule on these vectors with these weights, whatever the search for its parameters.
 
     Only the vectors of final runs have a place for the file. Its name depends on all that an evaluation does.
     """
     directory = pools.sources[0].directory
     ids = [source.spec.id for source in pools.sources if source.spec is not None]
     if directory is None or len(ids) < len(pools.sources):
-        return Evaluations(None)
+        return RuleTrialCache(None)
     depends: dict[str, Any] = {
         "runs": [[source.text, each] for source, each in zip(pools.sources, ids, strict=True)],
         "seeds": list(pools.by_seed),
@@ -67,7 +67,7 @@ def evaluations_of(pools: Pools, merge: MergeConfig) -> Evaluations:
         "version": version("tausearch"),
     }
     digest = hashlib.sha256(json.dumps(depends).encode()).hexdigest()[:16]
-    return Evaluations(directory.compositions / _FOLDER / f"{digest}.json")
+    return RuleTrialCache(directory.compositions / _FOLDER / f"{digest}.json")
 
 
 def _read(file: Path) -> list[RuleTrial]:
