@@ -116,7 +116,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     if removal is None:
         merge, left = _merge(request, pools), pools
     else:
-        merge = models.forgetting(removal, retrained=again is not None)
+        merge = models.removal_config(removal, retrained=again is not None)
         left = pools if again is not None else models.reduced(pools, removal)
     weights, merge = merge, merge.merged_by(request.rule, parameters)
     models.require_curvatures(pools, merge, removal, retrained=again is not None)

@@ -73,7 +73,7 @@ def dropping(count: int, tasks: Sequence[int], mode: UnlearningMode = "drop", *,
     return MergeConfig(label, tuple(own if t in tasks else 1 / count for t in range(1, count + 1)))
 
 
-def forgetting(removal: Removal, *, retrained: bool = False) -> MergeConfig:
+def removal_config(removal: Removal, *, retrained: bool = False) -> MergeConfig:
     """Return the weights of the tasks that a removal leaves; the label has the places of the classes, from 1.
 
     Where tasks were trained again without the classes, each task that is left has a vector. The run that was trained so

@@ -22,11 +22,11 @@ from tausearch.models import (
     CompositionResult,
     evaluate_removal,
     find_source,
-    forgetting,
     make_pools,
     n_removal_steps,
     read_compositions,
     reduced,
+    removal_config,
     uniform,
 )
 from tausearch.models.descriptions import read_description
@@ -282,7 +282,7 @@ def test_as_many_sets_of_images_are_counted_as_are_announced(made: Storage) -> N
     pools = make_pools([find_source(made, "ita")], small_benchmark(), Backbone(), None)
     removal, counts = Removal(pools.benchmark.spec.task_classes, frozenset({3, 1, 0})), list[int]()
     again = Retraining(run="r", run_id="0", forgotten=(1, 2, 4), kept=0)
-    result = evaluate_removal(pools, removal, reduced(pools, removal), forgetting(removal), counts.append, again)
+    result = evaluate_removal(pools, removal, reduced(pools, removal), removal_config(removal), counts.append, again)
     assert sum(counts) == n_removal_steps(pools, removal) and result.removal is not None
     assert result.removal.retrained == "r"
     assert [each.number for each in result.removal.classes] == [1, 2, 4]

@@ -239,7 +239,7 @@ def test_answers_are_those_after_the_removal_first_then_those_before_it() -> Non
     seed.train_before[2] = seed.train_after[2] = answers(2, 2)
     seed.test_after[2] = answers(0, 1, 4, 4)
     pools = SimpleNamespace(benchmark=SimpleNamespace(spec=SimpleNamespace(class_names=tuple("abcdef"))))
-    found = measure._forgotten(pools, Removal(THREE, frozenset({2, 3})), 2, [seed])  # type: ignore[arg-type]
+    found = measure._forgotten_class(pools, Removal(THREE, frozenset({2, 3})), 2, [seed])  # type: ignore[arg-type]
     assert (found.number, found.task, found.name, found.train, found.test) == (3, 2, "c", 2, 8)
     assert [(each.label, each.before, each.after) for each in found.answers] == [
         ("e", 0.0, 50.0),

@@ -19,8 +19,8 @@ from tausearch.models.merge_configs import (
     UNLEARNING_MODES,
     central_three,
     dropping,
-    forgetting,
     merge_config_of,
+    removal_config,
     tasks_called,
 )
 from tausearch.models.rule_search.results import RuleTrial
@@ -169,7 +169,7 @@ def test_a_run_may_be_called_after_seeds(result: CompositionResult) -> None:
 
 def test_a_task_that_lost_a_class_has_a_weight_only_where_it_was_trained_again() -> None:
     removal = Removal(((0, 1), (2, 3), (4, 5)), frozenset({1, 2}))
-    found = [forgetting(removal, retrained=retrained) for retrained in (False, True)]
+    found = [removal_config(removal, retrained=retrained) for retrained in (False, True)]
     assert [merge.label for merge in found] == ["forget-class-2,3", "forget-class-2,3-retrained"]
     assert [merge.weights for merge in found] == [(0.0, 0.0, 1.0), (1 / 3, 1 / 3, 1 / 3)]
 

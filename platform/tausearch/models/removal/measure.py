@@ -77,7 +77,7 @@ def evaluate_removal(
     result = evaluate(left, merge, tick)
     report = RemovalReport(
         tasks=tuple(removal.tasks),
-        classes=tuple(_forgotten(pools, removal, c, found) for c in sorted(removal.forgotten)),
+        classes=tuple(_forgotten_class(pools, removal, c, found) for c in sorted(removal.forgotten)),
         before=tuple(tuple(_accuracy(each.whole[t - 1], removal) for t in removal.tasks) for each in found),
         left_out=left_out_lines(removal, retrained),
         remains=tuple(_remains(pools, removal, retrained)),
@@ -130,7 +130,7 @@ def _accuracy(answers: _Answers, removal: Removal) -> float:
     return 100.0 * int((answers.top == answers.labels)[rows].sum()) / int(rows.sum())
 
 
-def _forgotten(pools: Pools, removal: Removal, c: int, found: Sequence[_Seed]) -> ForgottenClass:
+def _forgotten_class(pools: Pools, removal: Removal, c: int, found: Sequence[_Seed]) -> ForgottenClass:
     task, names = _task_of(removal, c), pools.benchmark.spec.class_names
     tests = [each.test_before(task, c) for each in found]
     before, after = _shares(tests), _shares([each.test_after[c] for each in found])

@@ -40,7 +40,7 @@ def task_accuracy_table(spec: RunSpec, trials: Sequence[TrialSummary]) -> Table:
         (spec.step_title(int(row["task"])), *line) for row, line in zip(means, cells, strict=True)
     ]
     if len(means) > 1:
-        rows.append(("forgetting", *(_forgotten(trials, names.accuracy(task)) for task in tasks)))
+        rows.append(("forgetting", *(_forgetting_text(trials, names.accuracy(task)) for task in tasks)))
     over = f", mean over {len(trials)} seeds" if len(trials) > 1 else ""
     title = f"{names.prefix} accuracy on each task (columns) after each task (rows), percent{over}"
     return Table(title, columns, rows)
@@ -101,7 +101,7 @@ def _searched(dimension: Dimension | None) -> str:
     return f"{dimension.low:g} to {dimension.high:g}{', logarithmic' if dimension.log else ''}"
 
 
-def _forgotten(trials: Sequence[TrialSummary], name: str) -> str:
+def _forgetting_text(trials: Sequence[TrialSummary], name: str) -> str:
     """Return the forgetting of a task as text, which takes no colour; empty for the last task."""
     drops = []
     for trial in trials:
