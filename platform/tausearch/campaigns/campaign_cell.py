@@ -10,7 +10,7 @@ from tausearch.api import FinalRun, SearchRun
 from tausearch.campaigns.cells import read_cells
 from tausearch.campaigns.outputs import write_best, write_comparison
 from tausearch.campaigns.plans import CampaignPlan, PlannedCell, plan_final
-from tausearch.campaigns.status import why_nothing_chosen
+from tausearch.campaigns.status import cell_failure_reason
 from tausearch.execution import Run
 from tausearch.reports import RunPlots, draw_search_plots
 from tausearch.runs import (
@@ -122,7 +122,7 @@ class CampaignCell:
     def _final(self) -> Plan[FinalSpec]:
         search = self.planned.search.directory
         if self.runs.search is not None and not search.best_file.exists():
-            raise InputError(why_nothing_chosen(read_status(search)))
+            raise InputError(cell_failure_reason(read_status(search)))
         return plan_final(self.planned, self.plan.request, self.plan.opening, self.plan.gpus)
 
     def _is_concluded(self, run: str) -> bool:

@@ -252,7 +252,7 @@ def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
             return (under_way if search.trials else "waiting"), None
         return "stopped", None
     if search.best is None:
-        return "failed", why_nothing_chosen(search)
+        return "failed", cell_failure_reason(search)
     return "stopped", None  # its search has chosen, and its final run has not started
 
 
@@ -263,7 +263,7 @@ def _between_runs(cell: CellRuns, search: RunStatus | None, final: RunStatus | N
     return "waiting" if final is None else "training"
 
 
-def why_nothing_chosen(search: RunStatus) -> str:
+def cell_failure_reason(search: RunStatus) -> str:
     """Return the reason why a search that has ended has chosen no trial."""
     if search.counts["complete"]:
         return search.why_nothing_chosen

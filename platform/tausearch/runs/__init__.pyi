@@ -6,7 +6,11 @@ from .bounds import (
     hardly_learned as hardly_learned,
     little_left as little_left,
 )
-from .constraints import Constraint as Constraint, excesses as excesses, why_nothing_chosen as why_nothing_chosen
+from .constraints import (
+    Constraint as Constraint,
+    excesses as excesses,
+    no_feasible_trial_reason as no_feasible_trial_reason,
+)
 from .creation import (
     Plan as Plan,
     created as created,

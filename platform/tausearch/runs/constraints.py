@@ -134,7 +134,7 @@ def excesses(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mapping[
     return {str(each): each.excess(trial) or 0.0 for each in constraints}
 
 
-def why_nothing_chosen(trials: Iterable[TrialSummary], constraints: Sequence[Constraint], value_unit: str) -> str:
+def no_feasible_trial_reason(trials: Iterable[TrialSummary], constraints: Sequence[Constraint], value_unit: str) -> str:
     """Return why a search has chosen no trial: none has finished, or each breaks a constraint.
 
     The line names the nearest trial: it breaks the fewest constraints, and exceeds them least as a share of the bounds.

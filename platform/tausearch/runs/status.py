@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from checked_input.names import counted
-from tausearch.runs.constraints import why_nothing_chosen
+from tausearch.runs.constraints import no_feasible_trial_reason
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import Ending, ending_of, planned_trials
 from tausearch.runs.guards import is_driven
@@ -96,9 +96,9 @@ class RunStatus:
 
     @property
     def why_nothing_chosen(self) -> str:
-        """See `constraints.why_nothing_chosen`; for a run without a chosen trial."""
+        """See `constraints.no_feasible_trial_reason`; for a run without a chosen trial."""
         constraints = self.spec.constraints if self.spec.purpose == "search" else ()
-        return why_nothing_chosen(self.trials, constraints, self.spec.value_unit)
+        return no_feasible_trial_reason(self.trials, constraints, self.spec.value_unit)
 
     @property
     def front(self) -> list[TrialSummary]:

@@ -15,9 +15,9 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     eligible,
+    no_feasible_trial_reason,
     read_spec,
     recorded_trials,
-    why_nothing_chosen,
 )
 from tausearch.studies.best_file import load_best
 from tausearch.studies.spaces import defaults
@@ -118,7 +118,7 @@ def _of_search(name: str, method: str, storage: Storage) -> list[KnownPoint]:
     trials = recorded_trials(spec, Record(directory.record))
     best = eligible(trials, spec.aim)[:BEST_OF_A_RUN]
     if not best:
-        raise InputError(why_nothing_chosen(trials, spec.constraints, spec.value_unit))
+        raise InputError(no_feasible_trial_reason(trials, spec.constraints, spec.value_unit))
     where = f"on {spec.benchmark}"
     return [KnownPoint(origin=f"{name}, trial {each.number} {where}", point=each.hyperparameters) for each in best]
 

@@ -24,11 +24,11 @@ from tausearch.runs import (
     best_trial,
     differences,
     excesses,
+    no_feasible_trial_reason,
     read_spec,
     read_status,
     reevaluation_of,
     reevaluations_of,
-    why_nothing_chosen,
 )
 from tausearch.runs.creation import create
 from tausearch.runs.insight import pareto_front
@@ -220,7 +220,7 @@ class TestChoosing:
             "none of 4 finished trials keeps val/forgetting <= 0, seconds <= 100;"
             " the nearest is trial 3 (85.00 %) with val/forgetting 1"
         )
-        assert why_nothing_chosen(self.TRIALS, spec.constraints, "%") == why
+        assert no_feasible_trial_reason(self.TRIALS, spec.constraints, "%") == why
         with pytest.raises(InputError, match="the nearest is trial 3"):
             best_of_run(Storage(tmp_path), spec.name, print)
         code, out, _ = run(["status", spec.name, "--storage", str(tmp_path)], capsys, monkeypatch)
@@ -229,10 +229,10 @@ class TestChoosing:
     def test_the_nearest_exceeds_its_bounds_least_as_a_share_of_them(self) -> None:
         bounds = of("forgetting <= 0.1", "final_accuracy >= 80")  # a bound below 1 counts as 1
         assert "the nearest is trial 1 " in str(
-            why_nothing_chosen([forgets(0, 90, 0.6), forgets(1, 64, 0.0)], bounds, "%")
+            no_feasible_trial_reason([forgets(0, 90, 0.6), forgets(1, 64, 0.0)], bounds, "%")
         )
         assert "the nearest is trial 0 " in str(
-            why_nothing_chosen([forgets(0, 90, 0.25), forgets(1, 64, 0.0)], bounds, "%")
+            no_feasible_trial_reason([forgets(0, 90, 0.25), forgets(1, 64, 0.0)], bounds, "%")
         )
 
     def test_the_command_then_fails(
@@ -312,7 +312,7 @@ class TestAsking:
         assert [each.constraints["train/own <= 1"] for each in searcher.study.optuna.trials] == [math.inf, -0.5]
         best = best_trial(trials, spec.aim)
         assert best is not None and best.number == 1
-        assert "with train/own nan" in why_nothing_chosen(trials[:1], spec.constraints, "%")
+        assert "with train/own nan" in no_feasible_trial_reason(trials[:1], spec.constraints, "%")
 
 
 class TestFront:
@@ -355,13 +355,13 @@ def test_python_and_run_yaml_say_the_same(tmp_path: Path) -> None:
 class TestWhyNothingIsChosen:
     def test_no_trial_has_finished(self) -> None:
         assert (
-            why_nothing_chosen([make_trial(0, status="failed")], of("forgetting <= 1"), "%")
+            no_feasible_trial_reason([make_trial(0, status="failed")], of("forgetting <= 1"), "%")
             == "has no finished trial yet"
         )
 
     def test_all_that_the_nearest_breaks_is_named(self) -> None:
         bounds = (*of("forgetting <= 1"), Constraint(metric="other", relation="<=", bound=2.0))
-        said = why_nothing_chosen([forgets(0, 80.0, 3.0)], bounds, "%")
+        said = no_feasible_trial_reason([forgets(0, 80.0, 3.0)], bounds, "%")
         assert said.endswith("the nearest is trial 0 (80.00 %) with val/forgetting 3, other not measured")
 
     def test_the_nearest_breaks_the_fewest_and_then_the_least_as_a_share_of_the_bound(self) -> None:
@@ -370,7 +370,7 @@ class TestWhyNothingIsChosen:
         trials = [make_trial(number, value=80.0) for number in (0, 1, 2)]
         for trial, (a, b) in zip(trials, ((1.0, 4.0), (0.5, 5.6), (0.51, 4.01)), strict=True):
             trial.rows[-1].update(a=a, b=b)
-        assert "the nearest is trial 1 (80.00 %) with b 5.6" in why_nothing_chosen(trials, bounds, "%")
+        assert "the nearest is trial 1 (80.00 %) with b 5.6" in no_feasible_trial_reason(trials, bounds, "%")
 
 
 @pytest.mark.parametrize("best", [3, 9])

@@ -35,8 +35,8 @@ from tausearch.runs import (
     eligible,
     gain_of,
     left_out,
+    no_feasible_trial_reason,
     start_trial,
-    why_nothing_chosen,
 )
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -103,7 +103,7 @@ def _origin(known: KnownPoint, trials: Sequence[TrialSummary]) -> str:
 def nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:
     """Return the line that says why a search has chosen nothing."""
     if any(trial.status == "complete" for trial in trials):
-        return f"Nothing is chosen: {why_nothing_chosen(trials, spec.constraints, spec.value_unit)}."
+        return f"Nothing is chosen: {no_feasible_trial_reason(trials, spec.constraints, spec.value_unit)}."
     return "No trial finished its last task, so there is no best configuration."
 
 

@@ -24,9 +24,9 @@ from tausearch.runs import (
     TrialSummary,
     best_trial,
     eligible,
+    no_feasible_trial_reason,
     read_spec,
     recorded_trials,
-    why_nothing_chosen,
 )
 from tausearch.studies.options import one_of, require_alone, scheduler_fault
 from tausearch.studies.recorded.trials import RecordedTrials
@@ -172,7 +172,7 @@ def replays_of(
     if finished < ENOUGH:
         raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
     if not eligible(recorded.trials, spec.aim):
-        why = why_nothing_chosen(recorded.trials, spec.constraints, spec.value_unit)
+        why = no_feasible_trial_reason(recorded.trials, spec.constraints, spec.value_unit)
         raise InputError(f"run {name!r}: nothing was chosen in it: {why}")
     pairs = _pairs(algorithm, scheduler, spec)
     if trials is not None and not 1 <= trials <= most:
