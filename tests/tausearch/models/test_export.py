@@ -318,12 +318,12 @@ def test_an_export_says_what_it_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[object] = []
     monkeypatch.setattr(exports, "described", lambda *given: read.append(given))
     pools = pools_of("lora", "lora", methods=("ita-lora", "iel-lora", "ita-lora"))
-    about = exports._about(pools, composition(rule="ties", rule_parameters={"density": 0.2}))
+    about = exports._description(pools, composition(rule="ties", rule_parameters={"density": 0.2}))
     assert (about.benchmark, about.runs) == ("folder:/x?task=a,b&task=c,d", ("r:1", "s:2"))
     assert (about.methods, about.tasks, about.task_names) == (("ita-lora", "iel-lora"), (2, 1), ("x", None))
     assert (about.rule, about.rule_parameters) == ("ties", {"density": 0.2}) and read == [("of tests", 32)]
     assert about.accuracies == {0: (60.0, 40.0), 3: (64.0, 40.0)} and about.test_images == (4, 2)
-    without = exports._about(pools, composition(removal=report(forgotten(2)).model_copy(update={"tasks": (1, 2)})))
+    without = exports._description(pools, composition(removal=report(forgotten(2)).model_copy(update={"tasks": (1, 2)})))
     assert without.removal is not None and [each.name for each in without.removal.classes] == [None]
     assert without.benchmark == "folder:/x"
 
