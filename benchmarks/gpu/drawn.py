@@ -23,7 +23,7 @@ from trainables.backbones import Backbone
 from trainables.data import Benchmark, BenchmarkSource, build_benchmark
 from trainables.data.disk import folder
 from trainables.data.published import PAPER_BATCH, PUBLISHED
-from trainables.data.splits import PARTS, VALIDATION_SHARE, Part
+from trainables.data.splits import SPLIT_NAMES, VALIDATION_SHARE, SplitName
 
 TASKS = 2
 
@@ -93,7 +93,7 @@ class Counts:
         first = max(3, each * cut.first // cut.images)
         return cls(classes, (first, each), max(1, round(min(cut.evaluated, shape.evaluated) / classes)))
 
-    def of_class(self, label: int, part: Part) -> int:
+    def of_class(self, label: int, part: SplitName) -> int:
         """Return the images of one class."""
         return self.test if part == "test" else self.train[label // self.classes]
 
@@ -104,7 +104,7 @@ def draw(root: Path, dataset: str, cut: Cut, spread: Callable[..., Iterable[Any]
         return
     counts = Counts.of(dataset, cut)
     jobs: list[tuple[str, str, int]] = []
-    for part in PARTS:
+    for part in SPLIT_NAMES:
         for label in range(TASKS * counts.classes):
             place = root / dataset / part / f"class{label:03d}"
             place.mkdir(parents=True)
@@ -138,7 +138,7 @@ def benchmark(root: Path, dataset: str, cut: Cut, backbone: Backbone) -> Benchma
     return build_benchmark(source, "final", reads=backbone.input)
 
 
-def _in_memory(counts: Counts, part: Part) -> tuple[Tensor, Tensor]:
+def _in_memory(counts: Counts, part: SplitName) -> tuple[Tensor, Tensor]:
     """Return noise of 32x32, uint8 `(n, 3, 32, 32)`, and labels `(n,)`."""
     labels = torch.tensor(
         [label for label in range(TASKS * counts.classes) for _ in range(counts.of_class(label, part))]

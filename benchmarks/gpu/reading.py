@@ -32,7 +32,7 @@ from trainables.data.disk.manifest import listing_of
 from trainables.data.disk.preparation import write
 from trainables.data.images import select
 from trainables.data.published import PUBLISHED
-from trainables.data.splits import PARTS
+from trainables.data.splits import SPLIT_NAMES
 
 READS = InputSpec(channels=3, size=224, mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
 BATCH, CLASSES, EACH, PASSES, QUALITY = 128, 4, 80, 3, 90  # `EACH` images in a class, the fastest of `PASSES` counts
@@ -105,7 +105,7 @@ def _forms(dataset: str, root: Path) -> dict[str, Listing]:
     prepared.mkdir()
     draw(source, dataset)
     files = folder.find(source)
-    published = {part: ("", ()) for part in PARTS}  # nothing is compared with the files
+    published = {part: ("", ()) for part in SPLIT_NAMES}  # nothing is compared with the files
     return {
         "files": files,
         "array": listing_of(prepared, write(files, "array", published, prepared, lambda done: None)),

@@ -18,7 +18,7 @@ from torch import Tensor
 from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose
 from trainables.data.images import ImageSet, StoredImages, concatenate, of_classes, select
-from trainables.data.splits import VALIDATION_SHARE, Part, stratified_split, task_sizes
+from trainables.data.splits import VALIDATION_SHARE, SplitName, stratified_split, task_sizes
 from trainables.data.transforms.normalisation import Transform, transform_text
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
@@ -60,7 +60,7 @@ class BenchmarkSource(BenchmarkSpec):
     the transforms of training and of evaluation batches for a backbone.
     """
 
-    load: Callable[[Part], tuple[Tensor | StoredImages, Tensor]] = field(repr=False)
+    load: Callable[[SplitName], tuple[Tensor | StoredImages, Tensor]] = field(repr=False)
     transforms: Callable[[InputSpec], tuple[Transform, Transform]] = field(repr=False)
 
     @property

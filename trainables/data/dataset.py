@@ -24,7 +24,7 @@ from trainables.data.disk.preparation import choose_form, write
 from trainables.data.disk.tree import PREPARED, DiskFile, Progress, Tree, open_tree
 from trainables.data.published import PUBLISHED, Expected, Publication
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.errors import InputError
 
 DATA_VARIABLE = "TAUSEARCH_DATA"
@@ -78,7 +78,7 @@ class Dataset:
         """Return `checked` of the prepared form, or else of the published one."""
         return self.checked(self.unchecked())
 
-    def note(self, part: Part) -> Path:
+    def note(self, part: SplitName) -> Path:
         """Return the file of a part's unreadable images; see `passes`."""
         bound = self.ref.max_image_bytes
         name = f"{self.key}.{part}" if bound is None else f"{self.key}.{part}.{bound}"
@@ -97,7 +97,7 @@ class Dataset:
             raise self._wrong("classes", self.expected.classes, len(listing.class_names))
         return replace(listing, load=cache(partial(self._checked, listing, whole)))
 
-    def _checked(self, listing: Listing, whole: bool, part: Part) -> Rows:
+    def _checked(self, listing: Listing, whole: bool, part: SplitName) -> Rows:
         images, labels = listing.load(part)
         if self.ref.max_image_bytes is not None and isinstance(images, ImageFiles | ParquetImages):
             images = replace(images, most=self.ref.max_image_bytes)
@@ -115,7 +115,7 @@ class Dataset:
         self._require_classes(listing, part, labels[kept])
         return (images.take(kept), labels[kept]) if broken else (images, labels)
 
-    def _require_classes(self, listing: Listing, part: Part, labels: Tensor) -> None:
+    def _require_classes(self, listing: Listing, part: SplitName, labels: Tensor) -> None:
         counts = torch.bincount(labels, minlength=len(listing.class_names))
         if int(counts.min()) == 0:
             name = listing.class_names[int(counts.argmin())]
@@ -126,16 +126,16 @@ class Dataset:
         advice = "" if what == "classes" else "; --partial accepts a smaller copy"
         return InputError(f"benchmark {str(self.ref)!r} in {self.home}: {what}: expected {wanted}, got {got}{advice}")
 
-    def both_parts(self, listing: Listing) -> dict[Part, Rows]:
+    def both_parts(self, listing: Listing) -> dict[SplitName, Rows]:
         """Open both parts of a checked listing; a wrong number of images in both together is an InputError."""
-        parts = {part: listing.load(part) for part in PARTS}
+        parts = {part: listing.load(part) for part in SPLIT_NAMES}
         count = sum(len(labels) for _, labels in parts.values())
         total = None if self.expected is None or self.ref.partial else self.expected.total
         if total is not None and total != count:
             raise self._wrong("images of both parts", total, count)
         return parts
 
-    def require_usable(self, parts: Sequence[Part], progress: Progress) -> list[str]:
+    def require_usable(self, parts: Sequence[SplitName], progress: Progress) -> list[str]:
         """Check the images of some parts, so that none stops a run half-way; images of other parts are not opened.
 
         Prepared images were decoded when they were written. Other images are decoded here, once: a note
@@ -163,14 +163,14 @@ class Dataset:
 
     def faults_of_source(self, manifest: Manifest) -> list[str]:
         """Return why a run would refuse the prepared form: it was made from other files, or without unreadable ones."""
-        skipped = [] if self.ref.skip_broken else manifest.left_out(PARTS)
+        skipped = [] if self.ref.skip_broken else manifest.left_out(SPLIT_NAMES)
         try:
-            self._require_current(manifest, PARTS)
+            self._require_current(manifest, SPLIT_NAMES)
         except InputError as error:
             return [str(error), *skipped]
         return skipped
 
-    def _require_current(self, manifest: Manifest, parts: Sequence[Part]) -> None:
+    def _require_current(self, manifest: Manifest, parts: Sequence[SplitName]) -> None:
         try:
             found = self.find()
         except InputError:
@@ -191,7 +191,7 @@ class Dataset:
         on_disk = (path for path, entry in files if isinstance(entry, DiskFile))
         return any(path.endswith(".parquet") or (is_image(path) and "/" in path) for path in on_disk)
 
-    def _unreadable(self, listing: Listing, part: Part, progress: Progress) -> list[str]:
+    def _unreadable(self, listing: Listing, part: SplitName, progress: Progress) -> list[str]:
         images, _ = listing.load(part)
         if isinstance(images, Tensor):
             return []
@@ -221,14 +221,14 @@ class Dataset:
             unfinished.mkdir()
             tick = progress("looking at sizes", count)
             chosen = choose_form(form, [images for images, _ in parts.values()], unfinished, tick)
-            published = {part: self._published(found, part, progress) for part in PARTS}
+            published = {part: self._published(found, part, progress) for part in SPLIT_NAMES}
             manifest = write(listing, chosen, published, unfinished, progress(f"writing {chosen}", count))
             if self.prepared.exists():
                 self.prepared.rename(old)
             unfinished.rename(self.prepared)
         return manifest
 
-    def _published(self, found: Listing, part: Part, progress: Progress) -> tuple[str, list[str]]:
+    def _published(self, found: Listing, part: SplitName, progress: Progress) -> tuple[str, list[str]]:
         """Return the digest of a part as it was published, and a line for each image that is left out of it."""
         images, _ = found.load(part)
         whole = self.checked(found, whole=True)

@@ -14,7 +14,7 @@ from checked_input.names import counted
 from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
-from trainables.data.splits import Part
+from trainables.data.splits import SplitName
 from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
 from trainables.user_code import called, explained, find
@@ -96,7 +96,7 @@ def _require_protocol(name: str, source: BenchmarkSource) -> None:
         raise InputError(f"benchmark {name!r}: {problem}")
 
 
-def _checked_load(name: str, source: BenchmarkSource, part: Part) -> Rows:
+def _checked_load(name: str, source: BenchmarkSource, part: SplitName) -> Rows:
     what = f"benchmark {name!r}: load({part!r})"
     loaded = called(what, lambda: source.load(part))
     if problem := _problem(loaded, len(source.class_names)):

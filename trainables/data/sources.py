@@ -23,7 +23,7 @@ from trainables.data.few_images import OwnImages, Unsuited
 from trainables.data.from_module import source_in_code
 from trainables.data.published import PAPER_BACKBONE, PAPER_BATCH, PUBLISHED
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
-from trainables.data.splits import Part
+from trainables.data.splits import SplitName
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError, NoTasksError
 from trainables.task_names import NamedTask, require_known
@@ -221,7 +221,7 @@ def images_per_task(source: BenchmarkSource) -> int:
     return len(source.load("train")[1]) // source.num_tasks
 
 
-def _relabelled(load: Callable[[Part], Rows], place: torch.Tensor, part: Part) -> Rows:
+def _relabelled(load: Callable[[SplitName], Rows], place: torch.Tensor, part: SplitName) -> Rows:
     images, labels = load(part)
     labels = place[labels]
     if int(place.min()) >= 0:

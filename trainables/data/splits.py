@@ -11,8 +11,8 @@ from torch import Tensor
 
 from trainables.randomness import make_generator
 
-Part = Literal["train", "test"]  # only a final run may read the test part
-PARTS: tuple[Part, ...] = ("train", "test")
+SplitName = Literal["train", "test"]  # only a final run may read the test part
+SPLIT_NAMES: tuple[SplitName, ...] = ("train", "test")
 VALIDATION_SHARE = 0.1
 TEST_SHARE = 0.2  # of a dataset without a split of its own
 TEST_SEED = 0  # fixed: the test split is part of the benchmark, not of an experiment

@@ -26,7 +26,7 @@ from trainables.data.dataset import data_root as root_of, dataset_of, on_disk
 from trainables.data.disk.passes import longest_side
 from trainables.data.from_module import require_fits
 from trainables.data.sources import images_per_task, steps_of
-from trainables.data.splits import PARTS
+from trainables.data.splits import SPLIT_NAMES
 from trainables.errors import Faults, InputError, NotFetchedError
 from trainables.task_names import listed
 from trainables.user_code import allow_code as allow_code  # a name of the Python API
@@ -110,7 +110,7 @@ class OpenBenchmark:
         """A line for each image on disk that cannot be read and is left out; raises an `InputError` for others."""
         dataset = dataset_of(self.ref, self.data_root) if on_disk(self.ref) else None
         with LongWork() as work:
-            return [] if dataset is None else dataset.require_usable(PARTS, work.start)
+            return [] if dataset is None else dataset.require_usable(SPLIT_NAMES, work.start)
 
     def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> Usable:
         """Return the images that a run will use. Check once that all can be read and every class is large enough.

@@ -16,7 +16,7 @@ from trainables.data.dataset import Dataset, NotFoundError, dataset_of, on_disk
 from trainables.data.disk.listing import Rows
 from trainables.data.disk.manifest import PREPARED_FORMS, PreparedForm, changed_files
 from trainables.data.disk.passes import sizes_or_faults, stored
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.errors import InputError
 
 
@@ -53,9 +53,9 @@ class DataState:
         """Number of images of each part."""
         if self.classes is None:
             return None
-        return {part: sum(counts[part] for counts in self.classes.values()) for part in PARTS}
+        return {part: sum(counts[part] for counts in self.classes.values()) for part in SPLIT_NAMES}
 
-    def count(self, part: Part) -> str:
+    def count(self, part: SplitName) -> str:
         """Return the number of images of a part as text, with the smallest and the largest class."""
         if self.classes is None:
             return ""
@@ -81,7 +81,7 @@ class CheckedClass:
     smallest: tuple[int, int] | None = None
     largest: tuple[int, int] | None = None
 
-    def add(self, part: Part, look: tuple[int, int] | str) -> None:
+    def add(self, part: SplitName, look: tuple[int, int] | str) -> None:
         """Add an image: its width and height, or why it cannot be read."""
         setattr(self, part, getattr(self, part) + 1)
         if isinstance(look, str):
@@ -146,10 +146,10 @@ def _state(dataset: Dataset) -> DataState:
     return state
 
 
-def _counts(classes: Sequence[str], load: Callable[[Part], Rows]) -> dict[str, dict[str, int]]:
+def _counts(classes: Sequence[str], load: Callable[[SplitName], Rows]) -> dict[str, dict[str, int]]:
     """Return the number of images of each class in each part."""
-    rows = {part: torch.bincount(load(part)[1], minlength=len(classes)).tolist() for part in PARTS}
-    return {name: {part: rows[part][label] for part in PARTS} for label, name in enumerate(classes)}
+    rows = {part: torch.bincount(load(part)[1], minlength=len(classes)).tolist() for part in SPLIT_NAMES}
+    return {name: {part: rows[part][label] for part in SPLIT_NAMES} for label, name in enumerate(classes)}
 
 
 def check_dataset(text: str, root: str | None, variant: str | None, partial: bool) -> CheckResult:
@@ -168,7 +168,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
         faults += dataset.faults_of_source(manifest)
     classes = {name: CheckedClass() for name in listing.class_names}
     with LongWork() as work:
-        for part in PARTS:
+        for part in SPLIT_NAMES:
             images, labels = parts[part]
             looks = sizes_or_faults(images, work.start(f"reading {part} images", len(images)))
             for look, label in zip(looks, labels.tolist(), strict=True):
@@ -184,7 +184,7 @@ class ListedImage:
 
     image: str
     class_name: str
-    split: Part
+    split: SplitName
 
     def as_dict(self) -> dict[str, str]:
         """Return the plain form."""
@@ -192,7 +192,7 @@ class ListedImage:
 
 
 def list_images(
-    text: str, root: str | None, variant: str | None, partial: bool, parts: Sequence[Part] = PARTS
+    text: str, root: str | None, variant: str | None, partial: bool, parts: Sequence[SplitName] = SPLIT_NAMES
 ) -> list[ListedImage]:
     """Return the images of a benchmark's dataset in the order and with the split of runs; none is decoded.
 

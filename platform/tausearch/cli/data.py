@@ -53,10 +53,10 @@ def check(
     if list_ is None and format == "csv":
         raise InputError("--format csv: goes with --list")
     from tausearch.api import check_dataset, list_images  # torch takes seconds to import; --help must not
-    from trainables.data.splits import PARTS
+    from trainables.data.splits import SPLIT_NAMES
 
     if list_ is not None:
-        parts = [part for part in PARTS if list_ in (part, "all")]
+        parts = [part for part in SPLIT_NAMES if list_ in (part, "all")]
         output.show_images(list_images(benchmark, data_root, variant, partial, parts), format)
         return
     found = check_dataset(benchmark, data_root, variant, partial)

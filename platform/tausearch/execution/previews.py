@@ -19,10 +19,10 @@ from tausearch.runs import (
     DataFacts,
     FinalSpec,
     MultiSearchSpec,
-    Part,
     Plan,
     Reevaluate,
     RunSpec,
+    SearchBenchmark,
     SearchSpec,
     Storage,
     TrialSummary,
@@ -155,10 +155,10 @@ class Preview:
         if self.spec.tasks:
             yield f"{self.spec.step_name}s: {_named(self.spec.tasks)}"
         if isinstance(self.spec, MultiSearchSpec):
-            for title, part in zip(self.spec.titles, self.spec.parts.values(), strict=True):
-                yield f"{title}: {_of_part(part)}"
-                if part.tasks:
-                    yield f"tasks of {title}: {_named(part.tasks)}"
+            for title, benchmark in zip(self.spec.titles, self.spec.parts.values(), strict=True):
+                yield f"{title}: {_of_benchmark(benchmark)}"
+                if benchmark.tasks:
+                    yield f"tasks of {title}: {_named(benchmark.tasks)}"
             yield f"across benchmarks: {self.spec.value_title} (--across {self.spec.across})"
         if self.spec.data is not None:
             yield f"images: {self._images(self.spec.data)}"
@@ -342,9 +342,9 @@ def _named(tasks: Sequence[NamedTask]) -> str:
     return f"{'; '.join(titles[:_NAMED])}{more}"
 
 
-def _of_part(part: Part) -> str:
+def _of_benchmark(benchmark: SearchBenchmark) -> str:
     """Describe the images and the protocol of one of several benchmarks."""
-    protocol, data = part.protocol, part.data
+    protocol, data = benchmark.protocol, benchmark.data
     pace = f"{counted(protocol.tasks, 'task')}, {counted(protocol.epochs, 'epoch')}, batches of {protocol.batch_size}"
     if data is None:
         return pace
@@ -354,17 +354,17 @@ def _of_part(part: Part) -> str:
     )
 
 
-def _per_task(spec: RunSpec | Part) -> tuple[int, ...]:
+def _per_task(spec: RunSpec | SearchBenchmark) -> tuple[int, ...]:
     """Return the number of training images of each task."""
     data = spec.data
     return () if data is None else data.per_task or (data.train // spec.steps,)
 
 
-def _steps_per_epoch(spec: RunSpec | Part) -> tuple[int, ...]:
+def _steps_per_epoch(spec: RunSpec | SearchBenchmark) -> tuple[int, ...]:
     return tuple(steps_of(images, spec.protocol.batch_size) for images in _per_task(spec))
 
 
-def _data_as_dict(spec: RunSpec | Part) -> dict[str, Any]:
+def _data_as_dict(spec: RunSpec | SearchBenchmark) -> dict[str, Any]:
     """Return the plain form of images and steps; of several benchmarks, that of each by its reference."""
     if isinstance(spec, MultiSearchSpec):
         return {"benchmarks": {name: _data_as_dict(part) for name, part in spec.parts.items()}}

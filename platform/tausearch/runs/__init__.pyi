@@ -70,8 +70,8 @@ from .parts.reading import finals_of as finals_of, read_spec as read_spec
 from .parts.scores import ACROSS as ACROSS, Scale as Scale, Scales as Scales
 from .parts.spec import (
     MultiSearchSpec as MultiSearchSpec,
-    Part as Part,
     PartsSpec as PartsSpec,
+    SearchBenchmark as SearchBenchmark,
     parts_of as parts_of,
     titles_of as titles_of,
 )

@@ -10,7 +10,7 @@ from trainables.backbones import Backbone
 from trainables.data import BenchmarkSource, build_benchmark
 from trainables.data.from_module import checked_source, require_fits
 from trainables.data.images import StoredImages
-from trainables.data.splits import PARTS
+from trainables.data.splits import SPLIT_NAMES
 
 
 def _same(first: Tensor | StoredImages, second: Tensor | StoredImages) -> bool:
@@ -33,7 +33,7 @@ def check_benchmark(source: BenchmarkSource) -> None:
     require_argument(isinstance(source, BenchmarkSource), "source", "a BenchmarkSource", source)
     checked, reads = checked_source(source.name, source), Backbone(source.backbone).input
     state = torch.get_rng_state()
-    for part in PARTS:
+    for part in SPLIT_NAMES:
         images, labels = checked.load(part)
         other, again = checked.load(part)
         assert torch.equal(labels, again), f"load({part!r}) gives other labels each time"

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tausearch.runs import MultiSearchSpec, Part, RunSpec
+from tausearch.runs import MultiSearchSpec, RunSpec, SearchBenchmark
 from tausearch.tracking.mlflow_store import tracked_name
 
 _DIGEST = 36  # characters that MLflow takes of a data set's digest
@@ -37,12 +37,14 @@ def commit() -> str | None:
 
 def datasets_of(spec: RunSpec) -> list[Any]:
     """Return the data sets of a run for MLflow: one for each of its benchmarks."""
-    parts: Mapping[str, RunSpec | Part] = spec.parts if isinstance(spec, MultiSearchSpec) else {spec.benchmark: spec}
+    parts: Mapping[str, RunSpec | SearchBenchmark] = (
+        spec.parts if isinstance(spec, MultiSearchSpec) else {spec.benchmark: spec}
+    )
     evaluation = "validation" if spec.purpose == "search" else "test"
     return [_dataset(benchmark, part, evaluation) for benchmark, part in parts.items()]
 
 
-def _dataset(benchmark: str, part: RunSpec | Part, evaluation: str) -> Any:
+def _dataset(benchmark: str, part: RunSpec | SearchBenchmark, evaluation: str) -> Any:
     from mlflow.entities import Dataset, DatasetInput, InputTag  # takes seconds to import
 
     kind, colon, rest = benchmark.partition("?")[0].partition(":")

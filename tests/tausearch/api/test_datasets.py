@@ -20,7 +20,7 @@ from tests.support.layouts import encoded, mit67, put
 from trainables.data import get_source
 from trainables.data.disk.passes import stored
 from trainables.data.disk.preparation import encode_png
-from trainables.data.splits import Part
+from trainables.data.splits import SplitName
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_check_shows_numbers_and_sizes_of_each_class_and_writes_nothing(root: Pa
 def test_images_are_listed_as_a_run_splits_them(root: Path, command: Command) -> None:
     (root / "own" / "a" / "1.png").write_bytes(b"broken")  # none is read
     source = get_source("folder:own?tasks=2")
-    parts: tuple[Part, ...] = ("train", "test")
+    parts: tuple[SplitName, ...] = ("train", "test")
     for part in parts:
         images, labels = source.load(part)
         names = [stored(images).name(row) for row in range(len(labels))]

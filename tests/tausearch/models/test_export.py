@@ -323,7 +323,9 @@ def test_an_export_says_what_it_is_of(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (about.methods, about.tasks, about.task_names) == (("ita-lora", "iel-lora"), (2, 1), ("x", None))
     assert (about.rule, about.rule_parameters) == ("ties", {"density": 0.2}) and read == [("of tests", 32)]
     assert about.accuracies == {0: (60.0, 40.0), 3: (64.0, 40.0)} and about.test_images == (4, 2)
-    without = exports._description(pools, composition(removal=report(forgotten(2)).model_copy(update={"tasks": (1, 2)})))
+    without = exports._description(
+        pools, composition(removal=report(forgotten(2)).model_copy(update={"tasks": (1, 2)}))
+    )
     assert without.removal is not None and [each.name for each in without.removal.classes] == [None]
     assert without.benchmark == "folder:/x"
 

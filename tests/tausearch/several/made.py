@@ -6,7 +6,16 @@ import math
 from pathlib import Path
 from typing import Any
 
-from tausearch.runs import MultiSearchSpec, Part, PartsSpec, RunDirectory, RunSpec, Storage, TrialSummary, parts_of
+from tausearch.runs import (
+    MultiSearchSpec,
+    PartsSpec,
+    RunDirectory,
+    RunSpec,
+    SearchBenchmark,
+    Storage,
+    TrialSummary,
+    parts_of,
+)
 from tausearch.runs.creation import create
 from tests.support.runs.trials import search_spec
 from trainables.task_names import NamedTask
@@ -25,7 +34,7 @@ def several_spec(**changes: Any) -> MultiSearchSpec:
         "tasks": tuple(NamedTask((name,)) for name in STEPS),
         "across": "normalised",
         "parts": {
-            name: Part(protocol=search.protocol.model_copy(update={"tasks": steps}), steps=steps)
+            name: SearchBenchmark(protocol=search.protocol.model_copy(update={"tasks": steps}), steps=steps)
             for name, steps in STEPS.items()
         },
     }

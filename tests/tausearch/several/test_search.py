@@ -14,11 +14,11 @@ from tausearch.api import SearchRun, resume
 from tausearch.execution.durations import pace_of_trials
 from tausearch.execution.recorder import Recorder
 from tausearch.runs import (
-    Part,
     Record,
     Reevaluate,
     ReevaluationSpec,
     RunSpec,
+    SearchBenchmark,
     Status,
     TrialSummary,
     TrialTable,
@@ -286,7 +286,7 @@ def test_others_are_told_of_a_trial_when_it_finishes_a_benchmark_and_not_before_
 def test_a_trial_that_went_on_after_a_benchmark_is_not_stopped_by_those_that_came_there_later(scheduler: str) -> None:
     """On a single benchmark it is not, either."""
     names = ("digits", "glyphs", "letters")
-    one = Part(protocol=search_spec().protocol.model_copy(update={"tasks": 2}), steps=2)
+    one = SearchBenchmark(protocol=search_spec().protocol.model_copy(update={"tasks": 2}), steps=2)
     changes = {"steps": 3, "across": "mean", "scheduler": scheduler, "algorithm": "random", "trials": 12}
     whole = {"tasks": tuple(NamedTask((name,)) for name in names), "parts": dict.fromkeys(names, one)}
     spec = several_spec(benchmark=",".join(names), **changes, **whole)

@@ -11,7 +11,7 @@ from trainables.data import BenchmarkRef
 from trainables.data.dataset import Dataset, dataset_of
 from trainables.data.disk.passes import stored
 from trainables.data.disk.tree import Progress
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import SPLIT_NAMES, SplitName
 
 CLASSES = ("bat", "cat", "dog", "elk")
 
@@ -40,7 +40,7 @@ def dataset(root: Path, kind: str = "folder") -> Dataset:
 
 def content(listing: Any) -> dict[str, list[tuple[int, bytes]]]:
     found = {}
-    for part in PARTS:
+    for part in SPLIT_NAMES:
         stored_images, labels = listing.load(part)
         whole = stored(stored_images)
         pixels = (whole.image(row).contiguous().numpy().tobytes() for row in range(len(whole)))
@@ -48,5 +48,5 @@ def content(listing: Any) -> dict[str, list[tuple[int, bytes]]]:
     return found
 
 
-def require_usable(text: str, parts: Sequence[Part], progress: Progress = silent) -> list[str]:
+def require_usable(text: str, parts: Sequence[SplitName], progress: Progress = silent) -> list[str]:
     return dataset_of(BenchmarkRef.parse(text)).require_usable(parts, progress)

@@ -19,7 +19,7 @@ from trainables.backbones import Backbone, InputSpec
 from trainables.data import BENCHMARKS, build_benchmark, get_source
 from trainables.data.benchmark import BenchmarkSource
 from trainables.data.embedded import digits
-from trainables.data.splits import PARTS
+from trainables.data.splits import SPLIT_NAMES
 from trainables.data.transforms import cropping, resampling
 from trainables.data.transforms.cropping import (
     RandomResizedCrop,
@@ -30,7 +30,7 @@ from trainables.data.transforms.cropping import (
 )
 from trainables.data.transforms.normalisation import Images, Normalise, Transform, transform_text
 from trainables.data.transforms.recipes import Recipe, small_transforms
-from trainables.data.transforms.resampling import Part, resized_by_products, resized_crops
+from trainables.data.transforms.resampling import ImageCrop, resized_by_products, resized_crops
 from trainables.errors import InputError
 
 
@@ -47,7 +47,7 @@ def test_nothing_reachable_holds_images_that_evaluate_or_test(name: str, purpose
     if purpose == "search":
         items = list(reachable(benchmark))
         assert source.load not in items, "the loader would read the test part"
-        found, (stored, test) = images_of(items), (images_of([source.load(part)[0]]) for part in PARTS)
+        found, (stored, test) = images_of(items), (images_of([source.load(part)[0]]) for part in SPLIT_NAMES)
         assert sorted(found) == sorted(stored) and not set(found) & set(test)  # all that train or validate, once
         tensors = [item for item in items if isinstance(item, torch.Tensor) and item.dim() == 4]
         storages = {tensor.untyped_storage().nbytes() // tensor[0].nbytes for tensor in tensors}
@@ -310,7 +310,7 @@ class TestPaperTransforms:
         boxes = [_crop_box(height, width, generator) for _ in images]
         wanted = resized_crops(images, boxes, size)
         assert wanted.dtype == torch.uint8  # torchvision's own, on a CPU
-        got = resized_by_products(images, [Part(box, (size, size)) for box in boxes], size)
+        got = resized_by_products(images, [ImageCrop(box, (size, size)) for box in boxes], size)
         difference = (got - wanted).abs()
         assert float(difference.max()) <= 1 and float(difference.mean()) < 0.02
 

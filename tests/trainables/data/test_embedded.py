@@ -58,7 +58,7 @@ def test_only_the_test_part_shows_the_held_out_faces(
     asked = []
     monkeypatch.setattr(make_images, "render", lambda characters, faces: faces)
     monkeypatch.setattr(make_images, "draw", lambda faces, labels, _, turn: asked.append((faces, len(labels), turn)))
-    for part in make_images.PARTS:
+    for part in make_images.SPLIT_NAMES:
         make_images.draw_part(benchmark, part)
     assert not set(drawing.HELD_OUT_FACES) & set(drawing.TRAIN_FACES)
     angle = pytest.approx(math.radians(turn))

@@ -24,7 +24,7 @@ from trainables.data.disk.listing import ImageFiles, from_split_file, seeded_spl
 from trainables.data.disk.parquet import find_columns
 from trainables.data.disk.passes import longest_side
 from trainables.data.disk.tree import DiskFile, open_tree
-from trainables.data.splits import PARTS
+from trainables.data.splits import SPLIT_NAMES
 from trainables.errors import InputError
 
 
@@ -102,7 +102,7 @@ def test_names_of_parquet_files_tell_the_part(files: dict[str, int], counts: lis
         table = pa.table({"image": [b"x"] * count, "label": [row % 4 for row in range(count)]})
         pq.write_table(table, tmp_path / f"{name}.parquet")
     source = get_source(f"parquet:{tmp_path}?tasks=2")
-    assert [len(source.load(part)[1]) for part in PARTS] == counts
+    assert [len(source.load(part)[1]) for part in SPLIT_NAMES] == counts
     if "train/a" in files:  # before those of validation
         assert source.load("train")[0].name(0) == f"{tmp_path}/train/a.parquet row 0"  # type: ignore[union-attr]
 

@@ -16,7 +16,7 @@ from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
 from trainables.data.disk.passes import stored
 from trainables.data.sources import batch_size_of, epochs_of, steps_of
-from trainables.data.splits import PARTS
+from trainables.data.splits import SPLIT_NAMES
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError
 
@@ -27,7 +27,7 @@ def test_folder_without_a_split(tmp_path: Path) -> None:
     source = get_source(f"folder:{tmp_path}?tasks=2")
     assert source.class_names == CLASSES and source.num_tasks == 2
     assert source.transforms == Recipe(test_keep_ratio=True)  # photographs are not squashed
-    train, test = (source.load(part)[1] for part in PARTS)
+    train, test = (source.load(part)[1] for part in SPLIT_NAMES)
     assert torch.bincount(train).tolist() == [4] * 4 and torch.bincount(test).tolist() == [2] * 4
     again = content(dataset(tmp_path).listing())
     assert again == content(dataset(tmp_path).listing())
@@ -94,8 +94,8 @@ def test_a_broken_image_whose_name_is_not_utf_8_is_left_out_and_noted(tmp_path: 
     put(tmp_path, images())
     (tmp_path / "cat" / os.fsdecode(b"\xff\xe9.png")).write_bytes(b"no image")
     text = f"folder:{tmp_path}?tasks=2&skip_broken=yes"
-    (line,) = require_usable(text, PARTS)
-    assert r"cat/\xff\xe9.png: cannot be read" in line and require_usable(text, PARTS) == [line]
+    (line,) = require_usable(text, SPLIT_NAMES)
+    assert r"cat/\xff\xe9.png: cannot be read" in line and require_usable(text, SPLIT_NAMES) == [line]
 
 
 def test_a_class_whose_name_is_not_utf_8_is_refused_where_classes_are_read(tmp_path: Path) -> None:
@@ -135,13 +135,13 @@ def test_broken_images_are_left_out_where_that_is_asked_for(kind: str, tmp_path:
     else:
         parquet(tmp_path / "data" / "all.parquet", found, list(CLASSES))
     text = f"{kind}:{tmp_path}/data?tasks=2"
-    before = {part: get_source(text).load(part) for part in PARTS}
+    before = {part: get_source(text).load(part) for part in SPLIT_NAMES}
     with pytest.raises(InputError, match="; --skip-broken leaves out what cannot be read"):
-        require_usable(text, PARTS)
-    left_out = require_usable(f"{text}&skip_broken=yes", PARTS)
+        require_usable(text, SPLIT_NAMES)
+    left_out = require_usable(f"{text}&skip_broken=yes", SPLIT_NAMES)
     assert len(left_out) == 2 and all("cannot be read (not an image)" in line for line in left_out)
     kept = 0
-    for part in PARTS:
+    for part in SPLIT_NAMES:
         images, labels = get_source(f"{text}&skip_broken=yes").load(part)
         wanted = [row for row in range(len(before[part][1])) if _reads(stored(before[part][0]), row)]
         assert labels.tolist() == before[part][1][wanted].tolist()
@@ -149,7 +149,7 @@ def test_broken_images_are_left_out_where_that_is_asked_for(kind: str, tmp_path:
             assert torch.equal(stored(images).image(row), stored(before[part][0]).image(there))
         kept += len(wanted)
     assert kept == 22
-    assert require_usable(f"{text}&skip_broken=yes", PARTS, never) == left_out  # the note says it, too
+    assert require_usable(f"{text}&skip_broken=yes", SPLIT_NAMES, never) == left_out  # the note says it, too
 
 
 def _reads(images: Any, row: int) -> bool:
@@ -166,10 +166,10 @@ def never(name: str, total: int) -> Any:
 def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refused(tmp_path: Path) -> None:
     put(tmp_path, images() | {f"cat/{n}.png": b"no image" for n in range(6)})
     text = f"folder:{tmp_path}?tasks=2"
-    broken = require_usable(f"{text}&skip_broken=yes", PARTS)
+    broken = require_usable(f"{text}&skip_broken=yes", SPLIT_NAMES)
     assert len(broken) == 6
     with pytest.raises(InputError) as caught:
-        require_usable(text, PARTS)
+        require_usable(text, SPLIT_NAMES)
     *named, more = str(caught.value).splitlines()
     assert named == broken[:5] and more.startswith(
         "1 more image cannot be read: `tausearch data check` names all; --skip"
@@ -178,9 +178,9 @@ def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refuse
         get_source(f"{text}&skip_broken=yes").load("train")
     put(tmp_path, images())
     os.utime(tmp_path / "cat" / "0.png", (1, 1))  # so that it is another file, whatever the clock's resolution
-    assert sum(len(get_source(f"{text}&skip_broken=yes").load(part)[1]) for part in PARTS) == 24
-    assert require_usable(text, PARTS) == []
-    assert require_usable(text, PARTS, never) == []  # every image is looked at once
+    assert sum(len(get_source(f"{text}&skip_broken=yes").load(part)[1]) for part in SPLIT_NAMES) == 24
+    assert require_usable(text, SPLIT_NAMES) == []
+    assert require_usable(text, SPLIT_NAMES, never) == []  # every image is looked at once
 
 
 @pytest.mark.parametrize("runs", [(("&max_image_bytes=5000", 23), ("", 24)), (("", 24), ("&max_image_bytes=5000", 23))])
@@ -190,8 +190,8 @@ def test_large_images_are_left_out_by_the_bound_of_this_run_not_of_an_earlier_ru
     put(tmp_path, images() | {"cat/1.png": encoded(10, 1, 1) + bytes(5000)})
     for bound, kept in runs:
         text = f"folder:{tmp_path}?tasks=2&skip_broken=yes{bound}"
-        assert len(require_usable(text, PARTS)) == 24 - kept
-        assert sum(len(get_source(text).load(part)[1]) for part in PARTS) == kept
+        assert len(require_usable(text, SPLIT_NAMES)) == 24 - kept
+        assert sum(len(get_source(text).load(part)[1]) for part in SPLIT_NAMES) == kept
 
 
 @given(st.integers(1, 1_000_000))

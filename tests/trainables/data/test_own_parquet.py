@@ -17,7 +17,7 @@ from trainables.data.dataset import dataset_of
 from trainables.data.disk.parquet import parquet_images
 from trainables.data.disk.parquet_layout import find_in
 from trainables.data.disk.passes import stored
-from trainables.data.splits import PARTS
+from trainables.data.splits import SPLIT_NAMES
 from trainables.errors import InputError
 
 
@@ -48,7 +48,7 @@ def test_a_split_is_known_by_any_usual_form_of_its_name(names: tuple[str, str], 
     for name, numbers in zip(names, (range(5), range(5, 6)), strict=True):
         parquet(tmp_path / f"{name}.parquet", listed(numbers), list(CLASSES))
     source = get_source(f"parquet:{tmp_path}?tasks=2")
-    assert [len(source.load(part)[1]) for part in PARTS] == [20, 4]
+    assert [len(source.load(part)[1]) for part in SPLIT_NAMES] == [20, 4]
 
 
 def test_files_with_other_class_names_are_refused(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_large_images_in_parquet_files_are_left_out_by_the_bound(bound: str, kep
     found[0]["bytes"] += bytes(5000)
     parquet(tmp_path / "all.parquet", found, list(CLASSES))
     source = get_source(f"parquet:{tmp_path}?tasks=2&skip_broken=yes{bound}")
-    assert sum(len(source.load(part)[1]) for part in PARTS) == kept
+    assert sum(len(source.load(part)[1]) for part in SPLIT_NAMES) == kept
 
 
 def test_labels_behind_a_class_that_is_left_out_move_up(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from trainables.data import PUBLISHED, BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.decoding import decode
 from trainables.data.disk.passes import sizes_or_faults, stored
-from trainables.data.splits import PARTS
+from trainables.data.splits import SPLIT_NAMES
 from trainables.errors import InputError
 
 CLASSES = {"imagenet_r": 200, "cifar100": 100, "cub200": 200, "caltech256": 256, "mit67": 67, "resisc45": 45}
@@ -70,7 +70,7 @@ def small(layout: str) -> str:
 def all_images(text: str, root: Path) -> Images:
     source = get_source(text, root)
     found = {}
-    for part in PARTS:
+    for part in SPLIT_NAMES:
         images, labels = source.load(part)
         whole = stored(images)
         found[part] = [
@@ -89,7 +89,7 @@ def test_layout_is_read_whole(layout: str, copies: dict[str, Path], contents: di
     for part, each in (("train", TRAIN), ("test", TEST)):
         counts = Counter(label for label, _ in found[part])
         assert counts == {label: each for label in range(CLASSES[name])}, part
-    images = [image for part in PARTS for _, image in found[part]]
+    images = [image for part in SPLIT_NAMES for _, image in found[part]]
     assert len(set(images)) == len(images) == CLASSES[name] * EACH  # every image once, none in both parts
 
 
@@ -213,7 +213,7 @@ def test_prepared_data_is_the_same_benchmark(
     manifest = dataset.prepare(form, silent)
     assert manifest.form == form and dataset.listing().layout.startswith("prepared")
     assert all_images(small(layout), root) == contents[layout]
-    for part in PARTS:
+    for part in SPLIT_NAMES:
         looks = sizes_or_faults(dataset.listing().load(part)[0], lambda count: None)
         assert not [look for look in looks if isinstance(look, str)]
     left = sorted(path.name for path in dataset.prepared.parent.iterdir())
@@ -227,7 +227,7 @@ def test_a_compressed_archive_needs_preparation_and_gets_it(layout: str, copies:
         get_source(small(layout), root)
     dataset_of(BenchmarkRef.parse(small(layout)), root).prepare(None, silent)
     source = get_source(small(layout), root)
-    assert [len(source.load(part)[1]) for part in PARTS] == [CLASSES[name] * TRAIN, CLASSES[name] * TEST]
+    assert [len(source.load(part)[1]) for part in SPLIT_NAMES] == [CLASSES[name] * TRAIN, CLASSES[name] * TEST]
 
 
 def test_caltechs_variants(copies: dict[str, Path], tmp_path: Path) -> None:
@@ -235,7 +235,10 @@ def test_caltechs_variants(copies: dict[str, Path], tmp_path: Path) -> None:
     assert get_source("caltech256?partial=yes", root).class_names[0] == "001.thing-0"
     assert get_source("caltech256?variant=clutter&partial=yes", root).class_names[-1] == "257.clutter"
     source = get_source("caltech256?variant=60-per-class&partial=yes", root)
-    assert [len(source.load(part)[1]) for part in PARTS] == [256 * 5, 256]  # fewer than 60: all but one to train on
+    assert [len(source.load(part)[1]) for part in SPLIT_NAMES] == [
+        256 * 5,
+        256,
+    ]  # fewer than 60: all but one to train on
     with pytest.raises(InputError, match="unknown variant 'all'; allowed: objects, clutter, 60-per-class, clutter-60"):
         get_source("caltech256?variant=all", root)
 

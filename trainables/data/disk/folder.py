@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from checked_input.names import meant
 from trainables.data.disk.listing import FileRows, Listing, is_image, labelled_files, listed_files, split_files
 from trainables.data.disk.tree import Entry, TarMember, Tree, ZipMember, is_junk, open_tree
-from trainables.data.splits import PARTS, TEST_SHARE
+from trainables.data.splits import SPLIT_NAMES, TEST_SHARE
 from trainables.errors import InputError
 
 _VALIDATION = ("val", "valid", "validation", "dev")
@@ -35,10 +35,10 @@ def find(root: Path) -> Listing:
             f" above: folder:{root.parent}"
         )
     alike = {name: name.lower().removesuffix("ing") for name in folders}
-    meant_so = [name for name, part in alike.items() if part in PARTS]
-    if {alike[name] for name in meant_so} == set(PARTS) and set(meant_so) != set(PARTS):
+    meant_so = [name for name, part in alike.items() if part in SPLIT_NAMES]
+    if {alike[name] for name in meant_so} == set(SPLIT_NAMES) and set(meant_so) != set(SPLIT_NAMES):
         raise InputError(f"folder:{root}: the folders {' and '.join(map(repr, meant_so))} must be named test and train")
-    if set(folders) & set(PARTS):
+    if set(folders) & set(SPLIT_NAMES):
         return _split(tree, folders)
     names, files = _classes(tree, 4, f"2 to train, 1 to validate, 1 to test ({TEST_SHARE:.0%})")
     return Listing(names, split_files(files), "class folders, seeded 80/20 split")
@@ -47,11 +47,11 @@ def find(root: Path) -> Listing:
 def _split(tree: Tree, folders: list[str]) -> Listing:
     root = tree.root
     _require_none_loose(tree)
-    extra = sorted(set(folders) - set(PARTS))
+    extra = sorted(set(folders) - set(SPLIT_NAMES))
     if extra:
         advice = "its images belong into train" if extra[0] in _VALIDATION else "move it away"
         raise InputError(f"folder:{root}: {extra[0]!r} lies beside train and test; {advice}")
-    missing = [part for part in PARTS if part not in folders]
+    missing = [part for part in SPLIT_NAMES if part not in folders]
     if missing:
         raise InputError(f"folder:{root}: has no folder {missing[0]!r}; both train and test are needed, or neither")
     _require_on_disk(tree, folders)
@@ -59,7 +59,7 @@ def _split(tree: Tree, folders: list[str]) -> Listing:
     test_names, test = _classes(Tree(root / "test", tree.below("test")), 1, "1 to test")
     if train_names != test_names:
         name = sorted(set(train_names) ^ set(test_names))[0]
-        has, lacks = PARTS if name in train_names else PARTS[::-1]
+        has, lacks = SPLIT_NAMES if name in train_names else SPLIT_NAMES[::-1]
         raise InputError(f"folder:{root}: class {name!r} is in {has} but not in {lacks}")
     return Listing(train_names, listed_files(train, test), "class folders in train and test")
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from trainables.data.disk.decoding import MOST_BYTES, SUFFIXES, decode, require_size
 from trainables.data.disk.tree import Entry
 from trainables.data.images import StoredImages
-from trainables.data.splits import TEST_SEED, TEST_SHARE, Part, split_per_class, stratified_split
+from trainables.data.splits import TEST_SEED, TEST_SHARE, SplitName, split_per_class, stratified_split
 from trainables.errors import InputError
 
 Rows = tuple[Tensor | StoredImages, Tensor]
@@ -29,7 +29,7 @@ class Listing:
     """The content of a dataset's folder."""
 
     class_names: tuple[str, ...]  # in label order
-    load: Callable[[Part], Rows]  # lists the images of a part and reads none
+    load: Callable[[SplitName], Rows]  # lists the images of a part and reads none
     layout: str  # in a few words
 
 
@@ -85,14 +85,14 @@ def seeded_split(labels: Tensor, per_class: int | None = None) -> tuple[Tensor, 
     return split_per_class(labels, lambda count: max(1, count - per_class), TEST_SEED)
 
 
-def split_files(files: FileRows, split: Splitter = seeded_split) -> Callable[[Part], Rows]:
+def split_files(files: FileRows, split: Splitter = seeded_split) -> Callable[[SplitName], Rows]:
     """Return the parts of files without a split of their own."""
     images, labels = files
     train, test = ((images.take(rows), labels[rows]) for rows in split(labels))
     return listed_files(train, test)
 
 
-def listed_files(train: FileRows, test: FileRows) -> Callable[[Part], Rows]:
+def listed_files(train: FileRows, test: FileRows) -> Callable[[SplitName], Rows]:
     """Return the parts of files with a split of their own."""
     return {"train": train, "test": test}.__getitem__
 

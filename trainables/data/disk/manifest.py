@@ -28,7 +28,7 @@ from trainables.data.disk.decoding import MOST_PIXELS, MOST_RATIO
 from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.parquet import parquet_images, read_labels
 from trainables.data.images import PixelImages
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.errors import InputError
 from trainables.tensor_files import require_file
 
@@ -65,9 +65,9 @@ class Manifest:
     form: PreparedForm
     classes: tuple[str, ...]  # names in label order
     layout: str  # of the published dataset, in a few words
-    parts: dict[Part, PreparedPart]
+    parts: dict[SplitName, PreparedPart]
 
-    def left_out(self, parts: Sequence[Part]) -> list[str]:
+    def left_out(self, parts: Sequence[SplitName]) -> list[str]:
         """Return a line for each published image of some parts that cannot be read."""
         return [line for part in parts for line in self.parts[part].left_out]
 
@@ -99,7 +99,12 @@ def read_manifest(folder: Path) -> Manifest | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{folder / MANIFEST}: cannot be read; prepare the data again") from error
     texts = all(isinstance(text, str) for text in (manifest.layout, *manifest.classes))
-    if not texts or manifest.version != VERSION or manifest.form not in PREPARED_FORMS or set(parts) != set(PARTS):
+    if (
+        not texts
+        or manifest.version != VERSION
+        or manifest.form not in PREPARED_FORMS
+        or set(parts) != set(SPLIT_NAMES)
+    ):
         raise InputError(f"{folder / MANIFEST}: is not of this version; prepare the data again")
     for name, file in _files(manifest):
         if Path(name).name != name:
@@ -138,7 +143,7 @@ def listing_of(folder: Path, manifest: Manifest) -> Listing:
     )
 
 
-def _open_shards(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Rows:
+def _open_shards(folder: Path, part: SplitName, files: dict[str, PreparedFile]) -> Rows:
     paths = [str(folder / name) for name in files]
     try:
         labels = torch.from_numpy(np.asarray(read_labels(paths, "label"), dtype=np.int64))
@@ -174,7 +179,7 @@ class ArrayImages(PixelImages):
         return replace(self, places=self.places[rows.numpy()])
 
 
-def _open_array(folder: Path, part: Part, files: dict[str, PreparedFile]) -> Rows:
+def _open_array(folder: Path, part: SplitName, files: dict[str, PreparedFile]) -> Rows:
     pixels, index = (folder / name for name in array_files(part))
     try:
         columns = [read_labels([str(index)], key) for key in ("label", "offset", "height", "width")]
@@ -202,6 +207,6 @@ def _fits(pixels: np.ndarray, places: np.ndarray) -> bool:
     return bool(slim and (area <= MOST_PIXELS).all() and (offset <= len(pixels) - 3 * area).all())
 
 
-def array_files(part: Part) -> tuple[str, str]:
+def array_files(part: SplitName) -> tuple[str, str]:
     """Return the names of a part's files: pixels and index."""
     return f"{part}-pixels.npy", f"{part}-index.parquet"

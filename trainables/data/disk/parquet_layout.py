@@ -14,7 +14,7 @@ from torch import Tensor
 from trainables.data.disk import parquet
 from trainables.data.disk.listing import Listing, Rows, Splitter, seeded_split
 from trainables.data.disk.tree import open_tree
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.errors import InputError
 
 _SPLIT = re.compile(r"(?i)(?:^|[/_.-])(train|test|validation|valid|val|dev)(?:ing)?(?=[\d/_.-]|$)")
@@ -79,7 +79,7 @@ def find_in(
         raise InputError(f"parquet:{root}: needs files of a train and of a test split, has {', '.join(splits)}")
     names, encode = _classes(train, column)
 
-    def rows(part: Part) -> Rows:
+    def rows(part: SplitName) -> Rows:
         chosen = train if part == "train" else test
         return parquet.parquet_images(chosen, columns.image), encode(chosen)
 
@@ -149,9 +149,9 @@ def _unsplit(
         kept = torch.tensor([row for row in order if labels[row] != gone])
         labels = labels[kept] - (labels[kept] > gone).long()
         images = parquet.parquet_images(files, columns.image, kept.numpy())
-        return {part: (images.take(rows), labels[rows]) for part, rows in zip(PARTS, split(labels), strict=True)}
+        return {part: (images.take(rows), labels[rows]) for part, rows in zip(SPLIT_NAMES, split(labels), strict=True)}
 
-    def rows(part: Part) -> Rows:
+    def rows(part: SplitName) -> Rows:
         return parts()[part]
 
     class_names = tuple(name for name in names if name != dropped)

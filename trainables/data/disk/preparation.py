@@ -21,7 +21,7 @@ from trainables.data.disk.parquet import ParquetImages
 from trainables.data.disk.passes import each_image, stored
 from trainables.data.disk.tree import Tick, usable_bytes
 from trainables.data.images import StoredImages
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.errors import InputError
 
 ROWS_PER_GROUP = 16  # rows of a Parquet row group: reading one image reads its group
@@ -65,7 +65,11 @@ def _encoded_bytes(images: Tensor | StoredImages) -> int:
 
 
 def write(
-    listing: Listing, form: PreparedForm, published: Mapping[Part, tuple[str, Sequence[str]]], folder: Path, tick: Tick
+    listing: Listing,
+    form: PreparedForm,
+    published: Mapping[SplitName, tuple[str, Sequence[str]]],
+    folder: Path,
+    tick: Tick,
 ) -> Manifest:
     """Write the prepared form of a dataset into an empty folder.
 
@@ -82,8 +86,8 @@ def write(
     Raises:
         InputError: If an image is unreadable.
     """
-    parts: dict[Part, PreparedPart] = {}
-    for part in PARTS:
+    parts: dict[SplitName, PreparedPart] = {}
+    for part in SPLIT_NAMES:
         images, labels = listing.load(part)
         if form == "array":
             names = _write_array(part, stored(images), labels, folder, tick)
@@ -97,7 +101,7 @@ def write(
     return written
 
 
-def _write_array(part: Part, images: StoredImages, labels: Tensor, folder: Path, tick: Tick) -> list[str]:
+def _write_array(part: SplitName, images: StoredImages, labels: Tensor, folder: Path, tick: Tick) -> list[str]:
     pixels, index = manifest.array_files(part)
     places, offset = [], 0
     with (folder / pixels).open("wb") as file:
@@ -122,7 +126,7 @@ def _write_header(file: Any, count: int) -> None:
 
 
 def _write_shards(
-    part: Part, images: StoredImages, labels: Tensor, classes: tuple[str, ...], folder: Path, tick: Tick
+    part: SplitName, images: StoredImages, labels: Tensor, classes: tuple[str, ...], folder: Path, tick: Tick
 ) -> list[str]:
     """Write shards in the layout of Hugging Face's Image feature, with the class names in their metadata."""
     schema = _schema(classes)
@@ -145,7 +149,7 @@ def _write_shards(
     return names
 
 
-def _groups(part: Part, images: StoredImages, labels: Tensor, tick: Tick) -> Iterator[list[dict[str, Any]]]:
+def _groups(part: SplitName, images: StoredImages, labels: Tensor, tick: Tick) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of each row group, after decoding every image once."""
 
     def encoded(row: int) -> tuple[str, bytes]:

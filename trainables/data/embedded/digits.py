@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainables.data.splits import TEST_SEED, TEST_SHARE, Part, stratified_split
+from trainables.data.splits import TEST_SEED, TEST_SHARE, SplitName, stratified_split
 
 CHARACTERS = "0123456789"
 
 
-def load(part: Part) -> tuple[Tensor, Tensor]:
+def load(part: SplitName) -> tuple[Tensor, Tensor]:
     """Return one part of the fixed, stratified 80/20 split, without a view of the other part.
 
     Images are uint8 `(n, 1, 32, 32)`, labels int64 `(n,)`.

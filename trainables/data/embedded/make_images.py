@@ -17,7 +17,7 @@ from torch import Tensor
 from trainables.data.embedded.characters import BENCHMARK, LETTERS
 from trainables.data.embedded.drawing import HELD_OUT_FACES, TRAIN_FACES, draw, render
 from trainables.data.embedded.sheets import write_sheet
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.randomness import make_generator
 
 FACES = {"train": TRAIN_FACES, "test": HELD_OUT_FACES}
@@ -29,7 +29,7 @@ class Drawing:
     """The characters, numbers and rotation of a benchmark's images."""
 
     characters: str  # each a class
-    per_class: dict[Part, int]  # images
+    per_class: dict[SplitName, int]  # images
     turn: float  # largest rotation in either direction, radians
 
 
@@ -40,7 +40,7 @@ DRAWINGS = {
 }
 
 
-def draw_part(benchmark: str, part: Part) -> Tensor:
+def draw_part(benchmark: str, part: SplitName) -> Tensor:
     """Return one part of a benchmark, class after class, uint8 `(n, 1, 32, 32)`."""
     drawing = DRAWINGS[benchmark]
     labels = torch.arange(len(drawing.characters)).repeat_interleave(drawing.per_class[part])
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="an existing folder for the four PNG files")
     folder = parser.parse_args().folder
     for benchmark, drawing in DRAWINGS.items():
-        for part in PARTS:
+        for part in SPLIT_NAMES:
             write_sheet(benchmark, part, draw_part(benchmark, part), len(drawing.characters), folder)
 
 

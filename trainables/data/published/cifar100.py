@@ -14,7 +14,7 @@ from trainables.data.disk.arrays import unpickle
 from trainables.data.disk.listing import Listing, Rows
 from trainables.data.disk.tree import Tree
 from trainables.data.published.publication import STANDARD, Expected, Publication, find_parquet
-from trainables.data.splits import Part
+from trainables.data.splits import SplitName
 from trainables.data.transforms.recipes import HALF, Recipe
 from trainables.errors import InputError
 
@@ -29,7 +29,7 @@ def find(tree: Tree, variant: str) -> Listing | None:
     if not isinstance(names, list) or not all(isinstance(name, bytes) and name.isascii() for name in names):
         raise InputError(f"{meta}: 'fine_label_names' must be a list of names")
 
-    def rows(part: Part) -> Rows:
+    def rows(part: SplitName) -> Rows:
         path = f"{folder}{part}"
         if path not in tree.entries:
             raise InputError(f"{tree.root}: {path} is missing beside {meta}")

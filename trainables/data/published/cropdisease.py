@@ -25,7 +25,7 @@ from trainables.data.published.publication import (
     find_parquet,
     listing_from_class_folders,
 )
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
 
@@ -56,12 +56,12 @@ _NAMES = (
 
 def find(tree: Tree, variant: str) -> Listing | None:
     """Return the authors' files, PlantVillage's class folders or the Hugging Face form."""
-    if all(tree.find(f"{part}.json") for part in PARTS):
+    if all(tree.find(f"{part}.json") for part in SPLIT_NAMES):
         return Listing(_NAMES, partial(_listed, tree), "the authors' split files")
     return listing_from_class_folders(tree, left_out=_LEFT_OUT) or find_parquet(tree)
 
 
-def _listed(tree: Tree, part: Part) -> Rows:
+def _listed(tree: Tree, part: SplitName) -> Rows:
     split = str(tree.find(f"{part}.json"))
     try:
         content = json.loads(tree.text(split))

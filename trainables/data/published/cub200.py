@@ -12,7 +12,7 @@ from trainables.data.disk.arrays import NpzImages, read_npz
 from trainables.data.disk.listing import FileRows, Listing, Rows, labelled_files, listed_files, require_listed
 from trainables.data.disk.tree import Tree
 from trainables.data.published.publication import STANDARD, Expected, Publication, find_parquet
-from trainables.data.splits import PARTS, Part
+from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.data.transforms.recipes import IMAGENET, Recipe
 from trainables.errors import InputError
 
@@ -24,7 +24,7 @@ def find(tree: Tree, variant: str) -> Listing | None:
     split = tree.find("train_test_split.txt")
     if split is not None:
         return _official(tree, split.removesuffix("train_test_split.txt"))
-    if all(tree.find(f"{part}_data.npz") for part in PARTS):
+    if all(tree.find(f"{part}_data.npz") for part in SPLIT_NAMES):
         names = tuple(f"{number:03d}" for number in range(1, _CLASSES + 1))
         return Listing(names, partial(_arrays, tree), "numpy arrays")
     return find_parquet(tree)
@@ -58,7 +58,7 @@ def _official(tree: Tree, folder: str) -> Listing:
     return Listing(names, listed_files(chosen("1"), chosen("0")), "CUB_200_2011 with its split")
 
 
-def _arrays(tree: Tree, part: Part) -> Rows:
+def _arrays(tree: Tree, part: SplitName) -> Rows:
     path = str(tree.find(f"{part}_data.npz"))
     entry = tree.entries[path]
     labels: Any = read_npz(entry, "targets", path)

@@ -18,7 +18,7 @@ from trainables.data.disk.listing import (
 )
 from trainables.data.disk.parquet_layout import find_in
 from trainables.data.disk.tree import Tree, least_deep
-from trainables.data.splits import Part
+from trainables.data.splits import SplitName
 from trainables.data.transforms.recipes import Recipe
 from trainables.errors import InputError
 
@@ -32,7 +32,7 @@ class Expected:
     """Numbers of classes and images in a whole copy of a published dataset."""
 
     classes: int
-    images: Mapping[Part, int] = field(default_factory=dict)  # of each part, where the publication fixes them
+    images: Mapping[SplitName, int] = field(default_factory=dict)  # of each part, where the publication fixes them
     total: int | None = None  # of both parts together, where only their sum is fixed
 
 

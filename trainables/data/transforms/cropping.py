@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trainables.data.transforms.normalisation import Images, Normalise, of_one_size, with_channels
-from trainables.data.transforms.resampling import Box, Interpolation, Part, parts_by_products, resized_crops
+from trainables.data.transforms.resampling import Box, ImageCrop, Interpolation, crops_by_products, resized_crops
 from trainables.device import moved
 
 
@@ -50,7 +50,7 @@ class RandomResizedCrop:
 
         def crop_each(images: list[Tensor], generator: torch.Generator) -> Tensor:
             boxes = [_crop_box(image.shape[1], image.shape[2], generator) for image in images]
-            return parts_by_products(images, [Part(box, (self.size, self.size)) for box in boxes], self.size)
+            return crops_by_products(images, [ImageCrop(box, (self.size, self.size)) for box in boxes], self.size)
 
         return _augmented(images, self.normalise, generator, crop, crop_each)
 
@@ -76,11 +76,11 @@ class ResizeRandomCrop:
             return cut(resized, moved(corners, part.device), self.size, self.size)
 
         def crop_each(images: list[Tensor], generator: torch.Generator) -> Tensor:
-            parts = []
+            crops = []
             for image in images:
                 whole, resized = _whole(image), _resized_to(image.shape[1:], self.resize, self.keep_ratio)
-                parts.append(Part(whole, resized, self._corner(resized, generator)))
-            return parts_by_products(images, parts, self.size)
+                crops.append(ImageCrop(whole, resized, self._corner(resized, generator)))
+            return crops_by_products(images, crops, self.size)
 
         return _augmented(images, self.normalise, generator, crop, crop_each)
 
@@ -109,14 +109,14 @@ class ResizeCenterCrop:
             return self.normalise(self._cut(images))
         if _on_gpu(images):
             images = [with_channels(image, self.normalise) for image in images]
-            parts = [self._part(image) for image in images]
-            return self.normalise(parts_by_products(images, parts, self.size, self.interpolation))
+            crops = [self._crop(image) for image in images]
+            return self.normalise(crops_by_products(images, crops, self.size, self.interpolation))
         return self.normalise(torch.stack([self._cut(image) for image in images]))
 
-    def _part(self, image: Tensor) -> Part:
+    def _crop(self, image: Tensor) -> ImageCrop:
         resized = _resized_to(image.shape[1:], self.resize, self.keep_ratio)
         row, column = (round((side - self.size) / 2) for side in resized)  # as torchvision rounds
-        return Part(_whole(image), resized, (row, column))
+        return ImageCrop(_whole(image), resized, (row, column))
 
     def _cut(self, images: Tensor) -> Tensor:
         from torchvision.transforms.v2 import functional as vision  # takes two seconds to import

@@ -17,8 +17,8 @@ Box = tuple[int, int, int, int]
 MOST_VALUES = 2**26  # of images that are resized together; their float32 copy has 256 MiB
 
 
-class Part(NamedTuple):
-    """A part of an image: resize `box`, then take the output pixels from `corner` on."""
+class ImageCrop(NamedTuple):
+    """A crop of an image: resize `box`, then take the output pixels from `corner` on."""
 
     box: Box
     resized: tuple[int, int]  # height and width that the box gets, in pixels
@@ -36,7 +36,7 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
     float32.
     """
     if images.device.type != "cpu":
-        return resized_by_products(images, [Part(box, (size, size)) for box in boxes], size)
+        return resized_by_products(images, [ImageCrop(box, (size, size)) for box in boxes], size)
     # Takes two seconds to import; the embedded benchmarks do not need torchvision.
     from torchvision.transforms.v2 import InterpolationMode, functional as vision
 
@@ -48,12 +48,12 @@ def resized_crops(images: Tensor, boxes: Sequence[Box], size: int) -> Tensor:
     return torch.stack(crops)
 
 
-def parts_by_products(
-    images: Sequence[Tensor], parts: Sequence[Part], size: int, interpolation: Interpolation = "bicubic"
+def crops_by_products(
+    images: Sequence[Tensor], crops: Sequence[ImageCrop], size: int, interpolation: Interpolation = "bicubic"
 ) -> Tensor:
-    """Return a part of each of several images of any size, float32 `(b, c, size, size)`; see `resized_by_products`.
+    """Return a crop of each of several images of any size, float32 `(b, c, size, size)`; see `resized_by_products`.
 
-    `images` are uint8 `(c, h, w)` on a GPU. Those that fit in `MOST_VALUES` are padded to one size, which no part sees.
+    `images` are uint8 `(c, h, w)` on a GPU. Those that fit in `MOST_VALUES` are padded to one size, which no crop sees.
     """
     found = []
     for group in _groups(images):
@@ -61,7 +61,7 @@ def parts_by_products(
         canvas = images[0].new_zeros(group.stop - group.start, images[0].shape[0], height, width)
         for place, image in zip(canvas, images[group], strict=True):
             place[:, : image.shape[1], : image.shape[2]] = image
-        found.append(resized_by_products(canvas, parts[group], size, interpolation))
+        found.append(resized_by_products(canvas, crops[group], size, interpolation))
     return torch.cat(found)
 
 
@@ -78,13 +78,13 @@ def _groups(images: Sequence[Tensor]) -> Iterator[slice]:
 
 
 def resized_by_products(
-    images: Tensor, parts: Sequence[Part], size: int, interpolation: Interpolation = "bicubic"
+    images: Tensor, crops: Sequence[ImageCrop], size: int, interpolation: Interpolation = "bicubic"
 ) -> Tensor:
-    """Return a part of each image by two matrix products: whole numbers from 0 to 255, float32 `(b, c, size, size)`.
+    """Return a crop of each image by two matrix products: whole numbers from 0 to 255, float32 `(b, c, size, size)`.
 
     `images` are uint8 `(b, c, h, w)`.
     """
-    numbers = torch.tensor([(*part.box, *part.resized, *part.corner) for part in parts])
+    numbers = torch.tensor([(*crop.box, *crop.resized, *crop.corner) for crop in crops])
     top, left, height, width, rows_to, columns_to, row, column = moved(numbers, images.device).unbind(1)
     rows = _weights(top, height, rows_to, row, images.shape[2], size, interpolation)  # [b, size, h]
     columns = _weights(left, width, columns_to, column, images.shape[3], size, interpolation)  # [b, size, w]
@@ -97,12 +97,12 @@ def _weights(
 ) -> Tensor:
     """Return the weights of `total` input pixels in each of `size` output pixels, `(b, size, total)`.
 
-    The resized part begins at input pixel `start` and has `length` input pixels and `to` output pixels, of which
+    The resized crop begins at input pixel `start` and has `length` input pixels and `to` output pixels, of which
     `first` is the first that is asked for; all `(b,)`.
     """
     scale = (length / to)[:, None, None]
     places = first[:, None] + torch.arange(size, device=start.device)
-    centres = scale * (places[:, :, None] + 0.5)  # [b, size, 1], from the part's start
+    centres = scale * (places[:, :, None] + 0.5)  # [b, size, 1], from the crop's start
     pixels = torch.arange(total, device=start.device) - start[:, None]  # [b, total]
     inside = (pixels >= 0) & (pixels < length[:, None])
     weights = FILTERS[interpolation]((pixels[:, None] + 0.5 - centres) / scale.clamp(min=1)) * inside[:, None]

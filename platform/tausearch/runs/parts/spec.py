@@ -20,7 +20,7 @@ from tausearch.runs.specs.search import SearchSpec, SpecOfSearch
 from trainables.task_names import NamedTask
 
 
-class Part(Strict):
+class SearchBenchmark(Strict):
     """One benchmark of a search on several; see `RunSpec` for the fields."""
 
     protocol: ExperimentProtocol
@@ -43,14 +43,14 @@ class MultiSearchSpec(SearchSpec):
     """
 
     across: Across
-    parts: Annotated[dict[str, Part], Field(min_length=2)]
+    parts: Annotated[dict[str, SearchBenchmark], Field(min_length=2)]
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names that may stand for code of the user; most are the tool's own."""
         return (*(name.partition("?")[0] for name in self.parts), *super().names)
 
-    def parts_at(self, data_roots: Mapping[str, str | None]) -> dict[str, Part]:
+    def parts_at(self, data_roots: Mapping[str, str | None]) -> dict[str, SearchBenchmark]:
         """Return the benchmarks with their published datasets in other folders, which `data_roots` has by reference."""
         return {name: each.model_copy(update={"data_root": data_roots[name]}) for name, each in self.parts.items()}
 
@@ -164,17 +164,17 @@ class PartsSpec(SpecOfSearch):
         """Return the reference of a part's benchmark."""
         return list(self.search.parts)[self.place_of(number)]
 
-    def part_of(self, number: int) -> Part:
+    def benchmark_spec_of(self, number: int) -> SearchBenchmark:
         """Return what is particular to a part's benchmark."""
         return self.search.parts[self.benchmark_of(number)]
 
     def steps_of(self, number: int) -> int:
         """Return the number of steps of a part."""
-        return self.part_of(number).steps
+        return self.benchmark_spec_of(number).steps
 
     def data_root_of(self, number: int) -> str | None:
         """Return the folder of a part's dataset."""
-        return self.part_of(number).data_root
+        return self.benchmark_spec_of(number).data_root
 
     @property
     def names(self) -> tuple[str, ...]:

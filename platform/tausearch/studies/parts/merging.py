@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from search_spaces import Scalar
-from tausearch.runs import ACROSS, KnownPoint, MultiSearchSpec, Part, SearchSpec, titles_of
+from tausearch.runs import ACROSS, KnownPoint, MultiSearchSpec, SearchBenchmark, SearchSpec, titles_of
 from trainables.errors import InputError
 from trainables.task_names import NamedTask
 
@@ -37,7 +37,10 @@ def merged(specs: Sequence[SearchSpec], across: str | None) -> MultiSearchSpec:
         "warm_start": (*_starts(specs, titles), *first.warm_start),
         "reevaluate": first.reevaluate if all(spec.reevaluate == first.reevaluate for spec in specs) else None,
         "across": across or ACROSS[0],
-        "parts": {each.benchmark: Part(**{name: getattr(each, name) for name in Part.model_fields}) for each in specs},
+        "parts": {
+            each.benchmark: SearchBenchmark(**{name: getattr(each, name) for name in SearchBenchmark.model_fields})
+            for each in specs
+        },
     }
     return MultiSearchSpec(**{**shared, **own})
 
