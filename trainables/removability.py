@@ -16,7 +16,7 @@ from trainables.metrics import removability
 from trainables.state import State
 
 
-class LeftOut:
+class LeaveOneTaskOut:
     """The finished task vectors of a sequence, kept on the CPU to compose them anew after the last task."""
 
     def __init__(self) -> None:

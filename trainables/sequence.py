@@ -29,7 +29,7 @@ from trainables.metrics import (
     seconds,
 )
 from trainables.preconsolidation import Preparer
-from trainables.removability import LeftOut
+from trainables.removability import LeaveOneTaskOut
 from trainables.state import JSON, SILENT, Epoch, State, make_trial_folder
 
 
@@ -81,7 +81,7 @@ class IncrementalSequence:
             raise InputError(f"removability: {fault}")
         if save_curvature and (fault := entry.curvature_fault(hyperparameters)):
             raise InputError(fault)
-        self.left_out = LeftOut() if removability else None
+        self.leave_one_task_out = LeaveOneTaskOut() if removability else None
         self.entry = entry
         self._what, self._extra = f"method {entry.name!r}", {metric.name for metric in entry.metrics}
         self.backbone = backbone
@@ -171,13 +171,13 @@ class IncrementalSequence:
 
     def _removability(self, task: Task) -> dict[str, float]:
         """Keep the vector of a task; return the metrics after the last one, if they are measured."""
-        if self.left_out is None:
+        if self.leave_one_task_out is None:
             return {}
         assert isinstance(self.method, Composable), "so its capabilities say"
-        self.left_out.vectors.append(self.method.vector(self._origin(task)))
+        self.leave_one_task_out.vectors.append(self.method.vector(self._origin(task)))
         if not self.finished:
             return {}
-        return self.left_out.metrics(self.method, self.benchmark, self.accuracies[-1], self.device)
+        return self.leave_one_task_out.metrics(self.method, self.benchmark, self.accuracies[-1], self.device)
 
     def _write(self, folder: Path, task: Task) -> None:
         """Write the vector of the task that was learned last, and its curvature if that is saved."""
@@ -212,8 +212,8 @@ class IncrementalSequence:
         assert isinstance(self.method, Composable), "only such methods leave vectors"
         self.method.continue_after(vectors)
         self.accuracies = [list(row) for row in accuracies]
-        if self.left_out is not None:
-            self.left_out.vectors = list(vectors)
+        if self.leave_one_task_out is not None:
+            self.leave_one_task_out.vectors = list(vectors)
 
     def _accuracy_metrics(self) -> dict[str, float]:
         names, last = self.benchmark.metrics, self.accuracies[-1]
@@ -240,14 +240,14 @@ class IncrementalSequence:
         state = checked_state(self._what, self.method.state()).within("method") | State(
             values={"accuracies": accuracies}
         )
-        return state if self.left_out is None else state | self.left_out.state().within("left_out")
+        return state if self.leave_one_task_out is None else state | self.leave_one_task_out.state().within("left_out")
 
     def load_state(self, state: State) -> None:
         """Continue after the last task of `state`."""
         self.method.load_state(state.part("method"))
         self.accuracies = [list(row) for row in state.values["accuracies"]]  # type: ignore[union-attr, arg-type]
-        if self.left_out is not None:
-            self.left_out.load_state(state.part("left_out"), self.tasks_done)
+        if self.leave_one_task_out is not None:
+            self.leave_one_task_out.load_state(state.part("left_out"), self.tasks_done)
 
 
 @contextmanager

@@ -66,8 +66,8 @@ def test_it_is_what_the_saved_vectors_say_and_changes_nothing_else(method: str, 
 def test_an_error_within_another_composition_ends_it(method: str) -> None:
     sequence = made(method)
     run(sequence)
-    assert sequence.left_out is not None and isinstance(sequence.method, Composable)
-    with pytest.raises(KeyError), sequence.method.composed(sequence.left_out.vectors, [1.0, 0.0, 0.0]):
+    assert sequence.leave_one_task_out is not None and isinstance(sequence.method, Composable)
+    with pytest.raises(KeyError), sequence.method.composed(sequence.leave_one_task_out.vectors, [1.0, 0.0, 0.0]):
         raise KeyError
     assert accuracies(sequence.method.predict, sequence.benchmark.evaluation, "cpu") == sequence.accuracies[-1]
 

@@ -154,7 +154,7 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
     assert (sequence.entry.name, len(sequence.tasks), method.rule.config.alpha) == ("ita-ia3", 2, 1.0)
     context = method.context
     assert (context.seed, context.precision, context.num_tasks) == (4, "bf16", 2)
-    assert sequence.device == context.device == torch.device("cpu:0") and sequence.left_out is not None
+    assert sequence.device == context.device == torch.device("cpu:0") and sequence.leave_one_task_out is not None
     assert context.on_epoch.folder == tmp_path / "trial"
     assert context.backbone == sequence.backbone and sequence.backbone.weights == weights
     assert (context.epochs, context.batch_size) == (sequence.benchmark.spec.epochs, sequence.benchmark.spec.batch_size)

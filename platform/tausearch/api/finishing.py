@@ -142,7 +142,7 @@ def _gained(selection: Selection) -> dict[str, float]:
 def _several(spec: MultiSearchSpec, selection: Selection, trials: list[TrialSummary]) -> dict[str, float]:
     """Return the chosen accuracy on each of several benchmarks, and what is lost where one is left out, as metrics."""
     found = {f"best/{_metric(name)}": accuracy for name, accuracy in selection.accuracies.items()}
-    return found | {f"left_out/{_metric(each.title)}/lost": each.lost for each in runs.left_out(spec, trials)}
+    return found | {f"left_out/{_metric(each.title)}/lost": each.lost for each in runs.leave_one_out(spec, trials)}
 
 
 def _metric(benchmark: str) -> str:

@@ -22,7 +22,7 @@ from tausearch.runs import (
     Conclusion,
     Ending,
     Gain,
-    LeftOut,
+    LeaveOneOut,
     Plan,
     Record,
     Reevaluation,
@@ -35,7 +35,7 @@ from tausearch.runs import (
     TrialTable,
     Verdict,
     ending_of,
-    left_out,
+    leave_one_out,
     parts_of,
     read_spec,
     recorded_trials,
@@ -96,9 +96,9 @@ class SearchResult(RunResult):
         return bounds_of(self)
 
     @property
-    def left_out(self) -> list[LeftOut]:
+    def left_out(self) -> list[LeaveOneOut]:
         """Each of several benchmarks left out of the choice in turn; empty for a search on one."""
-        return left_out(self._spec, self.trials)
+        return leave_one_out(self._spec, self.trials)
 
     @property
     def study(self) -> optuna.Study:

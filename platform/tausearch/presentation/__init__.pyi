@@ -29,7 +29,7 @@ from .plots import (
 from .run_tables import (
     accuracy_cells as accuracy_cells,
     front_table as front_table,
-    left_out_table as left_out_table,
+    leave_one_out_table as leave_one_out_table,
     mean_rows as mean_rows,
     reevaluation_table as reevaluation_table,
     scores_table as scores_table,
@@ -72,8 +72,8 @@ from .terminal.text import (
     brief as brief,
     clock as clock,
     console as console,
-    left_out_line as left_out_line,
     number as number,
+    omitted_columns_line as omitted_columns_line,
     percent as percent,
     print_json as print_json,
     print_notices as print_notices,

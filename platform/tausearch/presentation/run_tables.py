@@ -9,7 +9,7 @@ from tausearch.presentation.tables import Column, Table, emphasise, numbers, sco
 from tausearch.presentation.terminal.text import clock, percent
 from tausearch.runs import (
     Aim,
-    LeftOut,
+    LeaveOneOut,
     MultiSearchSpec,
     MultiTrial,
     Objective,
@@ -115,7 +115,7 @@ def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | Non
     return Table(f"Pareto front of {aims}", columns, rows, chosen)
 
 
-def left_out_table(found: Sequence[LeftOut]) -> Table:
+def leave_one_out_table(found: Sequence[LeaveOneOut]) -> Table:
     """Return the accuracy on each benchmark of the configuration that was chosen on the others."""
     columns = [
         Column("benchmark"),

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from checked_input.text_files import spreadsheet_cell
 from tausearch.presentation.tables import CellLook, Column, Table, note_mark
-from tausearch.presentation.terminal.text import WIDE, left_out_line
+from tausearch.presentation.terminal.text import WIDE, omitted_columns_line
 from tausearch.runs import without_folder_paths
 
 _LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
@@ -72,8 +72,8 @@ class FittedTable(rich.table.Table):
         fitting = copy(self)
         fitting.columns = [self.columns[place] for place in kept]
         yield from rich.table.Table.__rich_console__(fitting, console, options)
-        if left_out := len(self.columns) - len(kept):
-            yield Text(left_out_line(left_out), style="dim")
+        if omitted := len(self.columns) - len(kept):
+            yield Text(omitted_columns_line(omitted), style="dim")
 
     def _needed(self, console: Console, options: ConsoleOptions, kept: Sequence[int]) -> int:
         """Return the width that columns need when the words of wrapping ones are broken into lines."""

@@ -65,7 +65,7 @@ from .objectives.objective import (
     preferred as preferred,
     unit_of as unit_of,
 )
-from .parts.left_out import LeftOut as LeftOut, left_out as left_out
+from .parts.leave_one_out import LeaveOneOut as LeaveOneOut, leave_one_out as leave_one_out
 from .parts.reading import finals_of as finals_of, read_spec as read_spec
 from .parts.scores import ACROSS as ACROSS, Scale as Scale, Scales as Scales
 from .parts.spec import (

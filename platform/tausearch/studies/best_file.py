@@ -289,11 +289,11 @@ def load_best(path: str | Path) -> BestFile:
     return best
 
 
-def best_of_all(storage: Storage, benchmark: str, method: str, left_out: Callable[[InputError], None]) -> BestFile:
+def best_of_all(storage: Storage, benchmark: str, method: str, on_unreadable: Callable[[InputError], None]) -> BestFile:
     """Return the best file of the best search of a benchmark and method; the oldest of equals.
 
     Searches compare by the metric by which they choose. A re-evaluated search counts with the mean of the fresh runs.
-    `left_out` is called for each run that cannot be read.
+    `on_unreadable` is called for each run that cannot be read.
 
     Raises:
         InputError: If there is no such method, no search of them has a finished trial, or the searches choose by
@@ -302,7 +302,7 @@ def best_of_all(storage: Storage, benchmark: str, method: str, left_out: Callabl
     get_method(method)
     statuses, faults = storage.read_each(read_status)
     for fault in faults:
-        left_out(fault)
+        on_unreadable(fault)
     searches = [found for found in statuses if found.spec.purpose == "search" and found.best is not None]
     matching = [each for each in searches if (each.spec.benchmark, each.spec.method) == (benchmark, method)]
     if not matching:
@@ -314,11 +314,11 @@ def best_of_all(storage: Storage, benchmark: str, method: str, left_out: Callabl
     if len(specs) > 1 and (len(set(names.values())) > 1 or any(spec.has_own_scale for spec in specs)):
         named = ", ".join(f"{name} by {metric}" for name, metric in names.items())
         raise InputError(f"searches of {method!r} on {benchmark!r} choose differently: {named}; name one of them")
-    return _best_of(storage, max(matching, key=lambda found: found.goodness), left_out)
+    return _best_of(storage, max(matching, key=lambda found: found.goodness), on_unreadable)
 
 
-def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], None]) -> BestFile:
-    """Return the best file of a search; `left_out` is called if the file cannot be read.
+def best_of_run(storage: Storage, name: str, on_unreadable: Callable[[InputError], None]) -> BestFile:
+    """Return the best file of a search; `on_unreadable` is called if the file cannot be read.
 
     Raises:
         InputError: If there is no such search, or none of its trials has finished.
@@ -329,10 +329,10 @@ def best_of_run(storage: Storage, name: str, left_out: Callable[[InputError], No
         raise InputError(f"run {name!r}: is a final run, which chooses nothing{source}")
     if found.best is None:
         raise InputError(f"run {name!r}: {found.why_nothing_chosen}")
-    return _best_of(storage, found, left_out)
+    return _best_of(storage, found, on_unreadable)
 
 
-def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError], None]) -> BestFile:
+def _best_of(storage: Storage, found: RunStatus, on_unreadable: Callable[[InputError], None]) -> BestFile:
     """Return the best file of a search with a finished trial; a missing, damaged or older one is made from the record.
 
     The record is written first, so a kill may leave the file of an earlier choice.
@@ -356,7 +356,7 @@ def _best_of(storage: Storage, found: RunStatus, left_out: Callable[[InputError]
             fault = InputError(f"best file {file}: is older than the choice of trial {found.best.number}")
         except InputError as error:
             fault = error
-        left_out(InputError(f"{fault}; its content was taken from the record"))
+        on_unreadable(InputError(f"{fault}; its content was taken from the record"))
     return made
 
 

@@ -135,7 +135,7 @@ def test_mlflow_gets_what_was_chosen_on_each_benchmark_and_what_is_lost_without_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left = [SimpleNamespace(title="v1.2 small", lost=2.0), SimpleNamespace(title="glyphs", lost=0.0)]
-    monkeypatch.setattr(finishing.runs, "left_out", lambda *_: left)
+    monkeypatch.setattr(finishing.runs, "leave_one_out", lambda *_: left)
     selection: Any = SimpleNamespace(accuracies={"digits?epochs=2": 80.0})
     found = finishing._several(several_spec(), selection, [])
     assert found == {"best/digits-epochs-2": 80.0, "left_out/v1.2-small/lost": 2.0, "left_out/glyphs/lost": 0.0}

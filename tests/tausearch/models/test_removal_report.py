@@ -17,7 +17,7 @@ from tausearch.models.cards import card
 from tausearch.models.descriptions import ModelDescription
 from tausearch.models.removal import measure
 from tausearch.models.removal.names import removal_of
-from tausearch.models.removal.remnants import WORDS, left_out_lines, remaining_lines
+from tausearch.models.removal.remnants import WORDS, remaining_lines, removed_content_lines
 from tausearch.models.removal.report import AnswerShare, ForgottenClass, RemovalReport, Separation
 from tausearch.runs import FinalSpec, Retraining, SearchSpec, Storage
 from tests.support.runs.trials import final_spec
@@ -187,7 +187,7 @@ def test_what_is_left_out_has_been_learned_again_or_is_zeros(
     forget: set[int], kept: int | None, told: list[str]
 ) -> None:
     again = None if kept is None else Retraining(run="r", run_id="0", forgotten=(1,), kept=kept)
-    *lines, last = left_out_lines(Removal(THREE, frozenset(forget)), again)
+    *lines, last = removed_content_lines(Removal(THREE, frozenset(forget)), again)
     assert [line[: len(start)] for line, start in zip(lines, told, strict=True)] == told
     assert last.startswith("mixtures and Fisher matrices of the forgotten classes")
 

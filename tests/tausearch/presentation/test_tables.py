@@ -20,7 +20,7 @@ from tausearch.presentation import (
     as_latex,
     as_markdown,
     front_table,
-    left_out_table,
+    leave_one_out_table,
     reevaluation_table,
     rows_as_table,
     scores_table,
@@ -32,7 +32,7 @@ from tausearch.presentation.run_tables import accuracy_cells
 from tausearch.presentation.table_formats import as_html
 from tausearch.presentation.tables import gain, note_mark, score
 from tausearch.presentation.terminal.text import SafeConsole
-from tausearch.runs import LeftOut, Objective, Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
+from tausearch.runs import LeaveOneOut, Objective, Reevaluate, Reevaluation, ReevaluationSpec, Score, SearchSpec, race
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.metrics import TEST
 
@@ -221,8 +221,8 @@ def test_bytes_of_fresh_runs_have_four_digits(spec: SearchSpec) -> None:
 
 
 def test_a_benchmark_that_is_left_out_has_the_accuracy_of_both_choices() -> None:
-    left_out = LeftOut("digits", start=1.0, trial=4, accuracy=2.0, best_trial=5, best=3.5)
-    assert left_out_table([left_out]).texts == [["digits", "1.00", "2.00", "3.50", "1.50", "4, 5"]]
+    left_out = LeaveOneOut("digits", start=1.0, trial=4, accuracy=2.0, best_trial=5, best=3.5)
+    assert leave_one_out_table([left_out]).texts == [["digits", "1.00", "2.00", "3.50", "1.50", "4, 5"]]
 
 
 def test_rounds_that_have_not_run_are_empty(spec: SearchSpec) -> None:

@@ -17,7 +17,7 @@ from tausearch.runs import (
     StopRule,
     TrialTable,
     gain_of,
-    left_out,
+    leave_one_out,
     parts_of,
     recorded_trials,
     reevaluation_of,
@@ -113,12 +113,12 @@ def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     found: list[MultiTrial] = whole_trials(
         parts(spec), [part(spec, t, b, value) for t, row in enumerate(accuracies) for b, value in enumerate(row)]
     )
-    digits, glyphs = left_out(spec, found)
+    digits, glyphs = leave_one_out(spec, found)
     assert (digits.start, digits.trial, digits.accuracy, digits.best_trial, digits.best) == (90.0, 2, 91.0, 1, 94.0)
     assert (glyphs.title, glyphs.trial, glyphs.accuracy, glyphs.lost) == ("glyphs", 1, 58.0, 2.0)
-    assert left_out(spec, found[:1]) == []
+    assert leave_one_out(spec, found[:1]) == []
     bound = Constraint(metric="val/final_accuracy", relation="<=", bound=93.0)  # trials 1 and 3 break it
-    assert left_out(several_spec(constraints=(bound,)), found)[0].best_trial == 2
+    assert leave_one_out(several_spec(constraints=(bound,)), found)[0].best_trial == 2
 
 
 def test_of_equal_accuracies_on_a_benchmark_the_earlier_trial_is_its_best() -> None:
@@ -127,7 +127,7 @@ def test_of_equal_accuracies_on_a_benchmark_the_earlier_trial_is_its_best() -> N
     found = whole_trials(
         parts(spec), [part(spec, t, b, value) for t, row in enumerate(accuracies) for b, value in enumerate(row)]
     )
-    assert left_out(spec, found)[0].best_trial == 1
+    assert leave_one_out(spec, found)[0].best_trial == 1
 
 
 @pytest.mark.parametrize(("target", "ended"), [(80.0, True), (95.0, False)])
@@ -152,7 +152,7 @@ def test_of_equal_accuracies_the_trial_that_forgets_less_is_chosen_on_the_others
     found = [part(spec, t, b, 90.0) for t in range(3) for b in range(2)]
     for each, forgets in zip(found, [each for row in forgetting for each in row], strict=True):
         each.rows[-1]["val/forgetting"] = forgets
-    digits, glyphs = left_out(spec, whole_trials(parts(spec), found))
+    digits, glyphs = leave_one_out(spec, whole_trials(parts(spec), found))
     assert (digits.trial, digits.best_trial) == (0, 1), "by glyphs alone, and by digits alone the earlier of two"
     assert (glyphs.trial, glyphs.best_trial) == (1, 0)
 

@@ -15,7 +15,7 @@ from tausearch.runs import (
     RunStatus,
     SearchSpec,
     TrialSummary,
-    left_out,
+    leave_one_out,
 )
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
@@ -72,7 +72,7 @@ def final_as_dict(result: FinalResult) -> dict[str, Any]:
 
 
 def _left_out_as_dict(spec: RunSpec, trials: Sequence[TrialSummary]) -> dict[str, Any]:
-    found = left_out(spec, trials)
+    found = leave_one_out(spec, trials)
     return {"left_out": [each.as_dict() for each in found]} if found else {}
 
 

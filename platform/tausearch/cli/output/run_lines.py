@@ -15,7 +15,7 @@ from tausearch.presentation import (
     bounds_line,
     brief,
     front_table,
-    left_out_table,
+    leave_one_out_table,
     reevaluation_table,
     terminal_table,
     trials_table,
@@ -34,7 +34,7 @@ from tausearch.runs import (
     correlation_interval,
     eligible,
     gain_of,
-    left_out,
+    leave_one_out,
     no_feasible_trial_reason,
     start_trial,
 )
@@ -109,8 +109,8 @@ def nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:
 
 def show_left_out(lines: Lines, spec: SearchSpec, trials: Sequence[TrialSummary]) -> None:
     """Print how well hyperparameters travel between several benchmarks."""
-    if found := left_out(spec, trials):
-        lines.out.print(terminal_table(left_out_table(found)))
+    if found := leave_one_out(spec, trials):
+        lines.out.print(terminal_table(leave_one_out_table(found)))
 
 
 def show_front(lines: Lines, spec: SearchSpec, trials: Sequence[TrialSummary], best: int | None) -> None:

@@ -16,7 +16,7 @@ from tausearch.models.evaluation import Tick, evaluate, finite_logits, merging_r
 from tausearch.models.merge_configs import MergeConfig, uniform
 from tausearch.models.pools import Pools
 from tausearch.models.removal.membership import separation
-from tausearch.models.removal.remnants import left_out_lines, remaining_after_retraining, remaining_lines
+from tausearch.models.removal.remnants import remaining_after_retraining, remaining_lines, removed_content_lines
 from tausearch.models.removal.report import AnswerShare, ForgottenClass, RemovalReport
 from tausearch.models.results import CompositionResult
 from tausearch.models.sources import VectorSource
@@ -79,7 +79,7 @@ def evaluate_removal(
         tasks=tuple(removal.tasks),
         classes=tuple(_forgotten_class(pools, removal, c, found) for c in sorted(removal.forgotten)),
         before=tuple(tuple(_accuracy(each.whole[t - 1], removal) for t in removal.tasks) for each in found),
-        left_out=left_out_lines(removal, retrained),
+        left_out=removed_content_lines(removal, retrained),
         remains=tuple(_remains(pools, removal, retrained)),
         retrained=None if retrained is None else retrained.run,
     )

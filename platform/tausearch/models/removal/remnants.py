@@ -21,7 +21,7 @@ WORDS = (
 )
 
 
-def left_out_lines(removal: Removal, retrained: Retraining | None) -> tuple[str, ...]:
+def removed_content_lines(removal: Removal, retrained: Retraining | None) -> tuple[str, ...]:
     """Return what the composition no longer holds, or what was learned again without the classes."""
     again = [] if retrained is None else removal.tasks[retrained.kept :]
     zeros = removal.partial if retrained is None else []

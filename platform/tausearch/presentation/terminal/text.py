@@ -74,7 +74,7 @@ def stopped_words(number: int) -> str:
     return words.get(signal.Signals(number), "stopped by SIGTERM")
 
 
-def left_out_line(columns: int) -> str:
+def omitted_columns_line(columns: int) -> str:
     """Return the line below a table that says how many columns a terminal has no room for."""
     return f"{counted(columns, 'column')} left out for lack of width; see --format json"
 

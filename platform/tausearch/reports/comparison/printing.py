@@ -21,7 +21,7 @@ from tausearch.presentation import (
     as_latex,
     as_markdown,
     console,
-    left_out_line,
+    omitted_columns_line,
     print_json,
     print_notices,
     rows_as_table,
@@ -142,8 +142,8 @@ def show_tables(tables: Sequence[Table], out: Console) -> None:
             out.print(_airy(table))
         elif _width(part, broken=True) <= out.width:
             out.print(_airy(part))
-            if left_out := len(table.columns) - len(part.columns):
-                out.print(left_out_line(left_out), style="dim")
+            if omitted := len(table.columns) - len(part.columns):
+                out.print(omitted_columns_line(omitted), style="dim")
         else:
             _lines(table, out)
 

@@ -17,7 +17,7 @@ from tausearch.presentation import (
     brief,
     clock,
     front_table,
-    left_out_table,
+    leave_one_out_table,
     percent,
     reevaluation_table,
     scores_table,
@@ -38,7 +38,7 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     beside_bounds,
-    left_out,
+    leave_one_out,
     read_scores,
     read_status,
     shown_benchmark,
@@ -166,7 +166,7 @@ def _read_search(view: CellView, directory: RunDirectory, drawn: RunPlots | None
     status = read_status(directory)
     assert isinstance(status.spec, SearchSpec)
     shown = view.search = RunView(directory.name, _facts(status, directory), trials=_trials(status))
-    travel = left_out(status.spec, status.trials)
+    travel = leave_one_out(status.spec, status.trials)
     if status.best is not None:
         shown.score, shown.unit = percent(status.accuracy), status.spec.value_unit
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
@@ -176,7 +176,7 @@ def _read_search(view: CellView, directory: RunDirectory, drawn: RunPlots | None
     if status.reevaluation is not None and status.reevaluation.runs:
         shown.tables.append(reevaluation_table(status.reevaluation))
     if travel:
-        shown.tables.append(left_out_table(travel))
+        shown.tables.append(leave_one_out_table(travel))
     if len(status.front) > 1:
         shown.tables.append(front_table(status.spec, status.front, _best(status)))
     shown.hover = script_json({trial.number: hover_text(status.spec, trial) for trial in status.trials})

@@ -16,7 +16,7 @@ from tausearch.runs.trials import TrialSummary
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeaveOneOut:
     """One benchmark of a search on several, left out of the choice; accuracies on its validation images, percent.
 
     Attributes:
@@ -45,7 +45,7 @@ class LeftOut:
         return {**asdict(self), "lost": self.lost}
 
 
-def left_out(spec: RunSpec, trials: Iterable[TrialSummary]) -> list[LeftOut]:
+def leave_one_out(spec: RunSpec, trials: Iterable[TrialSummary]) -> list[LeaveOneOut]:
     """Return each benchmark of a search left out in turn; empty for a search on one, or with fewer than 2 finished."""
     if not isinstance(spec, MultiSearchSpec):
         return []
@@ -54,16 +54,18 @@ def left_out(spec: RunSpec, trials: Iterable[TrialSummary]) -> list[LeftOut]:
     if len(competing) < 2:
         return []
     scales = scales_of(spec, known)
-    return [_left_out(spec, competing, scales, place) for place in range(len(spec.parts))]
+    return [_without_benchmark(spec, competing, scales, place) for place in range(len(spec.parts))]
 
 
-def _left_out(spec: MultiSearchSpec, competing: Sequence[MultiTrial], scales: Scales, place: int) -> LeftOut:
+def _without_benchmark(
+    spec: MultiSearchSpec, competing: Sequence[MultiTrial], scales: Scales, place: int
+) -> LeaveOneOut:
     accuracy = {trial.number: trial.accuracies[place] or 0.0 for trial in competing}
     elsewhere = [other for other in range(len(spec.parts)) if other != place]
     others = min(competing, key=lambda each: (-score_of(scales, each.accuracies, place), *_tie(each, elsewhere))).number
     here = min(competing, key=lambda each: (-accuracy[each.number], *_tie(each, [place]))).number
     start = next((accuracy[trial.number] for trial in competing if is_start(spec, trial)), None)
-    return LeftOut(spec.titles[place], start, others, accuracy[others], here, accuracy[here])
+    return LeaveOneOut(spec.titles[place], start, others, accuracy[others], here, accuracy[here])
 
 
 def _tie(trial: MultiTrial, places: Sequence[int]) -> tuple[float, int]:
