@@ -60,7 +60,7 @@ LINES = (
 
 
 class Clock:
-    """Notes when each trial started and finished each task; see `Listener`."""
+    """Notes when each trial started and finished each task; see `TrialListener`."""
 
     def __init__(self) -> None:
         self.events: list[tuple[float, TrialSummary]] = []

@@ -38,7 +38,7 @@ LINES = (
 
 
 class Meter:
-    """Notes the driver's CPU time whenever a task is reported; see `Listener`."""
+    """Notes the driver's CPU time whenever a task is reported; see `TrialListener`."""
 
     def __init__(self) -> None:
         self.marks: list[float] = []

@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 from benchmarks.many_trials.analytic import AnalyticTrial
 from tausearch.api import SearchRun, run_search
 from tausearch.runs import ExperimentProtocol, Reevaluate, Resources, SearchSpec, created, open_storage
-from tausearch.studies import Listener
+from tausearch.studies import TrialListener
 
 CONCURRENT = 16  # trials at a time
 RANGES = {"alpha": (0.01, 100), "lr": (0.0001, 0.1)}  # searched on a logarithmic scale
@@ -24,7 +24,7 @@ def analytic_search(
     trials: int,
     nodes: Sequence[int],
     trainable: type[AnalyticTrial],
-    listener: Listener | None = None,
+    listener: TrialListener | None = None,
     algorithm: str = "random",
     reevaluate: Reevaluate | None = None,
 ) -> float:

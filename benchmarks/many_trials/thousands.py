@@ -46,7 +46,7 @@ LINES = (
 
 
 class FirstTask:
-    """Notes when the first task is reported; see `Listener`."""
+    """Notes when the first task is reported; see `TrialListener`."""
 
     def __init__(self) -> None:
         self.time: float | None = None

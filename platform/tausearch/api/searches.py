@@ -46,13 +46,13 @@ from tausearch.runs import (
 from tausearch.studies import (
     BestFile,
     BestListener,
-    Listener,
     MultiSearcher,
     MultiStudyMirror,
     OptunaSearcher,
     PartUnits,
     ReevaluationSearcher,
     StudyMirror,
+    TrialListener,
     Units,
     load_best,
     points_ahead,
@@ -212,12 +212,12 @@ class SearchRun(Run):
         storage: Storage,
         directory: RunDirectory,
         *,
-        own_listeners: Sequence[Listener] = (),
+        own_listeners: Sequence[TrialListener] = (),
     ) -> None:
         units, trials, self._mirror = _units_of(spec, directory)
         again = TrialTable(_reevaluations(spec, directory, trials))
         best = BestListener(spec, directory, trials, again, self.chose)
-        own: list[Listener] = [best, self._mirror, *own_listeners]
+        own: list[TrialListener] = [best, self._mirror, *own_listeners]
         super().__init__(spec, storage, directory, units.searcher, trials, own_listeners=own, units=units)
         self._choice: tuple[int, Verdict | None] | None = None  # that callbacks were told last
         self.finisher = SearchFinisher(spec, directory)

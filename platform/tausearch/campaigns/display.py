@@ -14,7 +14,7 @@ from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.execution import Run, RunSource
 from tausearch.presentation import LiveDisplay
 from tausearch.runs import TrialSummary
-from tausearch.studies import Listener
+from tausearch.studies import TrialListener
 
 AROUND = 6  # lines of a terminal that are not available to the table
 
@@ -33,7 +33,7 @@ class CampaignDisplay(LiveDisplay):
         self.cells = cells
         self._known = self._tasks()[0]
 
-    def follow(self, cell: RunSource, run: Run) -> Sequence[Listener]:
+    def follow(self, cell: RunSource, run: Run) -> Sequence[TrialListener]:
         """Show the trials of a run that is opened; returns the listener of its trials."""
         assert isinstance(cell, CampaignCell)
         cell.follow(run)
@@ -93,7 +93,7 @@ class CampaignDisplay(LiveDisplay):
 
 
 class _RunListener:
-    """A `Listener` that passes changes of one run's trials to the display."""
+    """A `TrialListener` that passes changes of one run's trials to the display."""
 
     def __init__(self, display: CampaignDisplay, cell: CampaignCell, run: Run) -> None:
         self.display = display

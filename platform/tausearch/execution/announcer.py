@@ -10,7 +10,7 @@ from tausearch.tracking import Delivery, Event, RunEnded, changes, history
 
 
 class Announcer:
-    """A `Listener` that turns the changes of a run's trials into events.
+    """A `TrialListener` that turns the changes of a run's trials into events.
 
     Args:
         run: The run; its trials are so far those of earlier drivers.

@@ -46,7 +46,7 @@ from tausearch.runs import (
     StorageError,
     parts_of,
 )
-from tausearch.studies import Listener
+from tausearch.studies import TrialListener
 from tausearch.tracking import Callback
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
@@ -276,7 +276,7 @@ def drive(
     with driver.session(lambda screen: ProgressDisplay(spec, run.trials, screen, Epochs(run.directory))) as session:
         display, over = session.display, run.is_over(list(run.trials))
 
-        def follow(cell: RunSource, opened: Run) -> list[Listener]:
+        def follow(cell: RunSource, opened: Run) -> list[TrialListener]:
             if opened is not run and opened.spec.role != "reevaluation":
                 display.say(_headline(opened, on_cluster=address is not None))
             display.turn_to(opened.spec, opened.trials, Epochs(opened.directory))

@@ -22,7 +22,7 @@ def _gauge(name: str, description: str, *more: str) -> Gauge:
 
 
 class Gauges:
-    """A `Listener` that keeps the gauges of a run up to date.
+    """A `TrialListener` that keeps the gauges of a run up to date.
 
     Prometheus has them as `ray_tausearch_trials` (by `state`), `ray_tausearch_tasks_done`,
     `ray_tausearch_preconsolidations` (by `source`: `cache` or `computed`) and `ray_tausearch_best_accuracy`, each with

@@ -18,7 +18,7 @@ from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS, Recorder
 from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.runs import RunResult, TrackerName, TrialSummary, note_code
-from tausearch.studies import Listener
+from tausearch.studies import TrialListener
 from tausearch.tracking import Callback, Deliveries, MlflowCallback, TensorBoardCallback
 from trainables.errors import InputError
 
@@ -144,7 +144,7 @@ class RunQueue:
         interrupt: Interrupt,
         watch: StorageWatch,
         say: Callable[[str], None],
-        follow: Callable[[RunSource, Run], Sequence[Listener]],
+        follow: Callable[[RunSource, Run], Sequence[TrialListener]],
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.interrupt = interrupt

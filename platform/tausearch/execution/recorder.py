@@ -11,7 +11,7 @@ from tausearch.execution.gauges import Gauges
 from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.run import Run
 from tausearch.runs import Record, RunDirectory, RunResult, RunSpec, TrialSummary, at_rest, note_stopped
-from tausearch.studies import Listener
+from tausearch.studies import TrialListener
 from tausearch.tracking import Deliveries, MlflowCallback, RunEnded, tracking_uri_of
 from trainables.methods import get_method
 
@@ -40,7 +40,7 @@ class Recorder:
         self.announcer: Announcer = Announcer(run, deliveries.of(run.spec), begins_first)
 
     @property
-    def listeners(self) -> list[Listener]:
+    def listeners(self) -> list[TrialListener]:
         """The listeners of every change of a trial, in order."""
         return [self, self.announcer, *self.run.own_listeners, Gauges(self.run.spec, self.run.trials)]
 

@@ -17,7 +17,7 @@ from tausearch.runs import (
     TrialTable,
     all_ended,
 )
-from tausearch.studies import Listener, Searcher, Units
+from tausearch.studies import Searcher, TrialListener, Units
 from tausearch.tracking import Event, RunInfo
 from trainables.config import TrialConfig
 from trainables.state import read_heartbeat
@@ -50,7 +50,7 @@ class Run:
         searcher: Searcher,
         trials: TrialTable,
         *,
-        own_listeners: Sequence[Listener] = (),
+        own_listeners: Sequence[TrialListener] = (),
         units: Units | None = None,
     ) -> None:
         self.units = units or Units(spec, trials, searcher)
@@ -60,7 +60,7 @@ class Run:
         self.trials = trials
         self.own_listeners = own_listeners
         self.announce: Callable[[Event], None] = lambda event: None
-        self.listeners: Sequence[Listener] = ()
+        self.listeners: Sequence[TrialListener] = ()
         self.active: set[int] = set()
         self.exhausted = False
         self.time_said = False

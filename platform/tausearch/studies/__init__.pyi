@@ -10,6 +10,7 @@ from .best_file import (
 from .best_listener import BestListener as BestListener, write_best as write_best
 from .dashboard import dashboard_of as dashboard_of
 from .grid import grid_size as grid_size
+from .listeners import TrialListener as TrialListener
 from .options import (
     USUAL_REEVALUATION as USUAL_REEVALUATION,
     constraints_named as constraints_named,
@@ -23,7 +24,7 @@ from .options import (
 )
 from .parts.merging import merged as merged
 from .parts.searchers import MultiSearcher as MultiSearcher
-from .parts.units import Listener as Listener, PartUnits as PartUnits, Units as Units
+from .parts.units import PartUnits as PartUnits, Units as Units
 from .rebuilt_sampler import RebuiltSampler as RebuiltSampler
 from .recorded.configurations import ConfigurationTable as ConfigurationTable
 from .recorded.files import (

@@ -17,7 +17,7 @@ from tausearch.runs import (
     TrialSummary,
     TrialTable,
 )
-from tausearch.studies import Listener, Searcher
+from tausearch.studies import Searcher, TrialListener
 from trainables.errors import InputError
 
 FIXED = {"alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr_pre": 0.1}
@@ -79,7 +79,7 @@ def tell(told: Told, trial: TrialSummary) -> None:
 
 
 def run_of(
-    spec: SearchSpec, searcher: Searcher, root: Path = Path("nowhere"), listeners: Sequence[Listener] = ()
+    spec: SearchSpec, searcher: Searcher, root: Path = Path("nowhere"), listeners: Sequence[TrialListener] = ()
 ) -> Run:
     """A run that leaves nothing behind, open."""
     storage = Storage(root)
@@ -121,7 +121,7 @@ class Runs:
 def dispatcher_of(
     spec: SearchSpec,
     searcher: Searcher,
-    listeners: Sequence[Listener] = (),
+    listeners: Sequence[TrialListener] = (),
     capacity: Callable[[], tuple[float, float]] = lambda: (9.0, 0.0),
     max_concurrent_trials: int | None = 9,
 ) -> Dispatcher:

@@ -15,7 +15,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 from tausearch.execution import StorageWatch
 from tausearch.execution.observer import Observer, is_out_of_memory, status_of
 from tausearch.runs import RunDirectory, TrialSummary
-from tausearch.studies import FixedSearcher, Listener
+from tausearch.studies import FixedSearcher, TrialListener
 from tests.support.runs.trials import dispatcher_of, search_spec
 from trainables.errors import InputError
 
@@ -51,7 +51,7 @@ def result(task: int, *, done: bool = False, **more: Any) -> dict[str, Any]:
 LAST = result(2, done=True, **{"val/final_accuracy": 50.0})
 
 
-def observing(*listeners: Listener, home: Path) -> Observer:
+def observing(*listeners: TrialListener, home: Path) -> Observer:
     """An observer of one run, which is called `s`."""
     dispatcher = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), listeners)
     return Observer(dispatcher, lambda: None, StorageWatch(RunDirectory(home)))

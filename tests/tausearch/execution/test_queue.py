@@ -20,7 +20,7 @@ from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.queue import RunQueue, RunSource, SingleRun, _FirstTask
 from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS
 from tausearch.runs import RunDirectory, RunResult
-from tausearch.studies import FixedSearcher, Listener
+from tausearch.studies import FixedSearcher, TrialListener
 from tausearch.tracking import Deliveries
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import make_trial, run_of, search_spec
@@ -35,7 +35,7 @@ class Recorder:
 
     def __init__(self, run: Run, deliveries: Deliveries, parent: Recorder | None = None) -> None:
         self.run, self.parent = run, parent
-        self.listeners = [cast(Listener, f"record of {run.spec.name}")]
+        self.listeners = [cast(TrialListener, f"record of {run.spec.name}")]
         self.announcer = SimpleNamespace(has_begun=run.spec.name in self.begun)
 
     def abandon(self) -> None:
@@ -75,8 +75,8 @@ class Line:
         self.results.append(result.name)
 
 
-def follow(cell: RunSource, run: Run) -> list[Listener]:
-    return [cast(Listener, f"display of {run.spec.name}")]
+def follow(cell: RunSource, run: Run) -> list[TrialListener]:
+    return [cast(TrialListener, f"display of {run.spec.name}")]
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from tausearch.runs import (
     MultiTrial,
@@ -14,16 +13,9 @@ from tausearch.runs import (
     TrialTable,
     whole_trials,
 )
+from tausearch.studies.listeners import TrialListener
 from tausearch.studies.parts.searchers import MultiSearcher, PartSearcher, stopped_parts
 from tausearch.studies.searchers import Searcher
-
-
-class Listener(Protocol):
-    """Receives the changes of trials, in order, in the driver's thread. It must return at once."""
-
-    def trial_changed(self, trial: TrialSummary) -> None:
-        """Note a trial that started, finished a task, or ended. `trial` may be kept and must not be changed."""
-        ...
 
 
 class Units:
@@ -42,7 +34,7 @@ class Units:
         """Decide what an earlier driver died before deciding; returns the units that the record must note."""
         return []
 
-    def listeners(self, record: Listener, others: Sequence[Listener]) -> list[Listener]:
+    def listeners(self, record: TrialListener, others: Sequence[TrialListener]) -> list[TrialListener]:
         """Return the listeners of changes of units; `others` are those of trials."""
         return [record, *others]
 
@@ -91,7 +83,7 @@ class PartUnits(Units):
         """Stop the trials that an earlier driver died before stopping; returns the parts that they lost."""
         return [part for trial in self.whole_table for part in self.stopped_early(trial)]
 
-    def listeners(self, record: Listener, others: Sequence[Listener]) -> list[Listener]:
+    def listeners(self, record: TrialListener, others: Sequence[TrialListener]) -> list[TrialListener]:
         """Return the listeners of changes of parts; `others` are told of the trials, one after the other."""
         return [record, _WholeTrials(self, record, others)]
 
@@ -99,7 +91,7 @@ class PartUnits(Units):
 class _WholeTrials:
     """Turns the changes of parts into those of trials, and stops trials between benchmarks."""
 
-    def __init__(self, units: PartUnits, record: Listener, others: Sequence[Listener]) -> None:
+    def __init__(self, units: PartUnits, record: TrialListener, others: Sequence[TrialListener]) -> None:
         self.units = units
         self.record = record
         self.others = others

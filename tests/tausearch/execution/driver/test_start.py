@@ -17,7 +17,7 @@ from tausearch.execution.announcer import Announcer
 from tausearch.execution.driver import _headline, drive, read_by_trials
 from tausearch.execution.recorder import Recorder
 from tausearch.runs import AnySpec, Record, Resources, Retraining, SearchSpec, Storage, TrialTable
-from tausearch.studies import FixedSearcher, Listener
+from tausearch.studies import FixedSearcher, TrialListener
 from tests.support.runs.trials import final_spec, make_trial, run_of
 from tests.tausearch.execution.driver.world import Tracker, World, opened
 from tests.tausearch.several.made import several_spec
@@ -44,7 +44,7 @@ def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytes
 
 
 def test_listeners_of_the_run_are_told_after_the_record_and_callbacks(run: Run) -> None:
-    own = cast(Listener, SimpleNamespace(trial_changed=lambda trial: None))
+    own = cast(TrialListener, SimpleNamespace(trial_changed=lambda trial: None))
     run.own_listeners = [own]
     drive(run)
     record, announcer, third, *_ = run.listeners
