@@ -49,11 +49,11 @@ from tausearch.studies import (
     MultiSearcher,
     MultiStudyMirror,
     OptunaSearcher,
-    PartUnits,
+    PartTuneTrials,
     ReevaluationSearcher,
     StudyMirror,
     TrialListener,
-    Units,
+    TuneTrials,
     load_best,
     points_ahead,
     study_of,
@@ -214,11 +214,13 @@ class SearchRun(Run):
         *,
         own_listeners: Sequence[TrialListener] = (),
     ) -> None:
-        units, trials, self._mirror = _units_of(spec, directory)
+        tune_trials, trials, self._mirror = _tune_trials_of(spec, directory)
         again = TrialTable(_reevaluations(spec, directory, trials))
         best = BestListener(spec, directory, trials, again, self.chose)
         own: list[TrialListener] = [best, self._mirror, *own_listeners]
-        super().__init__(spec, storage, directory, units.searcher, trials, own_listeners=own, units=units)
+        super().__init__(
+            spec, storage, directory, tune_trials.searcher, trials, own_listeners=own, tune_trials=tune_trials
+        )
         self._choice: tuple[int, Verdict | None] | None = None  # that callbacks were told last
         self.finisher = SearchFinisher(spec, directory)
 
@@ -265,12 +267,14 @@ class ReevaluationRun(Run):
         candidates = reevaluation_of(spec, search.trials, ()).race.candidates
         spec = spec.model_copy(update={"trials": max(1, len(candidates) * spec.reevaluate.runs)})
         trials = TrialTable(_reevaluations(search.spec, search.directory, search.trials))
-        searcher, units, parts = ReevaluationSearcher(spec, search.trials, trials), None, parts_of(spec)
+        searcher, tune_trials, parts = ReevaluationSearcher(spec, search.trials, trials), None, parts_of(spec)
         if parts is not None:
             begun = TrialTable(Record(directory.record).trials())
-            units = PartUnits(parts, begun, trials, searcher, scales_within(search.spec, search.trials))
+            tune_trials = PartTuneTrials(parts, begun, trials, searcher, scales_within(search.spec, search.trials))
         best = BestListener(search.spec, search.directory, search.trials, trials, search.chose)
-        super().__init__(spec, search.storage, directory, searcher, trials, own_listeners=(best,), units=units)
+        super().__init__(
+            spec, search.storage, directory, searcher, trials, own_listeners=(best,), tune_trials=tune_trials
+        )
         self._search = search
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
@@ -278,13 +282,13 @@ class ReevaluationRun(Run):
         return self._search.is_over(list(self._search.trials))
 
 
-def _units_of(spec: SearchSpec, directory: RunDirectory) -> tuple[Units, TrialTable, StudyMirror]:
-    """Return the units of work of a search, its trials and its study file, as the record has them."""
+def _tune_trials_of(spec: SearchSpec, directory: RunDirectory) -> tuple[TuneTrials, TrialTable, StudyMirror]:
+    """Return the Tune trials of a search, its trials and its study file, as the record has them."""
     history, parts = Record(directory.record).trials(), parts_of(spec)
     if parts is not None:
         trials = TrialTable(whole_trials(parts, history))
-        units = PartUnits(parts, TrialTable(history), trials, MultiSearcher(parts.search, trials))
-        return units, trials, MultiStudyMirror(directory.study_file, parts.search, trials)
+        tune_trials = PartTuneTrials(parts, TrialTable(history), trials, MultiSearcher(parts.search, trials))
+        return tune_trials, trials, MultiStudyMirror(directory.study_file, parts.search, trials)
     trials = TrialTable(history)
     searcher = OptunaSearcher(spec, history, trials)
     if not searcher.study.agrees:
@@ -293,7 +297,7 @@ def _units_of(spec: SearchSpec, directory: RunDirectory) -> tuple[Units, TrialTa
             " search goes on, but not as it would have gone without the stop"
         )
     mirror = StudyMirror(directory.study_file, searcher.study, history)
-    return Units(spec, trials, searcher), trials, mirror
+    return TuneTrials(spec, trials, searcher), trials, mirror
 
 
 def _reevaluations(search: SearchSpec, directory: RunDirectory, trials: TrialTable) -> list[TrialSummary]:

@@ -122,7 +122,7 @@ class Dispatcher:
 
     def _takes(self, run: Run) -> bool:
         """Whether there is room for another trial of a run."""
-        if len(run.active) >= max(1, concurrent_trials(run.units.spec, *self._has)):
+        if len(run.active) >= max(1, concurrent_trials(run.tune_trials.spec, *self._has)):
             return False
         if self.max_concurrent_trials is not None or self.active == 0:
             return True

@@ -116,7 +116,7 @@ class Observer(tune.Callback):
         if self._before_first is not None:
             self._before_first()
             self._before_first = None
-        run.units.trials.put(summary)
+        run.tune_trials.trials.put(summary)
         # Once the storage has failed, the record may lack what the table has: only the record is told.
         told = run.listeners if self.watch.problem is None else run.listeners[:1]
         try:

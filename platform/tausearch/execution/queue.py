@@ -250,11 +250,11 @@ class RunQueue:
             if run is None:
                 return None
             changed = note_code(run.spec, run.directory) if parent is None else []
-            for line in (*changed, *ready(run.directory, run.units.spec, run.units.trials)):
+            for line in (*changed, *ready(run.directory, run.tune_trials.spec, run.tune_trials.trials)):
                 self.say(line)
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
             record, *others = [*recorder.listeners, *self.follow(cell, run), _FirstTask(self._work, run.import_ahead)]
-            run.listeners = run.units.listeners(record, others)
+            run.listeners = run.tune_trials.listeners(record, others)
         except (ValueError, OSError) as error:  # of the storage, or of what a sampler does with the record
             if not self.watch.failed(error):
                 cell.failed(error)

@@ -30,10 +30,10 @@ class Recorder:
 
     def __init__(self, run: Run, deliveries: Deliveries, parent: Recorder | None = None) -> None:
         self.run = run
-        self.record = record_of(run.units.spec, run.directory)
-        for unit in run.units.settle():
-            self.record.write(unit)
-        self._compact(trial.number for trial in run.units.trials)  # what a killed driver has left
+        self.record = record_of(run.tune_trials.spec, run.directory)
+        for trial in run.tune_trials.stop_overdue():
+            self.record.write(trial)
+        self._compact(trial.number for trial in run.tune_trials.trials)  # what a killed driver has left
         self.deliveries = deliveries
         begins_first = None if parent is None else parent.announcer
         note_stopped(run.directory, None)
@@ -61,7 +61,7 @@ class Recorder:
         Returns:
             All trials as the record has them.
         """
-        trials = self.run.units.whole(self.record.trials())
+        trials = self.run.tune_trials.as_trials(self.record.trials())
         over = self.run.is_over(trials)
         interrupted = interrupt.requested and not over
         out_of_time = interrupt.out_of_time and not over and not interrupted
@@ -95,7 +95,7 @@ class Recorder:
         )
 
     def _compact(self, numbers: Iterable[int]) -> None:
-        trials = self.run.units.trials
+        trials = self.run.tune_trials.trials
         self.record.compact(numbers, lambda number: (trial := trials.get(number)) is not None and trial.has_ended)
 
     def _finish_mlflow(self, longest: float) -> str | None:

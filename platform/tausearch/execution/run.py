@@ -17,7 +17,7 @@ from tausearch.runs import (
     TrialTable,
     all_ended,
 )
-from tausearch.studies import Searcher, TrialListener, Units
+from tausearch.studies import Searcher, TrialListener, TuneTrials
 from tausearch.tracking import Event, RunInfo
 from trainables.config import TrialConfig
 from trainables.state import read_heartbeat
@@ -31,13 +31,13 @@ class Run:
     Subclasses say when the run is over, which run follows it, and which results it writes.
 
     Attributes:
-        units: Its trials as the units of work that Tune runs; on several benchmarks the parts of its trials.
+        tune_trials: What Tune runs: its trials, or on several benchmarks the parts of its trials.
         trials: All trials that have started; none in a new run.
         own_listeners: Told of every change after the record and the callbacks, before the display.
         announce: Tells callbacks and trackers an event. Set when the run is opened.
         listeners: All listeners, in the order in which they are told; the record comes first. Set when the run is
             opened.
-        active: Numbers of the units that Tune runs now.
+        active: Numbers of the trials, or parts of them, that Tune runs now.
         exhausted: Whether the searcher has no more trials, and will have none.
         time_said: Whether the command has said how long it takes, better than earlier runs can.
     """
@@ -51,9 +51,9 @@ class Run:
         trials: TrialTable,
         *,
         own_listeners: Sequence[TrialListener] = (),
-        units: Units | None = None,
+        tune_trials: TuneTrials | None = None,
     ) -> None:
-        self.units = units or Units(spec, trials, searcher)
+        self.tune_trials = tune_trials or TuneTrials(spec, trials, searcher)
         self.spec = spec
         self.storage = storage
         self.directory = directory
@@ -82,8 +82,8 @@ class Run:
 
     @property
     def searcher(self) -> Searcher:
-        """The source of its units."""
-        return self.units.searcher
+        """The source of its Tune trials."""
+        return self.tune_trials.searcher
 
     @property
     def info(self) -> RunInfo:
@@ -96,7 +96,7 @@ class Run:
         return self.exhausted and not self.active
 
     def next_trial(self) -> tuple[int, dict[str, Scalar]] | None:
-        """Return number and hyperparameters of the next unit; None if there is none now."""
+        """Return number and hyperparameters of the next Tune trial; None if there is none now."""
         if self.exhausted:
             return None
         if (found := self.searcher.next()) is None:
@@ -106,18 +106,20 @@ class Run:
         return found
 
     def finish(self, number: int, status: Status, value: float | None) -> None:
-        """Tell the searcher the status and value of a unit that has ended."""
+        """Tell the searcher the status and value of a Tune trial that has ended."""
         self.active.discard(number)
         self.searcher.finish(number, status, value)
 
     def summary(self, number: int, seed: int, hyperparameters: dict[str, Scalar]) -> TrialSummary:
-        """Return a unit's summary; one that just started is "running"."""
-        return self.units.trials.get(number) or TrialSummary(number, seed, "running", dict(hyperparameters))
+        """Return the summary of a Tune trial; one that just started is "running"."""
+        return self.tune_trials.trials.get(number) or TrialSummary(number, seed, "running", dict(hyperparameters))
 
     def config(self, number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
-        """Return the config of a unit; one that has started before continues after the tasks that the record has."""
-        config = self.units.spec.trial(number, hyperparameters, cache=self.storage.cache, directory=self.directory)
-        started = self.units.trials.get(number)
+        """Return the config of a Tune trial; one that was started before continues after the tasks of the record."""
+        config = self.tune_trials.spec.trial(
+            number, hyperparameters, cache=self.storage.cache, directory=self.directory
+        )
+        started = self.tune_trials.trials.get(number)
         return config if started is None else replace(config, tasks_done=started.tasks_done)
 
 

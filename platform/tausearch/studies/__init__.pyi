@@ -24,7 +24,7 @@ from .options import (
 )
 from .parts.merging import merged as merged
 from .parts.searchers import MultiSearcher as MultiSearcher
-from .parts.units import PartUnits as PartUnits, Units as Units
+from .parts.tune_trials import PartTuneTrials as PartTuneTrials, TuneTrials as TuneTrials
 from .rebuilt_sampler import RebuiltSampler as RebuiltSampler
 from .recorded.configurations import ConfigurationTable as ConfigurationTable
 from .recorded.files import (

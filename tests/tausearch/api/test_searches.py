@@ -122,7 +122,7 @@ def test_a_sampler_that_proposes_other_points_than_before_is_said(
     searcher = SimpleNamespace(study=SimpleNamespace(agrees=agrees, as_optuna=None))
     monkeypatch.setattr(searches, "OptunaSearcher", lambda *_: searcher)
     monkeypatch.setattr(searches, "StudyMirror", lambda *_: None)
-    searches._units_of(spec, create(spec, Storage(tmp_path))[1])
+    searches._tune_trials_of(spec, create(spec, Storage(tmp_path))[1])
     assert ("it proposes other points than before" in capsys.readouterr().err) != agrees
 
 

@@ -55,8 +55,8 @@ def drive(
 
     def opened(run: Run, parent: Announcer | None = None) -> Announcer:
         announcer = Announcer(run, deliveries, parent)
-        record = SimpleNamespace(trial_changed=record_of(run.units.spec, run.directory).write)
-        run.listeners = run.units.listeners(record, [announcer, *run.own_listeners])
+        record = SimpleNamespace(trial_changed=record_of(run.tune_trials.spec, run.directory).write)
+        run.listeners = run.tune_trials.listeners(record, [announcer, *run.own_listeners])
         return announcer
 
     search = SearchRun(spec, storage, directory)
@@ -76,7 +76,7 @@ def drive(
         while (found := dispatcher.next()) is not None:
             running.append(found)
             run, number, hyperparameters = found
-            _tell(run, run.summary(number, run.units.spec.seed_of(number), {**run.spec.fixed, **hyperparameters}))
+            _tell(run, run.summary(number, run.tune_trials.spec.seed_of(number), {**run.spec.fixed, **hyperparameters}))
         for each in list(running):
             before_task(len(ran))
             run, number, hyperparameters = each
@@ -91,14 +91,14 @@ def drive(
 
 
 def _tell(run: Run, summary: TrialSummary) -> None:
-    run.units.trials.put(summary)
+    run.tune_trials.trials.put(summary)
     for listener in run.listeners:
         listener.trial_changed(summary)
 
 
 def _next_task(run: Run, number: int, hyperparameters: dict[str, Any], outcome: Outcome) -> TrialSummary:
     """What is known of a trial after one more task."""
-    spec = run.units.spec
+    spec = run.tune_trials.spec
     config = spec.trial(number, hyperparameters, cache=None, directory=run.directory)
     assert config.purpose == "search"  # nothing here can see a test image
     known = run.summary(number, config.seed, config.hyperparameters)

@@ -7,7 +7,7 @@ import pytest
 from search_spaces import Scalar
 from tausearch.execution import Dispatcher, Run, dispatcher as dispatcher_module
 from tausearch.runs import Reevaluate, ReevaluationSpec, Resources, TrialTable
-from tausearch.studies import FixedSearcher, Units
+from tausearch.studies import FixedSearcher, TuneTrials
 from tests.support.runs.trials import Runs, final_spec, run_of, search_spec
 from tests.tausearch.several.made import parts, several_spec
 from trainables.errors import InputError
@@ -151,7 +151,7 @@ def test_an_algorithm_that_learns_leaves_room_to_others() -> None:
 def test_on_two_benchmarks_a_quarter_of_the_trials_runs_with_both_parts() -> None:
     whole = several_spec(trials=12, algorithm="tpe")
     run = run_of(whole, FixedSearcher([]))
-    run.units = Units(parts(whole), TrialTable(), FixedSearcher((number, {}) for number in range(24)))
+    run.tune_trials = TuneTrials(parts(whole), TrialTable(), FixedSearcher((number, {}) for number in range(24)))
     assert len(take(Dispatcher(Runs([run]), lambda: (9.0, 0.0)))) == 6
 
 

@@ -71,7 +71,7 @@ def test_what_comes_before_the_first_trial_comes_once_and_keeps_all_changes_back
     for fails in (observer.on_trial_start, observer.on_trial_error):  # a process cannot start on an unfit node
         with pytest.raises(InputError):
             fails(0, [], TRIAL)
-    assert heard.trials == [] and list(dispatcher["s"].units.trials) == []
+    assert heard.trials == [] and list(dispatcher["s"].tune_trials.trials) == []
     observer.on_trial_start(0, [], TRIAL)
     observer.on_trial_result(0, [], TRIAL, result(1))
     assert calls[0] == 3 and [len(each.rows) for each in heard.trials] == [0, 1]

@@ -29,7 +29,7 @@ from tausearch.runs import (
     whole_trials,
 )
 from tausearch.runs.reevaluations import scales_within
-from tausearch.studies import MultiSearcher, PartUnits, load_best
+from tausearch.studies import MultiSearcher, PartTuneTrials, load_best
 from tausearch.studies.parts.searchers import PartSearcher, stopped_parts
 from tausearch.tracking import Deliveries, Event, TrialEnded
 from tests.support.runs.trials import search_spec
@@ -182,9 +182,9 @@ def test_while_a_search_is_extended_its_fresh_runs_are_on_the_new_scale(tmp_path
     assert before is not None and before.verdict is not None
     assert (before.verdict.chosen, before.verdict.mean) == (0, 75.0)
     search = SearchRun(spec, storage, directory)
-    search.listeners = search.units.listeners(Noting(directory.record), search.own_listeners)
+    search.listeners = search.tune_trials.listeners(Noting(directory.record), search.own_listeners)
     for place, value in enumerate((90.0, 40.0)):
-        search.units.trials.put(part(spec, 2, place, value))
+        search.tune_trials.trials.put(part(spec, 2, place, value))
         for each in search.listeners:
             each.trial_changed(part(spec, 2, place, value))
     selection = load_best(directory.best_file).selection
@@ -199,7 +199,7 @@ def test_fresh_runs_are_on_the_scale_of_the_search_and_not_on_one_of_their_own()
     searched = whole_trials(parts(spec), [part(spec, trial, 0, 80.0 + 4 * trial) for trial in range(2)])
     fresh = [replace(part(spec, 0, place, 81.0), number=both.number(0, place)) for place in range(2)]
     scales = scales_within(spec, searched)
-    again = PartUnits(both, TrialTable(fresh), TrialTable(), MultiSearcher(spec, TrialTable()), scales)
+    again = PartTuneTrials(both, TrialTable(fresh), TrialTable(), MultiSearcher(spec, TrialTable()), scales)
     assert [trial.value for trial in again.whole(fresh)] == [25.0]  # a point of four; glyphs has no scale yet
     again.update()
     assert [trial.value for trial in again.whole_table] == [25.0]
@@ -264,20 +264,20 @@ def test_after_a_restart_the_oldest_trial_goes_on_and_the_searcher_of_trials_lea
 
 def test_others_are_told_of_a_trial_when_it_finishes_a_benchmark_and_not_before_or_again() -> None:
     spec = several_spec()
-    units = PartUnits(
+    tune_trials = PartTuneTrials(
         parts(spec), TrialTable([part(spec, 0, 0, 80.0)]), TrialTable(), MultiSearcher(spec, TrialTable())
     )
-    units.update()
+    tune_trials.update()
     told: list[Any] = []
     other = SimpleNamespace(trial_changed=lambda trial: told.append((trial.number, trial.status, trial.tasks_done)))
-    _, listener = units.listeners(SimpleNamespace(trial_changed=lambda part: None), [other])
+    _, listener = tune_trials.listeners(SimpleNamespace(trial_changed=lambda part: None), [other])
     rows = part(spec, 0, 1, 50.0).rows
     for each in (part(spec, 0, 0, 80.0), part(spec, 0, 1, None, rows=rows), *[part(spec, 0, 1, 50.0)] * 2):
-        units.trials.put(each)
+        tune_trials.trials.put(each)
         listener.trial_changed(each)
     assert told == [(0, "complete", 2)]
     for each in (part(spec, 1, 0, None, rows=[]), part(spec, 1, 0, 80.0), part(spec, 1, 1, None, rows=rows)):
-        units.trials.put(each)
+        tune_trials.trials.put(each)
         listener.trial_changed(each)
     assert told[1:] == [(1, "running", 0), (1, "running", 1)]
 
@@ -306,8 +306,8 @@ def test_a_trial_that_went_on_after_a_benchmark_is_not_stopped_by_those_that_cam
     for second_runs, lost in ((True, []), (False, [1, 2])):
         known = [first, *others, *[part(spec, 0, 1, None)] * second_runs]
         trials = TrialTable(whole_trials(parts(spec), known))
-        units = PartUnits(parts(spec), TrialTable(known), trials, MultiSearcher(spec, trials))
-        assert [each.number for each in units.stopped_early(trials.get(0))] == lost
+        tune_trials = PartTuneTrials(parts(spec), TrialTable(known), trials, MultiSearcher(spec, trials))
+        assert [each.number for each in tune_trials.stopped_early(trials.get(0))] == lost
     assert not stops([first, *others, second]), "it leads after the second"
     assert stops([first, *others, part(spec, 0, 1, 20.0)])
 

@@ -136,11 +136,11 @@ class ProgressDisplay(LiveDisplay):
         return f"{epochs} of {self.spec.tasks[task - 1].label}" if epochs and named else epochs
 
     def _of_parts(self, trial: MultiTrial) -> str:
-        units = parts_of(self.spec)
-        assert units is not None, "the trial has parts"
-        titles = units.search.titles
+        parts = parts_of(self.spec)
+        assert parts is not None, "the trial has parts"
+        titles = parts.search.titles
         running = [part for part in trial.parts if part is not None and part.status == "running"]
-        ways = [(titles[units.place_of(part.number)], part.tasks_done, units.steps_of(part.number)) for part in running]
+        ways = [(titles[parts.place_of(part.number)], part.tasks_done, parts.steps_of(part.number)) for part in running]
         return ", ".join(f"{title} {done}/{of}" for title, done, of in ways)
 
     def _running(self) -> list[TrialSummary]:

@@ -1,1 +1,1 @@
-"""The searcher of a search on several benchmarks, and its parts as the units of work of a driver."""
+"""The searcher of a search on several benchmarks, and the parts of its trials, which Ray Tune runs."""

@@ -1,4 +1,4 @@
-"""The units of work of a run: its trials, or on several benchmarks the parts of its trials."""
+"""What Ray Tune runs: the trials of a run, or on several benchmarks the parts of its trials."""
 
 from __future__ import annotations
 
@@ -18,29 +18,32 @@ from tausearch.studies.parts.searchers import MultiSearcher, PartSearcher, stopp
 from tausearch.studies.searchers import Searcher
 
 
-class Units:
-    """The trials of a run, as the cluster works on them: a trial is one unit of work."""
+class TuneTrials:
+    """What Ray Tune runs for a run: its trials."""
 
     def __init__(self, spec: RunSpec, trials: TrialTable, searcher: Searcher) -> None:
         self.spec = spec
         self.trials = trials
         self.searcher = searcher
 
-    def whole(self, units: list[TrialSummary]) -> list[TrialSummary]:
-        """Return the trials of units."""
-        return units
+    def as_trials(self, tune_trials: list[TrialSummary]) -> list[TrialSummary]:
+        """Return the trials to which Tune's trials belong."""
+        return tune_trials
 
-    def settle(self) -> list[TrialSummary]:
-        """Decide what an earlier driver died before deciding; returns the units that the record must note."""
+    def stop_overdue(self) -> list[TrialSummary]:
+        """Decide what an earlier driver died before deciding; returns the trials that the record must note."""
         return []
 
     def listeners(self, record: TrialListener, others: Sequence[TrialListener]) -> list[TrialListener]:
-        """Return the listeners of changes of units; `others` are those of trials."""
+        """Return the listeners of Tune's trials; `others` are those of the run's trials."""
         return [record, *others]
 
 
-class PartUnits(Units):
-    """The parts of trials on several benchmarks; `whole_table` is the driver's table of these trials."""
+class PartTuneTrials(TuneTrials):
+    """What Ray Tune runs for a run on several benchmarks: the parts of its trials.
+
+    `trials` are the parts; `trial_table` is the driver's table of the trials, and `trial_searcher` proposes them.
+    """
 
     spec: PartsSpec
 
@@ -53,25 +56,25 @@ class PartUnits(Units):
         scales: Scales | None = None,
     ) -> None:
         super().__init__(spec, parts, PartSearcher(spec, searcher, parts, trials))
-        self.whole_table = trials
-        self.proposing = searcher
+        self.trial_table = trials
+        self.trial_searcher = searcher
         self.scales = scales
 
-    def whole(self, units: list[TrialSummary]) -> list[TrialSummary]:
+    def as_trials(self, tune_trials: list[TrialSummary]) -> list[TrialSummary]:
         """Return the trials of parts."""
-        return list(whole_trials(self.spec, units, self.scales))
+        return list(whole_trials(self.spec, tune_trials, self.scales))
 
     def update(self) -> None:
         """Bring the table of the trials up to date: one part can change the values of all."""
-        known = {trial.number: trial for trial in self.whole_table if isinstance(trial, MultiTrial)}
+        known = {trial.number: trial for trial in self.trial_table if isinstance(trial, MultiTrial)}
         for trial in whole_trials(self.spec, self.trials, self.scales, known):
-            self.whole_table.put(trial)
+            self.trial_table.put(trial)
 
     def stopped_early(self, trial: TrialSummary | None) -> list[TrialSummary]:
         """Stop a trial that waits for its next benchmark if the rule says so; returns the parts that it lost."""
         if not isinstance(trial, MultiTrial) or trial.status != "running" or trial.parts[trial.tasks_done] is not None:
             return []
-        if not isinstance(self.proposing, MultiSearcher) or not self.proposing.should_stop(trial.number):
+        if not isinstance(self.trial_searcher, MultiSearcher) or not self.trial_searcher.should_stop(trial.number):
             return []
         lost = list(stopped_parts(self.spec, trial))
         for part in lost:
@@ -79,32 +82,32 @@ class PartUnits(Units):
         self.update()
         return lost
 
-    def settle(self) -> list[TrialSummary]:
+    def stop_overdue(self) -> list[TrialSummary]:
         """Stop the trials that an earlier driver died before stopping; returns the parts that they lost."""
-        return [part for trial in self.whole_table for part in self.stopped_early(trial)]
+        return [part for trial in self.trial_table for part in self.stopped_early(trial)]
 
     def listeners(self, record: TrialListener, others: Sequence[TrialListener]) -> list[TrialListener]:
         """Return the listeners of changes of parts; `others` are told of the trials, one after the other."""
-        return [record, _WholeTrials(self, record, others)]
+        return [record, _TrialNotifier(self, record, others)]
 
 
-class _WholeTrials:
+class _TrialNotifier:
     """Turns the changes of parts into those of trials, and stops trials between benchmarks."""
 
-    def __init__(self, units: PartUnits, record: TrialListener, others: Sequence[TrialListener]) -> None:
-        self.units = units
+    def __init__(self, tune_trials: PartTuneTrials, record: TrialListener, others: Sequence[TrialListener]) -> None:
+        self.tune_trials = tune_trials
         self.record = record
         self.others = others
-        self._told = {trial.number: _stage(trial) for trial in units.whole_table}
+        self._told = {trial.number: _stage(trial) for trial in tune_trials.trial_table}
 
     def trial_changed(self, part: TrialSummary) -> None:
         """Tell the others of the part's trial if it started, finished a benchmark, or ended."""
-        units, number = self.units, self.units.spec.trial_of(part.number)
-        units.update()
+        tune_trials, number = self.tune_trials, self.tune_trials.spec.trial_of(part.number)
+        tune_trials.update()
         if part.status == "complete":
-            for lost in units.stopped_early(units.whole_table.get(number)):
+            for lost in tune_trials.stopped_early(tune_trials.trial_table.get(number)):
                 self.record.trial_changed(lost)
-        trial = units.whole_table.get(number)
+        trial = tune_trials.trial_table.get(number)
         assert trial is not None, "the part belongs to it"
         if self._told.get(number) != _stage(trial):
             self._told[number] = _stage(trial)
