@@ -34,6 +34,7 @@ from tausearch.runs import (
     TrialSummary,
     TrialTable,
     Verdict,
+    combine_parts,
     ending_of,
     leave_one_out,
     parts_of,
@@ -41,7 +42,6 @@ from tausearch.runs import (
     recorded_trials,
     reevaluation_of,
     scales_within,
-    whole_trials,
 )
 from tausearch.studies import (
     BestFile,
@@ -286,7 +286,7 @@ def _tune_trials_of(spec: SearchSpec, directory: RunDirectory) -> tuple[TuneTria
     """Return the Tune trials of a search, its trials and its study file, as the record has them."""
     history, parts = Record(directory.record).trials(), parts_of(spec)
     if parts is not None:
-        trials = TrialTable(whole_trials(parts, history))
+        trials = TrialTable(combine_parts(parts, history))
         tune_trials = PartTuneTrials(parts, TrialTable(history), trials, MultiSearcher(parts.search, trials))
         return tune_trials, trials, MultiStudyMirror(directory.study_file, parts.search, trials)
     trials = TrialTable(history)

@@ -16,8 +16,8 @@ def concurrent_trials(spec: RunSpec, cpus: float, gpus: float) -> int:
     if spec.resources.max_concurrent_trials is not None:
         return spec.resources.max_concurrent_trials
     fits = min(trials_that_fit(spec.resources, cpus, gpus), spec.trials)
-    whole, parts = (spec.whole, spec.side_by_side) if isinstance(spec, PartsSpec) else (spec, 1)
-    return min(fits, max(2, whole.trials // 4) * parts) if learns(whole) else fits
+    parent, parts = (spec.parent_spec, spec.side_by_side) if isinstance(spec, PartsSpec) else (spec, 1)
+    return min(fits, max(2, parent.trials // 4) * parts) if learns(parent) else fits
 
 
 def known_concurrent_trials(spec: RunSpec, *, on_cluster: bool) -> int | None:

@@ -43,7 +43,7 @@ def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]])
         f"{benchmark}: accuracy after every task",
         caption,
         Axis("average accuracy (%)", (low - max(1, _ROOM * (high - low)), high)),
-        [Facet(Axis("after task", whole=True), lines)],
+        [Facet(Axis("after task", integer_ticks=True), lines)],
         f"At the end: {ends}.",
     )
 

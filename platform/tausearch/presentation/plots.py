@@ -29,7 +29,7 @@ class Axis:
         label: The text beside the axis.
         ends: The lower and the upper end; None to fit the points.
         log: Whether the axis is logarithmic.
-        whole: Whether only whole numbers have a tick.
+        integer_ticks: Whether only whole numbers have a tick.
         words: The categories of an axis without numbers, in order.
         zero: Whether a line marks 0.
     """
@@ -37,7 +37,7 @@ class Axis:
     label: str
     ends: tuple[float, float] | None = None
     log: bool = False
-    whole: bool = False
+    integer_ticks: bool = False
     words: tuple[str, ...] = ()
     zero: bool = False
 

@@ -86,7 +86,7 @@ class SearchPlots:
         points = self._points(lambda trial: trial.number, self.trials)
         steps = [Series(after, best, "best so far", kind="steps", colour=BEST)] if kept else []
         series = [*steps, *points, *rings]
-        return self._plot("History", caption, [Facet(Axis("trial", whole=True), series)])
+        return self._plot("History", caption, [Facet(Axis("trial", integer_ticks=True), series)])
 
     def _rings(self, heights: Mapping[int, float]) -> list[Series]:
         """Return the mark of the chosen trial in the history, if it has a height there."""
@@ -110,7 +110,7 @@ class SearchPlots:
             Series(list(values), list(values.values()), "trial", trials=list(values)),
             *self._rings(values),
         ]
-        return Plot("History", caption, Axis(objective.label), [Facet(Axis("trial", whole=True), series)])
+        return Plot("History", caption, Axis(objective.label), [Facet(Axis("trial", integer_ticks=True), series)])
 
     def slices(self) -> Plot | None:
         """Return the final accuracy against each hyperparameter, a facet for each."""
@@ -218,7 +218,7 @@ class SearchPlots:
             " Near 1, stopping early can be trusted; near 0, not."
         )
         numbers = f"After {step} {', '.join(f'{k}: {value:.2f}' for k, value in found.items())}."
-        facet = Facet(Axis(f"after {step}", whole=True), [line])
+        facet = Facet(Axis(f"after {step}", integer_ticks=True), [line])
         return Plot(
             "Early stopping's trust", caption, Axis("rank correlation", (-1.05, 1.05), zero=True), [facet], numbers
         )
@@ -246,7 +246,7 @@ class SearchPlots:
         axis = AccuracyAxis.of([row[name] for trial in drawn for row in trial.rows])
         if below := sum(any(row[name] < axis.floor for row in trial.rows) for trial in drawn):
             caption += f" Lines that leave the plot below: {below}."
-        facet = Facet(Axis(f"after {self.spec.step_name}", whole=True), lines)
+        facet = Facet(Axis(f"after {self.spec.step_name}", integer_ticks=True), lines)
         return Plot(
             f"{self.spec.step_name.capitalize()} by {self.spec.step_name}",
             caption,

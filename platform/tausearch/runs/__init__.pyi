@@ -75,7 +75,7 @@ from .parts.spec import (
     parts_of as parts_of,
     titles_of as titles_of,
 )
-from .parts.trials import MultiTrial as MultiTrial, recorded_trials as recorded_trials, whole_trials as whole_trials
+from .parts.trials import MultiTrial as MultiTrial, combine_parts as combine_parts, recorded_trials as recorded_trials
 from .protocol import (
     DataFacts as DataFacts,
     ExperimentProtocol as ExperimentProtocol,

@@ -17,7 +17,7 @@ from tausearch.runs.insight import rank_correlations
 from tausearch.runs.objectives.aim import best_trial
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.spec import parts_of
-from tausearch.runs.parts.trials import whole_trials
+from tausearch.runs.parts.trials import combine_parts
 from tausearch.runs.record.record import Record
 from tausearch.runs.reevaluations import Gain, Reevaluation, gain_of, read_reevaluation
 from tausearch.runs.results import Score
@@ -192,7 +192,7 @@ def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:
     for trial in trials:
         if fault := _foreign(parts or spec, trial):
             raise InputError(f"record {directory.record}: trial {trial.number} is not of this run: {fault}")
-    return trials if parts is None else list(whole_trials(parts, trials))
+    return trials if parts is None else list(combine_parts(parts, trials))
 
 
 def _foreign(spec: RunSpec, trial: TrialSummary) -> str | None:

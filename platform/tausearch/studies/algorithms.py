@@ -21,7 +21,7 @@ STARTUP_TRIALS = 6  # random trials before the model; Optuna's 10 would be most 
 _MOST_STARTUP_TRIALS = 1000
 # Of Optuna's samplers: those whose points do not depend on results, and those that leave stopped trials out.
 _LEARN_NOTHING = ("BruteForceSampler", "GridSampler", "QMCSampler", "RandomSampler")
-_NEED_WHOLE_TRIALS = ("CmaEsSampler", "GPSampler", "NSGAIIISampler", "NSGAIISampler")
+_NEED_COMPLETE_TRIALS = ("CmaEsSampler", "GPSampler", "NSGAIIISampler", "NSGAIISampler")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class SearchAlgorithm:
 
     sampler: Callable[..., BaseSampler]
     learns: bool
-    needs_whole_trials: bool = False
+    needs_complete_trials: bool = False
     keeps_state: bool = False
 
 
@@ -47,7 +47,7 @@ SEARCH_ALGORITHMS: Mapping[str, SearchAlgorithm] = {
         sampler=partial(SteadyTPE, multivariate=True, constant_liar=True, n_startup_trials=STARTUP_TRIALS), learns=True
     ),
     "gp": SearchAlgorithm(
-        sampler=partial(GPSampler, n_startup_trials=STARTUP_TRIALS), learns=True, needs_whole_trials=True
+        sampler=partial(GPSampler, n_startup_trials=STARTUP_TRIALS), learns=True, needs_complete_trials=True
     ),
     "random": SearchAlgorithm(sampler=RandomSampler, learns=False),
     "grid": SearchAlgorithm(sampler=RandomSampler, learns=False),  # unused: all points of a grid are enqueued
@@ -72,7 +72,7 @@ def algorithm_named(name: str, options: Mapping[str, Scalar] | None = None) -> S
     return SearchAlgorithm(
         sampler=partial(_made, name, found, options or {}),
         learns=of_optuna not in _LEARN_NOTHING,
-        needs_whole_trials=of_optuna in _NEED_WHOLE_TRIALS,
+        needs_complete_trials=of_optuna in _NEED_COMPLETE_TRIALS,
         keeps_state=True,
     )
 

@@ -84,7 +84,7 @@ def require_scheduler(
 
 def scheduler_fault(scheduler: str, algorithm: str, steps: int, first_stop: int = FIRST_STOP) -> str | None:
     """Return why a scheduler can do nothing for an algorithm and trials of so many tasks; None if it can."""
-    if scheduler != "none" and algorithm_named(algorithm).needs_whole_trials:
+    if scheduler != "none" and algorithm_named(algorithm).needs_complete_trials:
         return f"{algorithm} learns nothing from trials that were stopped; allowed with it: none"
     if scheduler in SCHEDULERS and scheduler != "none" and steps <= first_stop:
         return f"stops no trial before task {first_stop}, and a trial has {steps}; allowed: none"

@@ -53,7 +53,7 @@ class SearchStudy:
         sampler = self.algorithm.sampler(spec.seed)
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
         self.rebuilt = RebuiltSampler(sampler, self.space, self._sampler) if self.algorithm.keeps_state else None
-        plain_sampler = not (self.algorithm.keeps_state or self.algorithm.needs_whole_trials)
+        plain_sampler = not (self.algorithm.keeps_state or self.algorithm.needs_complete_trials)
         self._notes_nothing = plain_sampler and spec.scheduler in _NOTE_NOTHING
         self.optuna = optuna.create_study(
             directions=[each.direction for each in spec.objectives] or ["maximize"],
@@ -159,7 +159,7 @@ class SearchStudy:
             return [value]
         if status == "complete" and known is not None:
             return values_of(self.spec, known)
-        if status == "diverged" and self.algorithm.needs_whole_trials and not self.spec.objectives:
+        if status == "diverged" and self.algorithm.needs_complete_trials and not self.spec.objectives:
             return [self.spec.worst]
         return None
 

@@ -61,9 +61,9 @@ class MlflowProcess:
 
     def _connected(self, uri: str) -> RemoteRun:
         """Return a new connection to the process, which has been given the driver's variables and the whole address."""
-        whole = with_secrets(uri)  # may set variables
+        full_uri = with_secrets(uri)  # may set variables
         run = RemoteRun(self._connection())
-        run.ask("take_over", dict(os.environ), whole, uri)
+        run.ask("take_over", dict(os.environ), full_uri, uri)
         return run
 
     def _connection(self) -> Connection:
@@ -150,9 +150,9 @@ class _ServedRun:
             error = reason(raised)
         return answer, (0 if self._run is None else self._run.changes), error
 
-    def take_over(self, variables: dict[str, str], whole: str, uri: str) -> None:
+    def take_over(self, variables: dict[str, str], full_uri: str, uri: str) -> None:
         os.environ.update(variables)  # those of the driver may have changed
-        remember(whole, uri)
+        remember(full_uri, uri)
 
     def open(self, spec: RunSpec, storage: Storage, uri: str) -> None:
         self._run = MlflowRun(spec, storage, uri)

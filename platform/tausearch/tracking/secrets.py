@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 _VARIABLE = "MLFLOW_TRACKING_URI"
 _KEYS = ("password", "passwd", "pwd", "sslpassword", "token", "access_token")  # of a query
-_whole: dict[str, str] = {}  # URI without secrets to the URI as it was given, of this process
+_uris_with_secrets: dict[str, str] = {}  # URI without secrets to the URI as it was given, of this process
 _secrets: set[str] = set()  # the passwords themselves, as they may stand in a message
 
 
@@ -53,12 +53,12 @@ def keep_secrets(uri: str) -> str:
 def with_secrets(uri: str) -> str:
     """Return the URI that opens a tracking store, from the stored URI without secrets."""
     given = os.environ.get(_VARIABLE, "")
-    if uri not in _whole and without_secrets(given) == uri != given:
+    if uri not in _uris_with_secrets and without_secrets(given) == uri != given:
         remember(given, uri)
-    whole = _whole.get(uri, uri)
-    if not uri.startswith("http") or whole == uri:
-        return whole
-    user, _, password = urlsplit(whole).netloc.rpartition("@")[0].partition(":")
+    full_uri = _uris_with_secrets.get(uri, uri)
+    if not uri.startswith("http") or full_uri == uri:
+        return full_uri
+    user, _, password = urlsplit(full_uri).netloc.rpartition("@")[0].partition(":")
     os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(user), unquote(password)
     return uri  # MLflow writes the URI of a request into its errors
 
@@ -74,7 +74,7 @@ def remember(uri: str, clean: str) -> None:
     """Let this process know the URI that opens a tracking store, and the same without secrets."""
     if uri == clean:
         return
-    _whole[clean] = uri
+    _uris_with_secrets[clean] = uri
     parts = urlsplit(uri)
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     found = [password or user, *(part.partition("=")[2] for part in parts.query.split("&") if _is_secret(part))]

@@ -14,7 +14,7 @@ from rich.table import Table
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.presentation import ProgressDisplay, console, print_notices
 from tausearch.presentation.terminal.text import SafeConsole
-from tausearch.runs import Constraint, Objective, Reevaluate, ReevaluationSpec, SearchSpec, TrialTable, whole_trials
+from tausearch.runs import Constraint, Objective, Reevaluate, ReevaluationSpec, SearchSpec, TrialTable, combine_parts
 from tests.support.runs.trials import final_spec, make_trial, tell
 from tests.tausearch.several.made import part, parts, several_spec
 from trainables.task_names import NamedTask
@@ -186,7 +186,7 @@ def test_a_running_trial_on_several_benchmarks_says_how_far_each_is_that_runs() 
     spec = several_spec()
     running = part(spec, 0, 1, None, rows=[{"task": 1.0, "val/average_accuracy": 60.0}])
     display = ProgressDisplay(spec, TrialTable(), io.StringIO())
-    for trial in whole_trials(parts(spec), [part(spec, 0, 0, 90.0), running]):
+    for trial in combine_parts(parts(spec), [part(spec, 0, 0, 90.0), running]):
         tell(display, trial)
     assert "trial 0: 1/2 benchmarks and glyphs 1/2 |" in display.standing_line()
 

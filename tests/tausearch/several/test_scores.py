@@ -16,12 +16,12 @@ from tausearch.runs import (
     Scale,
     StopRule,
     TrialTable,
+    combine_parts,
     gain_of,
     leave_one_out,
     parts_of,
     recorded_trials,
     reevaluation_of,
-    whole_trials,
 )
 from tausearch.runs.parts.scores import Across
 from tausearch.studies.parts.searchers import MultiSearcher
@@ -59,12 +59,12 @@ def test_a_gain_below_a_point_is_noise_and_a_missing_start_the_worst() -> None:
 def test_values_move_with_the_best_and_rows_do_not() -> None:
     spec = several_spec()
     first = [part(spec, 0, 0, 90.0), part(spec, 0, 1, 50.0), part(spec, 1, 0, 92.0), part(spec, 1, 1, 45.0)]
-    before = whole_trials(parts(spec), first)
+    before = combine_parts(parts(spec), first)
     # Trial 1: 100 on digits; on glyphs, where the start is the best, 5 points below it are -100.
     assert [trial.value for trial in before] == [0.0, 0.0] and before[1].scores == (100.0, 0.0)
     later = [*first, part(spec, 2, 0, 94.0), part(spec, 2, 1, 60.0)]
     known = {trial.number: trial for trial in before}
-    after = whole_trials(parts(spec), later, known=known)
+    after = combine_parts(parts(spec), later, known=known)
     assert [trial.value for trial in after] == [0.0, 0.0, 100.0] and after[1].scores == (50.0, 0.0)
     assert all(new is old for a, b in zip(before, after, strict=False) for new, old in zip(b.rows, a.rows, strict=True))
     assert [row["val/average_accuracy"] for row in after[2].rows] == [94.0, 77.0]
@@ -84,7 +84,7 @@ def test_values_move_with_the_best_and_rows_do_not() -> None:
 def test_a_trial_is_what_its_parts_are(second: dict[str, str] | None, status: str, error: str | None) -> None:
     spec = several_spec()
     found = [part(spec, 0, 0, 90.0)] + ([] if second is None else [part(spec, 0, 1, None, **second)])
-    (trial,) = whole_trials(parts(spec), found)
+    (trial,) = combine_parts(parts(spec), found)
     assert (trial.status, trial.error, trial.value, trial.tasks_done) == (status, error, None, 1)
     assert trial.accuracies == (90.0, None)
 
@@ -94,7 +94,7 @@ def test_a_part_that_was_stopped_because_another_failed_hides_no_error(place: in
     spec = several_spec()
     failed = part(spec, 0, place, None, status="failed", error="killed")
     stopped = part(spec, 0, 1 - place, None, status="pruned")
-    (trial,) = whole_trials(parts(spec), [failed, stopped])
+    (trial,) = combine_parts(parts(spec), [failed, stopped])
     assert (trial.status, trial.error) == ("failed", f"{('digits', 'glyphs')[place]}: killed")
 
 
@@ -110,7 +110,7 @@ def test_recorded_trials_are_scored_by_the_scales_that_are_given(tmp_path: Path)
 def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     spec = several_spec()
     accuracies = [(90.0, 50.0), (94.0, 58.0), (91.0, 60.0), (94.0, 58.0)]  # of the equal ones the first is chosen
-    found: list[MultiTrial] = whole_trials(
+    found: list[MultiTrial] = combine_parts(
         parts(spec), [part(spec, t, b, value) for t, row in enumerate(accuracies) for b, value in enumerate(row)]
     )
     digits, glyphs = leave_one_out(spec, found)
@@ -124,7 +124,7 @@ def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
 def test_of_equal_accuracies_on_a_benchmark_the_earlier_trial_is_its_best() -> None:
     spec = several_spec()
     accuracies = [(90.0, 50.0), (94.0, 49.0), (94.0, 60.0)]
-    found = whole_trials(
+    found = combine_parts(
         parts(spec), [part(spec, t, b, value) for t, row in enumerate(accuracies) for b, value in enumerate(row)]
     )
     assert leave_one_out(spec, found)[0].best_trial == 1
@@ -133,14 +133,14 @@ def test_of_equal_accuracies_on_a_benchmark_the_earlier_trial_is_its_best() -> N
 @pytest.mark.parametrize(("target", "ended"), [(80.0, True), (95.0, False)])
 def test_a_search_on_several_benchmarks_ends_at_its_target(target: float, ended: bool) -> None:
     spec = several_spec(across="mean", stop=StopRule(target=target))
-    trials = TrialTable(whole_trials(parts(spec), [part(spec, 0, place, 90.0) for place in (0, 1)]))
+    trials = TrialTable(combine_parts(parts(spec), [part(spec, 0, place, 90.0) for place in (0, 1)]))
     assert (MultiSearcher(spec, trials).next() is None) is ended
 
 
 def test_a_gain_has_the_unit_of_the_score() -> None:
     for across, unit in (("normalised", "normalised"), ("rank", "rank %"), ("mean", "points")):
         spec = several_spec(across=across)
-        start, better = whole_trials(parts(spec), [part(spec, t, b, 80.0 + 9 * t) for t in (0, 1) for b in (0, 1)])
+        start, better = combine_parts(parts(spec), [part(spec, t, b, 80.0 + 9 * t) for t in (0, 1) for b in (0, 1)])
         at_start = replace(start, hyperparameters=dict(spec.start))
         gain = gain_of(spec, [at_start, better], better, None)
         assert gain is not None and gain.better and gain.unit == unit == spec.value_difference
@@ -152,7 +152,7 @@ def test_of_equal_accuracies_the_trial_that_forgets_less_is_chosen_on_the_others
     found = [part(spec, t, b, 90.0) for t in range(3) for b in range(2)]
     for each, forgets in zip(found, [each for row in forgetting for each in row], strict=True):
         each.rows[-1]["val/forgetting"] = forgets
-    digits, glyphs = leave_one_out(spec, whole_trials(parts(spec), found))
+    digits, glyphs = leave_one_out(spec, combine_parts(parts(spec), found))
     assert (digits.trial, digits.best_trial) == (0, 1), "by glyphs alone, and by digits alone the earlier of two"
     assert (glyphs.trial, glyphs.best_trial) == (1, 0)
 
@@ -161,7 +161,7 @@ def test_the_memory_of_a_trial_is_the_peak_of_its_part() -> None:
     spec = several_spec()
     found = part(spec, 0, 0, 90.0)
     rows = [{**found.rows[0], PEAK_GPU_BYTES: peak} for peak in (9.0, 7.0)]
-    (trial,) = whole_trials(parts(spec), [replace(found, rows=rows)])
+    (trial,) = combine_parts(parts(spec), [replace(found, rows=rows)])
     assert trial.rows[0][PEAK_GPU_BYTES] == 9.0
 
 
@@ -170,7 +170,7 @@ def test_a_row_has_the_seconds_of_its_part_and_the_waiting_in_them() -> None:
     found = part(spec, 0, 0, 90.0)
     for row in found.rows:
         row |= {"seconds/training": 3.0, WAITING: 1.0}
-    (trial,) = whole_trials(parts(spec), [found])
+    (trial,) = combine_parts(parts(spec), [found])
     assert trial.rows[0][WAITING] == len(found.rows) and trial.seconds == 3.0 * len(found.rows)
 
 
@@ -178,7 +178,7 @@ def test_a_row_has_the_last_loss_of_its_part_and_a_cache_that_lacked_something_o
     spec = several_spec()
     found = part(spec, 0, 0, 90.0)
     rows = [{**found.rows[0], TRAIN_LOSS: loss, CACHE_HIT: hit} for loss, hit in ((2.0, 0.0), (1.0, 1.0))]
-    (trial,) = whole_trials(parts(spec), [replace(found, rows=rows)])
+    (trial,) = combine_parts(parts(spec), [replace(found, rows=rows)])
     assert (trial.rows[0][TRAIN_LOSS], trial.rows[0][CACHE_HIT]) == (1.0, 0.0)
 
 
@@ -187,23 +187,23 @@ def test_forgetting_is_the_mean_over_the_benchmarks() -> None:
     found = [part(spec, 0, place, 90.0) for place in (0, 1)]
     for each, forgetting in zip(found, (4.0, 2.0), strict=True):
         each.rows[-1]["val/forgetting"] = forgetting
-    (trial,) = whole_trials(parts(spec), found)
+    (trial,) = combine_parts(parts(spec), found)
     assert [row["val/forgetting"] for row in trial.rows] == [4.0, 3.0]
 
 
 def test_a_bound_holds_after_every_task_of_every_benchmark() -> None:
     spec, bound = several_spec(), Constraint(metric="val/average_accuracy", relation=">=", bound=60.0)
     found = [part(spec, 0, place, 90.0) for place in (0, 1)]
-    (trial,) = whole_trials(parts(spec), found)
+    (trial,) = combine_parts(parts(spec), found)
     assert bound.keeps(trial)
     early = replace(found[0], rows=[{"task": 1.0, "val/average_accuracy": 50.0}, {**found[0].rows[0], "task": 2.0}])
-    (trial,) = whole_trials(parts(spec), [early, found[1]])
+    (trial,) = combine_parts(parts(spec), [early, found[1]])
     assert not bound.keeps(trial)
 
 
 def test_a_benchmark_counts_once_those_before_it_are_finished() -> None:
     spec = several_spec()
-    (trial,) = whole_trials(parts(spec), [part(spec, 0, 0, None), part(spec, 0, 1, 50.0)])
+    (trial,) = combine_parts(parts(spec), [part(spec, 0, 0, None), part(spec, 0, 1, 50.0)])
     assert (trial.tasks_done, trial.accuracies) == (0, (None, 50.0))
 
 

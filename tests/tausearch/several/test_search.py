@@ -22,11 +22,11 @@ from tausearch.runs import (
     Status,
     TrialSummary,
     TrialTable,
+    combine_parts,
     parts_of,
     read_status,
     read_trials,
     set_aside_orphans,
-    whole_trials,
 )
 from tausearch.runs.reevaluations import scales_within
 from tausearch.studies import MultiSearcher, PartTuneTrials, load_best
@@ -128,7 +128,7 @@ def test_a_search_that_was_killed_tries_what_it_would_have_tried(algorithm: str)
 def test_a_trial_that_was_put_aside_is_the_next_one() -> None:
     spec = several_spec()
     found = [part(spec, number, place, 80.0) for number in (0, 2) for place in range(2)]
-    suggestion = MultiSearcher(spec, TrialTable(whole_trials(parts(spec), found))).next()
+    suggestion = MultiSearcher(spec, TrialTable(combine_parts(parts(spec), found))).next()
     assert suggestion is not None and suggestion[0] == 1
 
 
@@ -141,7 +141,7 @@ def _play(spec: Any, trials: TrialTable, sign: int = 1) -> list[Any]:
         for place in range(2):
             value = sign * accuracy(parts(spec), parts(spec).number(number, place), dict(point))
             found.append(part(spec, number, place, value, hyperparameters=dict(point)))
-        for trial in whole_trials(parts(spec), found):
+        for trial in combine_parts(parts(spec), found):
             trials.put(trial)
     return list(trials)
 
@@ -196,13 +196,13 @@ def test_fresh_runs_are_on_the_scale_of_the_search_and_not_on_one_of_their_own()
     spec = several_spec(reevaluate=Reevaluate(best=1, runs=1, start=True))
     both = parts_of(ReevaluationSpec.of(spec))
     assert both is not None
-    searched = whole_trials(parts(spec), [part(spec, trial, 0, 80.0 + 4 * trial) for trial in range(2)])
+    searched = combine_parts(parts(spec), [part(spec, trial, 0, 80.0 + 4 * trial) for trial in range(2)])
     fresh = [replace(part(spec, 0, place, 81.0), number=both.number(0, place)) for place in range(2)]
     scales = scales_within(spec, searched)
     again = PartTuneTrials(both, TrialTable(fresh), TrialTable(), MultiSearcher(spec, TrialTable()), scales)
-    assert [trial.value for trial in again.whole(fresh)] == [25.0]  # a point of four; glyphs has no scale yet
+    assert [trial.value for trial in again.as_trials(fresh)] == [25.0]  # a point of four; glyphs has no scale yet
     again.update()
-    assert [trial.value for trial in again.whole_table] == [25.0]
+    assert [trial.value for trial in again.trial_table] == [25.0]
 
 
 class Noting:
@@ -233,7 +233,7 @@ def test_the_other_parts_of_an_ended_trial_are_stopped(status: Status) -> None:
     assert not searcher.report(1, 1, 50.0)
     for each in (part(spec, 0, 0, None, status=status), part(spec, 0, 1, None)):
         known.put(each)
-    for trial in whole_trials(parts(spec), known):
+    for trial in combine_parts(parts(spec), known):
         trials.put(trial)
     assert searcher.report(1, 1, 50.0)
     found = searcher.next()
@@ -245,7 +245,7 @@ def test_after_a_restart_the_oldest_trial_goes_on_and_the_searcher_of_trials_lea
     spec = several_spec()
     found = [part(spec, trial, place, 80.0 + trial + 9 * place) for trial, place in ((0, 0), (3, 0), (3, 1))]
     known = TrialTable([part(spec, 1, 0, None), part(spec, 0, 1, None), *found])
-    trials = TrialTable(whole_trials(parts(spec), known))
+    trials = TrialTable(combine_parts(parts(spec), known))
     told: list[Any] = []
     proposed = iter([(0, spec.start), (1, spec.start), (2, spec.start), None])
     whole: Any = SimpleNamespace(next=proposed.__next__, finish=lambda *ended: told.append(ended))
@@ -292,7 +292,7 @@ def test_a_trial_that_went_on_after_a_benchmark_is_not_stopped_by_those_that_cam
     spec = several_spec(benchmark=",".join(names), **changes, **whole)
 
     def stops(found: list[TrialSummary]) -> bool:
-        return MultiSearcher(spec, TrialTable(whole_trials(parts(spec), found))).should_stop(0)
+        return MultiSearcher(spec, TrialTable(combine_parts(parts(spec), found))).should_stop(0)
 
     others = [
         part(spec, number, place, value)
@@ -305,7 +305,7 @@ def test_a_trial_that_went_on_after_a_benchmark_is_not_stopped_by_those_that_cam
     assert stops([first, *others[::3]]), "the others still run"
     for second_runs, lost in ((True, []), (False, [1, 2])):
         known = [first, *others, *[part(spec, 0, 1, None)] * second_runs]
-        trials = TrialTable(whole_trials(parts(spec), known))
+        trials = TrialTable(combine_parts(parts(spec), known))
         tune_trials = PartTuneTrials(parts(spec), TrialTable(known), trials, MultiSearcher(spec, trials))
         assert [each.number for each in tune_trials.stopped_early(trials.get(0))] == lost
     assert not stops([first, *others, second]), "it leads after the second"
@@ -331,7 +331,7 @@ def test_a_trial_that_found_all_in_the_cache_says_so_and_counts_as_such() -> Non
         found = part(spec, trial, place, 50.0)
         return replace(found, rows=[seconds, {**found.rows[0], **seconds}])
 
-    whole = whole_trials(parts(spec), [timed(trial, place) for trial in range(4) for place in range(2)])
+    whole = combine_parts(parts(spec), [timed(trial, place) for trial in range(4) for place in range(2)])
     pace = pace_of_trials([trial.rows for trial in whole])
     assert pace is not None and pace.shared == pytest.approx(40)
     assert [[row["cache/hit"] for row in trial.rows] for trial in whole[:2]] == [[0.0, 0.0], [1.0, 1.0]]

@@ -228,14 +228,14 @@ def test_what_is_known_of_optunas_own() -> None:
         "QMCSampler": False,
         "TPESampler": True,
     }
-    assert [name for name, each in known.items() if each.needs_whole_trials] == ["CmaEsSampler"]
+    assert [name for name, each in known.items() if each.needs_complete_trials] == ["CmaEsSampler"]
     assert algorithm_named("their_samplers:Walk").learns and algorithm_named("their_samplers:Walk").keeps_state
     assert not algorithm_named("tpe").keeps_state
     whole, blind = (
         ("GPSampler", "NSGAIIISampler", "NSGAIISampler"),
         ("BruteForceSampler", "GridSampler", "RandomSampler"),
     )
-    assert all(algorithm_named(f"optuna:{name}").needs_whole_trials for name in whole)
+    assert all(algorithm_named(f"optuna:{name}").needs_complete_trials for name in whole)
     assert not any(algorithm_named(f"optuna:{name}").learns for name in blind)
 
 

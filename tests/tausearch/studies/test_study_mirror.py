@@ -10,7 +10,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from tausearch.runs import SearchSpec, TrialSummary, TrialTable, objectives_of, whole_trials
+from tausearch.runs import SearchSpec, TrialSummary, TrialTable, combine_parts, objectives_of
 from tausearch.studies import MultiStudyMirror, OptunaSearcher, StudyMirror
 from tests.support.runs.trials import make_trial
 from tests.tausearch.several.made import part, parts, several_spec
@@ -72,7 +72,7 @@ def test_the_file_of_a_search_on_several_benchmarks_has_the_scores_of_the_last_e
 
     def tell(*more: TrialSummary) -> list[FrozenTrial]:
         found.extend(more)
-        for trial in whole_trials(parts(spec), found):
+        for trial in combine_parts(parts(spec), found):
             trials.put(trial)
         several.trial_changed(trials.running[0] if trials.running else list(trials)[-1])
         return list(read(spec, file).values()) if file.exists() else []

@@ -45,7 +45,7 @@ def test_a_run_in_another_process_takes_what_it_is_told_and_says_what_mlflow_ref
 
     monkeypatch.setattr(mlflow_process, "MlflowRun", Run)
     monkeypatch.setattr(mlflow_process, "write_table", lambda *table: f"page of {table[2:]}")
-    monkeypatch.setattr(secrets, "_whole", {})
+    monkeypatch.setattr(secrets, "_uris_with_secrets", {})
     monkeypatch.setenv("TAUSEARCH_OWN", "before")
     ours, theirs = Pipe()
     threading.Thread(target=mlflow_process._serve_run, args=(theirs,), daemon=True).start()

@@ -31,7 +31,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)
-    monkeypatch.setattr(secrets, "_whole", {})
+    monkeypatch.setattr(secrets, "_uris_with_secrets", {})
     monkeypatch.setattr(secrets, "_secrets", set())
     yield
 

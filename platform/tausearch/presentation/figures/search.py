@@ -158,7 +158,7 @@ def _set_axis(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
     axes.set(**{f"{which}label": textwrap.fill(plain(axis.label), _ALONG, break_long_words=False)})
     if axis.ends is not None:
         axes.set(**{f"{which}lim": axis.ends})
-    if axis.whole:
+    if axis.integer_ticks:
         axes.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
     if axis.zero:
         axes.axhline(0, color="grey", linewidth=0.8)

@@ -69,7 +69,7 @@ def time_plot(trials: Sequence[TrialSummary], spec: RunSpec) -> PagePlot | None:
     parts = ", ".join(f"{stage} {clock(sum(found))}" for stage, found in shown.items())
     each = "a seed, mean over seeds" if len(trials) > 1 else "the seed"
     caption = f"Of {each}: {parts} (minutes:seconds)."
-    plot = Plot("Time per task and stage", caption, Axis("seconds"), [Facet(Axis("task", whole=True), bars)])
+    plot = Plot("Time per task and stage", caption, Axis("seconds"), [Facet(Axis("task", integer_ticks=True), bars)])
     return draw_plot(plot, height=260)
 
 

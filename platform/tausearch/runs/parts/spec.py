@@ -123,7 +123,7 @@ class PartsSpec(SpecOfSearch):
     role: ClassVar[Role] = "part"
     trials: int  # follows from those of a search, whose bound it may pass
     search: MultiSearchSpec
-    whole: RunSpec  # the search, or its re-evaluations
+    parent_spec: RunSpec  # the search, or its re-evaluations
 
     @classmethod
     def of(cls, search: MultiSearchSpec, spec: RunSpec) -> PartsSpec:
@@ -136,7 +136,7 @@ class PartsSpec(SpecOfSearch):
             "protocol": search.protocol.model_copy(update={"tasks": tasks}),
             "tasks": (),
         }
-        return cls(**{**shared, **own, "search": search, "whole": spec})
+        return cls(**{**shared, **own, "search": search, "parent_spec": spec})
 
     @property
     def count(self) -> int:
@@ -184,23 +184,23 @@ class PartsSpec(SpecOfSearch):
     def extra_columns(self, number: int) -> dict[str, Any]:
         """Return further columns of a part in the record."""
         trial = self.trial_of(number)
-        return {**self.whole.extra_columns(trial), "of_trial": trial, "benchmark": self.benchmark_of(number)}
+        return {**self.parent_spec.extra_columns(trial), "of_trial": trial, "benchmark": self.benchmark_of(number)}
 
     def label(self, number: int) -> str:
         """Return the name of a part for people."""
-        return f"{self.whole.label(self.trial_of(number))} on {self.search.titles[self.place_of(number)]}"
+        return f"{self.parent_spec.label(self.trial_of(number))} on {self.search.titles[self.place_of(number)]}"
 
     def file_name(self, number: int) -> str:
         """Return the name of a part without spaces."""
-        return f"{self.whole.file_name(self.trial_of(number))}-{self.place_of(number) + 1}"
+        return f"{self.parent_spec.file_name(self.trial_of(number))}-{self.place_of(number) + 1}"
 
     def seed_of(self, number: int) -> int:
         """Return the seed of a part, which is that of its trial."""
-        return self.whole.seed_of(self.trial_of(number))
+        return self.parent_spec.seed_of(self.trial_of(number))
 
     def split_of(self, number: int) -> int:
         """Return the seed of a part's validation split, which is that of its trial."""
-        return self.whole.split_of(self.trial_of(number))
+        return self.parent_spec.split_of(self.trial_of(number))
 
 
 def parts_of(spec: RunSpec) -> PartsSpec | None:

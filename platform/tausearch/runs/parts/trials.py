@@ -48,7 +48,7 @@ class MultiTrial(TrialSummary):
         return [{**row, names.average_accuracy: score} for row, score in zip(self.rows, self.scores, strict=True)]
 
 
-def whole_trials(
+def combine_parts(
     spec: PartsSpec, parts: Iterable[TrialSummary], scales: Scales | None = None, known: Mapping[int, MultiTrial] = {}
 ) -> list[MultiTrial]:
     """Return the trials of parts, by number.
@@ -62,15 +62,15 @@ def whole_trials(
     found: dict[int, list[TrialSummary | None]] = defaultdict(lambda: [None] * spec.count)
     for part in parts:
         found[spec.trial_of(part.number)][spec.place_of(part.number)] = part
-    trials = [_whole(spec, number, found[number], known.get(number)) for number in sorted(found)]
+    trials = [_combined(spec, number, found[number], known.get(number)) for number in sorted(found)]
     used = scales_of(spec.search, trials) if scales is None else scales
     return [_scored(trial, used) for trial in trials]
 
 
 def recorded_trials(spec: RunSpec, record: Record, scales: Scales | None = None) -> list[TrialSummary]:
-    """Return the trials of a run's record, put together where they have parts; see `whole_trials`."""
+    """Return the trials of a run's record, put together where they have parts; see `combine_parts`."""
     parts, trials = parts_of(spec), record.trials()
-    return trials if parts is None else list(whole_trials(parts, trials, scales))
+    return trials if parts is None else list(combine_parts(parts, trials, scales))
 
 
 def scales_of(search: MultiSearchSpec, trials: Sequence[MultiTrial]) -> Scales:
@@ -89,7 +89,9 @@ def is_start(search: SearchSpec, trial: TrialSummary) -> bool:
     return all(trial.hyperparameters.get(name) == value for name, value in search.start.items())
 
 
-def _whole(spec: PartsSpec, number: int, parts: Sequence[TrialSummary | None], known: MultiTrial | None) -> MultiTrial:
+def _combined(
+    spec: PartsSpec, number: int, parts: Sequence[TrialSummary | None], known: MultiTrial | None
+) -> MultiTrial:
     begun = next(part for part in parts if part is not None)
     done = [] if known is None else known.rows
     rows = [*done, *list(_rows(spec.metrics, parts))[len(done) :]]

@@ -59,13 +59,13 @@ class PartSearcher(Searcher):
     """The parts of the trials that another searcher proposes.
 
     Unfinished trials come first. All parts of a trial are handed out one after the other, so that they run side by
-    side. If trials may be stopped early, a part waits until the benchmark before it is finished. `whole` is the
-    searcher of the trials; both tables are the driver's.
+    side. If trials may be stopped early, a part waits until the benchmark before it is finished. `trial_searcher`
+    proposes the trials; both tables are the driver's.
     """
 
-    def __init__(self, spec: PartsSpec, whole: Searcher, parts: TrialTable, trials: TrialTable) -> None:
+    def __init__(self, spec: PartsSpec, trial_searcher: Searcher, parts: TrialTable, trials: TrialTable) -> None:
         self.spec = spec
-        self.whole = whole
+        self.trial_searcher = trial_searcher
         self.parts = parts
         self.trials = trials
         self._given: set[int] = set()
@@ -77,7 +77,7 @@ class PartSearcher(Searcher):
         for trial, point in sorted(self._points.items()):
             if (number := self._part_of(trial)) is not None:
                 return self._give(number, point)
-        while (found := self.whole.next()) is not None:
+        while (found := self.trial_searcher.next()) is not None:
             if found[0] not in self._points:  # the re-evaluation names unfinished ones again
                 self._points[found[0]] = found[1]
                 return self._give(self.spec.number(found[0], 0), found[1])
@@ -95,7 +95,7 @@ class PartSearcher(Searcher):
         if ended == "running" and status != "complete":
             ended = status  # the table knows of it a moment later
         if ended != "running":
-            self.whole.finish(self.spec.trial_of(number), ended, None if trial is None else trial.value)
+            self.trial_searcher.finish(self.spec.trial_of(number), ended, None if trial is None else trial.value)
 
     def _give(self, number: int, point: dict[str, Scalar]) -> tuple[int, dict[str, Scalar]]:
         self._given.add(number)

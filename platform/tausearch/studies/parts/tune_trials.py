@@ -11,7 +11,7 @@ from tausearch.runs import (
     Scales,
     TrialSummary,
     TrialTable,
-    whole_trials,
+    combine_parts,
 )
 from tausearch.studies.listeners import TrialListener
 from tausearch.studies.parts.searchers import MultiSearcher, PartSearcher, stopped_parts
@@ -62,12 +62,12 @@ class PartTuneTrials(TuneTrials):
 
     def as_trials(self, tune_trials: list[TrialSummary]) -> list[TrialSummary]:
         """Return the trials of parts."""
-        return list(whole_trials(self.spec, tune_trials, self.scales))
+        return list(combine_parts(self.spec, tune_trials, self.scales))
 
     def update(self) -> None:
         """Bring the table of the trials up to date: one part can change the values of all."""
         known = {trial.number: trial for trial in self.trial_table if isinstance(trial, MultiTrial)}
-        for trial in whole_trials(self.spec, self.trials, self.scales, known):
+        for trial in combine_parts(self.spec, self.trials, self.scales, known):
             self.trial_table.put(trial)
 
     def stopped_early(self, trial: TrialSummary | None) -> list[TrialSummary]:

@@ -81,7 +81,7 @@ def test_looks_follow_the_description() -> None:
 def test_facets_share_the_vertical_axis_and_the_legend() -> None:
     first = [Series([1, 2], [3, 4], "one", kind="line"), Series([1, 41], [3, 4], "other", kind="line")]
     second = [Series([1, 1000], [3, 4], "one", kind="line"), Series([1, 2], [3, 4], kind="line")]
-    facets = [Facet(Axis("tasks", whole=True), first), Facet(Axis("rate", log=True), second)]
+    facets = [Facet(Axis("tasks", integer_ticks=True), first), Facet(Axis("rate", log=True), second)]
     drawn = figure(draw_plot(Plot("t", "c", Axis("share", ends=(0, 9), zero=True), facets)))
     assert [trace["showlegend"] for trace in drawn["data"]] == [True, True, False, False], "each name once"
     left, right = drawn["layout"]["yaxis"], drawn["layout"]["yaxis2"]
@@ -244,8 +244,8 @@ def test_no_text_of_a_figure_ends_the_script_that_it_stands_in_or_is_markup() ->
 
 
 def test_ticks_have_room() -> None:
-    log, whole = Axis("", log=True), Axis("", whole=True)
+    log, integers = Axis("", log=True), Axis("", integer_ticks=True)
     assert ticks(log, [1e-5, 1e2])["dtick"] == 2 and ticks(log, [0.001, 0.1])["dtick"] == 1
     assert ticks(log, [0.002, 0.01])["dtick"] == "D2" and "dtick" not in ticks(Axis(""), [0, 5])
-    assert ticks(log, [1.0, 10**1.5])["dtick"] == "D2" and ticks(whole, [10, 0])["dtick"] == 1
-    assert ticks(whole, [3, 0])["dtick"] == 1 and ticks(whole, [41, 0])["dtick"] == 5
+    assert ticks(log, [1.0, 10**1.5])["dtick"] == "D2" and ticks(integers, [10, 0])["dtick"] == 1
+    assert ticks(integers, [3, 0])["dtick"] == 1 and ticks(integers, [41, 0])["dtick"] == 5
