@@ -47,7 +47,7 @@ def test_stopped_and_called_again(call: Callable[..., str], tmp_path: Path) -> N
     assert (done["runs"], done["removal"]["retrained"], done["weights"]) == ([NEW], "r", [1 / 3] * 3)
     for trial in trials_of(root, NEW):
         folder = tmp_path / f"anew-{trial.seed}"
-        sequence = build_sequence(replace(spec.trial(trial.number, {}, cache=None), artifacts=str(folder)))
+        sequence = build_sequence(replace(spec.trial_config(trial.number, {}, cache=None), artifacts=str(folder)))
         rows = [repeatable(sequence.run_next_task()) for _ in sequence.tasks]
         assert [repeatable(row) for row in trial.rows] == rows
         files = sorted(folder.rglob("*.safetensors"))

@@ -107,7 +107,7 @@ def test_a_trial_alone_equals_the_same_trial_beside_another(searched: str, folde
     directory = storage(folder).run("s")
     spec, trial = read_spec(directory), Record(directory.record).trials()[1]
     searched_only = {name: trial.hyperparameters[name] for name in spec.space}
-    config = spec.trial(1, dict(searched_only), cache=None)
+    config = spec.trial_config(1, dict(searched_only), cache=None)
     assert isinstance(config, TrialConfig)
     before = torch.get_num_threads()
     try:

@@ -87,7 +87,7 @@ def _still(pilot: Measured | None, cell: PlannedCell) -> Measured | None:
 
 def _piloted(cell: PlannedCell) -> TrialConfig:
     """Return the first trial of a cell's search, without the cache."""
-    return cell.search.spec.trial(0, dict(cell.search.spec.start), cache=None)
+    return cell.search.spec.trial_config(0, dict(cell.search.spec.start), cache=None)
 
 
 def _of_trial(config: TrialConfig) -> str:

@@ -193,8 +193,8 @@ def _pilots(plan: Plan[S]) -> list[TrialConfig]:
     point: dict[str, Any] = dict(spec.start) if isinstance(spec, SearchSpec) else {}
     parts = parts_of(spec)
     if parts is None:
-        return [spec.trial(0, point, cache=cache)]
-    return [parts.trial(number, point, cache=cache) for number in range(parts.count)]
+        return [spec.trial_config(0, point, cache=cache)]
+    return [parts.trial_config(number, point, cache=cache) for number in range(parts.count)]
 
 
 def _require_measurable(spec: AnySpec, resources: Resources, address: str | None) -> None:

@@ -414,5 +414,5 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
         trials = f"seeds {' '.join(map(str, spec.seeds))}{each}"
     return (
         f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} at a time,"
-        f" {counted(spec.steps, spec.step_name)} each{algorithm}{device}{continued}"
+        f" {counted(spec.steps, spec.step_noun)} each{algorithm}{device}{continued}"
     )

@@ -130,7 +130,7 @@ class Preview:
         spec = self.spec
         ended = f", {self.ended} of them ended already" if self.ended else ""
         left = counted(self.tasks, "task" if parts_of(spec) is None else "part")
-        trials, each = counted(spec.trials, spec.trial_name), counted(spec.steps, spec.step_name)
+        trials, each = counted(spec.trials, spec.trial_noun), counted(spec.steps, spec.step_noun)
         device = f", on {self.device}" if self.device else ""
         sizes = f"{trials} of {each} each{ended}, {left} to train{device}"
         return f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {sizes}"
@@ -153,7 +153,7 @@ class Preview:
     def lines(self, *, estimate: bool = True) -> Iterator[str]:
         """Return lines about the data, the origin of trials, and the estimates of time and memory unless unwanted."""
         if self.spec.tasks:
-            yield f"{self.spec.step_name}s: {_named(self.spec.tasks)}"
+            yield f"{self.spec.step_noun}s: {_named(self.spec.tasks)}"
         if isinstance(self.spec, MultiSearchSpec):
             for title, benchmark in zip(self.spec.titles, self.spec.parts.values(), strict=True):
                 yield f"{title}: {_of_benchmark(benchmark)}"
@@ -226,15 +226,17 @@ class Preview:
         each = f"{spread(_per_task(self.spec))} in each of {counted(self.spec.steps, 'task')}"
         steps = f"{spread(self.steps_per_epoch)} {'step' if max(self.steps_per_epoch) == 1 else 'steps'} an epoch"
         pace = f"{steps} (batches of {protocol.batch_size}), {counted(protocol.epochs, 'epoch')}"
-        return f"{each}: {pace}; {data.evaluation} for {part}, one of which is {self.spec.resolution:.2g} points"
+        return (
+            f"{each}: {pace}; {data.evaluation} for {part}, one of which is {self.spec.accuracy_resolution:.2g} points"
+        )
 
     def _choice(self, asked: Reevaluate | None) -> Iterator[str]:
         """Return a line about the certainty of the choice if it is re-evaluated or should be."""
         if asked is not None:
-            tasks = counted(self.reevaluations * self.spec.steps, self.spec.step_name)
+            tasks = counted(self.reevaluations * self.spec.steps, self.spec.step_noun)
             runs = f"up to {counted(self.reevaluations, 'run')}, {tasks} more"
             yield f"re-evaluation: the best {asked.best} again, {counted(asked.runs, 'time')} each: {runs}"
-        elif self.spec.resolution >= _COARSE and self.spec.trials > 1 and not self.unsuited:
+        elif self.spec.accuracy_resolution >= _COARSE and self.spec.trials > 1 and not self.unsuited:
             again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
             yield f"choice: by one small split, so it is partly luck; {again}"
 
@@ -273,7 +275,7 @@ class Preview:
         if self.seconds_inside is None:
             where = f"{', '.join(taken.lacking) or 'this benchmark'} and {'this ' if taken.lacking else ''}backbone"
             return f"unknown, as no finished trial of {spec.method} on {where} lies here"
-        parts = [f"{clock(self.seconds_inside)} inside {counted(self._left, spec.trial_name)}"]
+        parts = [f"{clock(self.seconds_inside)} inside {counted(self._left, spec.trial_noun)}"]
         if self.seconds is not None:
             parts.insert(0, f"{clock(self.seconds)} with {self.concurrent_trials} at a time, after Ray has started")
         if self.reevaluations and self.seconds_reevaluating is not None:
@@ -284,7 +286,7 @@ class Preview:
         return f"{', '.join(parts)} (from {', '.join(taken.runs)}{disk})"
 
     def _bounds(self) -> str:
-        each = counted(self.spec.trials, self.spec.trial_name) if self.spec.purpose == "final" else "one trial"
+        each = counted(self.spec.trials, self.spec.trial_noun) if self.spec.purpose == "final" else "one trial"
         after = " and ".join(method for method in BOUNDS if method != self.spec.method)
         return f"then {after}, {each} of each at the start of its space, where it was not measured yet"
 

@@ -116,7 +116,7 @@ class Run:
 
     def config(self, number: int, hyperparameters: dict[str, Scalar]) -> TrialConfig:
         """Return the config of a Tune trial; one that was started before continues after the tasks of the record."""
-        config = self.tune_trials.spec.trial(
+        config = self.tune_trials.spec.trial_config(
             number, hyperparameters, cache=self.storage.cache, directory=self.directory
         )
         started = self.tune_trials.trials.get(number)

@@ -36,7 +36,7 @@ from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.observer import Observer, is_out_of_memory, latest_error, status_of
 from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
-from tausearch.runs import DrivenDirectory, remove_empty, trial_name
+from tausearch.runs import DrivenDirectory, remove_empty, trial_folder_name
 from trainables.errors import InputError
 
 # Ray's telemetry is off; its count of callbacks would import MLflow, Weights & Biases, Comet and Aim in every driver.
@@ -73,7 +73,7 @@ def run_on_tune(
     """
 
     def folder_name(trial: Any) -> str:
-        return f"{trial.config['run']}.{trial_name(trial.config['trial'])}"
+        return f"{trial.config['run']}.{trial_folder_name(trial.config['trial'])}"
 
     attempt, observer = _next_attempt(home), Observer(dispatcher, on_step, watch, before_first)
     tuner = tune.Tuner(

@@ -41,7 +41,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
         Column("status"),
         *numbers(spec.value_title, *several, *means, "forgetting", format=percent),
         *_objective_columns(aims),
-        *numbers(f"{spec.step_name}s"),
+        *numbers(f"{spec.step_noun}s"),
         *numbers("time", format=clock),
         *numbers(*spec.dimensions),
         Column("error", wrap=True),

@@ -202,7 +202,7 @@ class SearchPlots:
         """Return the rank correlations with their intervals."""
         if not self.correlations:
             return None
-        found, finished, step = self.correlations, len(self.finished), self.spec.step_name
+        found, finished, step = self.correlations, len(self.finished), self.spec.step_noun
         between = {k: correlation_interval(value, finished) for k, value in found.items()}
         line = Series(
             list(found),
@@ -241,14 +241,14 @@ class SearchPlots:
             for trial in drawn
         ]
         ended_early = sum(trial.status != "complete" for trial in drawn)
-        grey = f", {ended_early} that did not reach the last {self.spec.step_name} grey" if ended_early else ""
-        caption = f"Accuracy over the {self.spec.step_name}s seen so far, a line per trial; the best one thick{grey}."
+        grey = f", {ended_early} that did not reach the last {self.spec.step_noun} grey" if ended_early else ""
+        caption = f"Accuracy over the {self.spec.step_noun}s seen so far, a line per trial; the best one thick{grey}."
         axis = AccuracyAxis.of([row[name] for trial in drawn for row in trial.rows])
         if below := sum(any(row[name] < axis.floor for row in trial.rows) for trial in drawn):
             caption += f" Lines that leave the plot below: {below}."
-        facet = Facet(Axis(f"after {self.spec.step_name}", integer_ticks=True), lines)
+        facet = Facet(Axis(f"after {self.spec.step_noun}", integer_ticks=True), lines)
         return Plot(
-            f"{self.spec.step_name.capitalize()} by {self.spec.step_name}",
+            f"{self.spec.step_noun.capitalize()} by {self.spec.step_noun}",
             caption,
             axis.labelled("average accuracy (%)"),
             [facet],

@@ -22,7 +22,7 @@ from .directories import (
     CampaignDirectory as CampaignDirectory,
     DrivenDirectory as DrivenDirectory,
     RunDirectory as RunDirectory,
-    trial_name as trial_name,
+    trial_folder_name as trial_folder_name,
 )
 from .ending import (
     Ending as Ending,

@@ -10,7 +10,7 @@ from checked_input.bounds import LONGEST_TEXT
 from checked_input.text_files import TextFileError, one_line, read_text
 
 
-def trial_name(number: int) -> str:
+def trial_folder_name(number: int) -> str:
     """Return the name of a trial's folder or file."""
     return f"trial-{number:05d}"
 
@@ -82,7 +82,7 @@ class RunDirectory(DrivenDirectory):
 
     def checkpoints(self, number: int) -> Path:
         """The folder of a trial's checkpoints, over all attempts; see `trainables.state`."""
-        return self.path / "state" / trial_name(number)
+        return self.path / "state" / trial_folder_name(number)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def extended_rule(spec: SearchSpec, directory: RunDirectory, trials: Collection[
     found = read_reevaluation(spec, directory.reevaluation, trials)
     error = None if found is None or found.verdict is None else found.verdict.error
     since = max((trial.number + 1 for trial in trials), default=0)
-    least_gain = error if error is not None and error > spec.step else None
+    least_gain = error if error is not None and error > spec.value_resolution else None
     return spec.stop.model_copy(update={"since": since, "least_gain": least_gain})
 
 

@@ -55,9 +55,9 @@ class ReevaluationSpec(SpecOfSearch):
         return self.search.value_unit
 
     @property
-    def step_name(self) -> str:
+    def step_noun(self) -> str:
         """The word for a step of a trial."""
-        return self.search.step_name
+        return self.search.step_noun
 
     def number(self, candidate: int, round_: int) -> int:
         """Return the number of a re-evaluation."""
@@ -206,8 +206,8 @@ def reevaluation_of(
         for run in runs
         if run.has_ended
     }
-    state = race(candidates, spec.reevaluate.runs, known, spec.search.step)
-    found, by = verdict(state, spec.search.step), spec.search.aim.chosen_by
+    state = race(candidates, spec.reevaluate.runs, known, spec.search.value_resolution)
+    found, by = verdict(state, spec.search.value_resolution), spec.search.aim.chosen_by
     if found is not None and by is not None:
         found = replace(found, mean=by.signed(found.mean))
     return Reevaluation(spec, state, found, tuple(runs))
@@ -257,7 +257,7 @@ def gain_of(
 
     The score of a knee depends on the front and has no unit, so a search that chooses the knee has no gain.
     """
-    start, aim, noise = start_trial(search, trials), search.aim, search.step
+    start, aim, noise = start_trial(search, trials), search.aim, search.value_resolution
     if chosen is None or start is None or aim.by_knee:
         return None
     race, score = None if found is None or found.verdict is None else found.race, aim.score(())

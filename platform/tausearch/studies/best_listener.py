@@ -18,7 +18,7 @@ from tausearch.runs import (
     gain_of,
     read_reevaluation,
     reevaluation_of,
-    trial_name,
+    trial_folder_name,
 )
 from tausearch.studies.best_file import BestFile, choose
 
@@ -101,7 +101,7 @@ def _write_front(
 ) -> None:
     """Write a best file for every point of the front, and remove those of points that have left it."""
     directory.front.mkdir(exist_ok=True)
-    front = {directory.front / f"{trial_name(trial.number)}.yaml": trial for trial in spec.aim.front(trials)}
+    front = {directory.front / f"{trial_folder_name(trial.number)}.yaml": trial for trial in spec.aim.front(trials)}
     for file, trial in front.items():
         choose(spec, trial, competitors, ended=ending, value=spec.aim.value_of(trial, trials)).save(file)
     for file in set(directory.front.glob("*.yaml")) - set(front):

@@ -49,7 +49,7 @@ def planned(best: BestFile, storage: Storage, **more: Any) -> FinalSpec:
 
 def configs_of(spec: FinalSpec, storage: Storage) -> list[TrialConfig]:
     _, directory = create(spec, storage)
-    return [spec.trial(number, {}, cache=None, directory=directory) for number in range(spec.trials)]
+    return [spec.trial_config(number, {}, cache=None, directory=directory) for number in range(spec.trials)]
 
 
 def ended(number: int, seed: int, accuracy: float) -> TrialSummary:

@@ -218,7 +218,7 @@ class TestProtocol:
         root = storage.root
         options = [plan_training(TrainRequest(best, storage=root, save_curvature=on)).spec for on in (True, False)]
         directory = storage.run("f")
-        saved = [each.trial(0, {}, cache=None, directory=directory).save_curvature for each in options]
+        saved = [each.trial_config(0, {}, cache=None, directory=directory).save_curvature for each in options]
         assert saved == [True, False] and differences(*options) == ["save_curvature was True, is now False"]
         without = best.model_copy(update={"method": "finetune", "hyperparameters": {"lr": 0.1}})
         of_ours = best.model_copy(update={"hyperparameters": {**best.hyperparameters, "curvature": "diagonal"}})

@@ -13,7 +13,7 @@ import pytest
 
 from tausearch.api import finishing
 from tausearch.api.finishing import finisher_of
-from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, TrialSummary, objectives_of, trial_name
+from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, TrialSummary, objectives_of, trial_folder_name
 from tausearch.studies import Selection
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.several.made import several_spec
@@ -104,7 +104,7 @@ def test_mlflow_gets_the_best_file_of_each_point_of_a_front(
     for trial, forgetting in zip(trials, (5.0, 4.0, 4.0), strict=True):
         trial.rows[-1][VALIDATION.forgetting] = forgetting
     chosen(monkeypatch, SimpleNamespace(trial=0, reevaluation=None, metric=names[0], objectives={}, gain=None))
-    points = [directory.front / f"{trial_name(number)}.yaml" for number in range(2)]
+    points = [directory.front / f"{trial_folder_name(number)}.yaml" for number in range(2)]
     directory.front.mkdir()
     for point in points:
         point.touch()

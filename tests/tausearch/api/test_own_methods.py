@@ -156,7 +156,7 @@ def test_all_that_it_declares_counts(folder: Path) -> None:
     assert (spec.name, spec.method, spec.steps) == ("digits-own_good-Mine-1", "own_good:Mine", 1)  # joint
     assert (set(spec.space), spec.start, spec.fixed) == ({"lr"}, {"lr": 0.5}, {"kind": "fancy"})
     assert spec.code == ("own_good:Mine",)
-    config = spec.trial(0, {"lr": 0.5}, cache=None)
+    config = spec.trial_config(0, {"lr": 0.5}, cache=None)
     assert config.method == "own_good:Mine" and config.code == {"own_good:Mine": str(folder)}
     assert [metric.name for metric in known_method("own_good:Mine").metrics] == ["train/mine"]  # type: ignore[union-attr]
     with pytest.raises(InputError, match="lr is too large for 1 task"):

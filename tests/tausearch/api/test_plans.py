@@ -125,7 +125,7 @@ def test_a_final_run_measures_the_removability_that_a_bound_has_asked_for(
     trial = TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [{"task": 5.0}], 50.0)
     best = choose(spec, trial, competitors=1)
     final = plan_training(TrainRequest(best, benchmark=benchmark, storage=tmp_path)).spec
-    assert final.removability == final.trial(0, {}, cache=None).removability == measured
+    assert final.removability == final.trial_config(0, {}, cache=None).removability == measured
     assert not plan_training(TrainRequest(start_of(spec), storage=tmp_path)).spec.removability
 
 

@@ -105,7 +105,7 @@ def tensors(folder: Path) -> dict[str, dict[str, bytes]]:
 
 def from_the_start(spec: FinalSpec, benchmark: str, seed: int, folder: Path) -> list[dict[str, float]]:
     """Train a seed on a benchmark that never had the classes; returns its rows."""
-    config = spec.trial(spec.seeds.index(seed), {}, cache=None)
+    config = spec.trial_config(spec.seeds.index(seed), {}, cache=None)
     sequence = build_sequence(replace(config, benchmark=benchmark, artifacts=str(folder)))
     return [repeatable(sequence.run_next_task()) for _ in sequence.tasks]
 

@@ -35,7 +35,7 @@ WAY = [  # step, its module, and the step that calls it; Tune calls `suggest` of
     ("OptunaSearcher.next", "studies.searchers", "Run.next_trial"),
     ("SearchStudy.ask", "studies.study", "OptunaSearcher.next"),
     ("Run.config", "execution.run", "TuneSearcher.suggest"),
-    ("RunSpec.trial", "runs.specs.run", "Run.config"),
+    ("RunSpec.trial_config", "runs.specs.run", "Run.config"),
     ("Trial", "trainables.trial", None),  # Tune gets the class, and makes it in a worker from the config
 ]
 MODULES = {step: module for step, module, _ in WAY}

@@ -114,7 +114,7 @@ def test_auto_is_resolved_when_the_run_is_planned_and_says_why(
     shown = preview_of(plan, None)
     assert plan.spec.protocol.precision == precision
     assert shown.device == shown.as_dict()["device"] == device
-    assert plan.spec.trial(0, {}, cache=None).precision == precision
+    assert plan.spec.trial_config(0, {}, cache=None).precision == precision
     asked = plan_search(request_of(tmp_path, precision, gpus_per_trial=wish)).spec
     assert asked.protocol == plan.spec.protocol and asked.resources.precision_from is None
 

@@ -99,7 +99,7 @@ def _tell(run: Run, summary: TrialSummary) -> None:
 def _next_task(run: Run, number: int, hyperparameters: dict[str, Any], outcome: Outcome) -> TrialSummary:
     """What is known of a trial after one more task."""
     spec = run.tune_trials.spec
-    config = spec.trial(number, hyperparameters, cache=None, directory=run.directory)
+    config = spec.trial_config(number, hyperparameters, cache=None, directory=run.directory)
     assert config.purpose == "search"  # nothing here can see a test image
     known = run.summary(number, config.seed, config.hyperparameters)
     value, task = outcome(spec, number, config.hyperparameters), known.tasks_done + 1

@@ -85,7 +85,9 @@ def test_the_best_run_again_on_fresh_seeds_and_splits_and_the_best_mean_is_chose
     by_number = {trial.number: trial for trial in trials}
     for run in runs:
         assert run.hyperparameters == by_number[reevaluating.candidate(run.number)].hyperparameters
-        config = reevaluating.trial(run.number, run.hyperparameters, cache=None, directory=directory.reevaluation)
+        config = reevaluating.trial_config(
+            run.number, run.hyperparameters, cache=None, directory=directory.reevaluation
+        )
         assert (config.seed, config.split_seed, config.purpose) == (run.seed, run.seed, "search")
         assert config.checkpoints is not None and "reevaluation" in config.checkpoints and config.artifacts is None
     means = {c: statistics.fmean(r.value for r in runs if reevaluating.candidate(r.number) == c) for c in candidates}

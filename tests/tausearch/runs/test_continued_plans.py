@@ -112,7 +112,7 @@ def test_a_continued_run_has_bounds_and_trackers_as_the_new_request_says(spec: S
 
 def test_a_step_of_accuracy_is_one_image_of_those_that_judge(spec: SearchSpec) -> None:
     facts = DataFacts(digest="0", train=1000, evaluation=200)
-    assert (spec.resolution, spec.model_copy(update={"data": facts}).resolution) == (0.0, 0.5)
+    assert (spec.accuracy_resolution, spec.model_copy(update={"data": facts}).accuracy_resolution) == (0.0, 0.5)
 
 
 def test_a_continued_run_counts_as_it_did(spec: SearchSpec, tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ def asked(spec: SearchSpec) -> SearchSpec:
 
 
 def test_a_trial_of_a_search_is_told_all_of_it(asked: SearchSpec, tmp_path: Path) -> None:
-    config = asked.trial(7, {"alpha": 2.0, "lr": 0.03}, cache=tmp_path / "cache", directory=RunDirectory(tmp_path))
+    config = asked.trial_config(
+        7, {"alpha": 2.0, "lr": 0.03}, cache=tmp_path / "cache", directory=RunDirectory(tmp_path)
+    )
     assert asdict(config) == {
         "run": "digits-ita-lora-1",
         "trial": 7,
@@ -76,17 +78,17 @@ def test_a_trial_of_a_final_run_has_a_seed_of_its_own_and_leaves_task_vectors(
     asked: SearchSpec, tmp_path: Path
 ) -> None:
     final = final_spec(asked, trials=2, seeds=(5, 8))
-    configs = [final.trial(number, {}, cache=None, directory=RunDirectory(tmp_path)) for number in (0, 1)]
+    configs = [final.trial_config(number, {}, cache=None, directory=RunDirectory(tmp_path)) for number in (0, 1)]
     assert [config.seed for config in configs] == [5, 8] and all(config.purpose == "final" for config in configs)
     assert [Path(config.artifacts or "").name for config in configs] == ["seed_5", "seed_8"]
     assert final.metrics.final_accuracy == "test/final_accuracy"
 
 
 def test_a_trial_may_do_without_cache_and_directory(asked: SearchSpec, tmp_path: Path) -> None:
-    bare = asked.trial(0, {}, cache=None)
+    bare = asked.trial_config(0, {}, cache=None)
     assert (bare.cache, bare.artifacts, bare.checkpoints) == (None, None, None)
     none = asked.model_copy(update={"cache_size": 0})
-    assert none.trial(0, {}, cache=tmp_path).cache is None
+    assert none.trial_config(0, {}, cache=tmp_path).cache is None
 
 
 def test_a_specification_is_read_as_it_was_written(asked: SearchSpec, tmp_path: Path) -> None:
@@ -159,9 +161,9 @@ def test_a_trial_of_a_class_order_is_called_trial_and_a_seed_seed(spec: SearchSp
     ordered = final_spec(
         spec, protocol=spec.protocol.model_copy(update={"class_orders": (0, 8)}), trials=4, seeds=(0, 1)
     )
-    assert (spec.trial_name, final_spec(spec).trial_name, ordered.trial_name) == ("trial", "seed", "trial")
+    assert (spec.trial_noun, final_spec(spec).trial_noun, ordered.trial_noun) == ("trial", "seed", "trial")
     assert [ordered.class_order(number) for number in range(4)] == [0, 0, 8, 8]
-    assert [ordered.trial(number, {}, cache=None).benchmark[-13:] for number in (0, 3)] == [
+    assert [ordered.trial_config(number, {}, cache=None).benchmark[-13:] for number in (0, 3)] == [
         "class_order=0",
         "class_order=8",
     ]
@@ -179,8 +181,8 @@ def test_a_step_of_a_joint_method_is_no_task(spec: SearchSpec) -> None:
 
 def test_a_trial_is_told_where_its_head_starts_its_curvature_and_its_own_split(spec: SearchSpec) -> None:
     protocol = spec.protocol.model_copy(update={"initial_head": "/h"})
-    found = final_spec(spec, protocol=protocol, save_curvature=True).trial(0, {}, cache=None)
+    found = final_spec(spec, protocol=protocol, save_curvature=True).trial_config(0, {}, cache=None)
     assert (found.initial_head, found.save_curvature) == ("/h", True)
     again = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=1)}))
-    fresh = again.trial(0, {}, cache=None)
+    fresh = again.trial_config(0, {}, cache=None)
     assert (fresh.seed, fresh.split_seed) == (1, 1)

@@ -57,12 +57,12 @@ def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Pa
     }
     assert (spec.name, spec.steps, spec.titles) == ("digits-letters-epochs-2-ita-lora-1", 2, ("digits", "letters"))
     assert (spec.across, spec.trials, spec.scheduler, spec.value_metric) == ("normalised", 4, "asha", "val/normalised")
-    config = parts(spec).trial(3, {"alpha": 1.0}, cache=None)
+    config = parts(spec).trial_config(3, {"alpha": 1.0}, cache=None)
     assert (config.trial, config.benchmark, config.seed, config.split_seed) == (3, "letters?epochs=2", 0, 0)
     assert {part.protocol.epochs for part in planned(tmp_path).parts.values()} == {1}
     moved = {name: each.model_copy(update={"data_root": f"/{name[0]}"}) for name, each in spec.parts.items()}
     elsewhere = parts(spec.model_copy(update={"parts": moved, "data_root": "/d"}))
-    assert [elsewhere.trial(number, {}, cache=None).data_root for number in (2, 3)] == ["/d", "/l"]
+    assert [elsewhere.trial_config(number, {}, cache=None).data_root for number in (2, 3)] == ["/d", "/l"]
     ordered = planned(tmp_path, class_order=3)
     assert list(ordered.parts) == ["digits?class_order=3&epochs=1", "letters?class_order=3&epochs=1"]
     assert list(planned(tmp_path, class_order="label", epochs=None).parts) == ["digits", "letters"]
@@ -73,7 +73,7 @@ def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Pa
 def test_a_mean_accuracy_moves_by_one_image_of_the_benchmark_with_the_fewest(tmp_path: Path) -> None:
     images = [part.data.evaluation for part in planned(tmp_path).parts.values() if part.data is not None]
     assert len(set(images)) == 2
-    found = {across: planned(tmp_path, across=across).resolution for across in ("mean", "rank", "normalised")}
+    found = {across: planned(tmp_path, across=across).accuracy_resolution for across in ("mean", "rank", "normalised")}
     assert found == {"mean": pytest.approx(100 / min(images) / 2), "rank": 0.0, "normalised": 0.0}
 
 

@@ -148,7 +148,7 @@ def test_it_says_what_the_bounds_have_measured(spec: SearchSpec, tmp_path: Path)
     bounds = tuple(Constraint.parse(text, [REMOVABLE, "val/forgetting"]) for text in texts)
     asked = spec.model_copy(update={"constraints": bounds, "reevaluate": Reevaluate(best=2, runs=2)})
     again = ReevaluationSpec.of(asked)
-    assert again.removability and again.trial(0, {}, cache=None).removability
+    assert again.removability and again.trial_config(0, {}, cache=None).removability
     trials = [removable(0, 0, 30.0), removable(1, 0, 40.0)]
     fresh = [
         replace(removable(again.number(candidate, k), 0, found), value=value)

@@ -133,7 +133,7 @@ class TestReading:
     def test_a_bound_on_removability_has_the_trials_measure_it(self, spec: SearchSpec) -> None:
         for texts, measured in [(("forgetting <= 5",), False), (("seconds <= 5", "removability/rest <= 3"), True)]:
             wanted = bound(spec, *texts)
-            assert wanted.trial(0, {}, cache=None).removability == wanted.removability == measured
+            assert wanted.trial_config(0, {}, cache=None).removability == wanted.removability == measured
 
     def test_one_bound_on_a_side(self) -> None:
         assert len(of("forgetting <= 5", "forgetting >= -5", "seconds <= 5")) == 3

@@ -306,7 +306,7 @@ class TestChosen:
         self, spec: SearchSpec, prefer: str, step: float
     ) -> None:
         facts = DataFacts(digest="0", train=1000, evaluation=200)
-        assert aiming(spec, "final_accuracy", "forgetting", prefer=prefer, data=facts).step == step
+        assert aiming(spec, "final_accuracy", "forgetting", prefer=prefer, data=facts).value_resolution == step
 
     def test_it_ends_by_its_own_gain(self, spec: SearchSpec) -> None:
         spec = aiming(spec, "forgetting", stop=StopRule(patience=2, target=1.0), trials=9)

@@ -121,7 +121,7 @@ def test_a_run_keeps_its_head_and_is_not_continued_with_another(head: Path, tmp_
     asked: dict[str, Any] = {"storage": tmp_path / "runs", "name": "s"}
     plan = plan_search(SearchRequest("digits", "finetune", initial_head=head, **asked))
     spec = plan.spec
-    assert spec.protocol.initial_head == str(head) == spec.trial(0, {}, cache=None).initial_head
+    assert spec.protocol.initial_head == str(head) == spec.trial_config(0, {}, cache=None).initial_head
     plain = plan_search(SearchRequest("digits", "finetune", **asked)).spec.protocol
     assert plain.initial_head_digest is None is not spec.protocol.initial_head_digest
     assert plan_training(TrainRequest(start_of(spec), seeds=[0], storage=tmp_path)).spec.protocol == spec.protocol

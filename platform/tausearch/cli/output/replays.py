@@ -22,7 +22,7 @@ def show_replays(comparison: ReplayComparison) -> None:
     """Print what each setting would have chosen, beside what was recorded."""
     out, recorded, best = console(), comparison.recorded, comparison.recorded.best
     trials = counted(len(recorded.trials), "recorded trial")
-    tasks = counted(sum(trial.tasks_done for trial in recorded.trials), comparison.spec.step_name)
+    tasks = counted(sum(trial.tasks_done for trial in recorded.trials), comparison.spec.step_noun)
     out.print(
         f"{comparison.spec.name}: {trials}, {tasks}; best is trial {best.number},"
         f" {comparison.spec.words(best)}: {brief(dict(best.hyperparameters), list(comparison.spec.space))}",
@@ -59,7 +59,7 @@ def _table(comparison: ReplayComparison) -> Table:
         *words("algorithm", "scheduler"),
         *numbers(f"chosen, {chosen_by}", format=score),
         *numbers("regret", format=percent),
-        *numbers("finds the best", f"{comparison.spec.step_name}s", "stopped"),
+        *numbers("finds the best", f"{comparison.spec.step_noun}s", "stopped"),
         *numbers("distance", format=percent),
     ]
     return Table("", columns, rows)

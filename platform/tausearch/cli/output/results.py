@@ -94,7 +94,7 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     lines = Lines(console(), 14)
     show_trials(lines, spec, result.trials, None)
     for metric, part in result.summary.items():
-        lines.out.print(f"{metric:<35}{_over(part, unit_of(metric), spec.trial_name)}")
+        lines.out.print(f"{metric:<35}{_over(part, unit_of(metric), spec.trial_noun)}")
     for order, summary in summarise_orders(spec, result.trials).items():
         if accuracy := summary.get(spec.metrics.final_accuracy):
             lines.out.print(f"class order {order:<23}{_over(accuracy, '%', 'seed')}")

@@ -189,14 +189,14 @@ def show_trust(
 ) -> None:
     """Print how far accuracies after early tasks tell the order at the end, or why that is unknown."""
     finished = sum(trial.status == "complete" for trial in trials)
-    what = f"rank correlation of accuracy after {spec.step_name} k with final accuracy"
+    what = f"rank correlation of accuracy after {spec.step_noun} k with final accuracy"
     if correlations:
         values = []
         for k, value in correlations.items():
             low, high = correlation_interval(value, finished)
             values.append(f"{k}: {value:.2f} ({low:.2f} to {high:.2f})")
         equal = [str(k) for k in range(1, spec.steps) if k not in correlations]
-        note = f" (after {spec.step_name} {', '.join(equal)} all are equal)" if equal else ""
+        note = f" (after {spec.step_noun} {', '.join(equal)} all are equal)" if equal else ""
         lines.out.print(f"{what}, {finished} finished trials   {'  '.join(values)}{note}", soft_wrap=True)
     elif spec.scheduler != "none":
         known = f"not known, it takes {ENOUGH} finished trials with different values"

@@ -74,7 +74,7 @@ def draw_search(
 def _matrix(spec: SearchSpec, trial: TrialSummary) -> Figure:
     labels = [task.label for task in spec.tasks]
     title = f"{caption(spec)}: trial {trial.number}"
-    return accuracy_matrix_figure(trial.rows, spec.metrics, title, labels, spec.step_name)
+    return accuracy_matrix_figure(trial.rows, spec.metrics, title, labels, spec.step_noun)
 
 
 def draw_plot(plot: Plot, of: str) -> Figure:

@@ -123,7 +123,7 @@ class ProgressDisplay(LiveDisplay):
 
     def _way(self, trial: TrialSummary) -> str:
         epochs = self._now(trial)
-        return f"{trial.tasks_done}/{counted(self.spec.steps, self.spec.step_name)}" + (
+        return f"{trial.tasks_done}/{counted(self.spec.steps, self.spec.step_noun)}" + (
             f" and {epochs}" if epochs else ""
         )
 
@@ -151,7 +151,7 @@ class ProgressDisplay(LiveDisplay):
         table = Table(box=None, pad_edge=False, show_header=len(self.trials) > 0)
         for column in (
             self.spec.role,
-            f"{self.spec.step_name}s",
+            f"{self.spec.step_noun}s",
             f"{self.spec.metrics.prefix} accuracy",
             "hyperparameters",
         ):

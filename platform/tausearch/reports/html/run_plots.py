@@ -44,7 +44,7 @@ def slice_plots(slices: Plot) -> Iterator[PagePlot]:
 
 def hover_text(spec: SearchSpec, trial: TrialSummary) -> str:
     """Return the trial and its searched hyperparameters, as plotly shows them: it reads markup."""
-    reached = spec.words(trial) if trial.value is not None else f"{trial.status} at {spec.step_name} {trial.tasks_done}"
+    reached = spec.words(trial) if trial.value is not None else f"{trial.status} at {spec.step_noun} {trial.tasks_done}"
     values = [f"{name} = {number(trial.hyperparameters.get(name))}" for name in spec.space]
     lines = [*values, *([trial.error[:_LONGEST]] if trial.error else [])]
     head = f"<b>trial {trial.number}</b>: {reached}, {clock(trial.seconds)}"

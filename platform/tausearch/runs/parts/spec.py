@@ -60,7 +60,7 @@ class MultiSearchSpec(SearchSpec):
         return self.metrics.final_accuracy if self.across == "mean" else f"{self.metrics.prefix}/{self.across}"
 
     @property
-    def resolution(self) -> float:
+    def accuracy_resolution(self) -> float:
         """The largest step of a trial's value that one image makes, where values do not move; else 0."""
         steps = [100.0 / part.data.evaluation for part in self.parts.values() if part.data is not None]
         return max(steps, default=0.0) / len(self.parts) if self.across == "mean" else 0.0
@@ -96,7 +96,7 @@ class MultiSearchSpec(SearchSpec):
         return LOWEST if self.across == "normalised" else 0.0
 
     @property
-    def step_name(self) -> str:
+    def step_noun(self) -> str:
         """The word for a step of a trial."""
         return "benchmark"
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checked_input.text_files import one_line
-from tausearch.runs.directories import trial_name
+from tausearch.runs.directories import trial_folder_name
 from tausearch.runs.storage import StorageError
 from tausearch.runs.trials import STATUSES, TrialSummary, final_value
 from trainables.errors import InputError
@@ -32,7 +32,7 @@ _OF_BYTES = b"tausearch.rows"  # the same in the file of a block: of thousands o
 
 def trial_file(number: int) -> str:
     """Return the name of the file of one trial."""
-    return f"{trial_name(number)}.parquet"
+    return f"{trial_folder_name(number)}.parquet"
 
 
 def block_of(number: int) -> range:

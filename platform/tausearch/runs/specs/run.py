@@ -118,7 +118,7 @@ class RunSpec(Strict):
         return ("mlflow",) if self.tracking is None else self.tracking
 
     @property
-    def resolution(self) -> float:
+    def accuracy_resolution(self) -> float:
         """The smallest step of an accuracy, percent: one image; 0 where their number is not known."""
         return 0.0 if self.data is None else 100.0 / self.data.evaluation
 
@@ -170,12 +170,12 @@ class RunSpec(Strict):
         return "-" if value is None else f"{value:.{digits}f} {self.value_unit}"
 
     @property
-    def trial_name(self) -> str:
+    def trial_noun(self) -> str:
         """The word for a trial: those of a final run in one class order are its seeds."""
         return "seed" if self.purpose == "final" and self.protocol.class_orders is None else "trial"
 
     @property
-    def step_name(self) -> str:
+    def step_noun(self) -> str:
         """The word for a step of a trial."""
         return "task"
 
@@ -227,7 +227,7 @@ class RunSpec(Strict):
 
     def reached(self, tasks_done: int) -> str:
         """Say how far a trial came that ended without a value."""
-        step = self.step_name
+        step = self.step_noun
         return f"after {step} {self.step_title(tasks_done)}" if tasks_done else f"in the first {step}"
 
     def tasks_as_dict(self) -> dict[str, Any]:
@@ -256,7 +256,7 @@ class RunSpec(Strict):
         """Return the seed of the validation split of a trial, the same for all trials of a search."""
         return self.protocol.split_seed
 
-    def trial(
+    def trial_config(
         self,
         number: int,
         hyperparameters: dict[str, Any],

@@ -145,16 +145,16 @@ class SearchSpec(RunSpec):
         return Aim(self.constraints, self.objectives, self.prefer)
 
     @property
-    def step(self) -> float:
+    def value_resolution(self) -> float:
         """The smallest step of the value by which a trial is chosen: one image for the final accuracy, else 0."""
         chosen_by = self.aim.chosen_by
         accuracy = not self.objectives or (chosen_by is not None and chosen_by.metric == self.metrics.final_accuracy)
-        return self.resolution if accuracy else 0.0
+        return self.accuracy_resolution if accuracy else 0.0
 
     @property
     def noise(self) -> float:
         """The gain that a value must exceed to count: its smallest step, or the error of the best when extended."""
-        return self.step if self.stop.least_gain is None else self.stop.least_gain
+        return self.value_resolution if self.stop.least_gain is None else self.stop.least_gain
 
     def seed_of(self, number: int) -> int:
         """Return the seed of the search, which all trials have."""
