@@ -65,7 +65,7 @@ class SearchStudy:
         self._reported: set[tuple[int, int]] = set()
         self._stopped: set[int] = set()
         for trial in history:
-            self.replay(trial)
+            self.add_recorded_trial(trial)
 
     def ask(self, number: int) -> Point:
         """Start a trial.
@@ -102,7 +102,7 @@ class SearchStudy:
         """Whether a sampler that keeps state proposed, when it was rebuilt, what the record has."""
         return self.rebuilt is None or self.rebuilt.agrees
 
-    def exchange(self, number: int, hyperparameters: Point) -> None:
+    def replace_point(self, number: int, hyperparameters: Point) -> None:
         """Give a trial that has not started another point; the sampler learns from this point only."""
         self.optuna.tell(self.running.pop(number), state=TrialState.FAIL)
         self.enqueue(hyperparameters)
@@ -163,17 +163,17 @@ class SearchStudy:
             return [self.spec.worst]
         return None
 
-    def replay(self, trial: TrialSummary) -> None:
+    def add_recorded_trial(self, trial: TrialSummary) -> None:
         """Add a trial of the record; an unfinished one stays running."""
         if trial.has_ended and self._notes_nothing:
             self.optuna.add_trial(self.as_optuna(trial))
             return
         self.ask_again(trial.number, self.point(trial))
-        self.replay_rows(trial)
+        self.restore_reports(trial)
         if trial.status != "running":
             self.tell(trial.number, trial.status, trial.value, trial)
 
-    def replay_rows(self, trial: TrialSummary) -> None:
+    def restore_reports(self, trial: TrialSummary) -> None:
         """Report the tasks of a recorded trial again, without stopping the trial."""
         for step, value in self.reports(trial).items():
             self.report(trial.number, step, value)

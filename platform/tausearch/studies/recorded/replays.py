@@ -229,7 +229,7 @@ def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
     used: set[int] = set()
     for number, point in _proposed(study, spec):
         trial, far = recorded.nearest(point, used)
-        study.exchange(number, recorded.point(trial))
+        study.replace_point(number, recorded.point(trial))
         used.add(trial.number)
         tried.append(trial)
         distances.append(far)
