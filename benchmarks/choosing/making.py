@@ -18,7 +18,7 @@ import torch
 
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import Record, SearchSpec, TrialSummary, final_value
-from tausearch.studies import TABLES, ConfigurationTable, OptunaSearcher, points_ahead, write_table
+from tausearch.studies import TABLES, ConfigurationTable, OptunaSearcher, points_to_evaluate, write_table
 from trainables.config import Purpose, TrialConfig
 from trainables.errors import DivergedError
 from trainables.metrics import names_of
@@ -101,7 +101,7 @@ def _spec(wanted: Wanted) -> SearchSpec:
         wanted.benchmark, wanted.method, algorithm="random", reevaluate=0, warm_start=["paper"], storage=wanted.work
     )
     spec = plan_search(request).spec
-    trials = len(points_ahead(spec)) + wanted.configurations
+    trials = len(points_to_evaluate(spec)) + wanted.configurations
     resources = spec.resources.model_copy(update={"gpus_per_trial": wanted.gpus_per_trial})
     name = f"{wanted.benchmark}-{wanted.method}"
     return spec.model_copy(update={"name": name, "trials": trials, "resources": resources})

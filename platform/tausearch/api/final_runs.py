@@ -152,9 +152,9 @@ class FinalRun(Run):
         spec, directory = locks.enter_context(plan.entered())
         return cls(spec, plan.storage, directory)
 
-    def import_ahead(self) -> None:
+    def preload_imports(self) -> None:
         """Import what `conclude` needs."""
-        FinalFinisher(self.spec, self.directory).import_ahead()
+        FinalFinisher(self.spec, self.directory).preload_imports()
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write results and figures."""

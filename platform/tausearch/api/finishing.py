@@ -39,7 +39,7 @@ class SearchFinisher:
     spec: SearchSpec
     directory: RunDirectory
 
-    def import_ahead(self) -> None:
+    def preload_imports(self) -> None:
         """Import what `conclude` needs: Optuna's importances with scikit-learn, and matplotlib; takes seconds."""
         _import_figures()
         import_module("optuna.importance")
@@ -87,7 +87,7 @@ class FinalFinisher:
     spec: FinalSpec
     directory: RunDirectory
 
-    def import_ahead(self) -> None:
+    def preload_imports(self) -> None:
         """Import what `conclude` needs: matplotlib; takes a second."""
         _import_figures()
 

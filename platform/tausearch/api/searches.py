@@ -55,7 +55,7 @@ from tausearch.studies import (
     TrialListener,
     TuneTrials,
     load_best,
-    points_ahead,
+    points_to_evaluate,
     study_of,
     warm_start_lines,
 )
@@ -137,7 +137,7 @@ def search_with(request: SearchRequest) -> SearchResult:
     out = stream_of(request.progress_to)
     plan = measured(plan, request.address, out)
     with interruptible(), plan.entered() as (spec, directory):
-        for line in warm_start_lines(spec, points_ahead(spec) if spec.warm_start else []):
+        for line in warm_start_lines(spec, points_to_evaluate(spec) if spec.warm_start else []):
             print(line, file=out, flush=True)
         run = SearchRun(spec, plan.storage, directory)
         how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
@@ -238,9 +238,9 @@ class SearchRun(Run):
         """Return the re-evaluation of the best trials, if the search asks for one."""
         return None if self.spec.reevaluate is None else ReevaluationRun(self)
 
-    def import_ahead(self) -> None:
+    def preload_imports(self) -> None:
         """Import what `conclude` needs."""
-        self.finisher.import_ahead()
+        self.finisher.preload_imports()
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write study file, figures and best file."""

@@ -288,7 +288,7 @@ def drive(
             display.say(line)
         cell, interrupt, told = SingleRun(run, after, display.say), session.interrupt, callbacks
         queue = RunQueue([cell], interrupt, session.watch, display.say, follow, told)
-        queue.open_ahead()  # while Ray starts, the tracker imports MLflow
+        queue.open_first()  # while Ray starts, the tracker imports MLflow
         try:
             cell.check()
         except BaseException:

@@ -31,7 +31,7 @@ from tausearch.runs import (
     read_trials,
     reevaluations_of,
 )
-from tausearch.studies import USUAL_REEVALUATION, grid_size, learns, points_ahead, startup_trials
+from tausearch.studies import USUAL_REEVALUATION, grid_size, learns, points_to_evaluate, startup_trials
 from trainables.bounds import BOUNDS
 from trainables.data import BenchmarkRef
 from trainables.data.few_images import Unsuited
@@ -299,7 +299,7 @@ def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterab
     known = TrialTable(trials)
     begun = sum(trial.tasks_done for trial in known if trial.status == "running")
     concurrent = known_concurrent_trials(spec, on_cluster=address is not None)
-    points = points_ahead(spec)[: spec.trials] if isinstance(spec, SearchSpec) else []
+    points = points_to_evaluate(spec)[: spec.trials] if isinstance(spec, SearchSpec) else []
     rest = spec.trials - len(points) if isinstance(spec, SearchSpec) else 0
     at_once = -(-(concurrent or 1) // _parts(spec))
     random = _random_trials(spec, rest, len(points), at_once) if isinstance(spec, SearchSpec) else 0

@@ -155,21 +155,21 @@ class RunQueue:
         self.broken = False
         self.deliveries = Deliveries(callbacks, _TRACKERS, say, lambda: interrupt.must_stop)
         self._cells = list(cells)
-        self._ahead: Run | None = None
+        self._first: Run | None = None
         self._open: dict[str, _Entry] = {}  # by names of runs
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work_off, name="conclusions", daemon=True)
         self._thread.start()
 
-    def open_ahead(self) -> None:
+    def open_first(self) -> None:
         """Open the run that `open_next` will return."""
-        self._ahead = self.open_next()
+        self._first = self.open_next()
 
     def open_next(self) -> Run | None:
         """Open the first run of the next cell; None if no cell is left."""
-        if self._ahead is not None:
-            ahead, self._ahead = self._ahead, None
-            return ahead
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
         while self._cells and self.watch.problem is None:
             run = self._next_of(self._cells.pop(0))
             if run is not None:
@@ -203,7 +203,7 @@ class RunQueue:
             while run is not None and run.is_over(list(run.trials)):
                 run = self.ended(run)
             if run is not None:
-                self._ahead = run
+                self._first = run
                 return True
         return False
 
@@ -253,7 +253,11 @@ class RunQueue:
             for line in (*changed, *ready(run.directory, run.tune_trials.spec, run.tune_trials.trials)):
                 self.say(line)
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
-            record, *others = [*recorder.listeners, *self.follow(cell, run), _FirstTask(self._work, run.import_ahead)]
+            record, *others = [
+                *recorder.listeners,
+                *self.follow(cell, run),
+                _FirstTask(self._work, run.preload_imports),
+            ]
             run.listeners = run.tune_trials.listeners(record, others)
         except (ValueError, OSError) as error:  # of the storage, or of what a sampler does with the record
             if not self.watch.failed(error):

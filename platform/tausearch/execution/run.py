@@ -73,7 +73,7 @@ class Run:
         """Return the run that belongs to this one and follows it; called when all trials have ended."""
         return None
 
-    def import_ahead(self) -> None:
+    def preload_imports(self) -> None:
         """Import what `conclude` needs, in the thread that will call it."""
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:

@@ -48,7 +48,7 @@ from .searchers import (
     OptunaSearcher as OptunaSearcher,
     ReevaluationSearcher as ReevaluationSearcher,
     Searcher as Searcher,
-    points_ahead as points_ahead,
+    points_to_evaluate as points_to_evaluate,
 )
 from .spaces import (
     defaults as defaults,

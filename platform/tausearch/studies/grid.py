@@ -33,7 +33,7 @@ def _values(space: Mapping[str, Dimension]) -> dict[str, list[Scalar]]:
     return {name: [dimension.typed(value) for value in dimension.grid] for name, dimension in space.items()}
 
 
-def spread(points: Sequence[Point], ahead: Sequence[Point], count: int, seed: int) -> list[Point]:
+def spread(points: Sequence[Point], first: Sequence[Point], count: int, seed: int) -> list[Point]:
     """Return all points of a grid in an order whose first points cover all values of all hyperparameters evenly.
 
     In the order of the grid the first points differ in the last hyperparameters alone. Here the next point is always
@@ -42,7 +42,7 @@ def spread(points: Sequence[Point], ahead: Sequence[Point], count: int, seed: in
 
     Args:
         points: All points of the grid.
-        ahead: Points that are tried before these; their values count as taken.
+        first: Points that are tried before these; their values count as taken.
         count: Number of points that will be tried; if that is all, the order is that of the grid.
         seed: Seed of the search.
     """
@@ -50,7 +50,7 @@ def spread(points: Sequence[Point], ahead: Sequence[Point], count: int, seed: in
         return list(points)
     left = list(points)
     random.Random(derive_seed(seed, "grid")).shuffle(left)
-    taken = Counter(value for point in ahead for value in point.items())
+    taken = Counter(value for point in first for value in point.items())
     values = Counter(name for name, _ in {value for point in points for value in point.items()})
     chosen: list[Point] = []
     for _ in range(min(count, SPREAD)):

@@ -38,8 +38,8 @@ class Searcher:
 class OptunaSearcher(Searcher):
     """Trials of an Optuna study that is rebuilt from the record.
 
-    Unfinished trials come first, under their own numbers, then `points_ahead`. A grid has points ahead alone, so every
-    algorithm leaves the same kind of history.
+    Unfinished trials come first, under their own numbers, then `points_to_evaluate`. A grid has these points alone, so
+    every algorithm leaves the same kind of history.
 
     Args:
         spec: The search.
@@ -52,12 +52,12 @@ class OptunaSearcher(Searcher):
     ) -> None:
         self.spec = spec
         self.trials = TrialTable() if trials is None else trials
-        ahead = points_ahead(spec)
-        self.study = SearchStudy(spec, history, ahead)
+        points = points_to_evaluate(spec)
+        self.study = SearchStudy(spec, history, points)
         self.unfinished = [trial for trial in history if trial.status == "running"]
         self.unused = iter(sorted(set(range(spec.trials)) - {trial.number for trial in history}))
         tried = [self.study.point(trial) for trial in history]
-        self.ahead = [point for point in ahead if point not in tried]
+        self.points_to_evaluate = [point for point in points if point not in tried]
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next trial; see `Searcher`."""
@@ -67,8 +67,8 @@ class OptunaSearcher(Searcher):
         number = None if cut_short(self.spec, self.trials) else next(self.unused, None)
         if number is None:
             return None
-        if self.ahead:
-            self.study.enqueue(self.ahead.pop(0))
+        if self.points_to_evaluate:
+            self.study.enqueue(self.points_to_evaluate.pop(0))
         return number, self.study.ask(number)
 
     def report(self, number: int, step: int, value: float) -> bool:
@@ -128,7 +128,7 @@ class ReevaluationSearcher(Searcher):
         self.runs[number] = replace(known, status=status, value=value)
 
 
-def points_ahead(spec: SearchSpec) -> list[dict[str, Scalar]]:
+def points_to_evaluate(spec: SearchSpec) -> list[dict[str, Scalar]]:
     """Return the points that a search tries before its algorithm proposes any, each once.
 
     The start comes first (in a grid, if it is one of the points), then the warm start, then all points of a grid.

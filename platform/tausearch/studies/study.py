@@ -41,14 +41,16 @@ class SearchStudy:
     Args:
         spec: The search.
         history: The trials so far.
-        ahead: The points that the search tries before its algorithm proposes any. They matter to the rebuilding of a
-            sampler that keeps state: it was not asked for all values of these points.
+        points_to_evaluate: The points that the search tries before its algorithm proposes any. They matter to the
+            rebuilding of a sampler that keeps state: it was not asked for all values of these points.
     """
 
-    def __init__(self, spec: SearchSpec, history: Sequence[TrialSummary] = (), ahead: Sequence[Point] = ()) -> None:
+    def __init__(
+        self, spec: SearchSpec, history: Sequence[TrialSummary] = (), points_to_evaluate: Sequence[Point] = ()
+    ) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.spec = spec
-        self.ahead = ahead
+        self.points_to_evaluate = points_to_evaluate
         self.algorithm = algorithm_named(spec.algorithm, spec.sampler_options)
         sampler = self.algorithm.sampler(spec.seed)
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
@@ -87,8 +89,8 @@ class SearchStudy:
         return f"sampler {self.spec.algorithm!r}"  # for errors
 
     def ask_again(self, number: int, point: Point) -> Point:
-        """Start a trial of the record with its point, as `ask` or a point ahead started it before."""
-        if self.rebuilt is None or point in self.ahead:
+        """Start a trial of the record with its point, as `ask` or one of the first points started it before."""
+        if self.rebuilt is None or point in self.points_to_evaluate:
             self.enqueue(point)
             return self.ask(number)
         self.rebuilt.recorded = point

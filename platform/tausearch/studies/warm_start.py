@@ -147,12 +147,12 @@ def _nearest(dimension: Dimension, value: Scalar | None, otherwise: Scalar) -> S
     return dimension.typed(nearest if nearest in dimension else otherwise)
 
 
-def warm_start_lines(spec: SearchSpec, ahead: Sequence[Mapping[str, Scalar]]) -> Iterator[str]:
+def warm_start_lines(spec: SearchSpec, points: Sequence[Mapping[str, Scalar]]) -> Iterator[str]:
     """Yield a line per point of a warm start: its origin, whether it gets a trial, and its misfits.
 
-    `ahead` are the points that are tried before the algorithm proposes any, in order.
+    `points` are the points that are tried before the algorithm proposes any, in order.
     """
-    tried = ahead[: spec.trials]
+    tried = points[: spec.trials]
     for known in spec.warm_start:
         late = "" if known.point in tried else f" (not among the {counted(spec.trials, 'trial')})"
         yield f"warm start: {known.origin}{late}" + "".join(f"; {misfit}" for misfit in known.misfits)

@@ -64,7 +64,7 @@ from tausearch.runs import RunDirectory
 from tests.support.runs.trials import make_trial, search_spec
 
 end = finisher_of(search_spec(), RunDirectory(Path(sys.argv[1])))
-end.import_ahead()
+end.preload_imports()
 before = set(sys.modules)
 found = end.conclude([make_trial(number, value=50.0 + number) for number in range(5)])
 large = ("matplotlib", "fontTools", "sklearn", "scipy", "optuna", "pandas")

@@ -172,7 +172,7 @@ def test_a_run_is_measured_where_its_progress_is_shown_and_its_code_counts_as_ty
     monkeypatch.setattr(module, "measured", lambda *how: told.append(how) or plan)
     monkeypatch.setattr(module, run_class, lambda *about: about)
     monkeypatch.setattr(module, f"run_{kind}", lambda run, *how: (run, how))
-    monkeypatch.setattr(searches, "points_ahead", lambda spec: ["point"])
+    monkeypatch.setattr(searches, "points_to_evaluate", lambda spec: ["point"])
     monkeypatch.setattr(searches, "warm_start_lines", lambda spec, points: [f"points: {points}"])
     request = SimpleNamespace(callbacks=(), address="a:1", progress_to="stderr", time_budget=9.0, resume_options=" --x")
     run, how = (searches.search_with if module is searches else final_runs.train_with)(request)  # type: ignore[misc, arg-type]

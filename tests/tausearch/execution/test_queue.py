@@ -122,7 +122,7 @@ def a_run(name: str, child: Run | None = None) -> Run:
 def test_cells_are_opened_in_order_and_those_without_a_run_are_passed_over(queue_of: Callable[..., RunQueue]) -> None:
     first, second = a_run("first"), a_run("second")
     queue = queue_of(Line(first), Line(), Line(second))
-    queue.open_ahead()
+    queue.open_first()
     assert [queue.open_next(), queue.open_next(), queue.open_next()] == [first, second, None]
     *told, _ = first.listeners
     assert told == ["record of first", "display of first"]  # the record is told first
@@ -360,13 +360,13 @@ def test_nothing_follows_a_run_that_an_error_ends_and_its_cell_is_told_once(
 def test_what_the_end_needs_is_imported_once_and_when_a_task_is_finished(
     error: Exception | None, queue_of: Callable[..., RunQueue], happened: list[str]
 ) -> None:
-    def import_ahead() -> None:
+    def preload_imports() -> None:
         happened.append("import")
         if error is not None:
             raise error
 
     run = a_run("a")
-    run.import_ahead = import_ahead  # type: ignore[method-assign]
+    run.preload_imports = preload_imports  # type: ignore[method-assign]
     queue = queue_of(Line(run))
     queue.open_next()
     first_task = run.listeners[-1]

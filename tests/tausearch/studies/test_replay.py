@@ -16,7 +16,7 @@ from search_spaces.schema import Choices, Range
 from tausearch.cli.output import show_replays
 from tausearch.runs import Constraint, Record, Score, SearchSpec, Storage, TrialSummary, open_storage
 from tausearch.runs.creation import create
-from tausearch.studies import RecordedTrials, points_ahead, replay, replays_of
+from tausearch.studies import RecordedTrials, points_to_evaluate, replay, replays_of
 from tausearch.studies.grid import grid_points
 from tausearch.studies.recorded.replays import Replay, ReplayedSetting
 from tausearch.studies.recorded.trials import distance
@@ -162,7 +162,7 @@ def test_a_replay_of_everything_chooses_the_best_at_the_full_price(long_spec: Se
 
 def test_the_distance_of_a_replay_is_the_median_of_its_points(long_spec: SearchSpec) -> None:
     spec = with_(long_spec, algorithm="grid", trials=3)
-    first, second, _ = points_ahead(spec)[:3]
+    first, second, _ = points_to_evaluate(spec)[:3]
     points = [first, second, {"alpha": 10.0, "lr": 0.1}]
     table = RecordedTrials([trial(n, [50.0] * TASKS, **p) for n, p in enumerate(points)], spec.space)  # type: ignore[arg-type]
     assert replay(spec, table).distance == 0
@@ -200,7 +200,7 @@ def test_asha_stops_what_it_would_have_stopped_and_the_price_falls(long_spec: Se
     """The same values as a search under way has in `test_asha_has_half_of_them_go_on`."""
     spec = with_(long_spec, scheduler="asha", algorithm="grid", trials=5)
     order = (2, 0, 4, 1, 3)  # number in the record of each point in turn
-    asked = dict(zip(order, points_ahead(spec), strict=False))
+    asked = dict(zip(order, points_to_evaluate(spec), strict=False))
     points = [asked[n] for n in range(5)]
     after_third = dict(zip(order, (90.0, 80.0, 70.0, 85.0, 71.0), strict=True))
     trials = [

@@ -15,7 +15,7 @@ from tausearch.runs.creation import Plan, create
 from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of, warm_start_lines
 from tausearch.studies.best_file import choose
 from tausearch.studies.grid import grid_points
-from tausearch.studies.searchers import points_ahead
+from tausearch.studies.searchers import points_to_evaluate
 from tausearch.studies.spaces import defaults
 from tests.support.runs.trials import FIXED, final_spec, make_trial
 from trainables.errors import InputError
@@ -77,7 +77,7 @@ def test_a_grid_gains_what_it_has_not(spec: SearchSpec) -> None:
 def test_a_grid_goes_on_with_values_that_start_and_warm_start_have_not(spec: SearchSpec, seed: int) -> None:
     known = (KnownPoint(origin="grid", point={"alpha": 0.5, "lr": 0.02}),)
     changes = {"algorithm": "grid", "warm_start": known, "trials": 3, "seed": seed}
-    start, warm, third = points_ahead(spec.model_copy(update=changes))[:3]
+    start, warm, third = points_to_evaluate(spec.model_copy(update=changes))[:3]
     assert (start["alpha"], warm["alpha"], third["alpha"]) == (1, 0.5, 2)
 
 
@@ -92,7 +92,7 @@ def test_a_continued_search_tries_those_that_are_left(spec: SearchSpec, tmp_path
     source = OptunaSearcher(read_spec(directory), history)
     points = [source.next() for _ in range(3)]
     assert points[:2] == [(1, POINTS[0]), (2, POINTS[1])]
-    assert points[2] is not None and points[2][1] not in points_ahead(spec)
+    assert points[2] is not None and points[2][1] not in points_to_evaluate(spec)
 
 
 def test_the_papers_points_are_mapped_and_each_is_there_once(storage: Storage) -> None:
@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_said(storage: Storage, tmp_path: Path) -> None:
     assert "alpha was 0.02, 1.0 here" in spec.warm_start[0].misfits
     for changes, tried in (({"trials": 2}, 1), ({"trials": 2, "algorithm": "grid", "start": {"alpha": 1.5}}, 2)):
         few = spec.model_copy(update=changes)
-        lines = list(warm_start_lines(few, points_ahead(few)))
+        lines = list(warm_start_lines(few, points_to_evaluate(few)))
         assert lines[0] == f"warm start: the paper on imagenet_r; {'; '.join(spec.warm_start[0].misfits)}"
         assert lines[0].count("; ") > 1
         assert ["not among the 2 trials" in line for line in lines] == [n >= tried for n in range(len(lines))]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from search_spaces import Scalar
 from tausearch.runs import MultiSearchSpec, MultiTrial, PartsSpec, Status, TrialSummary, TrialTable, cut_short
-from tausearch.studies.searchers import Searcher, points_ahead
+from tausearch.studies.searchers import Searcher, points_to_evaluate
 from tausearch.studies.study import SearchStudy
 
 
@@ -22,7 +22,7 @@ class MultiSearcher(Searcher):
     def __init__(self, spec: MultiSearchSpec, trials: TrialTable) -> None:
         self.spec = spec
         self.trials = trials
-        self._ahead = points_ahead(spec)
+        self._points_to_evaluate = points_to_evaluate(spec)
         self._begun = {trial.number: dict(trial.hyperparameters) for trial in trials}
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
@@ -31,10 +31,10 @@ class MultiSearcher(Searcher):
         if number is None or cut_short(self.spec, self.trials):
             return None
         tried = [{name: point[name] for name in self.spec.space} for point in self._begun.values()]
-        ahead = next((point for point in self._ahead if point not in tried), None)
-        study = SearchStudy(self.spec, [] if ahead is not None else self._history(), self._ahead)
-        if ahead is not None:
-            study.enqueue(ahead)
+        point = next((point for point in self._points_to_evaluate if point not in tried), None)
+        study = SearchStudy(self.spec, [] if point is not None else self._history(), self._points_to_evaluate)
+        if point is not None:
+            study.enqueue(point)
         self._begun[number] = study.ask(number)
         return number, dict(self._begun[number])
 
@@ -43,7 +43,8 @@ class MultiSearcher(Searcher):
         trial = self.trials.get(number)
         if trial is None or not trial.rows or self.spec.scheduler == "none":
             return False
-        study = SearchStudy(self.spec, [each for each in self._history() if each.number != number], self._ahead)
+        others = [each for each in self._history() if each.number != number]
+        study = SearchStudy(self.spec, others, self._points_to_evaluate)
         study.ask_again(number, study.point(trial))
         return study.last_report(trial)
 

@@ -31,7 +31,7 @@ from tausearch.runs import (
 from tausearch.studies.options import one_of, require_alone, scheduler_fault
 from tausearch.studies.recorded.trials import RecordedTrials
 from tausearch.studies.schedulers import first_stop
-from tausearch.studies.searchers import points_ahead
+from tausearch.studies.searchers import points_to_evaluate
 from tausearch.studies.study import SearchStudy
 from trainables.errors import InputError
 
@@ -245,10 +245,10 @@ def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
 
 
 def _proposed(study: SearchStudy, spec: SearchSpec) -> Iterator[tuple[int, dict[str, Scalar]]]:
-    """Yield the points of a search, each as a running trial: first the points ahead, then those of the sampler."""
-    ahead = iter(points_ahead(spec))
+    """Yield the points of a search, each as a running trial: first `points_to_evaluate`, then those of the sampler."""
+    first = iter(points_to_evaluate(spec))
     for number in range(spec.trials):
-        if (point := next(ahead, None)) is not None:
+        if (point := next(first, None)) is not None:
             study.enqueue(point)
         yield number, dict(study.ask(number))
 
