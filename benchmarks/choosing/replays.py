@@ -8,7 +8,7 @@ from typing import Any
 import tausearch
 from benchmarks.performance.kept import today
 from benchmarks.results.page import as_table, filled
-from tausearch.runs import ProtocolChoice, Storage, eligible, protocol_choices
+from tausearch.runs import EarlyChoice, Storage, early_choices, eligible
 from tausearch.studies import ReplayComparison, ReplayedSetting, replays_of
 
 RUN, TRIALS = "letters-ita-lora-1", 20
@@ -28,7 +28,7 @@ def tables(storage: Storage) -> dict[str, str]:
     """Return the tables of the page, by place."""
     found = replays_of(storage, RUN)
     spec = found.spec
-    chosen = protocol_choices(eligible(found.recorded.trials, spec.aim), spec.steps, spec.metrics)
+    chosen = early_choices(eligible(found.recorded.trials, spec.aim), spec.steps, spec.metrics)
     return {REPLAYS: _replays(found), PROTOCOLS: _protocols(chosen)}
 
 
@@ -54,7 +54,7 @@ def _replay(found: ReplayComparison, outcome: ReplayedSetting) -> tuple[str, ...
     )
 
 
-def _protocols(choices: list[ProtocolChoice]) -> str:
+def _protocols(choices: list[EarlyChoice]) -> str:
     """Return a line for each number of tasks that a search sees."""
     best = max(each.value for each in choices)
     header = ("tasks", "trial", "accuracy after them", "final accuracy", "lost", f"rank of {choices[0].finished}")

@@ -47,7 +47,7 @@ class Terminal:
         patch.chdir(folder)
         patch_figures(patch)
         patch.setattr("tausearch.reports.html.page._packed_plotly", lambda: "plotly.js")
-        patch.setattr("tausearch.runs.insight._RESAMPLES", 3)
+        patch.setattr("tausearch.runs.search_analysis._RESAMPLES", 3)
         patch.setattr("typer.main.get_command", get_command)
         patch.setattr(sys, "argv", ["tausearch"])
         patch.setattr("tausearch.presentation.terminal.commands.shutil.which", lambda name: name)

@@ -55,14 +55,14 @@ def no_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_insight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs end without importances and figures, which take most of the time."""
-    monkeypatch.setattr("tausearch.api.finishing._insight", lambda *_: ({}, []))
+    monkeypatch.setattr("tausearch.api.finishing._analyse_search", lambda *_: ({}, []))
     monkeypatch.setattr("tausearch.presentation.draw_final", lambda *_: [])
 
 
 @pytest.fixture
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let intervals of importances come from 3 resamples of the trials; 100 take most of the time of a report."""
-    monkeypatch.setattr("tausearch.runs.insight._RESAMPLES", 3)
+    monkeypatch.setattr("tausearch.runs.search_analysis._RESAMPLES", 3)
 
 
 @pytest.fixture(scope="session")

@@ -63,7 +63,7 @@ class SearchFinisher:
         if runs.best_trial(trials) is None:
             return Conclusion(files=(directory.spec_file,), notes=notes)
         best = write_best(spec, directory, trials)
-        metrics, figures = _insight(spec, directory, trials, best)
+        metrics, figures = _analyse_search(spec, directory, trials, best)
         several = len(spec.objectives) > 1
         if several:
             notes["front"] = " ".join(str(trial.number) for trial in spec.aim.front(trials))
@@ -150,7 +150,7 @@ def _metric(benchmark: str) -> str:
     return re.sub(r"[^\w.-]+", "-", benchmark)
 
 
-def _insight(
+def _analyse_search(
     spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary], best: BestFile | None
 ) -> tuple[dict[str, float], list[Path]]:
     """Compute importances and rank correlations and draw the figures; returns the metrics and the figures."""

@@ -18,7 +18,7 @@ from trainables.errors import InputError
 if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
     from tausearch.presentation import Table
     from tausearch.reports import ReportCell
-    from tausearch.runs import ProtocolChoice, RunStatus
+    from tausearch.runs import EarlyChoice, RunStatus
 
 
 @app.command()
@@ -52,7 +52,7 @@ def status(
     if format == "json":
         print_json(output.status_as_dict(found, choices, beside))
     elif choices is not None:
-        output.show_protocols(found, choices)
+        output.show_early_choices(found, choices)
     else:
         output.show_status(found, beside, _go_on(found, root, storage))
 
@@ -82,12 +82,12 @@ def _go_on(found: RunStatus, root: Storage, storage: str) -> str | None:
     return None if standing.running else standing.command(storage_words(storage))
 
 
-def _choices(found: RunStatus) -> list[ProtocolChoice]:
-    from tausearch.runs import eligible, protocol_choices
+def _choices(found: RunStatus) -> list[EarlyChoice]:
+    from tausearch.runs import early_choices, eligible
 
     if found.spec.purpose == "final":
         raise InputError(f"--protocols: run {found.spec.name!r} is a final run; only searches choose")
-    return protocol_choices(eligible(found.trials, found.spec.aim), found.spec.steps, found.spec.metrics)
+    return early_choices(eligible(found.trials, found.spec.aim), found.spec.steps, found.spec.metrics)
 
 
 @app.command()

@@ -47,16 +47,6 @@ from .guards import (
     require_space as require_space,
     shortage as shortage,
 )
-from .insight import (
-    ENOUGH as ENOUGH,
-    Importance as Importance,
-    ProtocolChoice as ProtocolChoice,
-    correlation_interval as correlation_interval,
-    importances as importances,
-    protocol_choices as protocol_choices,
-    rank_correlations as rank_correlations,
-    waiting_share as waiting_share,
-)
 from .objectives.aim import Aim as Aim, best_trial as best_trial, eligible as eligible
 from .objectives.objective import (
     FINAL_ACCURACY as FINAL_ACCURACY,
@@ -111,6 +101,16 @@ from .results import (
     summarise as summarise,
     summarise_orders as summarise_orders,
     write_results as write_results,
+)
+from .search_analysis import (
+    MIN_FINISHED_TRIALS as MIN_FINISHED_TRIALS,
+    EarlyChoice as EarlyChoice,
+    Importance as Importance,
+    correlation_interval as correlation_interval,
+    early_choices as early_choices,
+    importances as importances,
+    rank_correlations as rank_correlations,
+    waiting_share as waiting_share,
 )
 from .specs.final import FinalSpec as FinalSpec, Retraining as Retraining
 from .specs.kinds import AnySpec as AnySpec, differences as differences

@@ -13,7 +13,6 @@ from tausearch.runs.constraints import no_feasible_trial_reason
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import Ending, ending_of, planned_trials
 from tausearch.runs.guards import is_driven
-from tausearch.runs.insight import rank_correlations
 from tausearch.runs.objectives.aim import best_trial
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.spec import parts_of
@@ -21,6 +20,7 @@ from tausearch.runs.parts.trials import combine_parts
 from tausearch.runs.record.record import Record
 from tausearch.runs.reevaluations import Gain, Reevaluation, gain_of, read_reevaluation
 from tausearch.runs.results import Score
+from tausearch.runs.search_analysis import rank_correlations
 from tausearch.runs.specs.kinds import AnySpec
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
@@ -76,7 +76,7 @@ class RunStatus:
 
     @cached_property
     def rank_correlations(self) -> dict[int, float]:
-        """See `insight.rank_correlations`; empty for a final run."""
+        """See `search_analysis.rank_correlations`; empty for a final run."""
         if self.spec.purpose == "final":
             return {}
         return rank_correlations(self.trials, self.spec.steps, self.spec.metrics)

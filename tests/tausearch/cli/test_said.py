@@ -20,9 +20,9 @@ from tausearch.cli.output import (
     results,
     run_lines,
     show_check,
+    show_early_choices,
     show_final,
     show_preview,
-    show_protocols,
     show_status,
     spaces,
 )
@@ -46,7 +46,7 @@ from tausearch.runs import (
     ReevaluationSpec,
     SearchSpec,
     TrialSummary,
-    protocol_choices,
+    early_choices,
     race,
     read_status,
     verdict,
@@ -400,16 +400,16 @@ def test_what_first_tasks_would_have_chosen_is_set_against_the_best(
     found = read_status(recorded(spec.model_copy(update={"trials": 5}), trials, tmp_path))
     for trial in found.trials[:4]:
         trial.rows[-1]["val/average_accuracy"] = trial.value or 0.0
-    show_protocols(found, protocol_choices(found.trials[:4], 3, spec.metrics))
+    show_early_choices(found, early_choices(found.trials[:4], 3, spec.metrics))
     lines = lines_of(capsys)
     assert "│ 1 │ 1 │ 95.00 │ 71.00 │ 2.00 │ 3 │ alpha=2 lr=0.01 │" in lines
     assert "│ 3 │ 3 │ 73.00 │ 73.00 │ 0.00 │ 1 │ alpha=4 lr=0.01 │" in lines
     assert lines[-1] == "1 trial stopped early, out of the competition"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SearchSpec, "value_name", "Score over 2 benchmarks (rank %)")
-        show_protocols(found, protocol_choices(found.trials[:4], 3, spec.metrics))
+        show_early_choices(found, early_choices(found.trials[:4], 3, spec.metrics))
     assert "score over 2 benchmarks" in capsys.readouterr().out, "the column has no accuracies then"
-    show_protocols(found, [])
+    show_early_choices(found, [])
     assert lines_of(capsys) == ["what first tasks would have chosen: not known, it takes 4 finished trials, not 4"]
 
 

@@ -31,7 +31,7 @@ from tausearch.runs import (
     reevaluations_of,
 )
 from tausearch.runs.creation import create
-from tausearch.runs.insight import pareto_front
+from tausearch.runs.search_analysis import pareto_front
 from tausearch.studies import OptunaSearcher, best_of_run, constraints_named, load_best, write_best
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial

@@ -42,8 +42,8 @@ from .spaces import (
     space_as_dict as space_as_dict,
 )
 from .statuses import (
+    show_early_choices as show_early_choices,
     show_no_runs as show_no_runs,
-    show_protocols as show_protocols,
     show_starting as show_starting,
     show_status as show_status,
     show_statuses as show_statuses,

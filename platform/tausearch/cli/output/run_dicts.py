@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tausearch.runs import (
     BesideBounds,
+    EarlyChoice,
     MultiTrial,
-    ProtocolChoice,
     RunResult,
     RunSpec,
     RunStatus,
@@ -33,7 +33,7 @@ def _trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
 
 
 def status_as_dict(
-    found: RunStatus, choices: Sequence[ProtocolChoice] | None, beside: BesideBounds | None
+    found: RunStatus, choices: Sequence[EarlyChoice] | None, beside: BesideBounds | None
 ) -> dict[str, Any]:
     """Return what `status NAME --format json` prints, with the choices of first tasks where they are asked for."""
     return {

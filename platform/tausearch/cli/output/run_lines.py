@@ -21,7 +21,7 @@ from tausearch.presentation import (
     trials_table,
 )
 from tausearch.runs import (
-    ENOUGH,
+    MIN_FINISHED_TRIALS,
     AnySpec,
     BesideBounds,
     Ending,
@@ -199,5 +199,5 @@ def show_trust(
         note = f" (after {spec.step_noun} {', '.join(equal)} all are equal)" if equal else ""
         lines.out.print(f"{what}, {finished} finished trials   {'  '.join(values)}{note}", soft_wrap=True)
     elif spec.scheduler != "none":
-        known = f"not known, it takes {ENOUGH} finished trials with different values"
+        known = f"not known, it takes {MIN_FINISHED_TRIALS} finished trials with different values"
         lines.out.print(f"{what}: {known}", soft_wrap=True)

@@ -31,9 +31,9 @@ from tausearch.presentation import (
     words,
 )
 from tausearch.runs import (
-    ENOUGH,
+    MIN_FINISHED_TRIALS,
     BesideBounds,
-    ProtocolChoice,
+    EarlyChoice,
     RunStatus,
     Score,
     Storage,
@@ -130,11 +130,12 @@ def _best_cell(found: RunStatus) -> str | None:
     return found.spec.value_text(value)
 
 
-def show_protocols(found: RunStatus, choices: Sequence[ProtocolChoice]) -> None:
+def show_early_choices(found: RunStatus, choices: Sequence[EarlyChoice]) -> None:
     """Print what searches that look at the first tasks alone would have chosen."""
     out, finished = console(), found.counts["complete"]
     if not choices:
-        out.print(f"what first tasks would have chosen: not known, it takes {ENOUGH} finished trials, not {finished}")
+        needed = f"it takes {MIN_FINISHED_TRIALS} finished trials, not {finished}"
+        out.print(f"what first tasks would have chosen: not known, {needed}")
         return
     columns = [
         *numbers("tasks", "trial"),

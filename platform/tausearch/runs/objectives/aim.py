@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from tausearch.runs.constraints import Constraint
-from tausearch.runs.insight import pareto_front
 from tausearch.runs.objectives.objective import FINAL_ACCURACY, KNEE, Objective
+from tausearch.runs.search_analysis import pareto_front
 from tausearch.runs.trials import TrialSummary, ranked
 
 TrialScorer = Callable[[TrialSummary], float | None]

@@ -14,7 +14,7 @@ from checked_input.bounds import different_fault
 from search_spaces import Scalar
 from tausearch.runs import (
     ALGORITHMS,
-    ENOUGH,
+    MIN_FINISHED_TRIALS,
     SCHEDULERS,
     Record,
     Score,
@@ -169,8 +169,8 @@ def replays_of(
         raise InputError(f"run {spec.name!r}: nothing was searched in it, so there is nothing to replay")
     recorded = RecordedTrials(recorded_trials(spec, Record(directory.record)), spec.space, spec.aim)
     finished, most = sum(trial.status == "complete" for trial in recorded.trials), len(recorded.trials)
-    if finished < ENOUGH:
-        raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {ENOUGH}")
+    if finished < MIN_FINISHED_TRIALS:
+        raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {MIN_FINISHED_TRIALS}")
     if not eligible(recorded.trials, spec.aim):
         why = no_feasible_trial_reason(recorded.trials, spec.constraints, spec.value_unit)
         raise InputError(f"run {name!r}: nothing was chosen in it: {why}")

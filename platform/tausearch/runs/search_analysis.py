@@ -14,8 +14,8 @@ from trainables.metrics import WAITING, MetricNames, seconds
 if TYPE_CHECKING:
     import optuna
 
-LOOKS = (1, 3)  # numbers of first tasks on which published protocols tune
-ENOUGH = 4  # finished trials that a rank correlation or an importance needs
+PUBLISHED_TASK_COUNTS = (1, 3)  # numbers of first tasks on which published protocols tune
+MIN_FINISHED_TRIALS = 4  # finished trials that a rank correlation or an importance needs
 _BEST = 5  # least number of good trials: Optuna's advice for PED-ANOVA
 _NEARLY_ONE = 0.9999  # bound on correlations, as the z of 1 is infinite
 _RESAMPLES = 100  # bootstrap samples for the interval of an importance
@@ -50,7 +50,7 @@ def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricN
     """
     finished = [trial for trial in trials if trial.status == "complete" and trial.tasks_done == steps]
     final = [trial.rows[-1][names.average_accuracy] for trial in finished]
-    if len(set(final)) < ENOUGH:
+    if len(set(final)) < MIN_FINISHED_TRIALS:
         return {}
     import pandas as pd  # takes half a second to import, and scipy a second
 
@@ -70,7 +70,7 @@ def correlation_interval(correlation: float, trials: int) -> tuple[float, float]
 
 
 @dataclass(frozen=True)
-class ProtocolChoice:
+class EarlyChoice:
     """The choice of a search that sees the first tasks only."""
 
     tasks: int  # that the search sees
@@ -81,7 +81,7 @@ class ProtocolChoice:
     finished: int
 
 
-def protocol_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> list[ProtocolChoice]:
+def early_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> list[EarlyChoice]:
     """Return the choices by average accuracy after 1, 3 and all tasks; empty with fewer than 4 finished trials.
 
     Only trials that finished the last task compete: the final accuracy of the others is unknown.
@@ -89,20 +89,20 @@ def protocol_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNa
     Source: the question of Lee et al. 2024, https://arxiv.org/abs/2404.06466: on which tasks to tune.
     """
     finished = [trial for trial in ranked(trials) if trial.tasks_done == steps]
-    if len(finished) < ENOUGH:
+    if len(finished) < MIN_FINISHED_TRIALS:
         return []
-    looks = sorted({tasks for tasks in (*LOOKS, steps) if tasks <= steps})
+    looks = sorted({tasks for tasks in (*PUBLISHED_TASK_COUNTS, steps) if tasks <= steps})
     earlier = sorted(finished, key=lambda trial: trial.number)  # forgetting is unknown after the first tasks
     return [_choice(finished if tasks == steps else earlier, tasks, names) for tasks in looks]
 
 
-def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) -> ProtocolChoice:
+def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) -> EarlyChoice:
     """Return the choice by accuracy after `tasks` tasks; ties go to the first trial."""
     chosen = max(finished, key=lambda trial: trial.rows[tasks - 1][names.average_accuracy])
     value = chosen.value or 0.0
     rank = 1 + sum((trial.value or 0.0) > value for trial in finished)
     accuracy = chosen.rows[tasks - 1][names.average_accuracy]
-    return ProtocolChoice(tasks, chosen.number, accuracy, value, rank, len(finished))
+    return EarlyChoice(tasks, chosen.number, accuracy, value, rank, len(finished))
 
 
 def pareto_front(trials: Sequence[TrialSummary]) -> list[TrialSummary]:
@@ -141,7 +141,7 @@ def importances(study: optuna.Study) -> dict[str, Importance]:
     import optuna
 
     finished = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-    shares = _shares(finished, study.direction) if len(finished) >= ENOUGH else None
+    shares = _shares(finished, study.direction) if len(finished) >= MIN_FINISHED_TRIALS else None
     if shares is None:
         return {}
     generator = np.random.default_rng(0)

@@ -9,12 +9,12 @@ import pytest
 
 from tausearch.runs import (
     Constraint,
-    ProtocolChoice,
+    EarlyChoice,
     Record,
     SearchSpec,
     TrialSummary,
+    early_choices,
     open_storage,
-    protocol_choices,
 )
 from tausearch.runs.creation import create
 from tests.support.command_line import run
@@ -41,30 +41,30 @@ def trials(rows: list[list[float]] = ROWS) -> list[TrialSummary]:
 def test_each_look_chooses_by_what_it_sees_and_is_ranked_by_the_end() -> None:
     stopped = make_trial(9, tasks=3, status="pruned")
     stopped.rows[0]["val/average_accuracy"] = stopped.rows[2]["val/average_accuracy"] = 100.0
-    assert protocol_choices([*trials(), stopped], 5, VALIDATION) == [
-        ProtocolChoice(tasks=1, trial=1, accuracy=99.0, value=40.0, rank=5, finished=5),  # a tie: the earlier
-        ProtocolChoice(tasks=3, trial=2, accuracy=75.0, value=45.0, rank=4, finished=5),
-        ProtocolChoice(tasks=5, trial=4, accuracy=58.0, value=58.0, rank=1, finished=5),
+    assert early_choices([*trials(), stopped], 5, VALIDATION) == [
+        EarlyChoice(tasks=1, trial=1, accuracy=99.0, value=40.0, rank=5, finished=5),  # a tie: the earlier
+        EarlyChoice(tasks=3, trial=2, accuracy=75.0, value=45.0, rank=4, finished=5),
+        EarlyChoice(tasks=5, trial=4, accuracy=58.0, value=58.0, rank=1, finished=5),
     ]
 
 
 def test_equal_ends_share_the_better_rank() -> None:
     rows = [[90.0, 50.0], [80.0, 60.0], [70.0, 50.0], [60.0, 40.0]]
-    assert [(each.tasks, each.rank) for each in protocol_choices(trials(rows), 2, VALIDATION)] == [(1, 2), (2, 1)]
+    assert [(each.tasks, each.rank) for each in early_choices(trials(rows), 2, VALIDATION)] == [(1, 2), (2, 1)]
 
 
 def test_of_equal_ends_the_one_that_forgets_less_is_chosen_and_before_the_end_the_earlier() -> None:
     found = trials([[90.0, 50.0], [90.0, 60.0], [90.0, 60.0], [60.0, 40.0]])
     for each, forgetting in zip(found, (1.0, 5.0, 2.0, 0.0), strict=True):
         each.rows[-1]["val/forgetting"] = forgetting
-    assert [each.trial for each in protocol_choices(found, 2, VALIDATION)] == [0, 2]
+    assert [each.trial for each in early_choices(found, 2, VALIDATION)] == [0, 2]
 
 
 def test_looks_are_no_longer_than_a_trial_and_few_trials_say_nothing() -> None:
     rows = [[float(n), float(n)] for n in range(4)]
-    assert [each.tasks for each in protocol_choices(trials(rows), 2, VALIDATION)] == [1, 2]
-    assert [each.tasks for each in protocol_choices(trials([row[:1] for row in rows]), 1, VALIDATION)] == [1]
-    assert protocol_choices(trials()[:3], 5, VALIDATION) == []
+    assert [each.tasks for each in early_choices(trials(rows), 2, VALIDATION)] == [1, 2]
+    assert [each.tasks for each in early_choices(trials([row[:1] for row in rows]), 1, VALIDATION)] == [1]
+    assert early_choices(trials()[:3], 5, VALIDATION) == []
 
 
 def test_the_command(

@@ -11,8 +11,16 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from tausearch.presentation import draw_search
-from tausearch.runs import Importance, SearchSpec, TrialSummary, importances, insight, rank_correlations, waiting_share
-from tausearch.runs.insight import pareto_front
+from tausearch.runs import (
+    Importance,
+    SearchSpec,
+    TrialSummary,
+    importances,
+    rank_correlations,
+    search_analysis,
+    waiting_share,
+)
+from tausearch.runs.search_analysis import pareto_front
 from tausearch.studies.study import SearchStudy
 from tests.support.runs.trials import make_trial
 from trainables.metrics import VALIDATION, WAITING
@@ -69,7 +77,7 @@ def test_importance_finds_what_mattered(spec: SearchSpec) -> None:
 def test_without_a_resample_that_tells_them_apart_an_importance_may_be_anything(
     spec: SearchSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tausearch.runs.insight._RESAMPLES", 0)
+    monkeypatch.setattr("tausearch.runs.search_analysis._RESAMPLES", 0)
     found = importances(SearchStudy(spec, search_of([90.0] * 12, [10.0 + 5 * n for n in range(12)])).optuna)
     assert {(each.low, each.high) for each in found.values()} == {(0.0, 1.0)}
 
@@ -107,7 +115,7 @@ def test_at_least_five_trials_and_a_tenth_of_all_but_at_most_half_are_good(
         "PedAnovaImportanceEvaluator",
         lambda target_quantile: (shares.append(target_quantile), make(target_quantile=target_quantile))[1],
     )
-    monkeypatch.setattr(insight, "_RESAMPLES", 1)
+    monkeypatch.setattr(search_analysis, "_RESAMPLES", 1)
     importances(random_study(trials, seed=0))
     assert shares == [share] * 2
 
@@ -117,8 +125,8 @@ def test_the_interval_holds_the_share_and_nine_tenths_of_the_resamples(
     measured: float, ends: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = iter([measured, *(n / 100 for n in range(101))])
-    monkeypatch.setattr(insight, "_RESAMPLES", 101)
-    monkeypatch.setattr(insight, "_shares", lambda *_: {"x": next(shares)})
+    monkeypatch.setattr(search_analysis, "_RESAMPLES", 101)
+    monkeypatch.setattr(search_analysis, "_shares", lambda *_: {"x": next(shares)})
     assert importances(random_study(4, seed=0)) == {
         "x": Importance(measured, pytest.approx(ends[0]), pytest.approx(ends[1]))
     }
