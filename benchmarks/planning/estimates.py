@@ -14,7 +14,7 @@ from typing import Any
 
 import tausearch
 from benchmarks.planning.held import Clock
-from tausearch.campaigns import CampaignRequest, estimate, preview_campaign, run_pilots
+from tausearch.campaigns import CampaignRequest, estimate, plan_with_refusals, run_pilots
 from tausearch.cluster import local_cpus
 from trainables.metrics import is_seconds
 
@@ -52,7 +52,7 @@ def _campaign() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "campaign.yaml"
         file.write_text(CAMPAIGN, encoding="utf-8")
-        planned = preview_campaign(CampaignRequest(file, storage=Path(folder)))
+        planned = plan_with_refusals(CampaignRequest(file, storage=Path(folder)))
         start = time.monotonic()
         run_pilots(planned)
         pilots = time.monotonic() - start

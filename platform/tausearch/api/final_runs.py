@@ -13,7 +13,7 @@ from tausearch.api.finishing import FinalFinisher
 from tausearch.api.plans.final_runs import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
-from tausearch.execution import Preview, Run, drive, interruptible, preview_of
+from tausearch.execution import Preview, Run, drive, interruptible, preview_plan
 from tausearch.presentation import Stream, notebook_cell, scores_table, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
@@ -102,7 +102,7 @@ def preview_train_with(request: TrainRequest) -> Preview:
     callbacks_of(request.callbacks)  # refuses wrong ones
     plan = plan_training(request)
     require_room_at(request.address, plan.spec.resources)
-    return preview_of(plan, request.address)
+    return preview_plan(plan, request.address)
 
 
 preview_train = with_fields_of(TrainRequest, preview_train_with)

@@ -16,7 +16,7 @@ from checked_input.names import counted
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.api.final_runs import FinalRun, run_training
 from tausearch.cluster import continued_resources
-from tausearch.execution import interruptible, preview_of, record_of
+from tausearch.execution import interruptible, preview_plan, record_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import clock, command_on, print_notices
 from tausearch.runs import (
@@ -149,7 +149,7 @@ class RetrainingPlan:
                 + sum(row.get(seconds(PRECONSOLIDATION), 0.0) for row in kept)
             )
             warm |= any(row.get(CACHE_HIT) for row in (*kept, *again))
-        at_once = preview_of(self.plan, None).concurrent_trials or 1
+        at_once = preview_plan(self.plan, None).concurrent_trials or 1
         whole = sum(costs) / len(costs) * -(-len(costs) // at_once)
         more = f", and the pre-consolidation that {self.how.run} had from the cache" if warm else ""
         return f"about {clock(whole)}{more}, after Ray has started"

@@ -15,7 +15,7 @@ from tausearch.api.finishing import SearchFinisher
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
-from tausearch.execution import Preview, Run, drive, interruptible, preview_of
+from tausearch.execution import Preview, Run, drive, interruptible, preview_plan
 from tausearch.presentation import Stream, notebook_cell, print_notices, reevaluation_table, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
@@ -160,7 +160,7 @@ def preview_search_with(request: SearchRequest) -> Preview:
     callbacks_of(request.callbacks)  # refuses wrong ones
     plan = plan_search(request)
     require_room_at(request.address, plan.spec.resources)
-    return preview_of(plan, request.address)
+    return preview_plan(plan, request.address)
 
 
 preview_search = with_fields_of(SearchRequest, preview_search_with)

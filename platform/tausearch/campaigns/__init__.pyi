@@ -30,7 +30,7 @@ from .plans import (
     CampaignRequest as CampaignRequest,
     PlannedCell as PlannedCell,
     plan_campaign as plan_campaign,
-    preview_campaign as preview_campaign,
+    plan_with_refusals as plan_with_refusals,
     work_left as work_left,
 )
 from .status import (

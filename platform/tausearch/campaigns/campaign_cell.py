@@ -8,7 +8,7 @@ from typing import Any
 
 from tausearch.api import FinalRun, SearchRun
 from tausearch.campaigns.cells import read_cells
-from tausearch.campaigns.outputs import write_best, write_comparison
+from tausearch.campaigns.outputs import copy_best, write_comparison
 from tausearch.campaigns.plans import CampaignPlan, PlannedCell, plan_final
 from tausearch.campaigns.status import cell_failure_reason
 from tausearch.execution import Run
@@ -98,7 +98,7 @@ class CampaignCell:
         if result.over:
             self.plan.directory.conclude(result.name)
         with suppress(OSError, InputError):  # the end of the campaign writes them again, and says what is wrong
-            write_best(self.plan.storage, self.plan.directory, self.runs)
+            copy_best(self.plan.storage, self.plan.directory, self.runs)
             if result.name == self.runs.final:  # a search changes nothing in the comparison
                 write_comparison(self.plan.storage, self.plan.directory)
             elif result.over:  # for the campaign's report, while trials compute

@@ -9,7 +9,7 @@ from checked_input.text_files import read_json
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.reports import paper_results
 from tausearch.runs import CampaignDirectory, Storage, replace_text
-from tausearch.tracking import TableRow, reason, without_secrets, write_table
+from tausearch.tracking import TableRow, log_benchmark_table, reason, without_secrets
 from trainables.errors import InputError
 
 LOCAL = "http://127.0.0.1:5000"  # of `tausearch runs ui`
@@ -19,11 +19,11 @@ def track_tables(
     storage: Storage,
     standing: CampaignStanding,
     tracking_uri: str | None = None,
-    write: Callable[..., str] = write_table,
+    write: Callable[..., str] = log_benchmark_table,
 ) -> dict[str, str]:
     """Tag the runs of a campaign's table in MLflow, by default in the store that has them, with the paper's accuracy.
 
-    `write` writes a table as `write_table` does, perhaps in another process.
+    `write` writes a table as `log_benchmark_table` does, perhaps in another process.
 
     Returns:
         Benchmark to the page that shows its final runs side by side, the best first.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tausearch.campaigns.cells import CellRuns, read_cells
 from tausearch.campaigns.status import CampaignStanding, CellStanding
-from tausearch.presentation import Plot, Table, accuracy_plot, draw_plot, save
+from tausearch.presentation import Plot, Table, accuracy_plot, draw_figure, save
 from tausearch.reports import (
     ComparisonScope,
     FinalRunResults,
@@ -40,7 +40,7 @@ def write_outputs(
     storage: Storage, standing: CampaignStanding, drawn: Mapping[str, RunPlots] | None = None
 ) -> list[Path]:
     """Write best files, the comparison and at the end the report, with plots `drawn` before; returns the files."""
-    best = [write_best(storage, standing.directory, each.cell) for each in standing.cells]
+    best = [copy_best(storage, standing.directory, each.cell) for each in standing.cells]
     tables = write_comparison(storage, standing.directory)
     report = []
     if standing.finished:
@@ -49,7 +49,7 @@ def write_outputs(
     return [*(path for path in best if path is not None), *tables, *report]
 
 
-def write_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -> Path | None:
+def copy_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -> Path | None:
     """Write the chosen configuration of a cell; without a search, the configuration of its final run."""
     target = directory.best_file(reference(cell.benchmark).slug, file_name(cell.method))
     if cell.search is not None:
@@ -150,7 +150,7 @@ def _draw_accuracies(results: _Results) -> list[Path]:
     folder = results.standing.directory.path / "figures"
     folder.mkdir(exist_ok=True)
     return [
-        save(draw_plot(plot, f"campaign {results.standing.name}"), folder / f"{reference(benchmark).slug}.png")
+        save(draw_figure(plot, f"campaign {results.standing.name}"), folder / f"{reference(benchmark).slug}.png")
         for benchmark, plot in results.plots.items()
     ]
 

@@ -193,12 +193,12 @@ def plan_campaign(request: CampaignRequest) -> CampaignPlan:
     Raises:
         InputError: If anything is wrong, with file, cell and option, or if a cell has started with other options.
     """
-    plan = preview_campaign(request)
+    plan = plan_with_refusals(request)
     plan.require_all()
     return plan
 
 
-def preview_campaign(request: CampaignRequest) -> CampaignPlan:
+def plan_with_refusals(request: CampaignRequest) -> CampaignPlan:
     """Return the plan of a campaign, with the cells that are refused. Nothing is started or written.
 
     Raises:

@@ -112,15 +112,15 @@ if TYPE_CHECKING:  # models made from the fields of requests are no types to a c
     TrainOptions = RequestOptions
 else:
     SearchOptions, TrainOptions = _options_of(SearchRequest), _options_of(TrainRequest)
-Benchmark = Annotated[str, AfterValidator(lambda text: str(reference(text)))]
-Method = Annotated[str, AfterValidator(_known_method)]
+BenchmarkName = Annotated[str, AfterValidator(lambda text: str(reference(text)))]
+MethodName = Annotated[str, AfterValidator(_known_method)]
 
 
 class Difference(Strict):
     """Options that differ in one cell, one row or one column of the table."""
 
-    benchmark: Benchmark | None = None
-    method: Method | None = None
+    benchmark: BenchmarkName | None = None
+    method: MethodName | None = None
     search: SearchOptions | None = None
     train: TrainOptions = TrainOptions()
 
@@ -135,8 +135,8 @@ class FileContent(Strict):
     """The content of a campaign's file."""
 
     campaign: Annotated[str, AfterValidator(checked_name)]
-    benchmarks: list[Benchmark] = Field(min_length=1)
-    methods: list[Method] = Field(min_length=1)
+    benchmarks: list[BenchmarkName] = Field(min_length=1)
+    methods: list[MethodName] = Field(min_length=1)
     search: SearchOptions | None = SearchOptions()
     train: TrainOptions = TrainOptions()
     cells: list[Difference] = []

@@ -37,9 +37,9 @@ def plan(
     format: options.Format = "text",
 ) -> None:
     """Say what would run, and what it would take. Starts no run."""
-    from tausearch.campaigns import CampaignRequest, estimate, preview_campaign, run_pilots
+    from tausearch.campaigns import CampaignRequest, estimate, plan_with_refusals, run_pilots
 
-    planned = preview_campaign(CampaignRequest(file, data_root=data_root, storage=storage, address=address))
+    planned = plan_with_refusals(CampaignRequest(file, data_root=data_root, storage=storage, address=address))
     if pilot:
         planned.require_all()
         run_pilots(planned)

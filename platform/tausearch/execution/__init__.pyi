@@ -10,7 +10,7 @@ from .durations import (
     pace_of_trials as pace_of_trials,
 )
 from .interrupt import Interrupt as Interrupt, interruptible as interruptible
-from .previews import Preview as Preview, preview as preview, preview_of as preview_of
+from .previews import Preview as Preview, preview_plan as preview_plan, preview_spec as preview_spec
 from .queue import After as After, RunQueue as RunQueue, RunSource as RunSource
 from .recorder import record_of as record_of
 from .run import Run as Run

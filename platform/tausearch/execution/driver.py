@@ -28,7 +28,7 @@ from tausearch.cluster import (
 from tausearch.execution.concurrency import concurrent_trials_here, known_concurrent_trials
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.interrupt import Interrupt, interruptible
-from tausearch.execution.previews import preview
+from tausearch.execution.previews import preview_spec
 from tausearch.execution.queue import After, RunQueue, RunSource, SingleRun
 from tausearch.execution.run import Epochs, Run
 from tausearch.execution.storage_watch import StorageWatch
@@ -284,7 +284,9 @@ def drive(
 
         display.say(_headline(run, on_cluster=address is not None))
         display.say(f"log of Ray, Optuna and MLflow: {run.directory.log_file}")
-        for line in () if over else preview(spec, run.storage, address, run.trials).lines(estimate=not run.time_said):
+        for line in (
+            () if over else preview_spec(spec, run.storage, address, run.trials).lines(estimate=not run.time_said)
+        ):
             display.say(line)
         cell, interrupt, told = SingleRun(run, after, display.say), session.interrupt, callbacks
         queue = RunQueue([cell], interrupt, session.watch, display.say, follow, told)

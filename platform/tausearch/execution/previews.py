@@ -13,7 +13,7 @@ from search_spaces import Scalar, far_off
 from tausearch.execution.advice import BackboneTime, backbone_line, backbone_times, grey_line, unsuited_to
 from tausearch.execution.concurrency import known_concurrent_trials
 from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, pace_of_trials, taken_by_others
-from tausearch.presentation import Table, brief, clock, notebook_cell, numbers, spread
+from tausearch.presentation import Table, brief, clock, notebook_cell, numbers, range_text
 from tausearch.runs import (
     ALGORITHMS,
     DataFacts,
@@ -223,8 +223,8 @@ class Preview:
 
     def _images(self, data: DataFacts) -> str:
         protocol, part = self.spec.protocol, "validation" if isinstance(self.spec, SearchSpec) else "test"
-        each = f"{spread(_per_task(self.spec))} in each of {counted(self.spec.steps, 'task')}"
-        steps = f"{spread(self.steps_per_epoch)} {'step' if max(self.steps_per_epoch) == 1 else 'steps'} an epoch"
+        each = f"{range_text(_per_task(self.spec))} in each of {counted(self.spec.steps, 'task')}"
+        steps = f"{range_text(self.steps_per_epoch)} {'step' if max(self.steps_per_epoch) == 1 else 'steps'} an epoch"
         pace = f"{steps} (batches of {protocol.batch_size}), {counted(protocol.epochs, 'epoch')}"
         return (
             f"{each}: {pace}; {data.evaluation} for {part}, one of which is {self.spec.accuracy_resolution:.2g} points"
@@ -291,7 +291,7 @@ class Preview:
         return f"then {after}, {each} of each at the start of its space, where it was not measured yet"
 
 
-def preview(spec: RunSpec, storage: Storage, address: str | None, trials: Iterable[TrialSummary] = ()) -> Preview:
+def preview_spec(spec: RunSpec, storage: Storage, address: str | None, trials: Iterable[TrialSummary] = ()) -> Preview:
     """Return the preview of a run, from the run directories of its storage root. Nothing is started.
 
     `trials` are those of a continued run that have started.
@@ -324,7 +324,7 @@ def _random_trials(spec: SearchSpec, rest: int, points: int, concurrent: int) ->
     return min(rest, max(0, unlearned - points)) if learns(spec) else rest
 
 
-def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) -> Preview:
+def preview_plan(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) -> Preview:
     """Return the preview of a planned run with advice; for a continued run, of the trials that are left.
 
     Raises:
@@ -332,9 +332,9 @@ def preview_of(plan: Plan[SearchSpec] | Plan[FinalSpec], address: str | None) ->
     """
     if plan.exists:
         spec = plan.continued()
-        return preview(spec, plan.storage, address, read_trials(spec, plan.directory))
+        return preview_spec(spec, plan.storage, address, read_trials(spec, plan.directory))
     times = backbone_times(plan.spec, address)
-    shown = preview(plan.spec, plan.storage, address)
+    shown = preview_spec(plan.spec, plan.storage, address)
     return replace(shown, unsuited=unsuited_to(plan.spec), backbones=times, pilot=plan.pilot)
 
 

@@ -18,7 +18,7 @@ from .evaluation_results import (
     read_evaluation as read_evaluation,
 )
 from .exports import chosen_forms as chosen_forms, export as export, impossible_forms as impossible_forms
-from .images import image_paths as image_paths, list_images as list_images
+from .images import find_user_images as find_user_images, image_paths as image_paths
 from .loading import ModelOptions as ModelOptions, load_model as load_model, open_model as open_model
 from .merge_configs import (
     LINEAR as LINEAR,

@@ -32,7 +32,9 @@ class UserImage:
     read: Callable[[], Tensor]
 
 
-def list_images(images: Any, max_image_bytes: int = MOST_BYTES, left_out: list[str] | None = None) -> list[UserImage]:
+def find_user_images(
+    images: Any, max_image_bytes: int = MOST_BYTES, left_out: list[str] | None = None
+) -> list[UserImage]:
     """Return a user's images in their order, without reading files; see `Model.predict` for what may be given.
 
     `left_out` gets a line for each folder with files that are no images.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from checked_input.names import counted
 from tausearch.models.descriptions import ModelDescription
-from tausearch.models.images import UserImage, list_images, read_images
+from tausearch.models.images import UserImage, find_user_images, read_images
 from tausearch.presentation import Column, Table, emphasise, notebook_cell, words
 from trainables.data import stacked
 from trainables.data.disk.decoding import MOST_BYTES
@@ -184,7 +184,7 @@ class Model:
             InputError: If an item is no image, or an image is unreadable and `skip_broken` is not set.
         """
         left_out = [] if left_out is None else left_out
-        readable = read_images(list_images(images, max_image_bytes, left_out), skip_broken, left_out)
+        readable = read_images(find_user_images(images, max_image_bytes, left_out), skip_broken, left_out)
         found = Predictions()
         while batch := list(islice(readable, EVALUATION_BATCH)):
             found += self._predicted(batch)
@@ -193,7 +193,7 @@ class Model:
 
     def probabilities(self, images: Any) -> Tensor:
         """Return the probabilities of all classes, `(n, C)`; see `predict`."""
-        readable = read_images(list_images(images), False, [])
+        readable = read_images(find_user_images(images), False, [])
         batches = iter(lambda: list(islice(readable, EVALUATION_BATCH)), [])
         rows = [self._softmax([pixels for _, pixels in batch]) for batch in batches]
         return torch.cat(rows) if rows else torch.empty(0, len(self.classes))

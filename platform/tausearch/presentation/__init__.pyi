@@ -10,7 +10,7 @@ from .figures.final import draw_final as draw_final
 from .figures.fonts import drawn_names as drawn_names
 from .figures.panels import Line as Line, Panel as Panel, draw_panels as draw_panels
 from .figures.predictions import draw_predictions as draw_predictions
-from .figures.search import draw_plot as draw_plot, draw_search as draw_search
+from .figures.search import draw_figure as draw_figure, draw_search as draw_search
 from .figures.style import entitle as entitle, save as save
 from .method_plots import accuracy_plot as accuracy_plot
 from .notebooks import notebook_cell as notebook_cell
@@ -77,8 +77,8 @@ from .terminal.text import (
     percent as percent,
     print_json as print_json,
     print_notices as print_notices,
+    range_text as range_text,
     say_loading as say_loading,
     see_page as see_page,
-    spread as spread,
     stopped_words as stopped_words,
 )

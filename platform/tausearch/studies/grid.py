@@ -33,7 +33,7 @@ def _values(space: Mapping[str, Dimension]) -> dict[str, list[Scalar]]:
     return {name: [dimension.typed(value) for value in dimension.grid] for name, dimension in space.items()}
 
 
-def spread(points: Sequence[Point], first: Sequence[Point], count: int, seed: int) -> list[Point]:
+def spread_order(points: Sequence[Point], first: Sequence[Point], count: int, seed: int) -> list[Point]:
     """Return all points of a grid in an order whose first points cover all values of all hyperparameters evenly.
 
     In the order of the grid the first points differ in the last hyperparameters alone. Here the next point is always

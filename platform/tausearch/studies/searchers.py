@@ -15,7 +15,7 @@ from tausearch.runs import (
     cut_short,
     reevaluation_of,
 )
-from tausearch.studies.grid import grid_points, spread
+from tausearch.studies.grid import grid_points, spread_order
 from tausearch.studies.study import SearchStudy
 from tausearch.studies.warm_start import without_repeats
 
@@ -136,4 +136,4 @@ def points_to_evaluate(spec: SearchSpec) -> list[dict[str, Scalar]]:
     grid = grid_points(spec.space) if spec.algorithm == "grid" else []
     start = [spec.start] if spec.algorithm != "grid" or spec.start in grid else []
     first = without_repeats([*start, *(known.point for known in spec.warm_start)])
-    return without_repeats([*first, *spread(grid, first, spec.trials, spec.seed)])
+    return without_repeats([*first, *spread_order(grid, first, spec.trials, spec.seed)])

@@ -36,6 +36,6 @@ from .mlflow_run import MlflowRun as MlflowRun
 from .mlflow_store import checked_uri as checked_uri, reason as reason
 from .named import callbacks_of as callbacks_of
 from .secrets import without_secrets as without_secrets
-from .tables import TABLE_TAG as TABLE_TAG, TableRow as TableRow, write_table as write_table
+from .tables import TABLE_TAG as TABLE_TAG, TableRow as TableRow, log_benchmark_table as log_benchmark_table
 from .tensorboard import TensorBoardCallback as TensorBoardCallback
 from .tracker import Tracker as Tracker

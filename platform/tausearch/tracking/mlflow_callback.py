@@ -9,7 +9,7 @@ from tausearch.runs import Conclusion, RunSpec, Storage
 from tausearch.tracking.delivery import Deliveries
 from tausearch.tracking.events import Event, RunBegan, RunEnded, TaskDone, TrialBegan, TrialEnded
 from tausearch.tracking.mlflow_process import MlflowProcess
-from tausearch.tracking.tables import write_table
+from tausearch.tracking.tables import log_benchmark_table
 from tausearch.tracking.tracker import Tracker
 
 
@@ -57,12 +57,12 @@ class MlflowCallback:
 
 
 def table_writer(deliveries: Deliveries) -> Callable[..., str]:
-    """Return what writes a table as `write_table` does: the process of a driver, if it has told MLflow of a run."""
+    """Return what does the work of `log_benchmark_table`: the process of a driver, if MLflow has a run of it."""
     if not deliveries.has("mlflow"):
-        return write_table
+        return log_benchmark_table
     callback = deliveries.tracker("mlflow").callback
     assert isinstance(callback, MlflowCallback)
-    return callback._process.write_table
+    return callback._process.log_benchmark_table
 
 
 def tracking_uri_of(spec: RunSpec, storage: Storage) -> str | None:

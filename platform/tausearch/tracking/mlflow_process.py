@@ -19,7 +19,7 @@ from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary
 from tausearch.tracking.mlflow_run import MlflowRun
 from tausearch.tracking.mlflow_store import reason
 from tausearch.tracking.secrets import remember, with_secrets
-from tausearch.tracking.tables import TableRow, write_table
+from tausearch.tracking.tables import TableRow, log_benchmark_table
 
 _SERVE = f"from {__name__} import serve; serve()"
 
@@ -47,9 +47,11 @@ class MlflowProcess:
         run.ask("open", spec, storage, uri)
         return run
 
-    def write_table(self, storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]) -> str:
-        """Return what `tables.write_table` does there; the driver need not import MLflow. For errors see `open`."""
-        return str(self._connected(uri).ask("write_table", storage, uri, benchmark, table, rows))
+    def log_benchmark_table(
+        self, storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]
+    ) -> str:
+        """Call `tables.log_benchmark_table` there; the driver need not import MLflow. For errors see `open`."""
+        return str(self._connected(uri).ask("log_benchmark_table", storage, uri, benchmark, table, rows))
 
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -157,5 +159,5 @@ class _ServedRun:
     def open(self, spec: RunSpec, storage: Storage, uri: str) -> None:
         self._run = MlflowRun(spec, storage, uri)
 
-    def write_table(self, storage: Storage, uri: str, *table: Any) -> str:
-        return write_table(storage, uri, *table)
+    def log_benchmark_table(self, storage: Storage, uri: str, *table: Any) -> str:
+        return log_benchmark_table(storage, uri, *table)

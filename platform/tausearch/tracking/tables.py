@@ -27,7 +27,7 @@ class TableRow:
     paper: float | None  # the paper's final accuracy, percent; None if it has none
 
 
-def write_table(storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]) -> str:
+def log_benchmark_table(storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]) -> str:
     """Tag the runs of a benchmark's table, and untag earlier runs of the same methods.
 
     One search and one final run of each method get `TABLE_TAG`; its value is the table's name.

@@ -13,7 +13,7 @@ from tausearch import models
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cli.compose import _tasks
-from tausearch.execution import preview_of
+from tausearch.execution import preview_plan
 from tausearch.models import CompositionResult
 from tausearch.models.exports import _unnamed
 from tausearch.models.removal.names import removal_of
@@ -141,7 +141,7 @@ def spec(tmp_path: Path) -> RunSpec:
 
 
 def test_the_dry_run_names_the_tasks(tmp_path: Path) -> None:
-    shown = preview_of(planned(tmp_path, task=["even=0,2,4", "7,9"]), None)
+    shown = preview_plan(planned(tmp_path, task=["even=0,2,4", "7,9"]), None)
     assert "tasks: 1: even (0, 2, 4); 2: 7, 9" in str(shown).splitlines()
     found = shown.as_dict()
     assert found["task_names"] == ["even", "7, 9"] and found["task_classes"] == [["0", "2", "4"], ["7", "9"]]

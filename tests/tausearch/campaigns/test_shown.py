@@ -202,7 +202,7 @@ def test_the_written_comparison_is_in_the_order_of_the_file(storage: Storage, mo
 
 
 def test_each_benchmark_has_a_figure_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outputs, "draw_plot", lambda plot, _: plot)
+    monkeypatch.setattr(outputs, "draw_figure", lambda plot, _: plot)
     monkeypatch.setattr(outputs, "save", lambda plot, path: (plot, path.name))
     standing = SimpleNamespace(name="t", directory=SimpleNamespace(path=tmp_path))
     results = SimpleNamespace(standing=standing, plots={"digits": 1, "digits?tasks=2": 2})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tausearch.campaigns import CampaignPlan, all_standings, read_cells, read_standing
-from tausearch.campaigns.outputs import write_best, write_outputs
+from tausearch.campaigns.outputs import copy_best, write_outputs
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary, driver_lock
 from tausearch.runs.creation import create
@@ -196,12 +196,12 @@ def test_a_campaign_that_is_deleted_leaves_its_runs_and_other_campaigns(tmp_path
 def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(tmp_path: Path) -> None:
     plan = started(tmp_path)
     first, *_, joint = plan.cells
-    assert [write_best(plan.storage, plan.directory, each.runs) for each in plan.cells] == [None] * 3
+    assert [copy_best(plan.storage, plan.directory, each.runs) for each in plan.cells] == [None] * 3
     best = start_of(first.search.spec)
     chosen = best.model_copy(update={"hyperparameters": {**best.hyperparameters, "lr": 0.07}})
     chosen.save(first.search.directory.best_file)
     create(joint.training.spec, plan.storage)
-    files = [write_best(plan.storage, plan.directory, each.runs) for each in plan.cells]
+    files = [copy_best(plan.storage, plan.directory, each.runs) for each in plan.cells]
     searched, none, trained = files
     assert searched and trained and none is None and load_best(searched).hyperparameters["lr"] == 0.07
     assert trained == plan.directory.path / "best/digits/joint.yaml" and load_best(trained).method == "joint"

@@ -59,7 +59,7 @@ HANDED: list[tuple[str, str, dict[str, Any]]] = [
     ("figures a --seeds 1,2 --output f", "api.draw_with", {"runs": ["a"], "seeds": [1, 2], "output": Path("f")}),
     (
         "campaign plan t.yaml --data-root d --address auto",
-        "campaigns.preview_campaign",
+        "campaigns.plan_with_refusals",
         {"file": Path("t.yaml"), "data_root": "d", "storage": "s", "address": "auto"},
     ),
     (f"campaign run t.yaml {ALL}", "campaigns.campaign_with", SHARED),
@@ -235,7 +235,7 @@ def test_a_plan_with_a_wrong_cell_is_shown_and_refused(
             raise InputError("a cell is wrong")
 
     planned = SimpleNamespace(require_all=require_all)
-    monkeypatch.setattr("tausearch.campaigns.preview_campaign", lambda _: planned)
+    monkeypatch.setattr("tausearch.campaigns.plan_with_refusals", lambda _: planned)
     monkeypatch.setattr("tausearch.campaigns.run_pilots", lambda _: found.append("pilots"))
     monkeypatch.setattr("tausearch.campaigns.estimate", lambda _: found.append("estimate"))
     monkeypatch.setattr(output, "show_plan", lambda *_: found.append("show"))

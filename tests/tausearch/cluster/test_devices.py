@@ -14,7 +14,7 @@ from tausearch.api import SearchRequest, TrainRequest, final_runs, plan_search, 
 from tausearch.api.bounds import as_beside
 from tausearch.cluster import asked_once, continued_resources, measured, pilot, placed, resources as cluster_resources
 from tausearch.cluster.devices import _asked
-from tausearch.execution import preview_of, record_of
+from tausearch.execution import preview_plan, record_of
 from tausearch.runs import Pilot, Plan, Resources, SearchSpec, Storage, read_spec, read_status
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
@@ -126,12 +126,12 @@ def test_what_a_run_without_a_gpu_does_not_have_is_not_in_its_file() -> None:
 def test_a_planned_search_and_a_final_run_say_their_device_in_the_dry_run(tmp_path: Path, gpus: GPUS) -> None:
     gpus(2)
     plan = plan_search(request_of(tmp_path, precision="bf16"))
-    shown = preview_of(plan, None)
+    shown = preview_plan(plan, None)
     assert shown.device == shown.as_dict()["device"] == "a share of a GPU in bf16 (a pilot trial measures it)"
     final = plan_training(TrainRequest(start_of(plan.spec), gpus_per_trial=0.5, storage=tmp_path))
-    assert preview_of(final, None).device == "1/2 of a GPU in bf16 (as asked for)" and not final.pilot
+    assert preview_plan(final, None).device == "1/2 of a GPU in bf16 (as asked for)" and not final.pilot
     gpus(0)
-    without = preview_of(plan_search(request_of(tmp_path)), None)
+    without = preview_plan(plan_search(request_of(tmp_path)), None)
     assert without.device == "" and "device" not in without.as_dict()
 
 

@@ -13,7 +13,7 @@ from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_trainin
 from tausearch.campaigns import CampaignRequest, plan_campaign
 from tausearch.cluster import bf16_at, continued_resources, resources as cluster_resources, session as cluster_session
 from tausearch.cluster.precisions import require_gpus_have
-from tausearch.execution import preview_of, record_of
+from tausearch.execution import preview_plan, record_of
 from tausearch.runs import MultiSearchSpec, Plan, Resources, SearchSpec, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies import start_of
@@ -111,7 +111,7 @@ def test_auto_is_resolved_when_the_run_is_planned_and_says_why(
 ) -> None:
     cards(*capabilities)
     plan = plan_search(request_of(tmp_path, gpus_per_trial=wish))
-    shown = preview_of(plan, None)
+    shown = preview_plan(plan, None)
     assert plan.spec.protocol.precision == precision
     assert shown.device == shown.as_dict()["device"] == device
     assert plan.spec.trial_config(0, {}, cache=None).precision == precision

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from search_spaces import load_space
-from tausearch.execution import preview_of
+from tausearch.execution import preview_plan
 from tausearch.execution.advice import backbone_line, backbone_times, grey_line, unsuited_to
 from tausearch.runs import DataFacts, Plan, Reevaluate, Resources, SearchSpec, Storage
 from tests.support.runs.trials import final_spec
@@ -131,12 +131,12 @@ def test_a_backbone_that_reads_grey_is_said_of_own_images(own: SearchSpec, tmp_p
     assert grey_line(own) is None  # it reads colour
     small = own.model_copy(update={"protocol": own.protocol.model_copy(update={"backbone": EMBEDDED})})
     said = "grey: glyph_vit reads 32 x 32 grey; images that have colours lose them"
-    assert said in str(preview_of(Plan(small, Storage(tmp_path), named=True), None)).splitlines()
+    assert said in str(preview_plan(Plan(small, Storage(tmp_path), named=True), None)).splitlines()
     assert grey_line(small.model_copy(update={"benchmark": "digits"})) is None
 
 
 def test_the_dry_run_says_it_in_plain_lines_and_the_run_itself_does_not(own: SearchSpec, tmp_path: Any) -> None:
-    found = preview_of(Plan(own, Storage(tmp_path), named=True), None)
+    found = preview_plan(Plan(own, Storage(tmp_path), named=True), None)
     lines = str(found).splitlines()
     assert "few images: batch size 128 would make 1 step an epoch of the 12 images of a task; 8 is used" in lines
     assert not any(line.startswith("choice: ") for line in lines)  # the line about the validation split says it
@@ -146,4 +146,4 @@ def test_the_dry_run_says_it_in_plain_lines_and_the_run_itself_does_not(own: Sea
     plain = found.as_dict()
     assert plain["unsuited"][0]["setting"] == "batch size"
     assert [each["backbone"] for each in plain["backbones"]] == [LARGE, SMALL]
-    assert preview_of(Plan(own, Storage(tmp_path), named=True), "10.0.0.1:6379").backbones == ()
+    assert preview_plan(Plan(own, Storage(tmp_path), named=True), "10.0.0.1:6379").backbones == ()

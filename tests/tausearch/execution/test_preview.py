@@ -11,7 +11,7 @@ import pytest
 from rich.filesize import decimal
 
 import tausearch
-from tausearch.execution import Pace, pace_of_trials, preview, preview_of
+from tausearch.execution import Pace, pace_of_trials, preview_plan, preview_spec
 from tausearch.runs import (
     DataFacts,
     KnownPoint,
@@ -40,7 +40,7 @@ def _two_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def previewed(spec: SearchSpec, root: Path, address: str | None = None, **changes: Any) -> tausearch.Preview:
-    return preview(spec.model_copy(update=changes), Storage(root), address)
+    return preview_spec(spec.model_copy(update=changes), Storage(root), address)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_is_fixed_and_what_a_final_run_trains_with_is_said(spec: SearchSpec
     for method, after in (("ita-lora", "probe and joint"), ("joint", "probe")):  # no bound of its own
         said = str(previewed(spec, tmp_path, method=method, fixed={}, with_bounds=True))
         assert f"\nbounds: then {after}, one trial of each at the start of its space" in said
-    final = preview(final_spec(spec, **fixed), Storage(tmp_path), None)
+    final = preview_spec(final_spec(spec, **fixed), Storage(tmp_path), None)
     assert str(final).startswith("hyperparameters: lr_pre=0.12 epochs_pre=38\nestimate: ")
 
 
@@ -162,17 +162,17 @@ def test_the_time_on_several_benchmarks_is_known_from_runs_on_each(spec: SearchS
     def measured(name: str, seconds: float) -> tausearch.Preview:
         steps = both.parts[name].steps
         remembered(spec, tmp_path, seconds * 3 / steps, name=f"on-{name}", benchmark=name, steps=steps)
-        return preview(both, Storage(tmp_path), None)
+        return preview_spec(both, Storage(tmp_path), None)
 
     unknown = f"unknown, as no finished trial of {spec.method} on"
-    assert f"{unknown} this benchmark and backbone lies here" in str(preview(both, Storage(tmp_path), None))
+    assert f"{unknown} this benchmark and backbone lies here" in str(preview_spec(both, Storage(tmp_path), None))
     one = measured("digits", 60.0)
     assert f"{unknown} glyphs and this backbone lies here" in str(one) and one.seconds is None
     found = measured("glyphs", 30.0)
     assert found.taken.pace == Pace(pytest.approx(90)) and "6:00 inside 4 trials" in str(found)
     assert set(found.taken.runs) == {"on-digits", "on-glyphs"}
     remembered(spec, tmp_path, 30.0, name="on-both", benchmark=both.benchmark, steps=both.steps)
-    assert set(preview(both, Storage(tmp_path), None).taken.runs) == {"on-both"}
+    assert set(preview_spec(both, Storage(tmp_path), None).taken.runs) == {"on-both"}
 
 
 def test_tasks_that_are_trained_again_take_their_share_of_the_other_run(spec: SearchSpec, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_tasks_that_are_trained_again_take_their_share_of_the_other_run(spec: Se
     again = final_spec(spec, benchmark="digits?task=0,1&task=2,3", steps=2, retrained=how)
     remembered(other, tmp_path, 60.0)
     for name, runs, seconds in (("again", ("other",), 40.0), ("once-more", ("again",), 30.0)):
-        taken = preview(again.model_copy(update={"name": name}), Storage(tmp_path), None).taken
+        taken = preview_spec(again.model_copy(update={"name": name}), Storage(tmp_path), None).taken
         assert taken.runs == runs and taken.pace == Pace(pytest.approx(seconds))
         remembered(again, tmp_path, 45.0, name=name)
 
@@ -206,11 +206,11 @@ def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path:
     assert found.seconds_inside == pytest.approx(12 * pace.own + 9)
     assert found.seconds == pytest.approx(6 * pace.own + 9)
     assert previewed(spec, tmp_path, name="now", trials=12, cache_size=0).seconds == pytest.approx(6 * (pace.own + 9))
-    begun = preview(spec.model_copy(update={"name": "now"}), Storage(tmp_path), None, [make_trial(0, value=50.0)])
+    begun = preview_spec(spec.model_copy(update={"name": "now"}), Storage(tmp_path), None, [make_trial(0, value=50.0)])
     assert begun.seconds_inside == pytest.approx(3 * pace.own)  # its first trial has computed it
     for ended in (0, 1):
         known = [make_trial(number, value=50.0) for number in range(ended)]
-        final = preview(final_spec(spec, trials=2, seeds=(0, 1)), Storage(tmp_path), None, known)
+        final = preview_spec(final_spec(spec, trials=2, seeds=(0, 1)), Storage(tmp_path), None, known)
         assert final.seconds_inside == pytest.approx((2 - ended) * (pace.own + 9))
     again = {"reevaluate": Reevaluate(best=3, runs=2)}
     assert previewed(spec, tmp_path, **again, name="now").seconds_reevaluating == pytest.approx(3 * pace.own + 9)
@@ -252,7 +252,7 @@ def test_images_are_those_of_each_task(spec: SearchSpec, tmp_path: Path) -> None
     large = data.model_copy(update={"evaluation": 401})
     assert "choice:" not in str(previewed(spec, tmp_path, data=large))
     assert "choice:" not in str(previewed(spec, tmp_path, data=data, trials=1)), "there is none"
-    assert "; 24 for test, one of which" in str(preview(final_spec(spec, data=data), Storage(tmp_path), None))
+    assert "; 24 for test, one of which" in str(preview_spec(final_spec(spec, data=data), Storage(tmp_path), None))
     uncounted = data.model_copy(update={"per_task": ()})
     assert "images: 56 in each of 3 tasks: " in str(previewed(spec, tmp_path, data=uncounted))
 
@@ -289,7 +289,7 @@ def test_where_nothing_is_searched_no_more_trials_are_advised(spec: SearchSpec, 
 def test_a_run_that_goes_on_is_previewed_with_what_it_has(spec: SearchSpec, tmp_path: Path) -> None:
     spec, directory = create(spec, Storage(tmp_path))
     Record(directory.record).write(make_trial(0, value=50.0))
-    found = preview_of(Plan(spec, Storage(tmp_path), named=True, resume_if_exists=True), None)
+    found = preview_plan(Plan(spec, Storage(tmp_path), named=True, resume_if_exists=True), None)
     assert (found.ended, found.tasks) == (1, 9)
 
 
@@ -315,7 +315,7 @@ def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: SearchSpec, tmp_p
     half = replace(make_trial(1, value=50.0), status="running")
     half = replace(half, rows=half.rows[:1])
     spec = spec.model_copy(update={"name": "now", "trials": 4})
-    found = preview(spec, Storage(tmp_path), None, [make_trial(0, value=50.0), half])
+    found = preview_spec(spec, Storage(tmp_path), None, [make_trial(0, value=50.0), half])
     assert (found.ended, found.begun, found.tasks) == (1, 1, 8)
     assert "2:40 inside 3 trials" in str(found)
     told = found.as_dict()
@@ -324,7 +324,7 @@ def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: SearchSpec, tmp_p
     done = make_trial(0, value=50.0)
     for row in done.rows:
         row["seconds/training"] = 7.0
-    alone = preview(spec, Storage(tmp_path / "empty"), None, [done])
+    alone = preview_spec(spec, Storage(tmp_path / "empty"), None, [done])
     assert alone.taken.runs == ("now",) and alone.seconds_inside == pytest.approx(3 * 21)
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from tausearch.models import model as model_module
-from tausearch.models.images import image_paths, list_images
+from tausearch.models.images import find_user_images, image_paths
 from tausearch.models.model import Model
 from trainables.errors import InputError
 
@@ -83,16 +83,16 @@ def test_of_a_folder_only_the_files_of_images_count(tmp_path: Path, monkeypatch:
 
 def test_images_in_memory_are_named_by_their_places_and_have_one_or_three_channels(tmp_path: Path) -> None:
     path, pixels = save(tmp_path / "a.png"), np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
-    found = list_images([pixels, str(path), torch.zeros(1, 4, 4, dtype=torch.uint8), pixels[:, ::-1, 0]])
+    found = find_user_images([pixels, str(path), torch.zeros(1, 4, 4, dtype=torch.uint8), pixels[:, ::-1, 0]])
     assert [each.name for each in found] == ["0", str(path), "2", "3"]
     assert [tuple(each.read().shape) for each in found] == [(3, 4, 4), (3, 4, 4), (1, 4, 4), (1, 4, 4)]
     assert found[3].read()[0, 0].tolist() == [9, 6, 3, 0]  # turned round
-    assert len(list_images(torch.zeros(2, 3, 4, 4, dtype=torch.uint8))) == 2
+    assert len(find_user_images(torch.zeros(2, 3, 4, 4, dtype=torch.uint8))) == 2
     for wrong in (torch.zeros(4, 4, 4, dtype=torch.uint8), torch.zeros(3, 4, 4), pixels[0, 0]):
         with pytest.raises(InputError, match="image 1: must be a path"):
-            list_images([path, wrong])
+            find_user_images([path, wrong])
     with pytest.raises(InputError, match=r"got ndarray \(3, 8, 8\) uint8$"):
-        list_images([np.zeros((3, 8, 8), np.uint8)])
+        find_user_images([np.zeros((3, 8, 8), np.uint8)])
 
 
 @pytest.mark.parametrize(("broken", "more"), [(5, ""), (6, "; 1 more cannot be read")])

@@ -24,7 +24,7 @@ import tausearch
 from tausearch import compose
 from tausearch.models import ModelOptions, find_source
 from tausearch.models.descriptions import read_description
-from tausearch.models.images import list_images
+from tausearch.models.images import find_user_images
 from tausearch.models.loading import _composed
 from tausearch.presentation import draw_predictions
 from tausearch.runs import Record, RunDirectory, Storage
@@ -204,7 +204,7 @@ class TestArtefacts:
         names = ["$\\foo$.png", "a\x1b.png", os.fsdecode(b"\xff.png")]
         for name in names:
             shutil.copy(letters / "test" / "A" / "012.png", tmp_path / name)
-        read = list_images(str(tmp_path))[0].read
+        read = find_user_images(str(tmp_path))[0].read
         shown = [(name, "$x$", 0.5, read, "\x9b") for name in names]
         assert draw_predictions(shown, tmp_path / "o.png").stat().st_size > 1000 and not recwarn.list
 

@@ -12,7 +12,7 @@ from PIL import Image
 from tausearch.presentation import Line, Panel, draw_final, draw_panels, mean_rows, save
 from tausearch.presentation.figures import final as final_figures
 from tausearch.presentation.figures.final import _over_tasks
-from tausearch.presentation.figures.style import caption
+from tausearch.presentation.figures.style import run_caption
 from tausearch.runs import FinalSpec, SearchSpec, correlation_interval
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.task_names import NamedTask
@@ -64,7 +64,7 @@ def test_the_tasks_have_names_where_there_is_room(final: FinalSpec) -> None:
 def test_the_spread_over_tasks_is_that_of_the_seeds(final: FinalSpec) -> None:
     first, second = make_trial(0), make_trial(1)
     first.rows, second.rows = rows_of(90, 80), rows_of(94, 70)
-    figure = _over_tasks(final, [first, second], caption(final))
+    figure = _over_tasks(final, [first, second], run_caption(final))
     (axes,) = figure.axes
     mean = axes.lines[-1]
     assert np.asarray(mean.get_ydata()).tolist() == [92, 75] and np.asarray(mean.get_xdata()).tolist() == [1, 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tausearch.presentation import LINES, accuracy_plot, draw_plot
+from tausearch.presentation import LINES, accuracy_plot, draw_figure
 from tausearch.reports.html.plots import draw_plot as draw_on_page
 from tausearch.runs import TrialSummary
 
@@ -39,7 +39,7 @@ def test_seventeen_methods_can_be_told_apart_in_both_renderings() -> None:
     looks = {(line.colour, line.mark) for line in plot.facets[0].series}
     assert len(looks) == 17
     assert {line.mark for line in plot.facets[0].series[: len(LINES)]} == {"circle"}  # colours are told apart first
-    figure = draw_plot(plot, "a campaign")
+    figure = draw_figure(plot, "a campaign")
     (legend,) = figure.legends
     figure.draw_without_rendering()
     (axes,) = figure.axes

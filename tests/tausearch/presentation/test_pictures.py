@@ -26,7 +26,7 @@ from tausearch.presentation import (
 )
 from tausearch.presentation.figures import composition, fonts, predictions, search
 from tausearch.presentation.figures.confusion import confusion_figure
-from tausearch.presentation.figures.search import draw_plot, draw_search
+from tausearch.presentation.figures.search import draw_figure, draw_search
 from tausearch.runs import SearchSpec
 from tests.support.runs.trials import make_trial
 from tests.tausearch.several.made import several_spec
@@ -225,21 +225,21 @@ def test_fonts_for_screens_are_looked_at_first_and_not_all(monkeypatch: pytest.M
 class TestSearch:
     def test_facets_stand_four_in_a_row_with_the_height_named_once_a_row(self) -> None:
         facets = [Facet(Axis(f"x{n}"), [Series([1, 2], [3, 4], "trial")]) for n in range(5)]
-        axes = draw_plot(Plot("t", "c", Axis("accuracy"), facets), "s").axes
+        axes = draw_figure(Plot("t", "c", Axis("accuracy"), facets), "s").axes
         assert [each.get_ylabel() for each in axes if each.get_visible()] == ["accuracy", "", "", "", "accuracy"]
         assert [each.get_xlabel() for each in axes if each.get_visible()] == [f"x{n}" for n in range(5)]
         assert len(axes) == 8 and axes[0].get_subplotspec().get_gridspec().ncols == 4  # type: ignore[union-attr]
 
     def test_an_interval_reaches_from_its_lower_to_its_upper_end(self) -> None:
         bars = Series([0.3], ["lr"], kind="bars", low=[0.1], high=[0.8])
-        (axes,) = draw_plot(Plot("t", "c", Axis("", words=("lr",)), [Facet(Axis("share"), [bars])]), "s").axes
+        (axes,) = draw_figure(Plot("t", "c", Axis("", words=("lr",)), [Facet(Axis("share"), [bars])]), "s").axes
         ends = [segment[:, 0].tolist() for each in axes.collections for segment in each.get_segments()]  # type: ignore[attr-defined]
         assert ends == [pytest.approx([0.1, 0.8])] and texts(axes.texts) == ["0.30"]
 
     @pytest.mark.parametrize(("letters", "columns"), [(5, 4), (40, 1), (100, 1)])
     def test_the_legend_has_as_many_names_in_a_line_as_fit(self, letters: int, columns: int) -> None:
         series = [Series([1], [1], f"{n}$_{{$".ljust(letters, "x"), kind="line", colour="red") for n in range(4)]
-        figure = draw_plot(Plot("t", "c", Axis("y"), [Facet(Axis("x"), series)]), "s")
+        figure = draw_figure(Plot("t", "c", Axis("y"), [Facet(Axis("x"), series)]), "s")
         figure.draw_without_rendering()
         (legend,) = figure.legends
         box = legend.get_window_extent()
@@ -248,7 +248,7 @@ class TestSearch:
     def test_choices_that_do_not_fit_along_an_axis_stand_slanted(self) -> None:
         words = ("diagonal", "kronecker", "a_module:Own", "another_module_of_mine:OtherCurvature")
         facets = [Facet(Axis("x", words=some), [Series([some[0]], [1.0], "a")]) for some in (words, words[:2])]
-        slanted, flat = draw_plot(Plot("t", "c", Axis("y"), facets), "s").axes
+        slanted, flat = draw_figure(Plot("t", "c", Axis("y"), facets), "s").axes
         assert [[each.get_rotation() for each in axes.get_xticklabels()][0] for axes in (slanted, flat)] == [30, 0]
         assert texts(slanted.get_xticklabels())[3].endswith("e:OtherCurvature")
         assert max(map(len, texts(slanted.get_xticklabels()))) <= 26
@@ -256,7 +256,7 @@ class TestSearch:
     def test_axes_are_as_they_are_described(self) -> None:
         series = [Series([0.01, 10.0], [0, 1], "a"), Series([0.01, 10.0], [0, 1], kind="steps")]
         plot = Plot("t", "c", Axis("y", (-1, 2), zero=True), [Facet(Axis("x", log=True), series)])
-        (axes,) = draw_plot(plot, "s").axes
+        (axes,) = draw_figure(plot, "s").axes
         assert axes.get_xscale() == "log" and axes.get_yscale() == "linear" and axes.get_ylim() == (-1, 2)
         assert [list(line.get_ydata()) for line in axes.lines][-1] == [0, 0]
         assert axes.lines[0].get_drawstyle() == "steps-post"  # a step goes up at the trial that brought it
@@ -284,7 +284,7 @@ def test_the_title_of_an_axis_is_no_longer_than_the_axis(count: int, spec: Searc
     trials = [make_trial(n, value=60.0 + n, hyperparameters=dict.fromkeys(space, 0.01)) for n in range(3)]
     plot = SearchPlots(several, trials).slices()
     assert plot is not None
-    figure = draw_plot(plot, "a search")
+    figure = draw_figure(plot, "a search")
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     titled = [axes for axes in figure.axes if axes.get_ylabel().startswith("score over")]

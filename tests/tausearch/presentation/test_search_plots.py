@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from search_spaces import Choices
 from tausearch.presentation import BEST, FAINT, Plot, SearchPlots, Series
-from tausearch.presentation.figures.search import draw_plot
+from tausearch.presentation.figures.search import draw_figure
 from tausearch.presentation.figures.style import entitle, make_logarithmic, new_figure
 from tausearch.presentation.plots import AccuracyAxis
 from tausearch.reports.html.plots import draw_plot as draw_page_plot
@@ -213,7 +213,7 @@ def test_trials_at_one_place_are_counted(plots: SearchPlots) -> None:
     drawn = series(front)
     assert drawn["trial"].counts == ["", "×3", *[""] * (FINISHED + 2 - 2)]
     assert not any(drawn["Pareto front"].counts)
-    beside = draw_plot(front, "").axes[0].texts
+    beside = draw_figure(front, "").axes[0].texts
     assert beside[0].get_clip_box() is None  # a text at the edge is not cut off
     assert '"cliponaxis":false' in draw_page_plot(front).figure
     texts = [text.get_text() for text in beside]
@@ -257,7 +257,7 @@ def test_a_figure_has_the_points_of_the_plot(plots: SearchPlots) -> None:
     """Outliers keep their places below the axis."""
     history, slices = plots.history(), plots.slices()
     assert history is not None and slices is not None
-    figure = draw_plot(history, "a $search")
+    figure = draw_figure(history, "a $search")
     (axes,) = figure.axes
     for drawn, described in zip(axes.collections, history.facets[0].series[1:], strict=True):
         assert np.asarray(drawn.get_offsets()).tolist() == np.column_stack([described.x, described.y]).tolist()
@@ -265,7 +265,7 @@ def test_a_figure_has_the_points_of_the_plot(plots: SearchPlots) -> None:
     assert figure.get_suptitle().startswith(r"History: a \$search") and "1 far below" in figure.get_supxlabel()
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == list(series(history))
-    alpha, lr, bar = draw_plot(slices, "").axes
+    alpha, lr, bar = draw_figure(slices, "").axes
     assert alpha.get_xlim()[0] < 0.2 and alpha.get_xlim()[1] > 7.2 and bar.get_ylabel() == "trial"
     assert lr.get_xlim()[1] > 0.05  # where stopped trials are
 
@@ -275,7 +275,7 @@ def test_each_line_of_a_long_title_fits_into_the_figure(plots: SearchPlots) -> N
     history = plots.history()
     assert history is not None
     of = "ita-lora on folder:shapes?epochs=40&task=round=circle,ring&task=corner=square,triangle, shapes-1 (val split)"
-    figure = draw_plot(history, of)
+    figure = draw_figure(history, of)
     renderer = FigureCanvasAgg(figure).get_renderer()
     bare = new_figure((5.0, 2.0))
     entitle(bare, f"time per task: {of}")
@@ -289,7 +289,7 @@ def test_each_line_of_a_long_title_fits_into_the_figure(plots: SearchPlots) -> N
 def test_a_figure_has_the_intervals_of_the_plot(plots: SearchPlots) -> None:
     bars = replace(plots, importances={"lr": Importance(0.7, 0.2, 0.9), "alpha": Importance(0.3, 0.1, 0.8)}).bars()
     assert bars is not None
-    (axes,) = draw_plot(bars, "").axes
+    (axes,) = draw_figure(bars, "").axes
     assert [text.get_text() for text in axes.texts] == ["0.30", "0.70"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["alpha", "lr"]
     ends = [segment[:, 0].tolist() for segment in axes.collections[0].get_segments()]

@@ -14,7 +14,7 @@ import pytest
 
 from tausearch.presentation import brief, clock, output_to, stopped_words, stream_of, tool
 from tausearch.presentation.terminal import bars, commands, text
-from tausearch.presentation.terminal.text import SafeConsole, number, spread
+from tausearch.presentation.terminal.text import SafeConsole, number, range_text
 from tausearch.runs import storage_words
 from tests.support.modes import umask
 from trainables.user_code import allow_code, code_words
@@ -44,7 +44,7 @@ def test_chosen_hyperparameters_have_three_digits_and_their_own_order() -> None:
 
 def test_a_cell_has_three_digits_of_a_number_and_all_of_a_count() -> None:
     assert [number(value) for value in (0.123456, 12345, None, "x", 0.0)] == ["0.123", "12345", "", "x", "0"]
-    assert (spread([56, 42, 63]), spread([1056, 1056])) == ("42 to 63", "1,056")
+    assert (range_text([56, 42, 63]), range_text([1056, 1056])) == ("42 to 63", "1,056")
 
 
 def test_a_command_is_one_that_the_shell_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

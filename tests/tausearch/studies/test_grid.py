@@ -9,7 +9,7 @@ import pytest
 from search_spaces import Range
 from tausearch.runs import KnownPoint
 from tausearch.studies import grid_size
-from tausearch.studies.grid import grid_points, spread
+from tausearch.studies.grid import grid_points, spread_order
 
 SPACE = {
     "alpha": Range(low=1, high=9, grid=(1, 3, 9)),
@@ -20,7 +20,7 @@ SPACE = {
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_first_points_have_every_value_about_equally_often(seed: int) -> None:
-    tried = spread(grid_points(SPACE), [], 6, seed)[:6]
+    tried = spread_order(grid_points(SPACE), [], 6, seed)[:6]
     counts = {name: Counter(point[name] for point in tried) for name in SPACE}
     assert set(counts["alpha"].values()) == {2} == set(counts["lr"].values())
     assert counts["alpha"].keys() == {1.0, 3.0, 9.0} and min(counts["rank"].values()) >= 2
@@ -29,23 +29,23 @@ def test_the_first_points_have_every_value_about_equally_often(seed: int) -> Non
 def test_what_is_tried_ahead_counts(seed: int = 0) -> None:
     every = grid_points(SPACE)
     ahead = [point for point in every if point["alpha"] == 1.0]
-    assert {point["alpha"] for point in spread(every, ahead, 8, seed)[:8]} == {3.0, 9.0}
+    assert {point["alpha"] for point in spread_order(every, ahead, 8, seed)[:8]} == {3.0, 9.0}
 
 
 def test_the_most_frequent_value_of_a_point_decides_first() -> None:
     uneven, even = {"alpha": 1.0, "lr": 0.4}, {"alpha": 3.0, "lr": 0.2}
     ahead = [{"alpha": 1.0, "lr": 0.1}] * 3 + [{"alpha": 3.0, "lr": 0.2}] * 2  # 3 and 0 times, or twice 2 times
     for points in ([uneven, even], [even, uneven]):
-        assert spread(points, ahead, 1, 0)[0] == even
+        assert spread_order(points, ahead, 1, 0)[0] == even
 
 
 def test_all_points_are_there_and_more_trials_begin_with_the_same_ones() -> None:
     every = grid_points(SPACE)
-    some, more = spread(every, [], 5, 3), spread(every, [], 11, 3)
-    assert more[:5] == some[:5] and some == spread(every, [], 5, 3)
+    some, more = spread_order(every, [], 5, 3), spread_order(every, [], 11, 3)
+    assert more[:5] == some[:5] and some == spread_order(every, [], 5, 3)
     for points in (some, more):
         assert len(points) == len(every) == grid_size(SPACE) and all(point in points for point in every)
-    assert spread(every, [], 5, 4)[:5] != some[:5]
+    assert spread_order(every, [], 5, 4)[:5] != some[:5]
 
 
 def test_the_size_is_known_without_the_points() -> None:
@@ -56,4 +56,4 @@ def test_the_size_is_known_without_the_points() -> None:
 
 def test_the_whole_grid_keeps_its_order() -> None:
     every = grid_points(SPACE)
-    assert spread(every, [], 18, 0) == every
+    assert spread_order(every, [], 18, 0) == every

@@ -12,7 +12,7 @@ import pytest
 from tausearch.api import SearchResult
 from tausearch.cli.output import search_as_dict, show_status, status_as_dict
 from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
-from tausearch.presentation import SearchPlots, draw_plot, front_table, reevaluation_table
+from tausearch.presentation import SearchPlots, draw_figure, front_table, reevaluation_table
 from tausearch.runs import (
     DataFacts,
     Objective,
@@ -441,7 +441,7 @@ def test_the_front_is_written_shown_and_drawn(
     plot = SearchPlots(spec, trials, chosen=2).front()
     assert plot is not None and [[len(series.x) for series in facet.series] for facet in plot.facets] == [[4, 1, 3]]
     assert "Trial 2 is chosen." in plot.caption and plot.facets[0].series[1].x == [2.0]
-    draw_plot(plot, "a test")
+    draw_figure(plot, "a test")
 
 
 def test_the_files_of_the_front_follow_a_search_whose_choice_stays(spec: SearchSpec, tmp_path: Path) -> None:

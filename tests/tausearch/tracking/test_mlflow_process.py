@@ -19,8 +19,8 @@ from tausearch.tracking import (
     MlflowCallback,
     TableRow,
     checked_uri,
+    log_benchmark_table,
     table_writer,
-    write_table,
 )
 from tausearch.tracking.mlflow_process import MlflowProcess
 from tests.support.drivers.services import wait_until
@@ -76,7 +76,7 @@ def test_it_writes_what_an_mlflow_run_writes(process: MlflowProcess, spec: Searc
 
 def test_it_writes_tables_once_a_run_was_told(process: MlflowProcess, spec: SearchSpec, tmp_path: Path) -> None:
     storage, deliveries = Storage(tmp_path), Deliveries(trackers={"mlflow": MlflowCallback})
-    assert table_writer(deliveries) is write_table  # in this process
+    assert table_writer(deliveries) is log_benchmark_table  # in this process
     deliveries.tracker("mlflow").callback._process = process  # type: ignore[attr-defined]  # has imported MLflow
     spec = spec.model_copy(update={"id": "1" * 32})
     process.open(spec, storage, storage.mlflow_uri).write(make_trial(0))
@@ -88,7 +88,7 @@ def test_it_writes_tables_once_a_run_was_told(process: MlflowProcess, spec: Sear
     tagged = client.search_runs([experiment.experiment_id], f"tags.`{TABLE_TAG}` = 'mine'")
     assert [run.info.run_name for run in tagged] == [spec.name]
     with pytest.raises(RuntimeError):
-        process.write_table(storage, "http://127.0.0.1:9", "digits", "mine", rows)
+        process.log_benchmark_table(storage, "http://127.0.0.1:9", "digits", "mine", rows)
 
 
 def test_why_mlflow_refuses_has_no_password(process: MlflowProcess, spec: SearchSpec, tmp_path: Path) -> None:

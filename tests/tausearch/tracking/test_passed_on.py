@@ -17,10 +17,10 @@ from tausearch.tracking import (
     RunBegan,
     RunEnded,
     RunInfo,
+    log_benchmark_table,
     mlflow_process,
     secrets,
     table_writer,
-    write_table,
 )
 from tausearch.tracking.mlflow_process import RemoteRun
 from tests.support.runs.trials import make_trial
@@ -44,7 +44,7 @@ def test_a_run_in_another_process_takes_what_it_is_told_and_says_what_mlflow_ref
             raise RuntimeError("HTTP: Connection refused")
 
     monkeypatch.setattr(mlflow_process, "MlflowRun", Run)
-    monkeypatch.setattr(mlflow_process, "write_table", lambda *table: f"page of {table[2:]}")
+    monkeypatch.setattr(mlflow_process, "log_benchmark_table", lambda *table: f"page of {table[2:]}")
     monkeypatch.setattr(secrets, "_uris_with_secrets", {})
     monkeypatch.setenv("TAUSEARCH_OWN", "before")
     ours, theirs = Pipe()
@@ -64,7 +64,7 @@ def test_a_run_in_another_process_takes_what_it_is_told_and_says_what_mlflow_ref
         RemoteRun(other).write(make_trial(0))
     ours, theirs = Pipe()
     threading.Thread(target=mlflow_process._serve_run, args=(theirs,), daemon=True).start()
-    assert RemoteRun(ours).ask("write_table", storage, uri, "digits", "t", []) == "page of ('digits', 't', [])"
+    assert RemoteRun(ours).ask("log_benchmark_table", storage, uri, "digits", "t", []) == "page of ('digits', 't', [])"
 
 
 def test_the_end_of_a_run_has_its_files_and_is_waited_for_once(
@@ -72,11 +72,11 @@ def test_the_end_of_a_run_has_its_files_and_is_waited_for_once(
 ) -> None:
     told: list[Conclusion] = []
     tracker = SimpleNamespace(end=lambda _, conclusion: told.append(conclusion), wait=lambda longest: None, error="no")
-    process = SimpleNamespace(open=None, write_table=len)
+    process = SimpleNamespace(open=None, log_benchmark_table=len)
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: process)
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", lambda *_: tracker)
     info, deliveries = RunInfo(spec, tmp_path, Storage(tmp_path)), Deliveries(trackers={"mlflow": MlflowCallback})
-    assert table_writer(deliveries) is write_table, "no run has been told"
+    assert table_writer(deliveries) is log_benchmark_table, "no run has been told"
     callback = deliveries.tracker("mlflow").callback
     assert isinstance(callback, MlflowCallback) and table_writer(deliveries) is len
     callback.on_event(RunBegan(info))

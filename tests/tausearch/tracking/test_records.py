@@ -17,10 +17,10 @@ from tausearch.tracking import (
     MlflowRun,
     TableRow,
     compositions,
+    log_benchmark_table,
     provenance,
     tables,
     track_composition,
-    write_table,
 )
 from tausearch.tracking.mlflow_run import ID_TAG, PARENT_TAG, RUN_TAG
 from tests.support.runs.trials import final_spec
@@ -140,7 +140,7 @@ def test_a_table_untags_earlier_runs_of_its_own_methods_only(spec: SearchSpec, s
         store.add(name, {ID_TAG: name, "method": method})
     for table, method, name in written:
         run = final_spec(spec, id=name, method=method)
-        write_table(Storage(tmp_path), "http://a:1", "digits", table, [TableRow(method, (run,), None)])
+        log_benchmark_table(Storage(tmp_path), "http://a:1", "digits", table, [TableRow(method, (run,), None)])
     marks = {name: run.data.tags.get(TABLE_TAG) for name, run in store.runs.items()}
     assert marks == {"tuned": "A", "older": None, "newer": "B"}
 
@@ -154,7 +154,7 @@ def test_a_table_has_search_and_final_run_the_latest_paper_and_the_final_runs_hy
         store.add(run.id, {ID_TAG: run.id, "method": run.method})
     for paper in (70.0, 80.0, 80.0):
         rows = [TableRow("ita-lora", (search, finals[0]), paper), TableRow("ita-lora", (finals[1],), None)]
-        page = write_table(Storage(tmp_path), "http://a:1", "digits", f"t{paper:g}", rows)
+        page = log_benchmark_table(Storage(tmp_path), "http://a:1", "digits", f"t{paper:g}", rows)
     assert {run.data.tags[TABLE_TAG] for run in store.runs.values()} == {"t80"}
     papers = [run.data.metrics.get(tables.PAPER_METRIC) for run in store.runs.values()]
     assert papers == [80.0, 80.0, None] and len(store.batches) == 0

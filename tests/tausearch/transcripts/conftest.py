@@ -45,6 +45,6 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     made = Store()
     for module in (mlflow_run, tables):
         monkeypatch.setattr(module, "open_store", lambda storage, uri, benchmark: (made, "1"))
-    here = SimpleNamespace(open=mlflow_run.MlflowRun, write_table=tables.write_table)
+    here = SimpleNamespace(open=mlflow_run.MlflowRun, log_benchmark_table=tables.log_benchmark_table)
     monkeypatch.setattr(mlflow_callback, "MlflowProcess", lambda: here)
     return made

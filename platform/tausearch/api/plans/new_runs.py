@@ -54,7 +54,7 @@ def given_fields(
         "data_root": opened.data_root,
         "method": entry.name,
         "resources": resources,
-        "steps": steps_of(entry, opened),
+        "steps": n_tasks(entry, opened),
         "cache_size": request.cache_size,
         "tracking": trackers,
         "tracking_uri": uri,
@@ -71,7 +71,7 @@ def named_run(request: SearchRequest | TrainRequest, stem: str, *, write: bool =
     return new_run(request.storage, request.name, stem, resume_if_exists=request.resume_if_exists, write=write)
 
 
-def steps_of(entry: MethodEntry, opened: OpenBenchmark) -> int:
+def n_tasks(entry: MethodEntry, opened: OpenBenchmark) -> int:
     """Return the number of steps of a trial: the number of tasks, or 1 for a method that sees all tasks at once."""
     return 1 if entry.capabilities.joint else opened.source.num_tasks
 
@@ -92,7 +92,7 @@ def benchmark_text(request: SearchRequest) -> str:
     return str(ref)
 
 
-def backbone_of(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
+def requested_backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:
     """Return the backbone that a request names, else that of the benchmark."""
     file = None if request.backbone_weights is None else Path(request.backbone_weights).absolute()
     head = None if request.initial_head is None else Path(request.initial_head).absolute()

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from tausearch import studies
 from tausearch.api.benchmarks import OpenBenchmark, Opening, images_then_weights
-from tausearch.api.plans.new_runs import backbone_of, benchmark_text, given_fields, space_on, steps_of
+from tausearch.api.plans.new_runs import benchmark_text, given_fields, n_tasks, requested_backbone, space_on
 from tausearch.api.plans.trial_counts import trial_count
 from tausearch.api.requests import SearchRequest
 from tausearch.cluster import (
@@ -50,7 +50,7 @@ def plan_one(
     """
     words = _checked_words(request, opening, write=write)
     entry, opened = words.entry, words.opened
-    backbone = backbone_of(request, opened)
+    backbone = requested_backbone(request, opened)
     scenario = entry.scenario(opened.source.spec, backbone)
     space = space_on(request, entry, opened, scenario)
     studies.require_runs(entry, space, scenario)
@@ -139,7 +139,7 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
         file = None if request.space is None else Path(request.space)
         studies.space_of(entry.name, opened.ref.name, file, request.set or {})
     with faults:
-        steps, options = steps_of(entry, opened), request.pruner_options or {}
+        steps, options = n_tasks(entry, opened), request.pruner_options or {}
         studies.require_scheduler(request.scheduler, request.algorithm, steps, options)
     with faults:
         on_gpu = may_use_gpu(request)
@@ -160,7 +160,7 @@ def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> No
     except NoTasksError:
         with faults:
             opened = opening(str(reference(benchmark_text(request)).with_options(tasks=1)), request.data_root)
-            backbone = backbone_of(request, opened)
+            backbone = requested_backbone(request, opened)
             reads = backbone.input
             images_then_weights(
                 lambda: opened.require("search", request.seed, reads), backbone, lambda: backbone.digest

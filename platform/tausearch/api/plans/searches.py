@@ -7,7 +7,7 @@ from pathlib import Path
 from search_spaces import ResolvedSpace
 from tausearch import studies
 from tausearch.api.benchmarks import Opening, open_benchmark
-from tausearch.api.plans.new_runs import backbone_of, benchmark_text, earlier_search, space_on
+from tausearch.api.plans.new_runs import benchmark_text, earlier_search, requested_backbone, space_on
 from tausearch.api.plans.one_benchmark import plan_one
 from tausearch.api.plans.several_benchmarks import plan_several
 from tausearch.api.requests import SearchRequest, allow_named
@@ -65,4 +65,4 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
     if not ref.is_own:
         return studies.space_of(request.method, ref.name, file, request.set or {})
     entry, opened = get_method(request.method), open_benchmark(str(ref), None)
-    return space_on(request, entry, opened, entry.scenario(opened.source.spec, backbone_of(request, opened)))
+    return space_on(request, entry, opened, entry.scenario(opened.source.spec, requested_backbone(request, opened)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from checked_input.names import counted
-from tausearch.models import Confusion, Model, Prediction, list_images, named_after, prediction_table
+from tausearch.models import Confusion, Model, Prediction, find_user_images, named_after, prediction_table
 from tausearch.presentation import (
     Column,
     Table,
@@ -53,7 +53,7 @@ def draw(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterato
     """
     from tausearch.presentation import draw_predictions, drawn_names  # matplotlib takes a second to import
 
-    read = {each.name: each.read for each in list_images([prediction.image for prediction in predictions])}
+    read = {each.name: each.read for each in find_user_images([prediction.image for prediction in predictions])}
     drawn = drawn_names(model.classes)
     shown = [
         (each.image, drawn[each.label], each.probability, read[each.image], drawn.get(each.true_label or ""))

@@ -19,12 +19,12 @@ from tausearch.presentation.figures.matrix import accuracy_matrix_figure
 from tausearch.presentation.figures.style import (
     TITLE_LETTERS,
     WIDE,
-    caption,
     entitle,
     legend_layout,
     make_logarithmic,
     new_figure,
     plain,
+    run_caption,
     save,
 )
 from tausearch.presentation.plots import SCALE, TICKS, Axis, Plot, Series
@@ -64,7 +64,7 @@ def draw_search(
         "importances": plots.bars(),
         "early_accuracy": plots.early_accuracy(),
     }
-    figures = {name: draw_plot(plot, caption(spec)) for name, plot in named.items() if plot}
+    figures = {name: draw_figure(plot, run_caption(spec)) for name, plot in named.items() if plot}
     for trial in (each for each in trials if each.number == chosen):
         figures["accuracy_matrix"] = _matrix(spec, trial)
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,11 +73,11 @@ def draw_search(
 
 def _matrix(spec: SearchSpec, trial: TrialSummary) -> Figure:
     labels = [task.label for task in spec.tasks]
-    title = f"{caption(spec)}: trial {trial.number}"
+    title = f"{run_caption(spec)}: trial {trial.number}"
     return accuracy_matrix_figure(trial.rows, spec.metrics, title, labels, spec.step_noun)
 
 
-def draw_plot(plot: Plot, of: str) -> Figure:
+def draw_figure(plot: Plot, of: str) -> Figure:
     """Draw a plot with at most four facets in a row and a caption above them."""
     columns = min(len(plot.facets), 4)
     rows = -(-len(plot.facets) // columns)

@@ -34,7 +34,7 @@ def one_pair_of_axes(inches: tuple[float, float] = WIDE) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
-def caption(spec: RunSpec) -> str:
+def run_caption(spec: RunSpec) -> str:
     """Say of which run a figure is: method, benchmark without the path of its data, name, split."""
     return f"{spec.method} on {shown_benchmark(spec.benchmark)}, {spec.name} ({spec.metrics.prefix} split)"
 

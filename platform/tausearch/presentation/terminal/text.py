@@ -79,7 +79,7 @@ def omitted_columns_line(columns: int) -> str:
     return f"{counted(columns, 'column')} left out for lack of width; see --format json"
 
 
-def spread(values: Sequence[int]) -> str:
+def range_text(values: Sequence[int]) -> str:
     """Return the range of some counts: `42 to 63`, or `56` where all are equal."""
     low, high = min(values), max(values)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"

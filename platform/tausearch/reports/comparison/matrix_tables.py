@@ -64,7 +64,7 @@ def page_matrix(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str],
     return replace(table, columns=columns, rows=rows, caption=text)
 
 
-def caption(matrix: Matrix, paper: PaperResults) -> str:
+def matrix_caption(matrix: Matrix, paper: PaperResults) -> str:
     """Return what the numbers are: seeds, marks, protocol, and the source of the paper's rows."""
     if not matrix.seeds and not any(row.of_paper for row in matrix.rows):
         return "No final run has ended yet."
@@ -120,7 +120,7 @@ def _table(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str]) -> T
                 looks[number, place] = look
     rows = [_values(row, matrix) for row in matrix.rows]
     first = [number for number, row in enumerate(matrix.rows) if row.of_paper][:1]
-    blocks, text = [number for number in first if number], caption(matrix, paper)
+    blocks, text = [number for number in first if number], matrix_caption(matrix, paper)
     return Table(_TITLE, columns, rows, looks=looks, notes=list(notes), blocks=blocks, caption=text)
 
 

@@ -104,7 +104,7 @@ def _checked_rows(path: Path) -> pa.Table:
     return table.replace_schema_metadata(None)
 
 
-def read_trials(path: Path) -> list[TrialSummary]:
+def read_record_file(path: Path) -> list[TrialSummary]:
     """Return the trials of a file; raises as `read_rows`, and if it is inconsistent or holds other trials."""
     table = read_rows(path)
     try:

@@ -23,8 +23,8 @@ from tausearch.runs.record.files import (
     block_of,
     is_block,
     numbers_in,
+    read_record_file,
     read_rows,
-    read_trials,
     trial_file,
     write_rows,
 )
@@ -113,7 +113,7 @@ class Record:
 
     def trials(self) -> list[TrialSummary]:
         """Return all trials by number; raises an `InputError` if a file is damaged or holds another trial."""
-        return sorted(chain.from_iterable(self._each(read_trials)), key=lambda trial: trial.number)
+        return sorted(chain.from_iterable(self._each(read_record_file)), key=lambda trial: trial.number)
 
     def file_of(self, number: int) -> Path:
         """Return the file that has a trial: its own, or that of its block."""
@@ -125,7 +125,7 @@ class Record:
         lines = []
         for path in self._files():
             try:
-                read_trials(path)
+                read_record_file(path)
             except InputError as error:
                 # Readers of the folder as one Parquet dataset ignore names that begin with a dot.
                 path.rename(path.with_name(f".{path.name}.damaged"))

@@ -155,7 +155,7 @@ def test_a_search_that_goes_on_says_how_far_it_was(
     def preview(spec: SearchSpec, storage: Storage, address: str | None, trials: TrialTable) -> SimpleNamespace:
         return SimpleNamespace(lines=lambda estimate: [f"{len(list(trials))} trials known, on {address} {estimate}"])
 
-    monkeypatch.setattr(driver_module, "preview", preview)
+    monkeypatch.setattr(driver_module, "preview_spec", preview)
     drive(opened(spec, tmp_path, [make_trial(0, value=60.0), make_trial(1, tasks=1)]), address="auto")
     out = capfd.readouterr().out
     run = opened(spec.model_copy(update={"name": "other"}), tmp_path, [make_trial(0, value=60.0)])

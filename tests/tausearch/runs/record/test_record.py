@@ -153,7 +153,7 @@ def test_a_file_that_must_not_be_read_is_no_damaged_one(tmp_path: Path, monkeypa
 
     record = Record(tmp_path)
     record.write(make_trial(0))
-    monkeypatch.setattr("tausearch.runs.record.record.read_trials", refuse)
+    monkeypatch.setattr("tausearch.runs.record.record.read_record_file", refuse)
     with pytest.raises(StorageError):
         record.set_aside_damaged()
     assert record.file_of(0).exists()
