@@ -124,7 +124,7 @@ def consolidate(
         for chosen in torch.randperm(len(labels), generator=generator).split(basis.batch_size):
             yield features[chosen], labels[chosen] - task.classes.start
 
-    weight, bias = linear_probe(_on(device, rows), config.epochs_pre, config.lr_pre, draw_features)
+    weight, bias = linear_probe(_head_on(device, rows), config.epochs_pre, config.lr_pre, draw_features)
     rows = weight.cpu(), bias.cpu()
     if previous is not None:
         mixtures = previous.mixtures + mixtures
@@ -145,7 +145,7 @@ def _curvature(task: Task, head: Head, config: PreconsolidationConfig, basis: Ba
     total, examples = config.kind.estimate(
         basis.theta_0,
         tuned_layers(basis.theta_0),
-        _on(device, head),
+        _head_on(device, head),
         (batch.x for batch in task.train.batches(FISHER_BATCH, augmentation, shuffle=False, device=device)),
         passes=config.fisher_passes,
         generator=make_generator(basis.seed, "fisher-signs", task.index),
@@ -164,5 +164,5 @@ def _features(
     return features, labels
 
 
-def _on(device: torch.device, head: Head) -> Head:
+def _head_on(device: torch.device, head: Head) -> Head:
     return head[0].to(device), head[1].to(device)

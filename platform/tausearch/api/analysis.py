@@ -55,19 +55,19 @@ def draw_with(request: FiguresRequest) -> Drawn:
     pools, left_out = _pools(storage, request)
     output = _output(storage, request)
     with nothing_left(output):
-        return Drawn(_drawn(storage, request, pools, output), tuple(left_out))
+        return Drawn(_draw_figures(storage, request, pools, output), tuple(left_out))
 
 
 draw = with_fields_of(FiguresRequest, draw_with)
 
 
-def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output: Path) -> dict[str, Path]:
+def _draw_figures(storage: Storage, request: FiguresRequest, pools: list[Pools], output: Path) -> dict[str, Path]:
     """Write all tables and pictures; returns name to picture."""
     tables = _Tables(output)
     times = [row for name in request.runs for row in _times(storage, name)]
     specs = [read_spec(storage.run(name)) for name in request.runs if storage.run_exists(name)]
-    composed = _of(each for pool in pools for each in pool.sources)
-    timed = "; ".join(dict.fromkeys(_on(spec.method, spec.benchmark) for spec in specs))
+    composed = _sources_text(each for pool in pools for each in pool.sources)
+    timed = "; ".join(dict.fromkeys(_method_on_benchmark(spec.method, spec.benchmark) for spec in specs))
     tables.add("time", times, presentation.time_figure, f"time per task: {timed}")
     with presentation.LongWork() as work:
         tick = work.start("figures", models.n_measurements(pools))
@@ -78,7 +78,7 @@ def _drawn(storage: Storage, request: FiguresRequest, pools: list[Pools], output
         tables.add("theorem1", bounds, presentation.theorem_figure, title)
     names = _distinct([Path(each.sources[0].text) for each in pools])
     for each, name in zip(pools, names, strict=True):
-        title = f"task vectors: {_of(each.sources)}"
+        title = f"task vectors: {_sources_text(each.sources)}"
         labels = [task.label for task in each.benchmark.spec.named_tasks]
         draw_cosines = partial(presentation.cosine_figure, labels=labels)
         tables.add(f"cosines-{name}", models.cosine_rows(each), draw_cosines, title)
@@ -94,12 +94,14 @@ def _distinct(paths: Sequence[Path]) -> list[str]:
     return [f"{name}-{place}" if above.count(name) > 1 else name for place, name in enumerate(above, start=1)]
 
 
-def _of(sources: Iterable[VectorSource]) -> str:
+def _sources_text(sources: Iterable[VectorSource]) -> str:
     """Return the methods and benchmarks of task vectors as text; the figures have the names of runs."""
-    return "; ".join(dict.fromkeys(_on(" and ".join(each.methods), each.benchmark) for each in sources))
+    return "; ".join(
+        dict.fromkeys(_method_on_benchmark(" and ".join(each.methods), each.benchmark) for each in sources)
+    )
 
 
-def _on(method: str, benchmark: str) -> str:
+def _method_on_benchmark(method: str, benchmark: str) -> str:
     return f"{method} on {shown_benchmark(benchmark)}"
 
 

@@ -47,7 +47,7 @@ def bounds_after(run: Run, open_bound: Callable[[str, ExitStack], Run]) -> After
     def after(locks: ExitStack, say: Callable[[str], None]) -> Run | None:
         nonlocal missing
         if missing is None:
-            beside = _beside(run.directory)
+            beside = _bounds_beside(run.directory)
             missing = [] if beside is None else list(beside.missing)
         while missing:
             method = missing.pop(0)
@@ -62,10 +62,10 @@ def bounds_after(run: Run, open_bound: Callable[[str, ExitStack], Run]) -> After
 
 def bounds_of(result: RunResult) -> BesideBounds | None:
     """Return the accuracy of a run beside its bounds, as its record has it now; None before it has one."""
-    return _beside(RunDirectory(result.path))
+    return _bounds_beside(RunDirectory(result.path))
 
 
-def _beside(directory: RunDirectory) -> BesideBounds | None:
+def _bounds_beside(directory: RunDirectory) -> BesideBounds | None:
     return beside_bounds(read_status(directory), Storage(directory.path.parent))
 
 

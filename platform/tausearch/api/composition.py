@@ -129,7 +129,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     search = None
     with nothing_left(folder), LongWork() as work:
         if space is not None:
-            merge, search = _searched(request, pools, weights, space, work)
+            merge, search = _search_rule(request, pools, weights, space, work)
         if removal is None:
             result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)), search)
         else:
@@ -271,10 +271,10 @@ def _rule_space(request: ComposeRequest) -> models.RuleSpace | None:
         return None
     if request.forget is not None:
         raise InputError("--search and --forget: choose one of them")
-    return models.rule_space(request.rule, _given(request), request.search, request.search_seed or 0)
+    return models.rule_space(request.rule, _rule_options(request), request.search, request.search_seed or 0)
 
 
-def _searched(
+def _search_rule(
     request: ComposeRequest, pools: Pools, weights: MergeConfig, space: models.RuleSpace, work: LongWork
 ) -> tuple[MergeConfig, models.RuleSearch]:
     """Choose the parameters of the rule; the test images are not among what the search is given."""
@@ -288,10 +288,10 @@ def _searched(
 def _rule_parameters(request: ComposeRequest) -> Mapping[str, float]:
     """Check a rule and its parameters; returns the value of each."""
     allow_named(request)
-    return choose_rule(request.rule, _given(request)).parameters
+    return choose_rule(request.rule, _rule_options(request)).parameters
 
 
-def _given(request: ComposeRequest) -> dict[str, Any]:
+def _rule_options(request: ComposeRequest) -> dict[str, Any]:
     """Return the values of the rule's parameters that the request gives."""
     given: dict[str, Any] = dict(request.set or {})
     if request.density is not None:

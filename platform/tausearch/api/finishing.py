@@ -107,7 +107,7 @@ class FinalFinisher:
             return Conclusion(files=(directory.spec_file,))
         summary = runs.write_results(spec, directory, trials)
         describe_run(directory)
-        figures = _drawn(spec, partial(draw_final, spec, trials, directory.figures))
+        figures = _draw_figures(spec, partial(draw_final, spec, trials, directory.figures))
         metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
         metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
         files = (directory.spec_file, directory.results_file, *figures)
@@ -162,10 +162,10 @@ def _analyse_search(
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
     chosen = None if best is None or best.selection is None else best.selection.trial
     draw = partial(draw_search, spec, trials, importances, correlations, directory.figures, chosen)
-    return metrics, _drawn(spec, draw)
+    return metrics, _draw_figures(spec, draw)
 
 
-def _drawn(spec: AnySpec, draw: Callable[[], list[Path]]) -> list[Path]:
+def _draw_figures(spec: AnySpec, draw: Callable[[], list[Path]]) -> list[Path]:
     try:
         return draw()
     except OSError as error:  # a full disk must not cost the best file or the results

@@ -214,7 +214,7 @@ def _result(
     resume_command: str,
 ) -> CampaignResult:
     standing = read_standing(plan.storage, plan.directory, running=False)  # this process alone holds the lock
-    files = write_outputs(plan.storage, standing, _drawn(cells))
+    files = write_outputs(plan.storage, standing, _plots_of_searches(cells))
     tracking_errors = {each.name: each.tracking_error for each in queue.results if each.tracking_error}
     try:
         track_tables(plan.storage, standing, write=table_writer(queue.deliveries))
@@ -233,7 +233,7 @@ def _result(
     )
 
 
-def _drawn(cells: Sequence[CampaignCell]) -> dict[str, RunPlots]:
+def _plots_of_searches(cells: Sequence[CampaignCell]) -> dict[str, RunPlots]:
     """Return the plots of the searches that this process has concluded, by their names."""
     return {each.runs.search: each.drawn for each in cells if each.runs.search and each.drawn is not None}
 

@@ -71,7 +71,9 @@ def estimate(plan: CampaignPlan) -> list[Estimate]:
         known[_measured_with(status.spec)].append(status)
     pilots = pilots_of(plan.directory)
     return [
-        _of(plan.storage, cell, known[_measured_with(cell.search.spec)], _still(pilots.get(cell.title), cell))
+        _estimate_cell(
+            plan.storage, cell, known[_measured_with(cell.search.spec)], _still(pilots.get(cell.title), cell)
+        )
         for cell in plan.cells
     ]
 
@@ -162,7 +164,7 @@ def seconds_here(plan: CampaignPlan, estimates: Sequence[Estimate]) -> float:
     return max(on_cpus / local_cpus(), on_gpus / gpus, in_all / at_most)
 
 
-def _of(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
+def _estimate_cell(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
     """Estimate a cell: remaining trials times seconds per trial; seeds of a final run count if a search has none."""
     memory = None if pilot is None else pilot.memory
     if cell.standing.state in ("done", "failed"):

@@ -119,26 +119,26 @@ def _columns(file: FileContent, each: Difference) -> Sequence[str]:
 
 def _row(usual: Cell, benchmark: str, differences: Sequence[Difference]) -> Cell:
     """Return a cell with a row's options of the benchmark: they hold for methods that other exceptions add, too."""
-    own = [_searched(each) for each in differences if each.benchmark == benchmark and each.method is None]
+    own = [_search_options(each) for each in differences if each.benchmark == benchmark and each.method is None]
     return replace(usual, protocol={**usual.protocol, **{k: v for each in own for k, v in _of_protocol(each).items()}})
 
 
 def _changed(cell: Cell, each: Difference) -> Cell:
-    given = _searched(each)
+    given = _search_options(each)
     search, own = cell.search, _of_search(given)
     if "search" in each.model_fields_set and own is None:
         search = None
     elif own or given == {}:  # options of the benchmark alone start no search
-        search = _over(search or {}, own or {})
+        search = _merge_options(search or {}, own or {})
     return replace(
         cell,
         search=search,
-        train=_over(cell.train, each.train.given),
+        train=_merge_options(cell.train, each.train.given),
         protocol={**cell.protocol, **_of_protocol(given)},
     )
 
 
-def _searched(each: Difference) -> Options | None:
+def _search_options(each: Difference) -> Options | None:
     return None if each.search is None else each.search.given
 
 
@@ -150,7 +150,7 @@ def _of_search(search: Options | None) -> Options | None:
     return None if search is None else {k: value for k, value in search.items() if k not in _OF_THE_PROTOCOL}
 
 
-def _over(usual: Options, own: Options) -> Options:
+def _merge_options(usual: Options, own: Options) -> Options:
     """Return options with replacements; the values under `set` are replaced one by one."""
     both = {**usual, **own}
     values = {**(usual.get("set") or {}), **(own.get("set") or {})}

@@ -316,7 +316,8 @@ class _Planner:
     def plan(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> PlannedCell:
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
         final = f"{stem}-final" if known is None or anew else known.final
-        asked = {**_given(self.request), **cell.protocol, **(cell.search or {}), "name": stem if searched else final}
+        name = stem if searched else final
+        asked = {**_shared_options(self.request), **cell.protocol, **(cell.search or {}), "name": name}
         search = replace(self._search(cell, final, asked), may_extend=True)
         _require_said_once(reference(cell.benchmark), BenchmarkRef.parse(search.spec.benchmark))
         training = self._training(cell, final, search)
@@ -332,7 +333,7 @@ class _Planner:
             steps=search.spec.steps,
         )
         planned = PlannedCell(cell, runs, search, training, cell_standing(self.storage, runs))
-        return _of_the_same_options(planned, self.request, self.opening, self.gpus)
+        return _with_options_of_existing_runs(planned, self.request, self.opening, self.gpus)
 
     def _search(self, cell: Cell, final: str, asked: Mapping[str, Any]) -> Plan[SearchSpec]:
         """Return the plan of a cell's search; what is wrong with it is said together with its final run's faults."""
@@ -347,7 +348,7 @@ class _Planner:
 
     def _check_training(self, cell: Cell, final: str) -> None:
         """Check the final run of a cell at the start of the method's own space."""
-        usual = {**_given(self.request), **cell.protocol, "name": final}
+        usual = {**_shared_options(self.request), **cell.protocol, "name": final}
         try:
             asked = SearchRequest(cell.benchmark, cell.method, **usual)
             search = plan_search(asked, self.opening, gpus=self.gpus, bf16=self.bf16, write=False)
@@ -377,14 +378,14 @@ def _require_said_once(named: BenchmarkRef, found: BenchmarkRef) -> None:
             raise InputError(f"the name of the benchmark and `search` give two values to {option}; give it once")
 
 
-def _given(request: CampaignRequest) -> dict[str, Any]:
+def _shared_options(request: CampaignRequest) -> dict[str, Any]:
     """Return the options that all runs of a campaign share."""
     shared = {name: getattr(request, name) for name in (*KEPT, "storage", "address")}
     return {**shared, "resume_if_exists": True}
 
 
 def _training(cell: Cell, name: str, best: BestFile, request: CampaignRequest) -> TrainRequest:
-    return TrainRequest(best, name=name, **{**_given(request), **cell.train})
+    return TrainRequest(best, name=name, **{**_shared_options(request), **cell.train})
 
 
 def _require_alike(planned: PlannedCell, then: AnySpec) -> None:
@@ -400,7 +401,9 @@ def _require_alike(planned: PlannedCell, then: AnySpec) -> None:
         raise InputError(f"run {then.name!r} was trained after the search {source!r}, and the file asks for none now")
 
 
-def _of_the_same_options(planned: PlannedCell, request: CampaignRequest, opening: Opening, gpus: GpusAt) -> PlannedCell:
+def _with_options_of_existing_runs(
+    planned: PlannedCell, request: CampaignRequest, opening: Opening, gpus: GpusAt
+) -> PlannedCell:
     """Return a cell, with a new final run if its search has chosen otherwise since; refuse one with other options.
 
     A search that is not over may choose otherwise still, so its cell keeps the final run until then, and only its other

@@ -101,10 +101,10 @@ def _in_one_line() -> Iterator[None]:
         if "\n" in said:  # the whole help, of a group without a command
             raise
         command = "tausearch" if context is None else context.command_path
-        raise InputError(f"{said.rstrip('.')}{_given(error.__cause__)} (see `{command} --help`)") from None
+        raise InputError(f"{said.rstrip('.')}{_cause_text(error.__cause__)} (see `{command} --help`)") from None
 
 
-def _given(cause: BaseException | None) -> str:
+def _cause_text(cause: BaseException | None) -> str:
     """Name the value that pydantic, which Typer reads values with, has refused; Typer leaves it out."""
     errors = getattr(cause, "errors", None)
     return "" if errors is None else f", got {shown(errors()[0]['input'])}"

@@ -69,10 +69,10 @@ def with_auto(plan: Plan[S], address: str | None, bf16: Bf16At) -> Plan[S]:
         precision = "bf16" if plan.spec.resources.gpus_per_trial and bf16(address) else "fp32"
         chosen_by = "auto"
     resources = plan.spec.resources.model_copy(update={"precision_from": chosen_by})
-    return replace(plan, spec=_in(plan.spec, precision).model_copy(update={"resources": resources}))
+    return replace(plan, spec=_with_precision(plan.spec, precision).model_copy(update={"resources": resources}))
 
 
-def _in(spec: S, precision: Precision) -> S:
+def _with_precision(spec: S, precision: Precision) -> S:
     """Return a specification in a precision, on each of its benchmarks."""
     change = {"precision": precision}
     changed: dict[str, object] = {"protocol": spec.protocol.model_copy(update=change)}

@@ -24,7 +24,7 @@ def head_watched(address: str, say: Callable[[str], None], resume: str) -> Abstr
     where no Python code can print a message. `resume` is the command that continues the run.
     """
     _, is_client, reached_at = address.rpartition("ray://")
-    return _beside("cluster-head", partial(_watch_head, reached_at if is_client else None, say, resume))
+    return _watching_thread("cluster-head", partial(_watch_head, reached_at if is_client else None, say, resume))
 
 
 def raylet_watched(gone: Callable[[], None]) -> AbstractContextManager[None]:
@@ -34,12 +34,12 @@ def raylet_watched(gone: Callable[[], None]) -> AbstractContextManager[None]:
     resources.
     """
     raylets = [child for child in psutil.Process().children() if child.name() == "raylet"]
-    return _beside("raylet", partial(_watch_raylets, raylets, gone))
+    return _watching_thread("raylet", partial(_watch_raylets, raylets, gone))
 
 
 def nodes_watched(say: Callable[[str], None]) -> AbstractContextManager[None]:
     """Return a block in which a thread says when a node leaves or joins the cluster that this process has joined."""
-    return _beside("cluster-nodes", partial(_watch_nodes, say))
+    return _watching_thread("cluster-nodes", partial(_watch_nodes, say))
 
 
 def node_name(node: Mapping[str, Any]) -> str:
@@ -48,7 +48,7 @@ def node_name(node: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _beside(name: str, look: Callable[[threading.Event], None]) -> Iterator[None]:
+def _watching_thread(name: str, look: Callable[[threading.Event], None]) -> Iterator[None]:
     """Run `look` in a daemon thread while the block runs; the event is set at the block's end."""
     ended = threading.Event()
     thread = threading.Thread(target=look, args=(ended,), name=name, daemon=True)
@@ -63,7 +63,7 @@ def _beside(name: str, look: Callable[[threading.Event], None]) -> Iterator[None
 def _watch_head(address: str | None, say: Callable[[str], None], resume: str, ended: threading.Event) -> None:
     silent = 0.0
     while not ended.wait(_EVERY):
-        address = address or _joined()
+        address = address or _head_address()
         if address is None or _answers(address):
             silent = 0.0
             continue
@@ -76,7 +76,7 @@ def _watch_head(address: str | None, say: Callable[[str], None], resume: str, en
             return
 
 
-def _joined() -> str | None:
+def _head_address() -> str | None:
     """Return the address of the head; None before this process has joined a cluster."""
     import ray  # takes seconds to import
 

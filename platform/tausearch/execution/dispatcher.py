@@ -61,7 +61,7 @@ class Dispatcher:
         if time.monotonic() - self._asked > HOLDS_SECONDS:
             self._has, self._asked = self.capacity(), time.monotonic()
         position = 0
-        while self._has_room() and (run := self._at(position)) is not None:
+        while self._has_room() and (run := self._run_at(position)) is not None:
             found = None
             if self._takes(run):
                 with self.errors_noted(run):
@@ -82,7 +82,7 @@ class Dispatcher:
         except InputError as error:
             self.queue.failed(run, error)
 
-    def _at(self, position: int) -> Run | None:
+    def _run_at(self, position: int) -> Run | None:
         """Return the run at a position, opened if it is the next; None after the last."""
         if position == len(self.open) and not self._all_opened:
             run = self.queue.open_next()
@@ -106,7 +106,7 @@ class Dispatcher:
         """Return the place behind the next search: behind the final runs that wait, and behind the next cell's run."""
         while position < len(self.open) and self.open[position].spec.role == "seed":
             position += 1
-        following = self._at(position)
+        following = self._run_at(position)
         return position if following is None or following.spec.role == "seed" else position + 1
 
     def _insert(self, position: int, run: Run | None) -> None:

@@ -48,11 +48,11 @@ class EvaluationResult(Strict):
 
     def specialisation(self) -> dict[str, Score]:
         """Return `target`, `target_gain` and `control` over the seeds; see `Specialisation` of the paper."""
-        return _over([_specialised(each, self.kept) for each in self.seeds])
+        return _scores_over_seeds([_specialised(each, self.kept) for each in self.seeds])
 
     def unlearning(self, mode: str) -> dict[str, Score]:
         """Return `target`, `control` and their gains over the seeds, percent; see `Unlearning` of the paper."""
-        return _over([_unlearned(each, mode) for each in self.seeds])
+        return _scores_over_seeds([_unlearned(each, mode) for each in self.seeds])
 
     def summary(self) -> dict[str, dict[str, Score]]:
         """Return every table of the protocol: `specialisation`, and `unlearning/<mode>`."""
@@ -114,5 +114,5 @@ def _split(row: Accuracies, tasks: Sequence[int]) -> tuple[float, float | None]:
     return fmean(row[task - 1] for task in tasks), fmean(others) if others else None
 
 
-def _over(rows: Sequence[dict[str, float]]) -> dict[str, Score]:
+def _scores_over_seeds(rows: Sequence[dict[str, float]]) -> dict[str, Score]:
     return {name: Score.of([row[name] for row in rows]) for name in rows[0]}

@@ -153,13 +153,13 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
         if name == "settings":
             flat[name] = "; ".join(f"{k}={v}" for k, v in value.items())
         elif isinstance(value, Mapping):
-            flat |= {f"{name}_{inner}": _joined(each) for inner, each in value.items()}
+            flat |= {f"{name}_{inner}": _cell_text(each) for inner, each in value.items()}
         else:
-            flat[name] = _joined(value)
+            flat[name] = _cell_text(value)
     return flat
 
 
-def _joined(value: Any) -> Any:
+def _cell_text(value: Any) -> Any:
     return "; ".join(map(str, value)) if isinstance(value, list) else value
 
 

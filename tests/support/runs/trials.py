@@ -129,5 +129,5 @@ def dispatcher_of(
     resources = spec.resources.model_copy(update={"max_concurrent_trials": max_concurrent_trials})
     spec = spec.model_copy(update={"resources": resources})
     dispatcher = Dispatcher(Runs([run_of(spec, searcher, listeners=listeners)]), capacity, max_concurrent_trials)
-    assert dispatcher._at(0) is not None
+    assert dispatcher._run_at(0) is not None
     return dispatcher

@@ -22,7 +22,7 @@ from tausearch.campaigns import (
     read_standing,
 )
 from tausearch.campaigns.campaign_cell import CampaignCell
-from tausearch.campaigns.driver import _drawn
+from tausearch.campaigns.driver import _plots_of_searches
 from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
@@ -203,10 +203,10 @@ def test_the_plots_of_the_report_are_drawn_when_the_search_is_concluded(
     plan = planned(tmp_path)
     first, second = (CampaignCell(plan, each, lambda line: None) for each in plan.cells)
     first.concluded(cast(RunResult, SimpleNamespace(name=first.runs.search, over=False)))
-    assert _drawn([first]) == {}  # a stopped campaign has no report
+    assert _plots_of_searches([first]) == {}  # a stopped campaign has no report
     for cell, name in ((first, first.runs.search), (second, second.runs.final)):
         cell.concluded(cast(RunResult, SimpleNamespace(name=name, over=True)))
-    assert _drawn([first, second]) == {first.runs.search: f"plots of {first.runs.search}"}
+    assert _plots_of_searches([first, second]) == {first.runs.search: f"plots of {first.runs.search}"}
 
 
 def test_only_the_first_error_of_a_cell_is_said(tmp_path: Path) -> None:

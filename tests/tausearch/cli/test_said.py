@@ -475,8 +475,8 @@ def test_a_composition_says_of_which_runs_it_is_and_where_it_went(capsys: Captur
 
 def test_a_plan_names_the_search_of_a_cell_and_the_time_that_is_left(spec: SearchSpec) -> None:
     search = spec.model_copy(update={"scheduler": "asha", "reevaluate": Reevaluate(best=2, runs=3)})
-    assert campaigns._searched(4, spec) == "4 trials, tpe"
-    assert campaigns._searched(1, search) == "1 trial, tpe, asha, 2 again 3 times"
+    assert campaigns._search_text(4, spec) == "4 trials, tpe"
+    assert campaigns._search_text(1, search) == "1 trial, tpe, asha, 2 again 3 times"
     runs = SimpleNamespace(trials=4, search="s", seeds=1, tasks=12)
     cell: Any = SimpleNamespace(
         title="a", standing=mock.Mock(state="done"), runs=runs, search=SimpleNamespace(spec=spec)

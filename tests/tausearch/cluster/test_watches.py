@@ -97,7 +97,7 @@ def test_the_death_of_another_child_is_not_told(running: subprocess.Popen[bytes]
 
 def test_a_head_that_is_given_by_its_own_address_is_not_asked_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(watches, "_joined", lambda: "192.0.2.9:9")
+    monkeypatch.setattr(watches, "_head_address", lambda: "192.0.2.9:9")
     monkeypatch.setattr(watches, "_EVERY", 0.0)
 
     class Once(threading.Event):

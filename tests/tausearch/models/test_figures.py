@@ -237,7 +237,7 @@ def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: 
     monkeypatch.setattr(analysis.models, "cosine_rows", lambda each: [each.sources[0].text])
     monkeypatch.setattr(analysis.models, "alignment_rows", lambda *pair: [tuple(e.sources[0].text for e in pair)])
     runs = [pools("x/a", "ita-lora", "iel-lora"), pools("b", "tmc"), pools("c", "tmc")]
-    analysis._drawn(finals, FiguresRequest(["s", "r"]), runs, finals.root)
+    analysis._draw_figures(finals, FiguresRequest(["s", "r"]), runs, finals.root)
     assert list(added) == ["time", "risk", "theorem1", "cosines-a", "cosines-b", "cosines-c", "alignment"]
     assert added["risk"][0] == added["theorem1"][0] == ["x/a", "b", "c"]
     assert added["alignment"][0] == [("x/a", "b"), ("x/a", "c"), ("b", "c")]
@@ -250,9 +250,9 @@ def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: 
         added["time"][2] == "time per task: ita-lora on digits"
         and [row["run"] for row in added["time"][0]] == ["s"] * 3
     )
-    analysis._drawn(finals, FiguresRequest(["r"]), [pools("x/a", "tmc"), pools("y/a", "tmc")], finals.root)
+    analysis._draw_figures(finals, FiguresRequest(["r"]), [pools("x/a", "tmc"), pools("y/a", "tmc")], finals.root)
     assert {"cosines-x-a", "cosines-y-a"} <= set(added)
-    analysis._drawn(finals, FiguresRequest(["r", "s"]), [], finals.root)
+    analysis._draw_figures(finals, FiguresRequest(["r", "s"]), [], finals.root)
     assert [row["run"] for row in added["time"][0]] == ["s"] * 3  # of every run, not of the first alone
 
 

@@ -33,14 +33,14 @@ class FeaturePenalty:
     @torch.no_grad()
     def value(self, tau: Mapping[str, Tensor]) -> float:
         """Return the penalty of a task vector."""
-        value = self.layers_form.value(self._joined(tau))
+        value = self.layers_form.value(self._weights_with_biases(tau))
         return float(value + self.others_form.value(self._rows(tau)) if self.others else value)
 
     @torch.no_grad()
     def gradients(self, tau: Mapping[str, Tensor]) -> Vector:
         """Return the gradient by every part of the task vector that has a curvature."""
         found: Vector = {}
-        for name, product in zip(self.layers, self.layers_form.product(self._joined(tau)), strict=True):
+        for name, product in zip(self.layers, self.layers_form.product(self._weights_with_biases(tau)), strict=True):
             assert isinstance(product, Tensor)
             width = tau[f"{name}.weight"].shape[1]
             found[f"{name}.weight"] = 2 * product[:, :width]
@@ -51,7 +51,7 @@ class FeaturePenalty:
             found[name] = 2 * product.view_as(tau[name])
         return found
 
-    def _joined(self, tau: Mapping[str, Tensor]) -> list[Tensor]:
+    def _weights_with_biases(self, tau: Mapping[str, Tensor]) -> list[Tensor]:
         """Return [tau_W, tau_b] of every layer, `(out, in + 1)`; tau_W where the layer has no bias."""
         weights = [(tau[f"{name}.weight"], tau.get(f"{name}.bias")) for name in self.layers]
         return [weight if bias is None else torch.cat([weight, bias[:, None]], 1) for weight, bias in weights]

@@ -191,7 +191,7 @@ def _planned_row(each: PlannedCell, estimate: Estimate) -> tuple[object, ...]:
     return (
         each.title,
         each.standing.state,
-        _searched(each.runs.trials, each.search.spec) if each.runs.search else "not searched",
+        _search_text(each.runs.trials, each.search.spec) if each.runs.search else "not searched",
         counted(each.runs.seeds, "seed"),
         each.runs.tasks,
         each.next,
@@ -199,7 +199,7 @@ def _planned_row(each: PlannedCell, estimate: Estimate) -> tuple[object, ...]:
     )
 
 
-def _searched(trials: int, spec: SearchSpec) -> str:
+def _search_text(trials: int, spec: SearchSpec) -> str:
     early = "" if spec.scheduler == "none" else f", {spec.scheduler}"
     again = "" if spec.reevaluate is None else f", {spec.reevaluate.best} again {counted(spec.reevaluate.runs, 'time')}"
     return f"{counted(trials, 'trial')}, {spec.algorithm}{early}{again}"

@@ -34,7 +34,7 @@ def show_predictions(
         print_json(_as_dict(model, predictions, left_out))
     elif output_format == "csv":
         fixed = ("image", "label", "true_label", "probability")
-        columns = [Column(name) for name in (*fixed, *_beside(fixed, model.classes))]
+        columns = [Column(name) for name in (*fixed, *_class_columns(fixed, model.classes))]
         rows = [
             (each.image, each.label, each.true_label, each.probability, *each.probabilities.values())
             for each in predictions
@@ -120,10 +120,10 @@ def _legend(drawn: dict[str, str], used: set[str | None]) -> Iterator[str]:
 
 def _confusion_table(found: Confusion) -> Table:
     lines = [(name, *line) for name, line in zip(found.classes, found.counts, strict=True)]
-    return Table("", [Column("true_label"), *map(Column, _beside(["true_label"], found.classes))], lines)
+    return Table("", [Column("true_label"), *map(Column, _class_columns(["true_label"], found.classes))], lines)
 
 
-def _beside(fixed: Sequence[str], classes: Sequence[str]) -> list[str]:
+def _class_columns(fixed: Sequence[str], classes: Sequence[str]) -> list[str]:
     """Return the columns of classes; one that is named as another column gets `class:` in front, as in `--forget`."""
     return [f"class:{name}" if name in fixed else name for name in classes]
 

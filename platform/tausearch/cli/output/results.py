@@ -94,10 +94,10 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     lines = Lines(console(), 14)
     show_trials(lines, spec, result.trials, None)
     for metric, part in result.summary.items():
-        lines.out.print(f"{metric:<35}{_over(part, unit_of(metric), spec.trial_noun)}")
+        lines.out.print(f"{metric:<35}{_mean_text(part, unit_of(metric), spec.trial_noun)}")
     for order, summary in summarise_orders(spec, result.trials).items():
         if accuracy := summary.get(spec.metrics.final_accuracy):
-            lines.out.print(f"class order {order:<23}{_over(accuracy, '%', 'seed')}")
+            lines.out.print(f"class order {order:<23}{_mean_text(accuracy, '%', 'seed')}")
     forgetting = result.summary.get(spec.metrics.forgetting)
     forgotten = 0.0 if forgetting is None else forgetting["mean"]
     _show_left(lines, spec, "this configuration", result.trials, forgotten)
@@ -149,7 +149,7 @@ def _show_waiting(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -
         lines.warn(f"trials waited for images in {100 * share:.0f} % of their training: {instead}")
 
 
-def _over(part: MetricSummary, unit: str, noun: str) -> str:
+def _mean_text(part: MetricSummary, unit: str, noun: str) -> str:
     """Return a mean with its deviation; the noun says over what: seeds, or trials with class orders."""
     spread = "" if part["std"] is None else f" ± {part['std']:.2f}"
     several = f"(one {noun})" if part["std"] is None else f"over {counted(part['seeds'], noun)}"

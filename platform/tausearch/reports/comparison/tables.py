@@ -34,10 +34,10 @@ def comparison_tables(comparison: Comparison, paper: PaperResults) -> list[Table
     if comparison.rows:
         title = f"{paper.benchmarks[comparison.benchmark].title} ({comparison.benchmark}): final accuracy, percent"
         faint = emphasise((number for number, row in enumerate(comparison.rows) if row.ours is None), "faint")
-        tables.append(Table(title, _BESIDE, [_beside(row) for row in comparison.rows], faint))
+        tables.append(Table(title, _BESIDE, [_row_beside_paper(row) for row in comparison.rows], faint))
     if comparison.apart:
         title = f"{comparison.benchmark}: not comparable with the paper, percent"
-        tables.append(Table(title, _APART, [_apart(row) for row in comparison.apart]))
+        tables.append(Table(title, _APART, [_row_apart(row) for row in comparison.apart]))
     return [table.without_empty(INCREMENTAL, POOLED) for table in tables]
 
 
@@ -58,7 +58,7 @@ def label(method: str, settings: str) -> str:
     return f"{method} ({settings})" if settings else method
 
 
-def _beside(row: ComparisonRow) -> tuple[object, ...]:
+def _row_beside_paper(row: ComparisonRow) -> tuple[object, ...]:
     name, paper, ours = label(row.method, describe(row.settings)), row.paper, row.ours
     theirs = None if paper is None else Score(paper.accuracy, paper.std, 0).text()
     forgetting = None if paper is None else paper.forgetting
@@ -68,7 +68,7 @@ def _beside(row: ComparisonRow) -> tuple[object, ...]:
     return (name, ours.accuracy, theirs, row.difference, _verdict(row), *means, forgetting, _run(row, ours))
 
 
-def _apart(row: ComparisonRow) -> tuple[object, ...]:
+def _row_apart(row: ComparisonRow) -> tuple[object, ...]:
     assert row.ours is not None
     name, why, protocol = label(row.method, describe(row.settings)), "; ".join(row.departures), row.ours.spec.protocol
     return (name, row.ours.accuracy, why, *_means(row.ours), protocol_text(protocol), _run(row, row.ours))

@@ -16,7 +16,7 @@ from trainables.task_names import titles
 def chosen_table(spec: RunSpec, hyperparameters: Mapping[str, Scalar]) -> Table:
     """Return the configuration that a search chose; searched hyperparameters are marked."""
     columns = [Column("hyperparameter"), *numbers("value", format=_value), Column("searched")]
-    rows = [(name, value, _searched(spec.dimensions.get(name))) for name, value in hyperparameters.items()]
+    rows = [(name, value, _range_text(spec.dimensions.get(name))) for name, value in hyperparameters.items()]
     searched = emphasise(place for place, name in enumerate(hyperparameters) if name in spec.dimensions)
     return Table("chosen configuration", columns, rows, searched)
 
@@ -93,7 +93,7 @@ def _value(value: Scalar) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _searched(dimension: Dimension | None) -> str:
+def _range_text(dimension: Dimension | None) -> str:
     if dimension is None:
         return "fixed"
     if isinstance(dimension, Choices):

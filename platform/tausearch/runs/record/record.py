@@ -103,13 +103,13 @@ class Record:
     def _compact(self, block: range) -> None:
         target, singles = self._file(block_file(block[0])), [self._file(trial_file(number)) for number in block]
         if not target.exists():
-            write_rows(_joined([read_rows(path) for path in singles]), target)
+            write_rows(_merge_tables([read_rows(path) for path in singles]), target)
         for path in singles:
             path.unlink(missing_ok=True)
 
     def table(self) -> pa.Table:
         """Return the rows of all trials by trial and task, missing columns as null; a damaged file is an InputError."""
-        return _joined(self._each(read_rows))
+        return _merge_tables(self._each(read_rows))
 
     def trials(self) -> list[TrialSummary]:
         """Return all trials by number; raises an `InputError` if a file is damaged or holds another trial."""
@@ -166,7 +166,7 @@ def row_metrics(tasks: int, names: MetricNames, extra: Sequence[str]) -> list[st
     return [*accuracies, *last_task, TRAIN_LOSS, *extra, *(seconds(stage) for stage in STAGES), WAITING]
 
 
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+def _merge_tables(tables: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of several tables by trial and task, missing columns as null."""
     if not tables:
         return pa.table({})

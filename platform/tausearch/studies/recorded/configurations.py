@@ -91,7 +91,7 @@ class ConfigurationTable:
         Raises:
             InputError: If the table has no such split.
         """
-        runs = self._on(split)
+        runs = self._runs_on_split(split)
 
         def answer(trial: optuna.Trial) -> float:
             point = {name: _suggested(trial, name, dimension) for name, dimension in self.spec.space.items()}
@@ -106,13 +106,13 @@ class ConfigurationTable:
         return answer
 
     def _run(self, split: int, configuration: int) -> TrialSummary:
-        runs = self._on(split)
+        runs = self._runs_on_split(split)
         if configuration not in runs:
             numbers = f"{min(runs)} to {max(runs)}"
             raise InputError(f"configuration must be a whole number, {numbers}, got {shown(configuration)}")
         return runs[configuration]
 
-    def _on(self, split: int) -> dict[int, TrialSummary]:
+    def _runs_on_split(self, split: int) -> dict[int, TrialSummary]:
         if split not in self.splits:
             raise InputError(f"split must be one of {', '.join(map(str, self.splits))}, got {split}")
         return self.runs["search", split]
