@@ -17,7 +17,7 @@ from tausearch.api import SearchRequest, plan_search
 from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.runs import Plan, Record, Storage, parts_of
 from tausearch.runs.creation import create
-from tausearch.studies import BestFile, start_of
+from tausearch.studies import BestFile, unsearched_best_file
 from tests.support.imports import ROOT
 from tests.support.layouts import parquet
 from tests.support.pages import NOTEBOOKS, markdown
@@ -164,7 +164,7 @@ def _searched(folder: Path, name: str, benchmark: str, method: str) -> BestFile:
         trial = make_trial(number, tasks=units.steps_of(number), value=60.0 + trial_number)
         trial.hyperparameters = {**spec.fixed, **point}
         record.write(trial)
-    best = start_of(spec)
+    best = unsearched_best_file(spec)
     best.save(directory.best_file)
     return best
 

@@ -18,7 +18,7 @@ from PIL import Image
 
 import tausearch
 from tausearch.runs import RunDirectory, read_spec, read_status
-from tausearch.studies import BestFile, start_of
+from tausearch.studies import BestFile, unsearched_best_file
 
 _TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorials" / "own-images.md"
 _SIDE = 48  # pixels
@@ -106,7 +106,7 @@ def measure(pictures: Pictures, folder: Path) -> Iterator[dict[str, Any]]:
     again = tausearch.extend("search", trials=12, reevaluate=3, reevaluate_runs=2, **how)
     yield trained("12 trials and re-evaluation", again.best)
     spec = read_spec(RunDirectory(storage / "search"))
-    yield trained("start", start_of(spec), name="start", with_bounds=True)
+    yield trained("start", unsearched_best_file(spec), name="start", with_bounds=True)
     yield from (row(bound, f"start-{bound}") for bound in ("probe", "joint"))
 
 

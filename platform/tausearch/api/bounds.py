@@ -27,7 +27,7 @@ from tausearch.runs import (
     bound_name,
     read_status,
 )
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tausearch.tracking import tracking_text
 from trainables.errors import InputError
 
@@ -94,7 +94,7 @@ def bound_search(spec: AnySpec, method: str, storage: Storage, address: str | No
 def bound_training(spec: FinalSpec, method: str, storage: Storage, address: str | None) -> TrainRequest:
     """Return the request for a bound of a final run: the start of its space, with the same seeds."""
     search = bound_search(spec, method, storage, address)
-    start = start_of(plan_search(replace(search, name=None, resume_if_exists=False)).spec)
+    start = unsearched_best_file(plan_search(replace(search, name=None, resume_if_exists=False)).spec)
     orders = spec.protocol.class_orders
     return TrainRequest(start, seeds=spec.seeds, class_orders=orders, **_shared(spec, method, storage, address))
 

@@ -28,7 +28,7 @@ from tausearch.reports import (
     write_report,
 )
 from tausearch.runs import CampaignDirectory, Storage, read_spec, read_trials, replace_text, shown_benchmark
-from tausearch.studies import load_best, start_of
+from tausearch.studies import load_best, unsearched_best_file
 from trainables.data import reference
 from trainables.errors import InputError
 from trainables.user_code import file_name
@@ -58,7 +58,7 @@ def copy_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) ->
             return None
         best = load_best(source)
     elif storage.run_exists(cell.final):
-        best = start_of(read_spec(storage.run(cell.final)))
+        best = unsearched_best_file(read_spec(storage.run(cell.final)))
     else:
         return None
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ from tausearch.runs import (
     read_spec,
     reevaluations_of,
 )
-from tausearch.studies import BestFile, load_best, start_of
+from tausearch.studies import BestFile, load_best, unsearched_best_file
 from tausearch.tracking import checked_uri
 from trainables.data import BenchmarkRef, reference
 from trainables.data.reference import OPTIONS
@@ -358,7 +358,7 @@ class _Planner:
 
     def _training(self, cell: Cell, final: str, search: Plan[SearchSpec]) -> Plan[FinalSpec]:
         """Return the plan of a cell's final run at the start of its search."""
-        best = start_of(search.spec)
+        best = unsearched_best_file(search.spec)
         plan = plan_training(_training(cell, final, best, self.request), self.opening, gpus=self.gpus, write=False)
         return replace(plan, may_extend=True)
 

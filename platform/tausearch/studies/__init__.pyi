@@ -5,7 +5,7 @@ from .best_file import (
     best_of_all as best_of_all,
     best_of_run as best_of_run,
     load_best as load_best,
-    start_of as start_of,
+    unsearched_best_file as unsearched_best_file,
 )
 from .best_listener import BestListener as BestListener, write_best as write_best
 from .dashboard import dashboard_of as dashboard_of

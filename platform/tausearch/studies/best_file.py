@@ -188,7 +188,7 @@ def _short(value: Scalar) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def choose(
+def make_best_file(
     spec: SearchSpec,
     best: TrialSummary,
     competitors: int,
@@ -247,7 +247,7 @@ def _measured(constraints: Iterable[Constraint], trials: Sequence[TrialSummary])
     return {text: value for text, value in found.items() if value is not None}
 
 
-def start_of(spec: AnySpec) -> BestFile:
+def unsearched_best_file(spec: AnySpec) -> BestFile:
     """Return the best file of a configuration that was not searched: a search's start, or that of a final run."""
     return _best(spec, {**spec.fixed, **(spec.start if spec.purpose == "search" else {})}, None)
 
@@ -338,7 +338,7 @@ def _best_of(storage: Storage, found: RunStatus, on_unreadable: Callable[[InputE
     The record is written first, so a kill may leave the file of an earlier choice.
     """
     assert found.best is not None and isinstance(found.spec, SearchSpec)
-    made = choose(
+    made = make_best_file(
         found.spec,
         found.best,
         found.counts["complete"],

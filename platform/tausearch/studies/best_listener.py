@@ -20,7 +20,7 @@ from tausearch.runs import (
     reevaluation_of,
     trial_folder_name,
 )
-from tausearch.studies.best_file import BestFile, choose
+from tausearch.studies.best_file import BestFile, make_best_file
 
 Chosen = Callable[[TrialSummary, Verdict | None], None]
 """Is told the chosen trial, and what its re-evaluation says, once the best file has them."""
@@ -89,7 +89,7 @@ def _write(
     competitors = sum(trial.status == "complete" for trial in trials)
     ending, gain = ending_of(spec, directory, trials), gain_of(spec, trials, chosen, reevaluation)
     value = spec.aim.value_of(chosen, trials)
-    best = choose(spec, chosen, competitors, reevaluation, ending, gain, value)
+    best = make_best_file(spec, chosen, competitors, reevaluation, ending, gain, value)
     best.save(directory.best_file)
     if len(spec.objectives) > 1:
         _write_front(spec, directory, trials, competitors, ending)
@@ -103,6 +103,6 @@ def _write_front(
     directory.front.mkdir(exist_ok=True)
     front = {directory.front / f"{trial_folder_name(trial.number)}.yaml": trial for trial in spec.aim.front(trials)}
     for file, trial in front.items():
-        choose(spec, trial, competitors, ended=ending, value=spec.aim.value_of(trial, trials)).save(file)
+        make_best_file(spec, trial, competitors, ended=ending, value=spec.aim.value_of(trial, trials)).save(file)
     for file in set(directory.front.glob("*.yaml")) - set(front):
         file.unlink(missing_ok=True)

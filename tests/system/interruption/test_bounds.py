@@ -12,7 +12,7 @@ import pytest
 
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import Storage
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tests.support.drivers.kills import Table, kill_driver
 from tests.support.drivers.searches import started, tasks_done, trials_of, without_time
 from tests.support.drivers.services import wait_until
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A work folder with a best file."""
     folder = tmp_path_factory.mktemp("bounds")
     plan = plan_search(SearchRequest("digits?epochs=1", "finetune", storage=folder))
-    start_of(plan.spec).save(folder / "best.yaml")
+    unsearched_best_file(plan.spec).save(folder / "best.yaml")
     return folder
 
 

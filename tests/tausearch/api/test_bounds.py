@@ -15,7 +15,7 @@ from tausearch.api import SearchRequest, SearchRun, TrainRequest, plan_search, p
 from tausearch.api.bounds import bound_search, bound_training, bounds_after
 from tausearch.execution import Run
 from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage, read_spec
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
@@ -67,7 +67,7 @@ def test_the_bounds_of_a_search_run_and_are_tracked_as_it_is(tmp_path: Path) -> 
 
 def test_the_bounds_of_a_final_run_have_its_seeds_and_orders(tmp_path: Path) -> None:
     spec, _ = made(tmp_path)
-    best, orders = start_of(spec), [1, 2]
+    best, orders = unsearched_best_file(spec), [1, 2]
     request = TrainRequest(best, seeds=[3, 5], class_orders=orders, storage=tmp_path, name="f")
     final = plan_training(request).spec
     bound = plan_training(bound_training(final, "joint", Storage(tmp_path), None)).spec

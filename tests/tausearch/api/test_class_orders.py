@@ -25,7 +25,7 @@ from tausearch.cli.output import show_final
 from tausearch.reports import compare, paper_results, read_final_runs
 from tausearch.runs import FinalSpec, Record, Storage, TrialSummary, chance, differences, read_spec
 from tausearch.runs.creation import create
-from tausearch.studies.best_file import BestFile, choose
+from tausearch.studies.best_file import BestFile, make_best_file
 from tests.support.runs.final_runs import make_final_run
 from trainables.config import TrialConfig
 from trainables.errors import InputError
@@ -35,7 +35,7 @@ from trainables.errors import InputError
 def best(tmp_path: Path) -> BestFile:
     spec = plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path)).spec
     trial = TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, value=50.0)
-    return choose(spec, trial, competitors=1)
+    return make_best_file(spec, trial, competitors=1)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from tausearch.runs import (
     read_spec,
 )
 from tausearch.runs.creation import create
-from tausearch.studies.best_file import BestFile, choose, load_best
+from tausearch.studies.best_file import BestFile, load_best, make_best_file
 from tausearch.tracking import Event, ResultsWritten
 from tests.support.layouts import mit67
 from tests.support.runs.final_runs import make_final_run
@@ -97,7 +97,7 @@ class TestProtocol:
 
     def best_of(self, spec: SearchSpec) -> BestFile:
         hyperparameters = {**{name: 0.1 for name in ("alpha", "alpha_cls", "alpha_cls_prior", "lr")}, "rank": 4}
-        return choose(spec, TrialSummary(1, 4, "complete", hyperparameters, [], 90.0), 3)
+        return make_best_file(spec, TrialSummary(1, 4, "complete", hyperparameters, [], 90.0), 3)
 
     def test_what_was_asked_for_is_the_protocol(self, asked: SearchRequest, spec: SearchSpec) -> None:
         assert spec.protocol.model_dump() == {

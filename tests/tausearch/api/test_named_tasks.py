@@ -21,7 +21,7 @@ from tausearch.presentation.figures.matrix import accuracy_matrix_figure
 from tausearch.reports.html.tables import composition_tables, task_accuracy_table
 from tausearch.runs import RunSpec, TrialSummary, read_spec, shown_benchmark
 from tausearch.runs.creation import create
-from tausearch.studies.best_file import choose
+from tausearch.studies.best_file import make_best_file
 from tausearch.tracking.mlflow_run import _task_tags
 from tausearch.tracking.mlflow_store import tracked_name
 from trainables.data import get_source
@@ -126,11 +126,11 @@ def test_run_yaml_has_what_it_had(tmp_path: Path) -> None:
 def test_seeds_of_class_orders_have_tasks_of_their_own(tmp_path: Path) -> None:
     search = planned(tmp_path).spec
     trial = TrialSummary(0, 0, "complete", {**search.fixed, **search.start}, value=50.0)
-    best = choose(search, trial, competitors=1)
+    best = make_best_file(search, trial, competitors=1)
     final = plan_training(TrainRequest(best, seeds=[0], storage=tmp_path)).spec
     ordered = plan_training(TrainRequest(best, seeds=[0], class_orders=[1], storage=tmp_path)).spec
     assert len(final.tasks) == 5 and ordered.tasks == ()
-    named = choose(planned(tmp_path, task=["0,1", "2,3"]).spec, trial, competitors=1)
+    named = make_best_file(planned(tmp_path, task=["0,1", "2,3"]).spec, trial, competitors=1)
     with pytest.raises(InputError, match="task says which classes form a task, so class_order cannot, too"):
         plan_training(TrainRequest(named, seeds=[0], class_orders=[1], storage=tmp_path))
 

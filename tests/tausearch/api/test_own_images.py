@@ -20,7 +20,7 @@ from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, 
 from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, facts_of, images_then_weights, open_benchmark
 from tausearch.api.plans import one_benchmark
 from tausearch.runs import Reevaluate, TrialSummary
-from tausearch.studies.best_file import choose
+from tausearch.studies.best_file import make_best_file
 from tests.support.command_line import Command
 from tests.support.imports import ROOT
 from trainables import user_code
@@ -118,7 +118,7 @@ def test_a_final_run_says_both_at_once(
     text = folder(side=70)
     spec = plan_search(wanted(text, tmp_path)).spec
     protocol = spec.protocol.model_copy(update={"backbone": "vit_tiny_patch16_224"})
-    best = choose(spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, [], 50.0), 1).model_copy(
+    best = make_best_file(spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, [], 50.0), 1).model_copy(
         update={"protocol": protocol}
     )
     folder(side=70, broken=("c/5",))
@@ -164,7 +164,7 @@ def test_broken_images_are_left_out_and_listed_from_search_to_final_run(
     assert "train/a/2.png: cannot be read" in spec.left_out[0] and "test/c/5.png: cannot be" in spec.left_out[1]
     assert capsys.readouterr().err == "".join(f"tausearch: left out: {line}\n" for line in spec.left_out)
     trial = TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [{"task": 2.0}], 50.0)
-    best = choose(spec, trial, 1)
+    best = make_best_file(spec, trial, 1)
     assert best.left_out == spec.left_out
     final = plan_training(TrainRequest(best, storage=tmp_path / "runs")).spec
     assert (final.benchmark, final.left_out) == (spec.benchmark, spec.left_out)

@@ -13,7 +13,7 @@ from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_trainin
 from tausearch.campaigns import read_campaign
 from tausearch.cli import completion
 from tausearch.runs import note_code, read_spec
-from tausearch.studies import load_best, start_of
+from tausearch.studies import load_best, unsearched_best_file
 from tests.support.command_line import run
 from tests.support.imports import imports
 from tests.support.packages import EXAMPLE, install, install_example
@@ -185,7 +185,7 @@ def test_a_file_that_names_it_does_not_import_it(folder: Path, refused: Callable
         assert "--allow-code own_evil:Mine" in refused("campaign", command, "c.yaml", shown=shown)
     assert known_method("own_evil:Mine") is None and not (folder / "ran").exists()
     allow_code("own_evil:Mine")
-    best = start_of(plan_search(SearchRequest("digits", "own_evil:Mine", storage=folder / "runs")).spec)
+    best = unsearched_best_file(plan_search(SearchRequest("digits", "own_evil:Mine", storage=folder / "runs")).spec)
     best.save(folder / "best.yaml")
     (folder / "ran").unlink()
     user_code._allowed.clear()

@@ -19,8 +19,8 @@ from tausearch.api.plans.new_runs import benchmark_text, earlier_search
 from tausearch.api.plans.trial_counts import MOST_GP_TRIALS, require_enough
 from tausearch.runs import Reevaluate, Storage, TrialSummary
 from tausearch.runs.creation import create
-from tausearch.studies import requested_reevaluation, start_of
-from tausearch.studies.best_file import choose
+from tausearch.studies import requested_reevaluation, unsearched_best_file
+from tausearch.studies.best_file import make_best_file
 from trainables.backbones import Backbone, glyph_vit
 from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.errors import InputError
@@ -79,7 +79,7 @@ def test_a_search_is_refused_where_a_value_of_its_space_cannot_run(
 @pytest.mark.usefixtures("picky")
 def test_a_final_run_is_refused_where_its_configuration_cannot_run(tmp_path: Path) -> None:
     spec = plan_search(SearchRequest("digits", "finetune", set={"lr": 0.01}, storage=tmp_path)).spec
-    best = choose(spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, value=50.0), competitors=1)
+    best = make_best_file(spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, value=50.0), competitors=1)
     assert plan_training(TrainRequest(best, storage=tmp_path)).spec.fixed["lr"] == 0.01
     with pytest.raises(InputError, match=r"lr 0\.03 is too much for 5 tasks"):
         plan_training(TrainRequest(best, set={"lr": 0.03}, storage=tmp_path))
@@ -106,7 +106,7 @@ def test_a_plan_has_the_usual_name_and_number_of_trials(tmp_path: Path, monkeypa
     assert plan.spec.protocol.backbone_weights == str(tmp_path / "w.safetensors")  # a worker has another folder
     whole = plan_search(SearchRequest("digits", "ewc", algorithm="grid", storage=tmp_path / "runs")).spec
     assert whole.trials == 18
-    final = plan_training(TrainRequest(start_of(whole), storage=tmp_path / "runs")).spec
+    final = plan_training(TrainRequest(unsearched_best_file(whole), storage=tmp_path / "runs")).spec
     assert (final.name, final.seeds, final.source, final.tuned_on) == ("digits-ewc-final-1", (0, 1, 2), None, None)
 
 
@@ -123,10 +123,10 @@ def test_a_final_run_measures_the_removability_that_a_bound_has_asked_for(
 ) -> None:
     spec = plan_search(SearchRequest("digits", "ita-lora", constraint=bounds, storage=tmp_path)).spec
     trial = TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [{"task": 5.0}], 50.0)
-    best = choose(spec, trial, competitors=1)
+    best = make_best_file(spec, trial, competitors=1)
     final = plan_training(TrainRequest(best, benchmark=benchmark, storage=tmp_path)).spec
     assert final.removability == final.trial_config(0, {}, cache=None).removability == measured
-    assert not plan_training(TrainRequest(start_of(spec), storage=tmp_path)).spec.removability
+    assert not plan_training(TrainRequest(unsearched_best_file(spec), storage=tmp_path)).spec.removability
 
 
 @pytest.mark.parametrize(("aim", "measured"), [("forgetting", False), ("removability/rest", True)])
@@ -136,7 +136,7 @@ def test_a_final_run_measures_the_removability_that_its_search_has_aimed_at(
     request = SearchRequest("digits", "ita-lora", objective=("final_accuracy", aim), storage=tmp_path)
     spec = plan_search(request).spec
     row = {"task": 5.0, **{each.metric: 5.0 for each in spec.objectives}}
-    best = choose(spec, TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [row], 5.0), competitors=1)
+    best = make_best_file(spec, TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [row], 5.0), competitors=1)
     assert plan_training(TrainRequest(best, storage=tmp_path)).spec.removability == measured
 
 

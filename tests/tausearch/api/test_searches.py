@@ -38,7 +38,7 @@ from tausearch.runs import (
     read_spec,
 )
 from tausearch.runs.creation import create
-from tausearch.studies import BestListener, StudyMirror, start_of
+from tausearch.studies import BestListener, StudyMirror, unsearched_best_file
 from tausearch.tracking import BestFileWritten, ChoiceChanged, Event
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
@@ -186,7 +186,7 @@ def test_a_run_is_measured_where_its_progress_is_shown_and_its_code_counts_as_ty
 def test_a_preview_refuses_what_the_run_would_refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of searches and of final runs: callbacks that are none, and a cluster without room."""
     plan = plan_search(SearchRequest("digits", "finetune", storage=tmp_path))
-    best, asked = start_of(plan.spec), list[tuple[str | None, Resources]]()
+    best, asked = unsearched_best_file(plan.spec), list[tuple[str | None, Resources]]()
     for module in (searches, final_runs):
         monkeypatch.setattr(module, "require_room_at", lambda *where: asked.append(where))
     for found in (preview_search("digits", "finetune", storage=tmp_path), preview_train(best, storage=tmp_path)):

@@ -13,7 +13,7 @@ from tausearch.campaigns.campaign_cell import CampaignCell
 from tausearch.campaigns.display import AROUND, CampaignDisplay
 from tausearch.runs import AnySpec, Record, ReevaluationSpec, TrialSummary
 from tausearch.runs.creation import create
-from tausearch.studies import FixedSearcher, start_of
+from tausearch.studies import FixedSearcher, unsearched_best_file
 from tests.support.runs.trials import make_trial, run_of
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 
@@ -111,7 +111,7 @@ def test_a_cell_whose_search_chose_nothing_before_is_shown_as_failed(tmp_path: P
 def test_a_campaign_that_goes_on_counts_earlier_trials_and_measures_its_own_speed(tmp_path: Path) -> None:
     begun = planned(tmp_path).cells[0]
     runs = [create(spec, begun.search.storage)[1] for spec in (begun.search.spec, begun.training.spec)]
-    start_of(begun.search.spec).save(runs[0].best_file)
+    unsearched_best_file(begun.search.spec).save(runs[0].best_file)
     for run, trial in ((0, make_trial(0, 5, 70.0)), (1, make_trial(0, 5, 60.0)), (0, make_trial(1, 5, 80.0))):
         Record(runs[run].record, tasks=5).write(trial)
         plan = planned(tmp_path)

@@ -27,7 +27,7 @@ from tausearch.cluster import resources
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrency
 from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec, StorageError
 from tausearch.runs.creation import create
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tausearch.tracking import Deliveries
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
@@ -251,7 +251,7 @@ def test_a_final_run_that_is_planned_after_its_search_has_the_share_of_the_cell(
     kept = replace(cell.training, pilot=False)
     assert with_share_of(replace(cell.search, spec=shared), kept) == kept
     create(cell.search.spec, plan.storage)
-    start_of(cell.search.spec).save(cell.search.directory.best_file)
+    unsearched_best_file(cell.search.spec).save(cell.search.directory.best_file)
     known = replace(cell, training=replace(found, pilot=False))
     final = plan_final(known, plan.request, plan.opening, plan.gpus)
     assert final.spec.resources.gpus_per_trial == 0.2 and not final.pilot

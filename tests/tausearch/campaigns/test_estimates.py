@@ -23,7 +23,7 @@ from tausearch.campaigns import (
 from tausearch.execution import Pace, bytes_of
 from tausearch.runs import Record, driver_lock, read_status
 from tausearch.runs.creation import create
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, planned, remember, started
 from trainables.errors import DivergedError, InputError
@@ -47,7 +47,7 @@ def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path)
     search = plan.cells[0].search
     for number in range(4):
         remember(search.directory, number, 2.0)
-    start_of(search.spec).save(search.directory.best_file)
+    unsearched_best_file(search.spec).save(search.directory.best_file)
     record = Record(create(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
     record.write(make_trial(0, 5, 5.0))
     assert planned(tmp_path).cells[0].standing.state == "stopped"
@@ -162,7 +162,7 @@ def test_a_pilot_takes_its_first_task_once_and_its_second_for_every_other(
 def test_another_benchmark_says_nothing_of_the_time_and_only_ended_runs_of_the_size(tmp_path: Path) -> None:
     plan = started(tmp_path, TABLE.replace("[digits]", "[digits, 'digits?epochs=1']"))
     search, final = plan.cells[0].search, create(plan.cells[0].training.spec, plan.storage)[1]
-    start_of(search.spec).save(search.directory.best_file)
+    unsearched_best_file(search.spec).save(search.directory.best_file)
     for number in range(2):
         remember(final, number, 2.0, seed=number)
     again = planned(tmp_path, TABLE.replace("[digits]", "[digits, 'digits?epochs=1']"), redo=["digits/ita-lora"])
@@ -186,7 +186,7 @@ def test_a_cell_that_is_not_searched_becomes_as_large_as_its_final_run(tmp_path:
     searched = plan.cells[2].search.spec.model_copy(update={"name": "s", "id": "s", "trials": 1, "reevaluate": None})
     search = create(searched, plan.storage)[1]
     Record(search.record, tasks=1).write(make_trial(0, 1, 5.0))
-    start_of(searched).save(search.best_file)
+    unsearched_best_file(searched).save(search.best_file)
     assert read_status(plan.storage.run("s")).state == "finished"
     assert estimate(anew)[2].disk == bytes_of(final.path)
 

@@ -25,7 +25,7 @@ from tausearch.campaigns.remainder import remainder
 from tausearch.cluster import AddressFault
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
 from tausearch.runs.creation import create
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
@@ -80,7 +80,7 @@ def test_every_cell_has_its_runs_and_their_sizes(tmp_path: Path) -> None:
     assert [(each.trials, each.seeds, each.steps) for each in runs] == [(4, 2, 5), (4, 2, 5), (0, 2, 1)]
     first = plan.cells[0].search.spec
     assert (first.trials, first.algorithm, first.tracking_uri) == (4, "random", "http://a:1")
-    assert plan.cells[2].training.spec.fixed == start_of(plan.cells[2].search.spec).hyperparameters
+    assert plan.cells[2].training.spec.fixed == unsearched_best_file(plan.cells[2].search.spec).hyperparameters
     final = plan_final(plan.cells[2], plan.request, plan.opening, plan.gpus)
     assert final is plan.cells[2].training, "without a search there is no best file to look for"
     assert plan.cells[2].training.spec.source is None and plan.cells[2].training.spec.tuned_on is None
@@ -379,7 +379,7 @@ def test_a_search_that_gets_more_trials_comes_before_a_final_run_of_its_choice_s
     )
     for number in range(4):
         remember(first.search.directory, number, 1.0)
-    start_of(first.search.spec).save(first.search.directory.best_file)
+    unsearched_best_file(first.search.spec).save(first.search.directory.best_file)
     finals = [planned(tmp_path, trials=trials).cells[0].runs.final for trials in (4, 6)]
     assert finals == ["t-digits-ita-lora-final-1", "t-digits-ita-lora-final"]
 

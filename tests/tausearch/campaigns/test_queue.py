@@ -28,7 +28,7 @@ from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
 from tausearch.runs import Record, RunResult, read_spec
 from tausearch.runs.creation import create
-from tausearch.studies import load_best, start_of
+from tausearch.studies import load_best, unsearched_best_file
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
@@ -165,7 +165,7 @@ def test_a_cell_whose_search_chose_nothing_cannot_be_trained(
     for trial in (finished, failed):
         Record(directory.record).write(trial)
     if why is None:
-        start_of(plan.cells[0].search.spec).save(directory.best_file)
+        unsearched_best_file(plan.cells[0].search.spec).save(directory.best_file)
     plan.directory.conclude("t-digits-finetune")
     said: list[str] = []
     names = opened(plan, said)

@@ -16,7 +16,7 @@ from tausearch.campaigns.outputs import copy_best, write_outputs
 from tausearch.campaigns.status import CampaignStanding, CellStanding
 from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary, driver_lock
 from tausearch.runs.creation import create
-from tausearch.studies import load_best, start_of
+from tausearch.studies import load_best, unsearched_best_file
 from tests.support.command_line import Command
 from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, remember, started
@@ -46,7 +46,7 @@ def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) 
             assert states(plan)[0] == "searching"
         for number in range(1, 4):
             remember(search.directory, number, 1.0)
-        start_of(search.spec).save(search.directory.best_file)
+        unsearched_best_file(search.spec).save(search.directory.best_file)
         assert states(plan)[0] == "searching"  # it has chosen, and its final run is not made
         final = create(plan.cells[0].training.spec, plan.storage)[1]
         assert states(plan)[0] == "training"
@@ -197,7 +197,7 @@ def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(tmp_p
     plan = started(tmp_path)
     first, *_, joint = plan.cells
     assert [copy_best(plan.storage, plan.directory, each.runs) for each in plan.cells] == [None] * 3
-    best = start_of(first.search.spec)
+    best = unsearched_best_file(first.search.spec)
     chosen = best.model_copy(update={"hyperparameters": {**best.hyperparameters, "lr": 0.07}})
     chosen.save(first.search.directory.best_file)
     create(joint.training.spec, plan.storage)

@@ -15,7 +15,7 @@ from tausearch.cli import completion, launch, output
 from tausearch.presentation import command_on
 from tausearch.runs import SearchSpec, Storage
 from tausearch.runs.creation import create
-from tausearch.studies.best_file import choose
+from tausearch.studies.best_file import make_best_file
 from tests.support.command_line import Ask
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.errors import InputError
@@ -70,7 +70,7 @@ HANDED: list[tuple[str, str, dict[str, Any]]] = [
 def looked_up(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What `train` has been asked to train, and where; it finds the same choice for all."""
     asked: list[Any] = []
-    best = choose(spec, make_trial(0, value=70.0), 1)
+    best = make_best_file(spec, make_trial(0, value=70.0), 1)
     monkeypatch.setattr("tausearch.cli.launch._best_of", lambda *given: asked.append(given) or best)
     return asked
 
@@ -316,7 +316,7 @@ def test_what_a_run_says_next_has_its_storage_folder(
     found: Any = (directory.name, directory.path, [make_trial(0, value=70.0)], None, False, True)
     if purpose == "search":
         result: Any = SearchResult(
-            *found, **about, best=choose(spec, found[2][0], 1), best_file=None, reevaluation=None
+            *found, **about, best=make_best_file(spec, found[2][0], 1), best_file=None, reevaluation=None
         )
     else:
         result = FinalResult(*found, **about, summary={}, results_file=None)

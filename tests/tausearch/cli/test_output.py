@@ -53,7 +53,7 @@ from tausearch.runs import (
 )
 from tausearch.runs.creation import create
 from tausearch.studies import BestFile
-from tausearch.studies.best_file import choose
+from tausearch.studies.best_file import make_best_file
 from tausearch.tracking import Version
 from tests.support.command_line import Ask, run
 from tests.support.runs.trials import final_spec, make_trial
@@ -175,10 +175,10 @@ def test_a_front_of_one_point_has_no_table(
 ) -> None:
     ahead, behind = make_trial(0, value=80.0), make_trial(1, value=70.0)
     behind.rows[-1]["val/forgetting"] = 9.0
-    show_search(searched(spec, [ahead, behind], tmp_path, choose(spec, ahead, 2)), spec, "")
+    show_search(searched(spec, [ahead, behind], tmp_path, make_best_file(spec, ahead, 2)), spec, "")
     assert "Pareto" not in capsys.readouterr().out
     behind.rows[-1]["val/forgetting"] = 0.5
-    show_search(searched(spec, [ahead, behind], tmp_path / "other", choose(spec, ahead, 2)), spec, "")
+    show_search(searched(spec, [ahead, behind], tmp_path / "other", make_best_file(spec, ahead, 2)), spec, "")
     assert "Pareto" in capsys.readouterr().out
 
 
@@ -191,7 +191,7 @@ def test_a_front_of_one_point_is_shown_where_fresh_runs_chose_another(
     aims = tuple(Objective(metric=metric, direction=direction) for metric, direction in named)
     both = spec.model_copy(update={"objectives": aims, "prefer": "val/final_accuracy"})
     for chosen, shown in ((ahead, False), (behind, True)):
-        found = searched(both, [ahead, behind], tmp_path / str(chosen.number), choose(both, chosen, 2))
+        found = searched(both, [ahead, behind], tmp_path / str(chosen.number), make_best_file(both, chosen, 2))
         show_search(found, both, "")
         assert ("Pareto" in capsys.readouterr().out) is shown
 
@@ -271,7 +271,7 @@ def test_little_left_of_earlier_tasks_is_said(
 ) -> None:
     trial = make_trial(0, value=44.0)
     trial.rows[-1]["val/forgetting"] = forgotten
-    show_search(searched(spec, [trial], tmp_path, choose(spec, trial, 1)), spec, "")
+    show_search(searched(spec, [trial], tmp_path, make_best_file(spec, trial, 1)), spec, "")
     out = capsys.readouterr().out
     assert (f"trial 0 forgets 83 points: little is left of earlier tasks {SEE}" in out) is said
 
@@ -282,7 +282,7 @@ def test_what_is_left_of_a_task_is_said_of_the_chosen_trial(
     poor, chosen = make_trial(0, value=44.0), make_trial(1, value=60.0)
     poor.rows[-1]["val/accuracy/task_1"] = 0.0
     chosen.rows[-1]["val/accuracy/task_1"] = 40.0
-    show_search(searched(spec, [poor, chosen], tmp_path, choose(spec, chosen, 2)), spec, "")
+    show_search(searched(spec, [poor, chosen], tmp_path, make_best_file(spec, chosen, 2)), spec, "")
     found = [line for line in lines_of(capsys) if "little is left" in line]
     assert found == [f"trial 1: little is left of task 1 (40 %, 90 % when it was learned) {SEE}"]
 
@@ -316,7 +316,7 @@ def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is
 ) -> None:
     trial = make_trial(0, value=44.0)
     trial.rows[-1]["val/accuracy/task_1"] = 40.0  # 90 when it was learned
-    best = choose(spec, trial, 1)
+    best = make_best_file(spec, trial, 1)
     spec = spec.model_copy(update={"address": "auto", "method": "my_method:Mine"})
     result = searched(spec, [trial], tmp_path, best)
     resume = f"{command_on('resume', 'digits-ita-lora-1', result.path.parent)} --allow-code my_method:Mine"
@@ -340,7 +340,7 @@ def test_a_search_says_at_its_end_what_its_status_says_and_what_to_do(
     trials[1].rows[-1]["val/forgetting"] = 83.0  # it is not chosen
     trials.append(make_trial(4, tasks=1, status="failed", error="out of memory"))
     five = spec.model_copy(update={"trials": 5})
-    result = searched(five, trials, tmp_path, choose(five, trials[3], 4))
+    result = searched(five, trials, tmp_path, make_best_file(five, trials[3], 4))
     found = read_status(RunDirectory(result.path))
     mine = five.model_copy(update={"method": "my_method:Mine"})
     show_search(replace(result, ending=found.ending, tracking_error="full"), mine, " --storage s")
@@ -364,7 +364,7 @@ def test_a_search_for_something_else_says_its_value_and_has_a_front_of_several(
     aims = (("val/forgetting", "minimize"), ("val/final_accuracy", "maximize"))
     objectives = tuple(Objective.model_validate({"metric": name, "direction": way}) for name, way in aims[:count])
     aimed = spec.model_copy(update={"objectives": objectives})
-    result = searched(aimed, trials, tmp_path, choose(aimed, trials[1], 2))
+    result = searched(aimed, trials, tmp_path, make_best_file(aimed, trials[1], 2))
     show_search(result, aimed, "")
     (best,) = [line for line in lines_of(capsys) if line.startswith("best forgetting 1.00 points")]
     assert best.endswith(f"{value}: lr=0.01 alpha=2")
@@ -387,7 +387,7 @@ def test_a_task_that_was_hardly_learned_is_not_said_to_be_lost(
     for row in trial.rows:
         row["val/accuracy/task_1"] = 12.0
     spec = spec.model_copy(update={"tasks": tuple(NamedTask((f"{n}", f"{n}+")) for n in range(0, 10, 2))})
-    show_search(searched(spec, [trial], tmp_path, choose(spec, trial, 1)), spec, "")
+    show_search(searched(spec, [trial], tmp_path, make_best_file(spec, trial, 1)), spec, "")
     lines = [line for line in lines_of(capsys) if "of task" in line]
     said = f"trial 0: hardly more than chance (10 %) was learned of task 1: 0, 0+ (12 %) {SEE}"
     assert lines == [said]
@@ -420,7 +420,7 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A search has succeeded once it has chosen, whatever its other trials did; a final run needs every seed."""
-    best = choose(spec, ENDED, 1) if ENDED in trials else None
+    best = make_best_file(spec, ENDED, 1) if ENDED in trials else None
     spec = spec.model_copy(update={"method": "my_method:Mine"})
     if purpose == "search":
         result = searched(spec, trials, tmp_path, best, **stopped)
@@ -526,7 +526,7 @@ def test_a_file_wins_over_a_run_of_its_name(spec: SearchSpec, tmp_path: Path, mo
     trials = [make_trial(0, value=70.0), make_trial(1, value=60.0)]
     directory = recorded(spec, trials, tmp_path / "tausearch-runs")
     assert launch._best_of([spec.name], "tausearch-runs").selection.trial == 0  # type: ignore[union-attr]
-    choose(spec, trials[1], 1).save(tmp_path / spec.name)
+    make_best_file(spec, trials[1], 1).save(tmp_path / spec.name)
     assert launch._best_of([spec.name], "tausearch-runs").selection.trial == 1  # type: ignore[union-attr]
     assert directory.path.is_dir() and os.path.isfile(spec.name)
     with pytest.raises(InputError, match=f"unknown benchmark '{spec.name}'"):  # with a method it is no file

@@ -17,7 +17,7 @@ from tausearch.cluster.devices import _asked
 from tausearch.execution import preview_plan, record_of
 from tausearch.runs import Pilot, Plan, Resources, SearchSpec, Storage, read_spec, read_status
 from tausearch.runs.creation import create
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
 from trainables.backbones import EMBEDDED
 from trainables.errors import InputError
@@ -128,7 +128,7 @@ def test_a_planned_search_and_a_final_run_say_their_device_in_the_dry_run(tmp_pa
     plan = plan_search(request_of(tmp_path, precision="bf16"))
     shown = preview_plan(plan, None)
     assert shown.device == shown.as_dict()["device"] == "a share of a GPU in bf16 (a pilot trial measures it)"
-    final = plan_training(TrainRequest(start_of(plan.spec), gpus_per_trial=0.5, storage=tmp_path))
+    final = plan_training(TrainRequest(unsearched_best_file(plan.spec), gpus_per_trial=0.5, storage=tmp_path))
     assert preview_plan(final, None).device == "1/2 of a GPU in bf16 (as asked for)" and not final.pilot
     gpus(0)
     without = preview_plan(plan_search(request_of(tmp_path)), None)
@@ -183,7 +183,7 @@ def test_a_final_run_has_a_pilot_of_its_own(tmp_path: Path, monkeypatch: pytest.
     pilot_that(monkeypatch, SHARED)
     went: list[Resources] = []
     monkeypatch.setattr(final_runs, "run_training", lambda run, *how: went.append(run.spec.resources))
-    best = start_of(plan_search(request_of(tmp_path)).spec)
+    best = unsearched_best_file(plan_search(request_of(tmp_path)).spec)
     final_runs.train(best, seeds=[0], storage=tmp_path, tracking="none", progress_to="stderr")
     assert went == [SHARED]
 
@@ -273,9 +273,13 @@ def test_a_bound_on_gpu_memory_needs_a_gpu(tmp_path: Path, gpus: GPUS) -> None:
 
 
 def test_the_device_is_in_the_best_file_in_the_run_file_and_in_the_record(spec: SearchSpec, tmp_path: Path) -> None:
-    assert "device" not in start_of(spec).model_dump()
+    assert "device" not in unsearched_best_file(spec).model_dump()
     on_gpu = spec.model_copy(update={"resources": SHARED})
-    assert start_of(on_gpu).device == on_gpu.device == "1/4 of a GPU in fp32 (a pilot trial took 1.00 of 80.0 GiB)"
+    assert (
+        unsearched_best_file(on_gpu).device
+        == on_gpu.device
+        == "1/4 of a GPU in fp32 (a pilot trial took 1.00 of 80.0 GiB)"
+    )
     _, directory = create(on_gpu, Storage(tmp_path))
     assert read_spec(directory).resources == SHARED
     record = record_of(on_gpu, directory)

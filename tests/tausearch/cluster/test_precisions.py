@@ -16,7 +16,7 @@ from tausearch.cluster.precisions import require_gpus_have
 from tausearch.execution import preview_plan, record_of
 from tausearch.runs import MultiSearchSpec, Plan, Resources, SearchSpec, read_spec
 from tausearch.runs.creation import create
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
@@ -152,7 +152,7 @@ def test_run_file_best_file_record_and_final_run_have_what_auto_became(cards: Ca
     assert read_spec(directory).protocol.precision == "bf16"
     assert "precision: auto" not in directory.spec_file.read_text()
     assert read_spec(directory).resources.precision_from == "auto"
-    best = start_of(spec)
+    best = unsearched_best_file(spec)
     assert (best.protocol.precision, best.device) == ("bf16", spec.device)
     record = record_of(spec, directory)
     record.write(make_trial(0))
@@ -235,7 +235,7 @@ def test_a_search_in_tf32_is_trained_and_resumed_on_gpus_that_have_it(cards: Car
     cards((8, 0))
     spec = plan_search(request_of(tmp_path, "tf32", gpus_per_trial=1)).spec
     assert spec.device == "a whole GPU in tf32 (as asked for)"
-    best = start_of(spec)
+    best = unsearched_best_file(spec)
     assert plan_training(TrainRequest(best, storage=tmp_path)).spec.protocol.precision == "tf32"
     opened: list[object] = []
     with pytest.raises(InputError, match=f"^best file: protocol.precision {ON_CPU}"):

@@ -348,7 +348,7 @@ class TestDryRun:
         self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         plan = tausearch.api.plan_search(tausearch.api.SearchRequest("digits", "finetune", storage=tmp_path))
-        best = tausearch.studies.start_of(plan.spec)
+        best = tausearch.studies.unsearched_best_file(plan.spec)
         found = tausearch.preview_train(best, seeds=[3, 4], storage=tmp_path)
         assert found.spec.seeds == (3, 4) and found.tasks == 10 and "trials:" not in str(found)
         best.save(tmp_path / "best.yaml")

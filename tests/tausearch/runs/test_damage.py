@@ -28,7 +28,7 @@ from tausearch.runs import (
 )
 from tausearch.runs.record.files import write_rows
 from tausearch.studies import best_of_all, best_of_run, load_best
-from tausearch.studies.best_file import choose
+from tausearch.studies.best_file import make_best_file
 from tests.checked_input.test_yaml_text import BOMB
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run
@@ -193,12 +193,14 @@ def test_a_damaged_best_file_is_taken_from_the_record(storage: Storage) -> None:
 def test_a_best_file_of_an_earlier_choice_is_taken_from_the_record(storage: Storage) -> None:
     directory = storage.run("whole")
     current = load_best(directory.best_file)
-    choose(search_spec().model_copy(update={"name": "whole"}), TRIALS[0], 1).save(directory.best_file)  # then a kill
+    make_best_file(search_spec().model_copy(update={"name": "whole"}), TRIALS[0], 1).save(
+        directory.best_file
+    )  # then a kill
     said: list[InputError] = []
     assert current.selection is not None and current.selection.trial == 1
     assert best_of_run(storage, "whole", said.append) == current
     assert "is older than the choice of trial 1; its content was taken from the record" in str(said[0])
-    choose(search_spec().model_copy(update={"name": "whole"}), TRIALS[1], 7).save(directory.best_file)
+    make_best_file(search_spec().model_copy(update={"name": "whole"}), TRIALS[1], 7).save(directory.best_file)
     found = best_of_run(storage, "whole", said.append).selection
     assert found is not None and found.trials == 7 and len(said) == 1, "the same choice, whatever else it says"
 

@@ -32,7 +32,7 @@ from tausearch.runs import (
     read_status,
 )
 from tausearch.studies import BestListener, load_best, write_best
-from tausearch.studies.best_file import best_of_all, best_of_run, choose
+from tausearch.studies.best_file import best_of_all, best_of_run, make_best_file
 from tests.support.runs.trials import FIXED, final_spec, make_trial, tell
 from trainables.errors import InputError
 
@@ -258,7 +258,9 @@ def test_a_best_file_counts_the_finished_trials(storage: Storage, spec: SearchSp
     stopped = make_trial(3, tasks=2, status="pruned")
     trials = [make_trial(0, value=60.0), make_trial(1, value=70.0), make_trial(2, value=99.0, status="failed"), stopped]
     directory = write_run(storage, spec, trials)
-    chosen = choose(spec, trials[1], 2, ended=ending_of(spec, directory, trials), gain=read_status(directory).gain)
+    chosen = make_best_file(
+        spec, trials[1], 2, ended=ending_of(spec, directory, trials), gain=read_status(directory).gain
+    )
     assert load_best(directory.best_file) == chosen
     directory.best_file.unlink()
     assert best_of_run(storage, spec.name, print) == chosen

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tausearch.runs import Storage, read_spec
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tests.support.command_line import run
 from tests.tausearch.security.conftest import Refused
 from trainables import user_code
@@ -84,7 +84,7 @@ def test_what_the_user_allows_is_imported_from_the_working_folder(
 def evil_best(trained: Storage, tmp_path: Path) -> Path:
     """A best file that names code beside it."""
     spec = read_spec(trained.run("letters"))
-    best = start_of(spec.model_copy(update={"benchmark": "evil:X"}))
+    best = unsearched_best_file(spec.model_copy(update={"benchmark": "evil:X"}))
     best.save(tmp_path / "best.yaml")
     (tmp_path / "evil.py").write_text(EVIL)
     return tmp_path / "best.yaml"

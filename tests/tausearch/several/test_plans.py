@@ -30,7 +30,7 @@ from tausearch.runs import (
     titles_of,
 )
 from tausearch.runs.creation import Plan, create
-from tausearch.studies import best_of_all, load_best, start_of, write_best
+from tausearch.studies import best_of_all, load_best, unsearched_best_file, write_best
 from tausearch.studies.parts.merging import merged
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import FIXED, make_trial, search_spec
@@ -402,12 +402,12 @@ def test_two_folders_of_one_name_have_titles_that_tell_them_apart() -> None:
 
 def test_the_command_in_a_best_file_can_be_pasted(tmp_path: Path) -> None:
     spec = plan_search(SearchRequest("digits?tasks=2&epochs=2,letters", "finetune", storage=tmp_path)).spec
-    start_of(spec).save(tmp_path / "best.yaml")
+    unsearched_best_file(spec).save(tmp_path / "best.yaml")
     assert " --benchmark 'digits?tasks=2&epochs=2' --seeds" in (tmp_path / "best.yaml").read_text()
 
 
 def test_a_choice_on_two_benchmarks_is_on_each_of_them() -> None:
-    best = start_of(several_spec())
+    best = unsearched_best_file(several_spec())
     assert [best.is_on(name) for name in ("digits", "glyphs", "letters")] == [True, True, False]
     alone = best.on("glyphs")
     assert (alone.benchmark, alone.protocol.tasks) == ("glyphs", 2)

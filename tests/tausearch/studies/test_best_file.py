@@ -23,8 +23,8 @@ from tausearch.runs import (
     reevaluation_of,
 )
 from tausearch.runs.creation import create
-from tausearch.studies import BestListener, load_best, space_of, start_of, write_best
-from tausearch.studies.best_file import choose
+from tausearch.studies import BestListener, load_best, space_of, unsearched_best_file, write_best
+from tausearch.studies.best_file import make_best_file
 from tests.support.runs.trials import make_trial, tell
 from trainables.errors import InputError
 from trainables.methods import METHODS, get_method
@@ -32,14 +32,14 @@ from trainables.methods import METHODS, get_method
 
 @pytest.fixture
 def content(spec: SearchSpec, tmp_path: Path) -> dict[str, Any]:
-    choose(spec, make_trial(2, value=81.5), competitors=4).save(tmp_path / "good.yaml")
+    make_best_file(spec, make_trial(2, value=81.5), competitors=4).save(tmp_path / "good.yaml")
     return yaml.safe_load((tmp_path / "good.yaml").read_text())  # type: ignore[no-any-return]
 
 
 def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
     trial = make_trial(2, value=81.5)
     trial.hyperparameters |= {"formulation": "official", "epochs_pre": 1280}  # the first has a neutral value
-    best = choose(spec.model_copy(update={"left_out": ("a.png: is damaged",)}), trial, competitors=4)
+    best = make_best_file(spec.model_copy(update={"left_out": ("a.png: is damaged",)}), trial, competitors=4)
     best.save(tmp_path / "best.yaml")
     assert load_best(tmp_path / "best.yaml") == best and best.left_out == ("a.png: is damaged",)
     assert repr(best).startswith("<BestFile ita-lora on digits: lr=0.01, ") and "\n" not in repr(best)
@@ -52,7 +52,7 @@ def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
 
 
 def test_its_head_is_a_command_that_allows_the_code_it_names(spec: SearchSpec, tmp_path: Path) -> None:
-    best = choose(spec, make_trial(2, value=81.5), competitors=4)
+    best = make_best_file(spec, make_trial(2, value=81.5), competitors=4)
     curved = {**best.hyperparameters, "curvature": "my_curvature:Mine"}
     both = {"benchmark": "m:A,n:B", "benchmarks": dict.fromkeys(("m:A", "n:B"), best.protocol)}
     for code, changes in (
@@ -76,7 +76,7 @@ def test_what_there_was_none_of_is_said_as_none_where_every_search_has_it(conten
 def test_a_value_that_is_no_accuracy_is_not_in_percent(spec: SearchSpec) -> None:
     fast = spec.model_copy(update={"objectives": (Objective(metric="seconds", direction="minimize"),)})
     for seconds, words in ((4.5, "seconds 4.50"), (0.0, "seconds 0.00")):
-        found = choose(fast, make_trial(0, value=81.5), competitors=1, value=seconds).selection
+        found = make_best_file(fast, make_trial(0, value=81.5), competitors=1, value=seconds).selection
         assert found is not None and found.value_words == words
 
 
@@ -91,7 +91,7 @@ def test_a_re_evaluated_choice_names_candidates_and_seeds_in_their_order(spec: S
     ]
     found = reevaluation_of(again, trials, fresh)
     gain = Gain(start=1, chosen=0, points=10.0, error=0.0, fresh=True, better=True)
-    best = choose(asked, trials[0], competitors=2, reevaluation=found, gain=gain)
+    best = make_best_file(asked, trials[0], competitors=2, reevaluation=found, gain=gain)
     assert best.selection is not None and best.selection.reevaluation is not None
     assert (best.selection.reevaluation.candidates, best.selection.reevaluation.seeds) == ((1, 0), (1, 2))
     assert repr(best).endswith("; trial 0 of digits-ita-lora-1, val/final_accuracy 70.00 %>")
@@ -157,7 +157,7 @@ def test_it_says_what_the_bounds_have_measured(spec: SearchSpec, tmp_path: Path)
     ]
     waiting = removable(again.number(1, 2), 0, 99.0, status="running")
     found = reevaluation_of(again, trials, [*fresh, waiting])
-    best = choose(asked, trials[1], competitors=2, reevaluation=found)
+    best = make_best_file(asked, trials[1], competitors=2, reevaluation=found)
     assert best.selection is not None and best.selection.reevaluation is not None
     assert best.selection.measured == {texts[0]: 40.0, texts[1]: 40.0, texts[2]: 2.0}
     assert best.selection.reevaluation.measured == {texts[0]: 17.5, texts[1]: 17.5, texts[2]: 2.0}
@@ -177,7 +177,7 @@ def test_a_best_file_of_an_earlier_version_has_a_key_more(content: dict[str, Any
 @pytest.mark.parametrize("method", METHODS)
 def test_the_start_of_every_method_can_be_written_and_read_again(method: str, spec: SearchSpec, tmp_path: Path) -> None:
     space = space_of(method, "digits", None, {})
-    best = start_of(spec.model_copy(update={"method": method, "start": space.start, "fixed": space.fixed}))
+    best = unsearched_best_file(spec.model_copy(update={"method": method, "start": space.start, "fixed": space.fixed}))
     best.save(tmp_path / "best.yaml")
     assert load_best(tmp_path / "best.yaml") == best and best.selection is None
     assert get_method(method).parse(best.hyperparameters) == get_method(method).parse({**space.fixed, **space.start})

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings, strategies as st
 
 from tausearch.runs import RunDirectory, read_spec
 from tausearch.studies import load_best
-from tausearch.studies.best_file import choose
+from tausearch.studies.best_file import make_best_file
 from tausearch.studies.spaces import require_space_fits, space_of
 from tausearch.studies.study import SearchStudy
 from tests.support.runs.damage import damaged
@@ -40,7 +40,7 @@ fixed:
 
 def best_text() -> str:
     with tempfile.TemporaryDirectory() as folder:
-        choose(search_spec(), make_trial(2, value=81.5), competitors=4).save(Path(folder) / "b")
+        make_best_file(search_spec(), make_trial(2, value=81.5), competitors=4).save(Path(folder) / "b")
         return (Path(folder) / "b").read_text()
 
 

@@ -46,7 +46,7 @@ from tausearch.studies import (
     study_of,
     write_best,
 )
-from tausearch.studies.best_file import best_of_run, choose
+from tausearch.studies.best_file import best_of_run, make_best_file
 from tausearch.studies.recorded.trials import RecordedTrials
 from tausearch.studies.study import SearchStudy
 from tests.support.runs.trials import make_trial
@@ -356,7 +356,7 @@ class TestChosen:
         assert standing_words(found).endswith(" ahead of trial 1 in the score of the knee")
         assert reevaluation_table(found).rows[1][3:5] == (86.0, 7.0)
         assert found.as_dict()["candidates"][1]["objectives"] == {FINAL: 86.0, FORGETTING: 7.0}
-        chosen = choose(spec, self.TRIALS[0], 4, found).selection
+        chosen = make_best_file(spec, self.TRIALS[0], 4, found).selection
         assert chosen is not None and chosen.reevaluation is not None
         assert chosen.reevaluation.objectives == {FINAL: 86.0, FORGETTING: 7.0}, "means over its fresh runs"
 

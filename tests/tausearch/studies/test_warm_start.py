@@ -13,7 +13,7 @@ from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import Constraint, KnownPoint, Record, SearchSpec, Storage, TrialSummary, read_spec
 from tausearch.runs.creation import Plan, create
 from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of, warm_start_lines
-from tausearch.studies.best_file import choose
+from tausearch.studies.best_file import make_best_file
 from tausearch.studies.grid import grid_points
 from tausearch.studies.searchers import points_to_evaluate
 from tausearch.studies.spaces import defaults
@@ -213,7 +213,7 @@ def test_a_warm_start_of_another_space_is_not_kept_and_the_difference_is_said(st
 
 def test_a_best_file_may_have_moved_between_two_starts(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:
     for name in ("one.yaml", "other.yaml"):
-        choose(spec, make_trial(3, value=70.0), 1).save(tmp_path / name)
+        make_best_file(spec, make_trial(3, value=70.0), 1).save(tmp_path / name)
 
     def plan(name: str) -> Plan[SearchSpec]:
         known = {"warm_start": [tmp_path / name], "name": "warm", "resume_if_exists": True}
@@ -256,7 +256,7 @@ def test_a_choice_that_the_method_does_not_know_is_named_before_the_start(start:
 def test_a_best_file_gives_its_configuration(spec: SearchSpec, storage: Storage, tmp_path: Path) -> None:
     point = {"alpha": 7.0, "alpha_cls": 0.2, "alpha_cls_prior": 0.01}
     hyperparameters = {**point, "lr": 1.0, "regularise": "none", "fisher_passes": "all"}
-    best = choose(spec, make_trial(3, value=70.0, hyperparameters=hyperparameters), competitors=4)
+    best = make_best_file(spec, make_trial(3, value=70.0, hyperparameters=hyperparameters), competitors=4)
     best.save(tmp_path / "best.yaml")
     own = tmp_path / "own.yaml"  # a range has no place for a word
     own.write_text(

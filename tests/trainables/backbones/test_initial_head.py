@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training, resume
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tests.support.command_line import run
 from tests.support.methods.small_digits import ITA, small_digits
 from trainables.backbones import Backbone, InputSpec, OwnBackbone
@@ -124,7 +124,10 @@ def test_a_run_keeps_its_head_and_is_not_continued_with_another(head: Path, tmp_
     assert spec.protocol.initial_head == str(head) == spec.trial_config(0, {}, cache=None).initial_head
     plain = plan_search(SearchRequest("digits", "finetune", **asked)).spec.protocol
     assert plain.initial_head_digest is None is not spec.protocol.initial_head_digest
-    assert plan_training(TrainRequest(start_of(spec), seeds=[0], storage=tmp_path)).spec.protocol == spec.protocol
+    assert (
+        plan_training(TrainRequest(unsearched_best_file(spec), seeds=[0], storage=tmp_path)).spec.protocol
+        == spec.protocol
+    )
     with plan.entered():
         pass
     save_file(vectors(seed=1), head)

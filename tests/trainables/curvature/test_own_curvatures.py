@@ -10,7 +10,7 @@ import pytest
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.api.requests import allow_named
-from tausearch.studies import BestFile, load_best, start_of
+from tausearch.studies import BestFile, load_best, unsearched_best_file
 from tests.support.packages import install_example
 from trainables import user_code
 from trainables.errors import InputError
@@ -46,7 +46,7 @@ def request(curvature: str) -> SearchRequest:
 
 
 def best_of(curvature: str) -> BestFile:
-    return start_of(plan_search(request(curvature)).spec)
+    return unsearched_best_file(plan_search(request(curvature)).spec)
 
 
 @pytest.mark.parametrize(

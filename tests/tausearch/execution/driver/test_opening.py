@@ -14,7 +14,7 @@ from tausearch import compose
 from tausearch.api import SearchRequest, StoppedError, final_runs, plan_search, retraining, searches
 from tausearch.execution import interruptible
 from tausearch.runs import open_storage
-from tausearch.studies import start_of
+from tausearch.studies import unsearched_best_file
 from tests.support.runs.composable_runs import make_composable_run
 
 
@@ -23,7 +23,7 @@ def search(root: Path) -> None:
 
 
 def train(root: Path) -> None:
-    best = start_of(plan_search(SearchRequest("digits", "ita-lora", storage=root)).spec)
+    best = unsearched_best_file(plan_search(SearchRequest("digits", "ita-lora", storage=root)).spec)
     final_runs.train(best, storage=root, tracking="none")
 
 
