@@ -118,7 +118,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     else:
         merge = models.removal_config(removal, retrained=again is not None)
         left = pools if again is not None else models.reduced(pools, removal)
-    weights, merge = merge, merge.merged_by(request.rule, parameters)
+    linear_merge, merge = merge, merge.merged_by(request.rule, parameters)
     models.require_curvatures(pools, merge, removal, retrained=again is not None)
     problems = models.impossible_forms(left, merge)
     forms = models.chosen_forms(request.forms, problems)
@@ -129,7 +129,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     search = None
     with nothing_left(folder), LongWork() as work:
         if space is not None:
-            merge, search = _search_rule(request, pools, weights, space, work)
+            merge, search = _search_rule(request, pools, linear_merge, space, work)
         if removal is None:
             result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)), search)
         else:
@@ -275,14 +275,14 @@ def _rule_space(request: ComposeRequest) -> models.RuleSpace | None:
 
 
 def _search_rule(
-    request: ComposeRequest, pools: Pools, weights: MergeConfig, space: models.RuleSpace, work: LongWork
+    request: ComposeRequest, pools: Pools, linear_merge: MergeConfig, space: models.RuleSpace, work: LongWork
 ) -> tuple[MergeConfig, models.RuleSearch]:
     """Choose the parameters of the rule; the test images are not among what the search is given."""
-    if not any(weight > 0 for weight in weights.weights):
+    if not any(weight > 0 for weight in linear_merge.weights):
         raise InputError("--search: needs a task of positive weight, whose accuracy it can raise")
     images = replace(pools, benchmark=_benchmark(pools.sources[0], request, "search", pools.backbone))
     n_evaluations = (space.trials + 1) * pools.tasks * len(pools.by_seed)
-    return models.search_rule(images, weights, space, work.start(f"search of {space.rule}", n_evaluations))
+    return models.search_rule(images, linear_merge, space, work.start(f"search of {space.rule}", n_evaluations))
 
 
 def _rule_parameters(request: ComposeRequest) -> Mapping[str, float]:

@@ -44,14 +44,16 @@ def rule_space(rule: str, given: Mapping[str, float], trials: int, seed: int) ->
     return RuleSpace(rule, searched, given, trials, seed)
 
 
-def search_rule(pools: Pools, weights: MergeConfig, space: RuleSpace, tick: Tick) -> tuple[MergeConfig, RuleSearch]:
+def search_rule(
+    pools: Pools, linear_merge: MergeConfig, space: RuleSpace, tick: Tick
+) -> tuple[MergeConfig, RuleSearch]:
     """Choose values of a rule's parameters by their accuracy on the images of `pools`, the mean over tasks and seeds.
 
     The same seed gives the same values. A search that was killed goes on where it was.
 
     Args:
         pools: The task vectors, with validation images in the place of test images.
-        weights: The weights. Tasks whose weight is not positive do not count.
+        linear_merge: The weights. Tasks whose weight is not positive do not count.
         space: What to search.
         tick: Counts the evaluated tasks.
 
@@ -62,7 +64,7 @@ def search_rule(pools: Pools, weights: MergeConfig, space: RuleSpace, tick: Tick
         InputError: If the rule fails; names the values.
     """
     study, trials = ParameterStudy(space.searched, space.seed), list[RuleTrial]()
-    first = weights.merged_by(space.rule, {})
+    first = linear_merge.merged_by(space.rule, {})
     cache = open_trial_cache(pools, first)
     with threads(pools.threads):
         for number in range(space.trials):
@@ -71,15 +73,15 @@ def search_rule(pools: Pools, weights: MergeConfig, space: RuleSpace, tick: Tick
             if (found := cache.find(parameters)) is not None:
                 tick(pools.tasks * len(pools.by_seed))
             else:
-                accuracies = _accuracies(pools, weights, space.rule, parameters, tick)
+                accuracies = _accuracies(pools, linear_merge, space.rule, parameters, tick)
                 cache.add(found := RuleTrial(parameters=parameters, accuracies=accuracies))
             trials.append(found)
             study.tell(asked, found.score.mean)
-        plain = _accuracies(pools, weights, LINEAR, {}, tick)
+        plain = _accuracies(pools, linear_merge, LINEAR, {}, tick)
     chosen = max(range(len(trials)), key=lambda number: trials[number].score.mean)  # of equals the earlier one
     cache.close()
-    merge = weights.merged_by(space.rule, trials[chosen].parameters)
-    images = sum(len(each) for each, w in zip(pools.benchmark.evaluation, weights.weights, strict=True) if w > 0)
+    merge = linear_merge.merged_by(space.rule, trials[chosen].parameters)
+    images = sum(len(each) for each, w in zip(pools.benchmark.evaluation, linear_merge.weights, strict=True) if w > 0)
     return replace(merge, label=f"{merge.label}-searched"), RuleSearch(
         seed=space.seed,
         searched=tuple(space.searched),
@@ -91,10 +93,10 @@ def search_rule(pools: Pools, weights: MergeConfig, space: RuleSpace, tick: Tick
 
 
 def _accuracies(
-    pools: Pools, weights: MergeConfig, rule: str, parameters: Mapping[str, float], tick: Tick
+    pools: Pools, linear_merge: MergeConfig, rule: str, parameters: Mapping[str, float], tick: Tick
 ) -> tuple[float, ...]:
     """Return the mean accuracy of each seed over the tasks of positive weight, percent."""
-    merge = weights.merged_by(rule, parameters)
+    merge = linear_merge.merged_by(rule, parameters)
     try:
         rows = [
             accuracies_of(pools, pool, pool.head(), merge.weights, merging_rule(merge, seed), tick)
