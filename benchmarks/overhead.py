@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.performance.lines import Line, Values, column
 from tausearch.api import SearchRequest, SearchRun, plan_search, run_search
-from tausearch.campaigns import CampaignRequest, CellStanding, plan_campaign, run_campaign
+from tausearch.campaigns import CampaignRequest, CellStatus, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
 from tausearch.runs import Resources, TrialSummary, created
 from trainables.metrics import is_seconds
@@ -132,7 +132,7 @@ def measure(trials: int) -> list[dict[str, Any]]:
     ]
 
 
-def inside(cells: Iterable[CellStanding]) -> float:
+def inside(cells: Iterable[CellStatus]) -> float:
     """Return the seconds that the trials of some cells' runs spent inside their sequences."""
     runs = [run for cell in cells for run in (cell.search, cell.final) if run is not None]
     return sum(trial.seconds for run in runs for trial in run.trials)
@@ -150,7 +150,7 @@ def measure_campaign() -> list[dict[str, Any]]:
         total = slots * (time.monotonic() - start)
     used = inside(result.standing.cells)
     parts = {USED: used, "all else": total - used}
-    trials = sum(each.cell.trials + each.cell.seeds for each in result.standing.cells)
+    trials = sum(each.runs.trials + each.runs.seeds for each in result.standing.cells)
     return [
         {
             "trials": f"{trials}, a campaign",

@@ -17,7 +17,7 @@ from benchmarks.curvature.views import views
 from tausearch import models
 from tausearch.api.composition import open_pools
 from tausearch.api.requests import EvaluateRequest
-from tausearch.campaigns import CellStanding, read_standing
+from tausearch.campaigns import CellStatus, read_campaign_status
 from tausearch.models import EvaluationResult
 from tausearch.runs import Storage, open_storage
 
@@ -31,9 +31,9 @@ def measure_all(storage: Path, benchmarks: Sequence[str] = BENCHMARKS, folder: P
     for benchmark in benchmarks:
         for variant in variants(storage / "generic.safetensors"):
             for cell in _done(opened, variant, benchmark):
-                file = measured_file(benchmark, variant.name, cell.cell.method, folder)
+                file = measured_file(benchmark, variant.name, cell.runs.method, folder)
                 if not file.exists():
-                    found = {"benchmark": benchmark, "curvature": variant.name, "method": cell.cell.method}
+                    found = {"benchmark": benchmark, "curvature": variant.name, "method": cell.runs.method}
                     found |= _measured(opened, cell)
                     file.write_text(json.dumps(_rounded(found)) + "\n", encoding="utf-8")
                     print(f"measured: {file.stem}")
@@ -53,14 +53,14 @@ def read_all(folder: Path = MEASURED) -> list[dict[str, Any]]:
     return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
 
 
-def _done(storage: Storage, variant: Variant, benchmark: str) -> Iterator[CellStanding]:
+def _done(storage: Storage, variant: Variant, benchmark: str) -> Iterator[CellStatus]:
     campaign = storage.campaign(campaign_name(variant, benchmark))
     if campaign.exists():
-        yield from (cell for cell in read_standing(storage, campaign).cells if cell.state == "done")
+        yield from (cell for cell in read_campaign_status(storage, campaign).cells if cell.state == "done")
 
 
-def _measured(storage: Storage, cell: CellStanding) -> dict[str, Any]:
-    run = cell.cell.final
+def _measured(storage: Storage, cell: CellStatus) -> dict[str, Any]:
+    run = cell.runs.final
     found = _evaluated(storage, run)
     specialised, unlearned = found.specialisation(), found.unlearning(READING)
     pools = open_pools(storage, [run], EvaluateRequest([run]))
@@ -85,9 +85,9 @@ def _evaluated(storage: Storage, run: str) -> EvaluationResult:
     return found
 
 
-def _searched(storage: Storage, cell: CellStanding) -> dict[str, Any]:
-    assert cell.cell.search is not None and cell.search is not None, "every cell of the study is searched"
-    best = tausearch.load_best(storage.run(cell.cell.search).best_file)
+def _searched(storage: Storage, cell: CellStatus) -> dict[str, Any]:
+    assert cell.runs.search is not None and cell.search is not None, "every cell of the study is searched"
+    best = tausearch.load_best(storage.run(cell.runs.search).best_file)
     values = [trial.value for trial in cell.search.trials]
     lost = sum(trial.status != "complete" for trial in cell.search.trials)
     assert best.selection is not None, "so a search writes it"

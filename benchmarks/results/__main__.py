@@ -9,7 +9,7 @@ from benchmarks.results.compositions import composition_tables
 from benchmarks.results.extras import evaluate_all, train_ablations
 from benchmarks.results.page import filled
 from benchmarks.results.tables import provenance, tables
-from tausearch.campaigns import CampaignStanding, read_standing
+from tausearch.campaigns import CampaignStatus, read_campaign_status
 from tausearch.runs import Storage, open_storage
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation"
@@ -24,20 +24,20 @@ def main() -> None:
     parser.add_argument("--pages", type=Path, default=DOCS, help="folder of the pages to write to")
     arguments = parser.parse_args()
     storage = open_storage(arguments.storage, write=True)
-    standing = _finished(storage, arguments.campaign)
-    train_ablations(storage, standing)
-    evaluate_all(storage, standing)
-    found = {"provenance": provenance(standing), **tables(storage, standing), **composition_tables(storage, standing)}
+    status = _finished(storage, arguments.campaign)
+    train_ablations(storage, status)
+    evaluate_all(storage, status)
+    found = {"provenance": provenance(status), **tables(storage, status), **composition_tables(storage, status)}
     for page in (arguments.pages / name for name in PAGES):
         page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
         print(f"written: {page}")
 
 
-def _finished(storage: Storage, name: str) -> CampaignStanding:
-    standing = read_standing(storage, storage.campaign(name))
-    if not standing.finished:
+def _finished(storage: Storage, name: str) -> CampaignStatus:
+    status = read_campaign_status(storage, storage.campaign(name))
+    if not status.finished:
         raise SystemExit(f"campaign {name} is not finished; go on with it first: tausearch campaign run FILE")
-    return standing
+    return status
 
 
 if __name__ == "__main__":

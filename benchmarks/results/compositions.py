@@ -10,7 +10,7 @@ from statistics import fmean
 
 import tausearch
 from benchmarks.results.page import as_table
-from tausearch.campaigns import CampaignStanding
+from tausearch.campaigns import CampaignStatus
 from tausearch.models import UNLEARNING_MODES, read_evaluation
 from tausearch.reports import paper_results
 from tausearch.runs import Storage
@@ -23,22 +23,22 @@ RISKS = ("ita-lora", "iel-lora", "ita-fft", "iel-fft")
 ALIGNED = (("ita-fft", "iel-fft"), ("ita-lora", "iel-lora"))
 
 
-def composition_tables(storage: Storage, standing: CampaignStanding) -> dict[str, str]:
+def composition_tables(storage: Storage, status: CampaignStatus) -> dict[str, str]:
     """Measure what is not on the disk yet, and return the tables by the names of their places."""
-    runs = {each.cell.method: each.cell.final for each in standing.cells if each.cell.benchmark == MEASURED}
+    runs = {each.runs.method: each.runs.final for each in status.cells if each.runs.benchmark == MEASURED}
     folder = _draw(storage, runs)
     pairs = [(runs[one], runs[other]) for one, other in ALIGNED if one in runs and other in runs]
     return {
-        "readings": readings(storage, standing),
+        "readings": readings(storage, status),
         "rules": as_table(("", *_rules()), _merged(storage, runs)),
         "risk": as_table(RISK_HEADER, risks(folder)),
         "alignment": as_table(("runs", "task by task", "composed"), alignment(folder, pairs)),
     }
 
 
-def readings(storage: Storage, standing: CampaignStanding) -> str:
+def readings(storage: Storage, status: CampaignStatus) -> str:
     """Return what each reading of unlearning does to target and control, and how far that is from the paper's mean."""
-    cells = [each.cell for each in standing.cells if each.cell.method in COMPOSED]
+    cells = [each.runs for each in status.cells if each.runs.method in COMPOSED]
     cells.sort(key=lambda cell: COMPOSED.index(cell.method))
     found = [(cell, read_evaluation(storage.run(cell.final))) for cell in cells]
     columns = [(cell, each) for cell, each in found if each is not None]

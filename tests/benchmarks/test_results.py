@@ -15,8 +15,8 @@ def test_a_row_has_each_measure_in_its_column_and_nothing_where_it_was_not_measu
     scores = {name: Score(mean=10.0 * place, std=1.0, seeds=3) for place, name in enumerate(names, start=1)}
     common: dict[str, Any] = {"accuracy": scores[TEST.final_accuracy], "search": None, "best": None, "reason": None}
     cells = [
-        SimpleNamespace(cell=SimpleNamespace(method="new"), scores=scores, **common),
-        SimpleNamespace(cell=SimpleNamespace(method="old"), scores={names[0]: scores[names[0]]}, **common),
+        SimpleNamespace(runs=SimpleNamespace(method="new"), scores=scores, **common),
+        SimpleNamespace(runs=SimpleNamespace(method="old"), scores={names[0]: scores[names[0]]}, **common),
     ]
     _, _, *rows = _cells(cells).splitlines()  # type: ignore[arg-type]
     new, old = (dict(zip(HEADER, [part.strip() for part in row.split("|")[1:-1]], strict=True)) for row in rows)

@@ -18,7 +18,7 @@ from .estimates import (
     run_pilots as run_pilots,
     seconds_here as seconds_here,
 )
-from .file import Cell as Cell, read_campaign as read_campaign
+from .file import CellConfig as CellConfig, read_campaign as read_campaign
 from .mlflow_tables import LOCAL as LOCAL, read_pages as read_pages, track_tables as track_tables
 from .outputs import (
     selected_runs as selected_runs,
@@ -28,15 +28,15 @@ from .outputs import (
 from .plans import (
     CampaignPlan as CampaignPlan,
     CampaignRequest as CampaignRequest,
-    PlannedCell as PlannedCell,
+    CellPlan as CellPlan,
     plan_campaign as plan_campaign,
     plan_with_refusals as plan_with_refusals,
     work_left as work_left,
 )
 from .status import (
-    CampaignStanding as CampaignStanding,
-    CellStanding as CellStanding,
-    all_standings as all_standings,
-    read_standing as read_standing,
+    CampaignStatus as CampaignStatus,
+    CellStatus as CellStatus,
+    all_campaign_statuses as all_campaign_statuses,
+    read_campaign_status as read_campaign_status,
     starting_campaigns as starting_campaigns,
 )

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from checked_input.names import counted
-from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.active_cell import ActiveCell
 from tausearch.execution import Run, RunSource
 from tausearch.presentation import LiveDisplay
 from tausearch.runs import TrialSummary
@@ -24,22 +24,22 @@ class CampaignDisplay(LiveDisplay):
 
     def __init__(self, screen: TextIO) -> None:
         super().__init__(screen)
-        self.cells: Sequence[CampaignCell] = ()
+        self.cells: Sequence[ActiveCell] = ()
         self._known = 0  # tasks that an earlier process finished say nothing of how fast this one is
         self._began: float | None = None  # seconds after which the first trial computed; before it Ray started
 
-    def show(self, cells: Sequence[CampaignCell]) -> None:
+    def show(self, cells: Sequence[ActiveCell]) -> None:
         """Show these cells from now on."""
         self.cells = cells
         self._known = self._tasks()[0]
 
     def follow(self, cell: RunSource, run: Run) -> Sequence[TrialListener]:
         """Show the trials of a run that is opened; returns the listener of its trials."""
-        assert isinstance(cell, CampaignCell)
+        assert isinstance(cell, ActiveCell)
         cell.follow(run)
         return [_RunListener(self, cell, run)]
 
-    def trial_ended(self, cell: CampaignCell, run: Run, trial: TrialSummary) -> None:
+    def trial_ended(self, cell: ActiveCell, run: Run, trial: TrialSummary) -> None:
         """Print that a trial has ended, if there is no terminal."""
         reached = trial.error or run.spec.reached(trial.tasks_done)
         value = f"{trial.value:.2f} %" if trial.value is not None else reached
@@ -50,7 +50,7 @@ class CampaignDisplay(LiveDisplay):
         ended = f"{cell.runs.title} {run.spec.label(trial.number)} {trial.status}: {value}"
         self.say_plainly(" | ".join([ended, progress, self._counts(), self.times()]))
 
-    def standing_line(self) -> str:
+    def status_line(self) -> str:
         """Return the plain line that names the running cells."""
         under_way = [f"{cell.runs.title} {cell.state}" for cell in self.cells if cell.running]
         return " | ".join(filter(None, [self.phase or ", ".join(under_way), self._counts(), self.times()]))
@@ -95,7 +95,7 @@ class CampaignDisplay(LiveDisplay):
 class _RunListener:
     """A `TrialListener` that passes changes of one run's trials to the display."""
 
-    def __init__(self, display: CampaignDisplay, cell: CampaignCell, run: Run) -> None:
+    def __init__(self, display: CampaignDisplay, cell: ActiveCell, run: Run) -> None:
         self.display = display
         self.cell = cell
         self.run = run

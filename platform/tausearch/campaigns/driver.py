@@ -16,19 +16,19 @@ from ray.tune import Trainable
 
 from checked_input.names import counted
 from tausearch.api import with_fields_of
-from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.active_cell import ActiveCell
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.campaigns.mlflow_tables import track_tables
 from tausearch.campaigns.outputs import write_outputs
 from tausearch.campaigns.plans import (
     CampaignPlan,
     CampaignRequest,
-    PlannedCell,
+    CellPlan,
     plan_campaign,
     with_share_of,
     work_left,
 )
-from tausearch.campaigns.status import CampaignStanding, read_standing
+from tausearch.campaigns.status import CampaignStatus, read_campaign_status
 from tausearch.cluster import local_cpus, measured
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrent_trials_here, read_by_trials
 from tausearch.presentation import campaign_command, concurrency_words, stream_of
@@ -67,7 +67,7 @@ class CampaignResult:
         results: Number of runs that this process has concluded, re-evaluations included.
     """
 
-    standing: CampaignStanding
+    standing: CampaignStatus
     failed: dict[str, str]
     files: list[Path]
     resume_command: str
@@ -131,14 +131,14 @@ def _measured(plan: CampaignPlan) -> CampaignPlan:
             known[alike] = measured(of, plan.request.address, out)
         return with_share_of(known[alike], of) if of.pilot else of
 
-    def placed(cell: PlannedCell) -> PlannedCell:
-        if cell.standing.state in ("done", "failed"):
+    def placed(cell: CellPlan) -> CellPlan:
+        if cell.status.state in ("done", "failed"):
             return cell
-        search = cell.search if cell.cell.search is None else shared(cell.search)
+        search = cell.search if cell.config.search is None else shared(cell.search)
         training = with_share_of(search, cell.training) if search.spec.resources.pilot else cell.training
         return replace(cell, search=search, training=shared(training))
 
-    return replace(plan, rows=tuple(placed(row) if isinstance(row, PlannedCell) else row for row in plan.rows))
+    return replace(plan, rows=tuple(placed(row) if isinstance(row, CellPlan) else row for row in plan.rows))
 
 
 @contextmanager
@@ -158,7 +158,7 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
             for run in runs:
                 if plan.storage.run_exists(run) and is_driven(plan.storage.run(run)):
                     raise InputError(f"run {run!r} is being driven by another process")
-            plan.kept.save(plan.directory)
+            plan.saved_cells.save(plan.directory)
             yield
     except InputError:
         if not any(map(plan.storage.run_exists, runs)):  # it has begun nothing
@@ -192,7 +192,7 @@ def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Cal
     driver = _driver(plan, trainable)
     with driver.session(CampaignDisplay) as session:
         display = session.display
-        cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
+        cells = [ActiveCell(plan, planned, display.say) for planned in plan.cells]
         display.show(cells)
         for line in _headlines(plan):
             display.say(line)
@@ -208,32 +208,32 @@ def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Cal
 
 def _result(
     plan: CampaignPlan,
-    cells: Sequence[CampaignCell],
+    cells: Sequence[ActiveCell],
     queue: RunQueue,
     interrupt: Interrupt,
     resume_command: str,
 ) -> CampaignResult:
-    standing = read_standing(plan.storage, plan.directory, running=False)  # this process alone holds the lock
-    files = write_outputs(plan.storage, standing, _plots_of_searches(cells))
+    status = read_campaign_status(plan.storage, plan.directory, running=False)  # this process alone holds the lock
+    files = write_outputs(plan.storage, status, _plots_of_searches(cells))
     tracking_errors = {each.name: each.tracking_error for each in queue.results if each.tracking_error}
     try:
-        track_tables(plan.storage, standing, write=table_writer(queue.deliveries))
+        track_tables(plan.storage, status, write=table_writer(queue.deliveries))
     except InputError as error:
         tracking_errors[plan.name] = str(error)
-    standing_failed = {each.cell.title: each.reason or "" for each in standing.failed}
+    failed = {each.runs.title: each.reason or "" for each in status.failed}
     return CampaignResult(
-        standing=standing,
-        failed={**standing_failed, **{each.runs.title: each.error for each in cells if each.error is not None}},
+        standing=status,
+        failed={**failed, **{each.runs.title: each.error for each in cells if each.error is not None}},
         files=files,
         resume_command=resume_command,
-        signal=None if standing.finished else interrupt.signal,
-        out_of_time=interrupt.out_of_time and not standing.finished,
+        signal=None if status.finished else interrupt.signal,
+        out_of_time=interrupt.out_of_time and not status.finished,
         tracking_errors=tracking_errors,
         results=len(queue.results),
     )
 
 
-def _plots_of_searches(cells: Sequence[CampaignCell]) -> dict[str, RunPlots]:
+def _plots_of_searches(cells: Sequence[ActiveCell]) -> dict[str, RunPlots]:
     """Return the plots of the searches that this process has concluded, by their names."""
     return {each.runs.search: each.drawn for each in cells if each.runs.search and each.drawn is not None}
 
@@ -265,15 +265,15 @@ def _kinds(plan: CampaignPlan) -> list[Resources]:
     return [Resources(cpus_per_trial=cpus, gpus_per_trial=gpus) for cpus, gpus in dict.fromkeys(kinds)]
 
 
-def _most_at_a_time(cell: PlannedCell) -> int:
+def _most_at_a_time(cell: CellPlan) -> int:
     """Return how many trials of a cell can run at a time on this machine."""
-    if cell.standing.state == "done":
+    if cell.status.state == "done":
         return 0
     return max(map(concurrent_trials_here, cell.specs))
 
 
 def _headlines(plan: CampaignPlan) -> Iterator[str]:
-    done = sum(each.standing.state == "done" for each in plan.cells)
+    done = sum(each.status.state == "done" for each in plan.cells)
     known = f" ({done} done already)" if done else ""
     yield f"campaign {plan.name}: {counted(len(plan.cells), 'cell')}{known}, {work_left(plan)}"
     for each in plan.gone:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from checked_input.text_files import read_json
-from tausearch.campaigns.plans import CampaignPlan, PlannedCell
+from tausearch.campaigns.plans import CampaignPlan, CellPlan
 from tausearch.cluster import gpus_here, local_cpus
 from tausearch.execution import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
 from tausearch.presentation import LongWork
@@ -82,12 +82,12 @@ def _measured_with(spec: RunSpec) -> tuple[str, str, str]:
     return spec.benchmark, spec.method, spec.protocol.backbone
 
 
-def _still(pilot: Measured | None, cell: PlannedCell) -> Measured | None:
+def _still(pilot: Measured | None, cell: CellPlan) -> Measured | None:
     """Return a pilot if it has measured the trials that the campaign's file asks for now."""
     return pilot if pilot is not None and pilot.of == _of_trial(_piloted(cell)) else None
 
 
-def _piloted(cell: PlannedCell) -> TrialConfig:
+def _piloted(cell: CellPlan) -> TrialConfig:
     """Return the first trial of a cell's search, without the cache."""
     return cell.search.spec.trial_config(0, dict(cell.search.spec.start), cache=None)
 
@@ -136,7 +136,7 @@ def run_pilots(plan: CampaignPlan) -> None:
             tick(1)
 
 
-def _pilot(cell: PlannedCell) -> Measured:
+def _pilot(cell: CellPlan) -> Measured:
     """Run the first tasks of the first trial of a cell's search, without the cache."""
     from tausearch.cluster import first_rows  # imports torch, which an estimate without pilots does not need
     from trainables.trial import build_sequence
@@ -154,7 +154,7 @@ def seconds_here(plan: CampaignPlan, estimates: Sequence[Estimate]) -> float:
     """Return the least seconds that the known cells take on the CPUs and GPUs of this machine."""
     on_cpus = on_gpus = in_all = 0.0
     for cell, found in zip(plan.cells, estimates, strict=True):
-        trials = cell.training if cell.cell.search is None else cell.search
+        trials = cell.training if cell.config.search is None else cell.search
         seconds, resources = found.seconds or 0.0, trials.spec.resources
         in_all += seconds
         on_cpus += seconds * resources.cpus_per_trial
@@ -164,25 +164,25 @@ def seconds_here(plan: CampaignPlan, estimates: Sequence[Estimate]) -> float:
     return max(on_cpus / local_cpus(), on_gpus / gpus, in_all / at_most)
 
 
-def _estimate_cell(storage: Storage, cell: PlannedCell, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
+def _estimate_cell(storage: Storage, cell: CellPlan, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
     """Estimate a cell: remaining trials times seconds per trial; seeds of a final run count if a search has none."""
     memory = None if pilot is None else pilot.memory
-    if cell.standing.state in ("done", "failed"):
+    if cell.status.state in ("done", "failed"):
         return Estimate(0.0, memory=memory)
     piloted = None if pilot is None else pilot.pace
     in_search, in_final = pace_of(runs, "search"), pace_of(runs, "final")
     searching, training = in_search or in_final or piloted, in_final or in_search or piloted
     if searching is None or training is None:
         return Estimate(None, memory=memory)
-    trials, seeds = cell.standing.left
-    trials += cell.standing.reevaluations_left
-    cold = cold_trials(cell.search.spec, cell.standing.ended[0]) + cold_reevaluations(cell.search.spec)
+    trials, seeds = cell.status.left
+    trials += cell.status.reevaluations_left
+    cold = cold_trials(cell.search.spec, cell.status.ended[0]) + cold_reevaluations(cell.search.spec)
     seconds = searching.seconds(trials, min(cold, trials)) + training.seconds(seeds, seeds)
     source = tuple(each.spec.name for each in runs) if in_search or in_final else ("pilot",)
     return Estimate(seconds, source, _disk(storage, runs, cell), memory)
 
 
-def _disk(storage: Storage, runs: Sequence[RunStatus], cell: PlannedCell) -> int | None:
+def _disk(storage: Storage, runs: Sequence[RunStatus], cell: CellPlan) -> int | None:
     """Return the bytes of a cell's runs at its end, from earlier runs that have ended; None without both kinds."""
     sizes = {run.spec.purpose: bytes_of(storage.run(run.spec.name).path) for run in runs if run.state == "finished"}
     if "final" not in sizes or (cell.runs.search is not None and "search" not in sizes):

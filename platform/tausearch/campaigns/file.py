@@ -24,7 +24,7 @@ _OF_THE_PROTOCOL = {*OPTIONS, "backbone", "backbone_weights", "initial_head", "p
 
 
 @dataclass(frozen=True)
-class Cell:
+class CellConfig:
     """One (benchmark, method) of a campaign.
 
     Attributes:
@@ -50,7 +50,7 @@ class CampaignFile:
     """The content of a campaign's file: its name, and its cells benchmark after benchmark."""
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[CellConfig, ...]
 
 
 def read_campaign(path: str | Path) -> CampaignFile:
@@ -78,14 +78,14 @@ def read_remainder(path: str | Path) -> CampaignFile | None:
 
 def _named_apart(file: CampaignFile) -> CampaignFile:
     """Refuse cells of one title, which would share their runs: the title has the last part of a folder's path alone."""
-    first: dict[str, Cell] = {}
+    first: dict[str, CellConfig] = {}
     pairs = [(first.setdefault(cell.title, cell), cell) for cell in file.cells]
     if faults := [_alike(cell, other) for cell, other in pairs if cell is not other]:
         raise InputError(*faults)
     return file
 
 
-def _alike(cell: Cell, other: Cell) -> str:
+def _alike(cell: CellConfig, other: CellConfig) -> str:
     both = [f"{each.method} on {each.benchmark}" for each in (cell, other)]
     advice = "give one another name, as by a link to its folder" if reference(cell.benchmark).path else "leave out one"
     return f"{' and '.join(both)}: both would be {cell.title}; {advice}"
@@ -93,11 +93,11 @@ def _alike(cell: Cell, other: Cell) -> str:
 
 def _campaign(file: FileContent) -> CampaignFile:
     search = None if file.search is None else file.search.given
-    usual = Cell("", "", _of_search(search), file.train.given, _of_protocol(search))
+    usual = CellConfig("", "", _of_search(search), file.train.given, _of_protocol(search))
     of_row = {each.benchmark: _row(usual, each.benchmark, file.cells) for each in file.cells if each.benchmark}
-    cells: dict[tuple[str, str], Cell] = {}
+    cells: dict[tuple[str, str], CellConfig] = {}
 
-    def cell(benchmark: str, method: str) -> Cell:
+    def cell(benchmark: str, method: str) -> CellConfig:
         return replace(of_row.get(benchmark, usual), benchmark=benchmark, method=method)
 
     for benchmark, method in product(file.benchmarks, file.methods):
@@ -117,13 +117,13 @@ def _columns(file: FileContent, each: Difference) -> Sequence[str]:
     return file.methods if each.method is None else [each.method]
 
 
-def _row(usual: Cell, benchmark: str, differences: Sequence[Difference]) -> Cell:
+def _row(usual: CellConfig, benchmark: str, differences: Sequence[Difference]) -> CellConfig:
     """Return a cell with a row's options of the benchmark: they hold for methods that other exceptions add, too."""
     own = [_search_options(each) for each in differences if each.benchmark == benchmark and each.method is None]
     return replace(usual, protocol={**usual.protocol, **{k: v for each in own for k, v in _of_protocol(each).items()}})
 
 
-def _changed(cell: Cell, each: Difference) -> Cell:
+def _changed(cell: CellConfig, each: Difference) -> CellConfig:
     given = _search_options(each)
     search, own = cell.search, _of_search(given)
     if "search" in each.model_fields_set and own is None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from checked_input.text_files import read_json
-from tausearch.campaigns.status import CampaignStanding, CellStanding
+from tausearch.campaigns.status import CampaignStatus, CellStatus
 from tausearch.reports import paper_results
 from tausearch.runs import CampaignDirectory, Storage, replace_text
 from tausearch.tracking import TableRow, log_benchmark_table, reason, without_secrets
@@ -17,7 +17,7 @@ LOCAL = "http://127.0.0.1:5000"  # of `tausearch runs ui`
 
 def track_tables(
     storage: Storage,
-    standing: CampaignStanding,
+    status: CampaignStatus,
     tracking_uri: str | None = None,
     write: Callable[..., str] = log_benchmark_table,
 ) -> dict[str, str]:
@@ -32,20 +32,20 @@ def track_tables(
         InputError: If MLflow cannot be written.
     """
     pages: dict[str, str] = {}
-    by_benchmark: dict[str, list[CellStanding]] = {}
-    for each in standing.cells:
+    by_benchmark: dict[str, list[CellStatus]] = {}
+    for each in status.cells:
         if each.final is not None and (tracking_uri is not None or "mlflow" in each.final.spec.trackers):
-            by_benchmark.setdefault(each.cell.benchmark, []).append(each)
+            by_benchmark.setdefault(each.runs.benchmark, []).append(each)
     for benchmark, cells in by_benchmark.items():
         own = tracking_uri or cells[0].final.spec.tracking_uri  # type: ignore[union-attr]  # they have a final run
         rows = [_row(each) for each in cells]
         try:
-            page = write(storage, own or storage.mlflow_uri, benchmark, standing.name, rows)
+            page = write(storage, own or storage.mlflow_uri, benchmark, status.name, rows)
         except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
-            raise InputError(f"campaign {standing.name!r}: MLflow cannot be written ({reason(error)})") from error
+            raise InputError(f"campaign {status.name!r}: MLflow cannot be written ({reason(error)})") from error
         server = without_secrets(own) if own and own.startswith("http") else LOCAL
         pages[benchmark] = f"{server}/{page}"
-    replace_text(standing.directory.pages_file, json.dumps(pages, indent=2) + "\n")
+    replace_text(status.directory.pages_file, json.dumps(pages, indent=2) + "\n")
     return pages
 
 
@@ -59,7 +59,7 @@ def read_pages(directory: CampaignDirectory) -> dict[str, str]:
     return pages if texts else {}
 
 
-def _row(each: CellStanding) -> TableRow:
+def _row(each: CellStatus) -> TableRow:
     runs = tuple(run.spec for run in (each.search, each.final) if run is not None)
-    cell = paper_results().cell(each.cell.benchmark, each.cell.method)
-    return TableRow(each.cell.method, runs, None if cell is None else cell.accuracy)
+    cell = paper_results().cell(each.runs.benchmark, each.runs.method)
+    return TableRow(each.runs.method, runs, None if cell is None else cell.accuracy)

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tausearch.campaigns.cells import CellRuns, read_cells
-from tausearch.campaigns.status import CampaignStanding, CellStanding
+from tausearch.campaigns.status import CampaignStatus, CellStatus
 from tausearch.presentation import Plot, Table, accuracy_plot, draw_figure, save
 from tausearch.reports import (
     ComparisonScope,
@@ -36,15 +36,13 @@ from trainables.user_code import file_name
 _SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 
 
-def write_outputs(
-    storage: Storage, standing: CampaignStanding, drawn: Mapping[str, RunPlots] | None = None
-) -> list[Path]:
+def write_outputs(storage: Storage, status: CampaignStatus, drawn: Mapping[str, RunPlots] | None = None) -> list[Path]:
     """Write best files, the comparison and at the end the report, with plots `drawn` before; returns the files."""
-    best = [copy_best(storage, standing.directory, each.cell) for each in standing.cells]
-    tables = write_comparison(storage, standing.directory)
+    best = [copy_best(storage, status.directory, each.runs) for each in status.cells]
+    tables = write_comparison(storage, status.directory)
     report = []
-    if standing.finished:
-        results = _Results(storage, standing, drawn or {})
+    if status.finished:
+        results = _Results(storage, status, drawn or {})
         report = [_write_report(results), *_draw_accuracies(results)]
     return [*(path for path in best if path is not None), *tables, *report]
 
@@ -66,7 +64,7 @@ def copy_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) ->
     return target
 
 
-def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Path | None = None) -> Path:
+def write_campaign_report(storage: Storage, status: CampaignStatus, file: Path | None = None) -> Path:
     """Write one HTML file of all cells, with the table beside the paper's; by default in the campaign's folder.
 
     Returns:
@@ -75,15 +73,15 @@ def write_campaign_report(storage: Storage, standing: CampaignStanding, file: Pa
     Raises:
         InputError: If the file cannot be written.
     """
-    return _write_report(_Results(storage, standing), file)
+    return _write_report(_Results(storage, status), file)
 
 
-def set_apart(storage: Storage, standing: CampaignStanding) -> dict[str, tuple[str, ...]]:
+def set_apart(storage: Storage, status: CampaignStatus) -> dict[str, tuple[str, ...]]:
     """Return title to what sets a cell's final run apart from the others on its benchmark; only cells with some."""
-    rows = _Results(storage, standing).matrix.rows
+    rows = _Results(storage, status).matrix.rows
     cells = [cell for row in rows for cell in row.cells.values()]
     apart = {cell.run.spec.name: cell.apart for cell in cells if cell.run is not None and cell.apart}
-    return {cell.title: apart[cell.final] for cell in standing.runs if cell.final in apart}
+    return {cell.title: apart[cell.final] for cell in status.cell_runs if cell.final in apart}
 
 
 @dataclass(frozen=True)
@@ -91,18 +89,18 @@ class _Results:
     """What a campaign's report shows, each part read or made once."""
 
     storage: Storage
-    standing: CampaignStanding
+    status: CampaignStatus
     drawn: Mapping[str, RunPlots] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> list[FinalRunResults]:
         """The final runs that have results."""
-        return _final_runs(self.storage, self.standing.runs)
+        return _final_runs(self.storage, self.status.cell_runs)
 
     @cached_property
     def matrix(self) -> Matrix:
         """Methods by benchmarks, with places for the cells that have no result yet."""
-        had, cells = {run.spec.name for run in self.runs}, self.standing.runs
+        had, cells = {run.spec.name for run in self.runs}, self.status.cell_runs
         planned = [(cell.method, cell.benchmark) for cell in cells if cell.final not in had]
         return result_matrix(self.runs, paper_results(), matrix_order(cells), planned=planned)
 
@@ -125,21 +123,21 @@ class _Results:
 
 
 def _write_report(results: _Results, file: Path | None = None) -> Path:
-    standing = results.standing
+    status = results.status
     return write_report(
-        f"campaign {standing.name}",
-        [_report_cell(results.storage, each) for each in standing.cells],
-        file or standing.directory.report_file,
+        f"campaign {status.name}",
+        [_report_cell(results.storage, each) for each in status.cells],
+        file or status.directory.report_file,
         matrix=_page_matrix(results),
         plots=list(results.plots.values()),
-        comparison=as_tables(results.runs, matrix_order(standing.runs)),
+        comparison=as_tables(results.runs, matrix_order(status.cell_runs)),
         drawn=results.drawn,
     )
 
 
 def _page_matrix(results: _Results) -> Table:
-    cells = results.standing.cells
-    places = [(each.cell.method, each.cell.benchmark) for each in cells]
+    cells = results.status.cells
+    places = [(each.runs.method, each.runs.benchmark) for each in cells]
     links = {place: cell_link(number) for number, place in enumerate(places)}
     pending = {place: each.state for place, each in zip(places, cells, strict=True)}
     return page_matrix(results.matrix, paper_results(), links, pending)
@@ -147,10 +145,10 @@ def _page_matrix(results: _Results) -> Table:
 
 def _draw_accuracies(results: _Results) -> list[Path]:
     """Draw the plots of the report as figures, too."""
-    folder = results.standing.directory.path / "figures"
+    folder = results.status.directory.path / "figures"
     folder.mkdir(exist_ok=True)
     return [
-        save(draw_figure(plot, f"campaign {results.standing.name}"), folder / f"{reference(benchmark).slug}.png")
+        save(draw_figure(plot, f"campaign {results.status.name}"), folder / f"{reference(benchmark).slug}.png")
         for benchmark, plot in results.plots.items()
     ]
 
@@ -171,15 +169,15 @@ def selected_runs(directory: CampaignDirectory, *, with_paper: bool = False) -> 
     return ComparisonScope([cell.final for cell in cells], matrix_order(cells), with_paper)
 
 
-def _report_cell(storage: Storage, each: CellStanding) -> ReportCell:
+def _report_cell(storage: Storage, each: CellStatus) -> ReportCell:
     search, final = (None if run is None else storage.run(run.spec.name) for run in (each.search, each.final))
-    return ReportCell(each.cell.benchmark, each.cell.method, search, final, each.reason or each.state)
+    return ReportCell(each.runs.benchmark, each.runs.method, search, final, each.reason or each.state)
 
 
 def _final_runs(storage: Storage, cells: Sequence[CellRuns]) -> list[FinalRunResults]:
     """Return the final runs that have results; unreadable runs are left out."""
     ended = [run for run in (storage.run(cell.final) for cell in cells) if run.results_file.exists()]
-    found, _ = storage.read_each(read_final_run, among=ended)  # the standing of a cell says what is wrong
+    found, _ = storage.read_each(read_final_run, among=ended)  # the status of a cell says what is wrong
     return [run for _, run in found if run is not None]
 
 

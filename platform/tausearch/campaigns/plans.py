@@ -20,8 +20,8 @@ from tausearch.api import (
     plan_training,
 )
 from tausearch.campaigns.cells import KEPT, CampaignCells, CellRuns, read_cells
-from tausearch.campaigns.file import CampaignFile, Cell, read_campaign, read_remainder
-from tausearch.campaigns.status import CellStanding, cell_standing
+from tausearch.campaigns.file import CampaignFile, CellConfig, read_campaign, read_remainder
+from tausearch.campaigns.status import CellStatus, read_cell_status
 from tausearch.cluster import AddressFault, GpusAt, asked_once, bf16_at, gpus_at, require_reachable
 from tausearch.runs import (
     AnySpec,
@@ -59,22 +59,22 @@ class CampaignRequest(DriveRequest):
 
 
 @dataclass(frozen=True)
-class PlannedCell:
+class CellPlan:
     """A cell whose search and final run have been checked.
 
     Attributes:
-        cell: The cell as the file describes it.
+        config: The cell as the file describes it.
         runs: The names of its runs, and their sizes.
         search: The plan of its search; a cell that is not searched has the plan of the search that it leaves out.
         training: The plan of its final run before a search has chosen: at the start of the space.
-        standing: The state of its runs.
+        status: The state of its runs.
     """
 
-    cell: Cell
+    config: CellConfig
     runs: CellRuns
     search: Plan[SearchSpec]
     training: Plan[FinalSpec]
-    standing: CellStanding
+    status: CellStatus
 
     @property
     def title(self) -> str:
@@ -84,7 +84,7 @@ class PlannedCell:
     @cached_property
     def added(self) -> int:
         """Number of trials that its search gets beyond those that it was started with."""
-        return self.search.added if self.cell.search is not None else 0
+        return self.search.added if self.config.search is not None else 0
 
     @cached_property
     def added_seeds(self) -> int:
@@ -98,12 +98,12 @@ class PlannedCell:
         if grown := [f"{counted(count, noun)} more" for count, noun in more if count]:
             return " and ".join(grown)
         words = {"waiting": "start", "done": "nothing", "failed": "nothing"}
-        return words.get(self.standing.state, "go on")
+        return words.get(self.status.state, "go on")
 
     @property
     def devices(self) -> list[str]:
         """The devices of its trials and seeds in words, each once; empty where there is no GPU to speak of."""
-        plans: list[Plan[Any]] = [*([] if self.cell.search is None else [self.search]), self.training]
+        plans: list[Plan[Any]] = [*([] if self.config.search is None else [self.search]), self.training]
         return [
             device for device in dict.fromkeys(plan.spec.planned_device(pilot=plan.pilot) for plan in plans) if device
         ]
@@ -111,7 +111,7 @@ class PlannedCell:
     @property
     def specs(self) -> list[AnySpec]:
         """The specifications of its runs, in order."""
-        return [*([] if self.cell.search is None else [self.search.spec]), self.training.spec]
+        return [*([] if self.config.search is None else [self.search.spec]), self.training.spec]
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class CampaignPlan:
     name: str
     storage: Storage
     directory: CampaignDirectory
-    rows: tuple[PlannedCell | RefusedCell, ...]
+    rows: tuple[CellPlan | RefusedCell, ...]
     gone: tuple[CellRuns, ...]
     long_gone: tuple[CellRuns, ...]
     request: CampaignRequest
@@ -146,9 +146,9 @@ class CampaignPlan:
     gpus: GpusAt
 
     @property
-    def cells(self) -> tuple[PlannedCell, ...]:
+    def cells(self) -> tuple[CellPlan, ...]:
         """The cells that can be run."""
-        return tuple(each for each in self.rows if isinstance(each, PlannedCell))
+        return tuple(each for each in self.rows if isinstance(each, CellPlan))
 
     @property
     def refused(self) -> tuple[RefusedCell, ...]:
@@ -156,7 +156,7 @@ class CampaignPlan:
         return tuple(each for each in self.rows if isinstance(each, RefusedCell))
 
     @property
-    def kept(self) -> CampaignCells:
+    def saved_cells(self) -> CampaignCells:
         """The content of the campaign's folder: its cells, those that are gone, and the options of its driver."""
         request = self.request
         return CampaignCells(
@@ -232,7 +232,7 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
         if title not in titles:
             raise InputError(f"--redo {title}: the campaign has no such cell; it has {', '.join(titles)}")
     planner = _Planner(request, storage, file.name)
-    rows: list[PlannedCell | RefusedCell] = []
+    rows: list[CellPlan | RefusedCell] = []
     first: dict[tuple[str, str], str] = {}
     for cell in file.cells:
         try:
@@ -251,8 +251,8 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
 
 def work_left(plan: CampaignPlan) -> str:
     """Return the trials and seeds that the cells of a campaign have left, of all where some have ended, in words."""
-    left = [sum(each) for each in zip(*(cell.standing.left for cell in plan.cells), strict=True)] or [0, 0]
-    asked = [sum(cell.standing.trials for cell in plan.cells), sum(cell.runs.seeds for cell in plan.cells)]
+    left = [sum(each) for each in zip(*(cell.status.left for cell in plan.cells), strict=True)] or [0, 0]
+    asked = [sum(cell.status.trials for cell in plan.cells), sum(cell.runs.seeds for cell in plan.cells)]
     trials, seeds = (
         counted(number, noun) if number == of else f"{number} of {counted(of, noun)}"
         for number, of, noun in zip(left, asked, ("trial", "seed"), strict=True)
@@ -260,7 +260,7 @@ def work_left(plan: CampaignPlan) -> str:
     return f"{trials} to search, {seeds} to train"
 
 
-def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening, gpus: GpusAt) -> Plan[FinalSpec]:
+def plan_final(planned: CellPlan, request: CampaignRequest, opening: Opening, gpus: GpusAt) -> Plan[FinalSpec]:
     """Return the plan of the final run of a cell whose search has chosen.
 
     A final run of an earlier choice is left alone, and the plan has a new name.
@@ -268,14 +268,14 @@ def plan_final(planned: PlannedCell, request: CampaignRequest, opening: Opening,
     Raises:
         InputError: If it cannot be run, or has been started otherwise.
     """
-    if planned.cell.search is None:
+    if planned.config.search is None:
         return planned.training
     best, name = load_best(planned.search.directory.best_file), planned.runs.final
-    plan = plan_training(_training(planned.cell, name, best, request), opening, gpus=gpus, write=False)
+    plan = plan_training(_training(planned.config, name, best, request), opening, gpus=gpus, write=False)
     plan = replace(plan, may_extend=True)
     if plan.exists and _has_chosen_otherwise(read_spec(plan.directory), plan.spec):
         free = plan.storage.free_name(f"{_stem_of(name)}-final")
-        plan = plan_training(_training(planned.cell, free, best, request), opening, gpus=gpus, write=False)
+        plan = plan_training(_training(planned.config, free, best, request), opening, gpus=gpus, write=False)
     return with_share_of(planned.training, plan)
 
 
@@ -313,7 +313,7 @@ class _Planner:
         self.gpus = asked_once(gpus_at)
         self.bf16 = asked_once(bf16_at)
 
-    def plan(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> PlannedCell:
+    def plan(self, cell: CellConfig, known: CellRuns | None, *, anew: bool) -> CellPlan:
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
         final = f"{stem}-final" if known is None or anew else known.final
         name = stem if searched else final
@@ -332,10 +332,10 @@ class _Planner:
             seeds=training.spec.trials,
             steps=search.spec.steps,
         )
-        planned = PlannedCell(cell, runs, search, training, cell_standing(self.storage, runs))
+        planned = CellPlan(cell, runs, search, training, read_cell_status(self.storage, runs))
         return _with_options_of_existing_runs(planned, self.request, self.opening, self.gpus)
 
-    def _search(self, cell: Cell, final: str, asked: Mapping[str, Any]) -> Plan[SearchSpec]:
+    def _search(self, cell: CellConfig, final: str, asked: Mapping[str, Any]) -> Plan[SearchSpec]:
         """Return the plan of a cell's search; what is wrong with it is said together with its final run's faults."""
         faults = Faults()
         with faults:
@@ -346,7 +346,7 @@ class _Planner:
         faults.raise_all()
         raise AssertionError("the search has a fault")
 
-    def _check_training(self, cell: Cell, final: str) -> None:
+    def _check_training(self, cell: CellConfig, final: str) -> None:
         """Check the final run of a cell at the start of the method's own space."""
         usual = {**_shared_options(self.request), **cell.protocol, "name": final}
         try:
@@ -356,13 +356,13 @@ class _Planner:
             return
         self._training(cell, final, search)
 
-    def _training(self, cell: Cell, final: str, search: Plan[SearchSpec]) -> Plan[FinalSpec]:
+    def _training(self, cell: CellConfig, final: str, search: Plan[SearchSpec]) -> Plan[FinalSpec]:
         """Return the plan of a cell's final run at the start of its search."""
         best = unsearched_best_file(search.spec)
         plan = plan_training(_training(cell, final, best, self.request), self.opening, gpus=self.gpus, write=False)
         return replace(plan, may_extend=True)
 
-    def _stem(self, cell: Cell, known: CellRuns | None, *, anew: bool) -> str:
+    def _stem(self, cell: CellConfig, known: CellRuns | None, *, anew: bool) -> str:
         """Return the prefix of the names of a cell's runs: the known one, or a new one for `--redo`."""
         if known is not None and not anew:
             return _stem_of(known.final)
@@ -384,14 +384,14 @@ def _shared_options(request: CampaignRequest) -> dict[str, Any]:
     return {**shared, "resume_if_exists": True}
 
 
-def _training(cell: Cell, name: str, best: BestFile, request: CampaignRequest) -> TrainRequest:
+def _training(cell: CellConfig, name: str, best: BestFile, request: CampaignRequest) -> TrainRequest:
     return TrainRequest(best, name=name, **{**_shared_options(request), **cell.train})
 
 
-def _require_alike(planned: PlannedCell, then: AnySpec) -> None:
+def _require_alike(planned: CellPlan, then: AnySpec) -> None:
     """Refuse a final run without its search, or one that is to have none now."""
     source = then.source if isinstance(then, FinalSpec) else None
-    if planned.cell.search is not None:
+    if planned.config.search is not None:
         raise InputError(
             f"run {then.name!r} was trained without a search"
             if source is None
@@ -402,8 +402,8 @@ def _require_alike(planned: PlannedCell, then: AnySpec) -> None:
 
 
 def _with_options_of_existing_runs(
-    planned: PlannedCell, request: CampaignRequest, opening: Opening, gpus: GpusAt
-) -> PlannedCell:
+    planned: CellPlan, request: CampaignRequest, opening: Opening, gpus: GpusAt
+) -> CellPlan:
     """Return a cell, with a new final run if its search has chosen otherwise since; refuse one with other options.
 
     A search that is not over may choose otherwise still, so its cell keeps the final run until then, and only its other
@@ -412,13 +412,15 @@ def _with_options_of_existing_runs(
     Raises:
         InputError: If the cell has started with other options; it names them.
     """
-    search = planned.standing.search
+    search = planned.status.search
     try:
-        if planned.cell.search is not None and planned.search.exists:
+        if planned.config.search is not None and planned.search.exists:
             planned.search.continued()
         elif planned.training.exists:
             _require_alike(planned, read_spec(planned.training.directory))
-        over = planned.cell.search is None or (search is not None and search.state == "finished" and not planned.added)
+        over = planned.config.search is None or (
+            search is not None and search.state == "finished" and not planned.added
+        )
         if not planned.training.exists:
             return planned
         if not over:
@@ -429,6 +431,6 @@ def _with_options_of_existing_runs(
             final.continued()
             return planned
     except InputError as error:
-        raise InputError(f"{error}; to start the cell anew: --redo {planned.cell.title}") from error
+        raise InputError(f"{error}; to start the cell anew: --redo {planned.config.title}") from error
     runs = planned.runs.model_copy(update={"final": final.spec.name})
-    return replace(planned, runs=runs, training=final, standing=cell_standing(final.storage, runs))
+    return replace(planned, runs=runs, training=final, status=read_cell_status(final.storage, runs))

@@ -26,11 +26,11 @@ CellState = Literal["waiting", "searching", "reevaluating", "training", "stopped
 
 
 @dataclass(frozen=True)
-class CellStanding:
+class CellStatus:
     """The state of a cell.
 
     Attributes:
-        cell: The cell and the names of its runs.
+        runs: The cell and the names of its runs.
         state: What it does now.
         search: Its search; None before it exists, and for a cell that is not searched.
         final: Its final run; None before it exists.
@@ -38,7 +38,7 @@ class CellStanding:
         reason: Why the cell failed, or cannot be read.
     """
 
-    cell: CellRuns
+    runs: CellRuns
     state: CellState
     search: RunStatus | None = None
     final: RunStatus | None = None
@@ -53,8 +53,8 @@ class CellStanding:
     @property
     def trials(self) -> int:
         """Number of trials that its search has in the end, if it has one."""
-        known = self.search is not None and not _lacks(self.search, self.cell.trials)
-        return self.search.planned if self.search is not None and known else self.cell.trials
+        known = self.search is not None and not _lacks(self.search, self.runs.trials)
+        return self.search.planned if self.search is not None and known else self.runs.trials
 
     @property
     def left(self) -> tuple[int, int]:
@@ -62,17 +62,17 @@ class CellStanding:
         if self.state in ("done", "failed"):
             return 0, 0
         trials, seeds = self.ended
-        return max(0, self.trials - trials), max(0, self.cell.seeds - seeds)
+        return max(0, self.trials - trials), max(0, self.runs.seeds - seeds)
 
     @property
     def reevaluations_left(self) -> int:
         """Number of re-evaluations that its search may still run."""
         if self.search is None:
-            return self.cell.reevaluations
+            return self.runs.reevaluations
         if self.search.state == "finished" or self.search.reevaluation is None:
             return 0
         ended = sum(run.has_ended for run in self.search.reevaluation.runs)
-        return max(0, self.cell.reevaluations - ended)
+        return max(0, self.runs.reevaluations - ended)
 
     @property
     def best(self) -> TrialSummary | None:
@@ -89,7 +89,7 @@ class CellStanding:
         best = None if self.best is None else {"trial": self.best.number, "value": self.best.value}
         reevaluation = None if self.search is None else self.search.reevaluation
         return {
-            **self.cell.model_dump(mode="json"),
+            **self.runs.model_dump(mode="json"),
             "state": self.state,
             "trials_ended": self.ended[0],
             "seeds_ended": self.ended[1],
@@ -102,7 +102,7 @@ class CellStanding:
 
 
 @dataclass(frozen=True)
-class CampaignStanding:
+class CampaignStatus:
     """The state of a campaign.
 
     Attributes:
@@ -116,14 +116,14 @@ class CampaignStanding:
     file: str
     directory: CampaignDirectory
     running: bool
-    cells: tuple[CellStanding, ...]
+    cells: tuple[CellStatus, ...]
     address: str | None = None
     max_concurrent_trials: int | None = None
 
     @property
-    def runs(self) -> tuple[CellRuns, ...]:
+    def cell_runs(self) -> tuple[CellRuns, ...]:
         """Its cells with the names of their runs."""
-        return tuple(each.cell for each in self.cells)
+        return tuple(each.runs for each in self.cells)
 
     @property
     def finished(self) -> bool:
@@ -131,7 +131,7 @@ class CampaignStanding:
         return all(each.state in ("done", "failed") for each in self.cells)
 
     @property
-    def failed(self) -> list[CellStanding]:
+    def failed(self) -> list[CellStatus]:
         """The cells that failed."""
         return [each for each in self.cells if each.state == "failed"]
 
@@ -146,7 +146,7 @@ class CampaignStanding:
     def command(self, storage_option: str) -> str:
         """Return the command that continues it as its last driver ran, without callbacks, which no file has."""
         runs = [run for each in self.cells for run in (each.search, each.final) if run is not None]
-        named = [name for each in self.cells for name in (each.cell.benchmark, each.cell.method)]
+        named = [name for each in self.cells for name in (each.runs.benchmark, each.runs.method)]
         code = (*named, *(name for run in runs for name in run.spec.code))
         options = address_words(self.address) + concurrency_words(self.max_concurrent_trials)
         return campaign_command(self.file, storage_option, code, options)
@@ -164,7 +164,9 @@ class CampaignStanding:
         }
 
 
-def read_standing(storage: Storage, directory: CampaignDirectory, *, running: bool | None = None) -> CampaignStanding:
+def read_campaign_status(
+    storage: Storage, directory: CampaignDirectory, *, running: bool | None = None
+) -> CampaignStatus:
     """Return the state of a campaign. A cell with an unreadable run is a failed one.
 
     Without `running`, whether a process drives it, its lock is looked at.
@@ -172,39 +174,39 @@ def read_standing(storage: Storage, directory: CampaignDirectory, *, running: bo
     Raises:
         InputError: If there is no such campaign, or its file cannot be read.
     """
-    cells, running = read_cells(directory), is_driven(directory) if running is None else running
-    standing = tuple(_readable_or_failed(storage, cell, running=running) for cell in cells.cells)
-    driver = (cells.address, cells.max_concurrent_trials)
-    return CampaignStanding(directory.name, cells.file, directory, running, standing, *driver)
+    saved, running = read_cells(directory), is_driven(directory) if running is None else running
+    cells = tuple(_readable_or_failed(storage, cell, running=running) for cell in saved.cells)
+    driver = (saved.address, saved.max_concurrent_trials)
+    return CampaignStatus(directory.name, saved.file, directory, running, cells, *driver)
 
 
-def _readable_or_failed(storage: Storage, cell: CellRuns, *, running: bool) -> CellStanding:
-    """Return what `cell_standing` does, also where it lets nothing start because a record cannot be read."""
+def _readable_or_failed(storage: Storage, runs: CellRuns, *, running: bool) -> CellStatus:
+    """Return what `read_cell_status` does, also where it lets nothing start because a record cannot be read."""
     try:
-        return cell_standing(storage, cell, running=running)
+        return read_cell_status(storage, runs, running=running)
     except StorageError as error:
-        return CellStanding(cell, "failed", reason=str(error))
+        return CellStatus(runs, "failed", reason=str(error))
 
 
-def all_standings(storage: Storage) -> tuple[list[CampaignStanding], list[InputError]]:
+def all_campaign_statuses(storage: Storage) -> tuple[list[CampaignStatus], list[InputError]]:
     """Read every campaign in a storage root, oldest first; also returns a line for each unreadable one."""
     found, faults = [], []
     for directory in storage.campaigns():
         try:
-            found.append(read_standing(storage, directory))
+            found.append(read_campaign_status(storage, directory))
         except InputError as error:
             faults.append(error)
     return found, faults
 
 
-def starting_campaigns(storage: Storage) -> list[CampaignStanding]:
+def starting_campaigns(storage: Storage) -> list[CampaignStatus]:
     """Return the campaigns whose driver has made none of their runs yet, oldest first; leave out unreadable ones."""
     driven = (directory for directory in storage.campaigns() if is_driven(directory))
     found = []
     for directory in driven:
         with suppress(InputError):
             if not _has_begun(storage, directory):  # else all its runs would be read
-                found.append(read_standing(storage, directory))
+                found.append(read_campaign_status(storage, directory))
     return [each for each in found if each.state == "starting"]
 
 
@@ -213,18 +215,18 @@ def _has_begun(storage: Storage, directory: CampaignDirectory) -> bool:
     return any(storage.run_exists(name) for name in names)
 
 
-def cell_standing(storage: Storage, cell: CellRuns, *, running: bool = False) -> CellStanding:
+def read_cell_status(storage: Storage, runs: CellRuns, *, running: bool = False) -> CellStatus:
     """Read one cell; `running` says whether a process drives its campaign."""
     try:
-        search = _status(storage, cell.search)
-        final = _status(storage, cell.final)
+        search = _status(storage, runs.search)
+        final = _status(storage, runs.final)
     except InputError as error:
-        return CellStanding(cell, "failed", reason=str(error))
-    state, reason = _state(cell, search, final)
+        return CellStatus(runs, "failed", reason=str(error))
+    state, reason = _state(runs, search, final)
     if state == "stopped" and running:
-        state = _between_runs(cell, search, final)
+        state = _between_runs(runs, search, final)
     scores = {} if final is None else {name: Score(**each) for name, each in summarise(final.trials).items()}
-    return CellStanding(cell, state, search, final, scores, reason)
+    return CellStatus(runs, state, search, final, scores, reason)
 
 
 def _status(storage: Storage, name: str | None) -> RunStatus | None:
@@ -236,11 +238,11 @@ def _lacks(run: RunStatus, asked: int) -> bool:
     return run.spec.trials < asked
 
 
-def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
+def _state(runs: CellRuns, search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
     """Return the state of a cell in what its file asks for now, and the reason if it failed."""
-    searched = search is None or (search.state == "finished" and not _lacks(search, cell.trials))
+    searched = search is None or (search.state == "finished" and not _lacks(search, runs.trials))
     if final is not None and searched:
-        if final.state != "finished" or _lacks(final, cell.seeds):
+        if final.state != "finished" or _lacks(final, runs.seeds):
             return ("training" if final.state == "running" else "stopped"), None
         bad = [trial for trial in final.trials if trial.status != "complete"]
         return ("failed", f"seed {bad[0].seed} {bad[0].status}: {bad[0].error}") if bad else ("done", None)
@@ -256,9 +258,9 @@ def _state(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
     return "stopped", None  # its search has chosen, and its final run has not started
 
 
-def _between_runs(cell: CellRuns, search: RunStatus | None, final: RunStatus | None) -> CellState:
+def _between_runs(runs: CellRuns, search: RunStatus | None, final: RunStatus | None) -> CellState:
     """Return the state of a cell that has none of its runs open while its campaign runs."""
-    if search is not None and search.ended and (final is None or _lacks(search, cell.trials)):
+    if search is not None and search.ended and (final is None or _lacks(search, runs.trials)):
         return "searching"
     return "waiting" if final is None else "training"
 

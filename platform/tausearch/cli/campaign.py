@@ -100,22 +100,22 @@ def status(
     format: options.Format = "text",
 ) -> None:
     """Show the table as it stands."""
-    from tausearch.campaigns import all_standings, read_standing
+    from tausearch.campaigns import all_campaign_statuses, read_campaign_status
 
     root = open_storage(storage, write=False)
     if name is not None:
-        standing = read_standing(root, root.campaign(name))
+        status = read_campaign_status(root, root.campaign(name))
         if format == "json":
-            print_json(standing.as_dict())
+            print_json(status.as_dict())
         else:
-            output.show_standing(standing, root, storage_words(storage))
+            output.show_campaign_status(status, root, storage_words(storage))
         return
-    standings, faults = all_standings(root)
+    statuses, faults = all_campaign_statuses(root)
     print_notices(*faults)
     if format == "json":
-        print_json([each.as_dict() for each in standings])
+        print_json([each.as_dict() for each in statuses])
     else:
-        output.show_standings(standings)
+        output.show_campaign_statuses(statuses)
 
 
 @campaign_app.command()
@@ -128,11 +128,11 @@ def report(
     format: options.Format = "text",
 ) -> None:
     """Write one HTML file of all cells. It opens from disk without a network."""
-    from tausearch.campaigns import read_standing, write_campaign_report  # plotly takes a second to import
+    from tausearch.campaigns import read_campaign_status, write_campaign_report  # plotly takes a second to import
 
     root = open_storage(storage, write=False)
     require_page(root, output, "--output")
-    written = write_campaign_report(root, read_standing(root, root.campaign(name)), output)
+    written = write_campaign_report(root, read_campaign_status(root, root.campaign(name)), output)
     if format == "json":
         print_json({"report": str(written)})
     else:

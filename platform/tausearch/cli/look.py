@@ -73,13 +73,13 @@ def _go_on(found: RunStatus, root: Storage, storage: str) -> str | None:
     """Return the command that continues a stopped run, or the campaign that it belongs to; else None."""
     if found.state != "stopped":
         return None
-    from tausearch.campaigns import campaign_of, read_standing
+    from tausearch.campaigns import campaign_of, read_campaign_status
 
     if (campaign := campaign_of(root, found.spec.name)) is None:
         last = found.spec
         return resume_command(last.name, storage, last.code, address_words(last.address))
-    standing = read_standing(root, root.campaign(campaign))
-    return None if standing.running else standing.command(storage_words(storage))
+    status = read_campaign_status(root, root.campaign(campaign))
+    return None if status.running else status.command(storage_words(storage))
 
 
 def _choices(found: RunStatus) -> list[EarlyChoice]:

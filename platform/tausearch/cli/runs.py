@@ -147,13 +147,13 @@ def sync(
 
 def _sync_tables(root: Storage, tracking_uri: str | None) -> None:
     """Tag the runs that stand in the tables of campaigns."""
-    from tausearch.campaigns import all_standings, track_tables
+    from tausearch.campaigns import all_campaign_statuses, track_tables
 
-    standings, faults = all_standings(root)
+    statuses, faults = all_campaign_statuses(root)
     print_notices(*faults)
-    for standing in standings:
+    for status in statuses:
         try:
-            track_tables(root, standing, tracking_uri)
+            track_tables(root, status, tracking_uri)
         except InputError as error:
             print_notices(error)
 

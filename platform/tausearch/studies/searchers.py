@@ -111,8 +111,8 @@ class ReevaluationSearcher(Searcher):
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next re-evaluation; see `Searcher`."""
-        standing = reevaluation_of(self.spec, self.trials.values(), list(self.runs.values()))
-        for candidate, round_ in standing.race.wanted:
+        reevaluation = reevaluation_of(self.spec, self.trials.values(), list(self.runs.values()))
+        for candidate, round_ in reevaluation.race.wanted:
             number = self.spec.number(candidate, round_)
             if number not in self.given:
                 self.given.add(number)

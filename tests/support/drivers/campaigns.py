@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tausearch.campaigns import read_standing
+from tausearch.campaigns import read_campaign_status
 from tausearch.runs import Storage
 from tests.support.drivers.kills import Table, assert_nothing_runs_again
 from tests.support.drivers.searches import assert_mlflow_has_each_task_once, trials_of
@@ -24,8 +24,8 @@ def assert_no_run_loses_anything(earlier: Tables, later: Tables) -> None:
 
 
 def assert_all_is_there(root: Path, campaign: str, cells: int) -> None:
-    standing = read_standing(Storage(root), Storage(root).campaign(campaign))
-    assert [each.state for each in standing.cells] == ["done"] * cells
-    names = [each for cell in standing.cells for each in (cell.cell.search, cell.cell.final) if each is not None]
+    status = read_campaign_status(Storage(root), Storage(root).campaign(campaign))
+    assert [each.state for each in status.cells] == ["done"] * cells
+    names = [each for cell in status.cells for each in (cell.runs.search, cell.runs.final) if each is not None]
     for name in names:
         assert_mlflow_has_each_task_once(root, name, trials_of(root, name), chosen=int(not name.endswith("-final")))

@@ -18,7 +18,7 @@ from tausearch.campaigns import (
     CampaignRequest,
     CampaignResult,
     plan_campaign,
-    read_standing,
+    read_campaign_status,
     run_campaign,
     write_campaign_report,
 )
@@ -73,7 +73,7 @@ def root(folder: Path) -> Path:
 
 
 def test_every_cell_is_an_ordinary_search_and_an_ordinary_final_run(result: CampaignResult, root: Path) -> None:
-    assert [each.cell.title for each in result.standing.cells] == TITLES
+    assert [each.runs.title for each in result.standing.cells] == TITLES
     assert {each.state for each in result.standing.cells} == {"done"} and result.failed == {}
     for name in SEARCHES:
         found = read_status(Storage(root).run(name))
@@ -174,13 +174,13 @@ def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, r
     assert set(found) == {*names, *(f"{name} searches" for name in names), "ablations", "evaluation"}
     for each in result.standing.cells:
         assert each.accuracy is not None
-        (line,) = [row for row in found[each.cell.benchmark].splitlines() if f"`{each.cell.method}`" in row]
+        (line,) = [row for row in found[each.runs.benchmark].splitlines() if f"`{each.runs.method}`" in row]
         assert each.accuracy.text() in line
         if each.best is not None and each.search is not None:
             values = [trial.value or 0 for trial in each.search.trials]
             assert f"| {min(values):.1f} / {values[0]:.1f} / {max(values):.1f} |" in line
     assert provenance(result.standing).endswith("% of the slots' time inside trials.")
-    title = result.standing.cells[0].cell.title
+    title = result.standing.cells[0].runs.title
     result.standing.directory.pilot_file.write_text(
         json.dumps({title: {"pace": {"own": 500, "shared": 225}, "memory": 0, "of": ""}})
     )
@@ -192,7 +192,7 @@ def test_status_says_how_it_stands(result: CampaignResult, call: Callable[..., s
     content = json.loads(call("campaign", "status", "table", "--format", "json"))
     assert [(cell["title"], cell["state"]) for cell in content["cells"]] == [(title, "done") for title in TITLES]
     assert content["finished"] and not content["running"]
-    assert content == read_standing(Storage(root), Storage(root).campaign("table")).as_dict()
+    assert content == read_campaign_status(Storage(root), Storage(root).campaign("table")).as_dict()
     shown = call("campaign", "status", "table")
     assert "table: finished; 4/4 cells done" in shown and "not searched" in shown
     assert "no campaign named 'nope'" in call("campaign", "status", "nope", code=2)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.campaigns import CampaignPlan
-from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.active_cell import ActiveCell
 from tausearch.campaigns.display import AROUND, CampaignDisplay
 from tausearch.runs import AnySpec, Record, ReevaluationSpec, TrialSummary
 from tausearch.runs.creation import create
@@ -18,16 +18,16 @@ from tests.support.runs.trials import make_trial, run_of
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 
 
-def shown(plan: CampaignPlan) -> tuple[CampaignDisplay, list[CampaignCell], io.StringIO]:
+def shown(plan: CampaignPlan) -> tuple[CampaignDisplay, list[ActiveCell], io.StringIO]:
     """A display of the cells of a campaign, without a terminal, and its lines."""
     screen = io.StringIO()
     display = CampaignDisplay(screen)
-    cells = [CampaignCell(plan, planned, display.say) for planned in plan.cells]
+    cells = [ActiveCell(plan, planned, display.say) for planned in plan.cells]
     display.show(cells)
     return display, cells, screen
 
 
-def tell(display: CampaignDisplay, cell: CampaignCell, spec: AnySpec, *trials: TrialSummary) -> None:
+def tell(display: CampaignDisplay, cell: ActiveCell, spec: AnySpec, *trials: TrialSummary) -> None:
     """Open a run of a cell, and change its trials one after another."""
     run = run_of(spec, FixedSearcher([]))
     (listener,) = display.follow(cell, run)
@@ -93,7 +93,7 @@ def test_the_display_says_at_once_that_a_cell_has_failed(cause: str, tmp_path: P
         tell(display, first, plan.cells[0].search.spec, *(make_trial(n, 1, status="diverged") for n in range(2)))
         first.failed(ValueError("no trial finished"))
     assert [first.state, second.state] == ["failed", "waiting"]
-    assert display.standing_line().startswith("0/2 cells done, 1 failed, 0 trials running | ")
+    assert display.status_line().startswith("0/2 cells done, 1 failed, 0 trials running | ")
     done, total = first.tasks
     assert done == total == (15 if cause == "a seed diverged" else 10)  # a failed cell needs no more time
     assert_left(display, second.tasks[1] / done)
@@ -145,10 +145,10 @@ def test_only_cells_with_running_trials_are_named_and_shown_where_room_is_short(
     plan = planned(tmp_path)
     display, (first, second), screen = shown(plan)
     tell(display, first, plan.cells[0].search.spec, make_trial(0, 5, 70.0))
-    assert display.standing_line().startswith("0/2 cells done, 0 trials running | ")
+    assert display.status_line().startswith("0/2 cells done, 0 trials running | ")
     tell(display, second, plan.cells[1].search.spec, make_trial(0, 1), make_trial(1, 0, status="diverged", error="why"))
     assert display.stage is None  # from the first trial on
-    assert display.standing_line().startswith("digits/ewc searching | 0/2 cells done, 1 trial running | ")
+    assert display.status_line().startswith("digits/ewc searching | 0/2 cells done, 1 trial running | ")
     assert "digits/ewc trial 1 diverged: why | search 1/2 | " in screen.getvalue()
 
     def rows(room: int) -> list[str]:
@@ -158,9 +158,9 @@ def test_only_cells_with_running_trials_are_named_and_shown_where_room_is_short(
     assert (rows(2), rows(1)) == (["digits/finetune", "digits/ewc"], ["digits/ewc"])
     tell(display, first, plan.cells[0].search.spec, make_trial(0, 1), make_trial(1, 1))
     both = "digits/finetune searching, digits/ewc searching | 0/2 cells done, 3 trials running | "
-    assert display.standing_line().startswith(both) and rows(1) == ["digits/finetune"]
+    assert display.status_line().startswith(both) and rows(1) == ["digits/finetune"]
     display.show_stopping(lambda: "stopping on Ctrl-C")
-    assert display.standing_line().startswith("stopping on Ctrl-C | 0/2 cells done, ")
+    assert display.status_line().startswith("stopping on Ctrl-C | 0/2 cells done, ")
 
 
 def test_the_time_left_counts_from_the_first_task_and_not_from_the_start_of_ray(tmp_path: Path) -> None:

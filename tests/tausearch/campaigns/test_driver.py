@@ -14,15 +14,15 @@ import pytest
 from tausearch.campaigns import (
     CampaignRequest,
     CampaignResult,
-    CampaignStanding,
+    CampaignStatus,
     driver as driver_module,
     plan_campaign,
     read_cells,
 )
-from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.active_cell import ActiveCell
 from tausearch.campaigns.driver import _driver, _headlines, _result
 from tausearch.campaigns.plans import plan_final, with_share_of
-from tausearch.campaigns.status import CellStanding, CellState
+from tausearch.campaigns.status import CellState, CellStatus
 from tausearch.cluster import resources
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrency
 from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec, StorageError
@@ -49,7 +49,7 @@ def test_a_driver_needs_nothing_for_cells_that_are_done(tmp_path: Path, monkeypa
     monkeypatch.setattr(resources, "local_cpus", lambda: 8)
     plan = planned(tmp_path, TABLE + "cells: [{method: ewc, search: {cpus_per_trial: 3}}]\n")
     first, second = plan.cells
-    done = replace(second, standing=CellStanding(second.runs, "done"))
+    done = replace(second, status=CellStatus(second.runs, "done"))
     assert driver_module._kinds(replace(plan, rows=(first, done))) == [Resources()]
     assert Resources(cpus_per_trial=3) in driver_module._kinds(replace(plan, rows=(done,)))
 
@@ -65,7 +65,7 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(said, lambda *benchmarks: f" --allow-code {'+'.join(benchmarks)}")
     monkeypatch.setattr(RunSpec, "code", property(lambda spec: (f"m:{spec.method}",)))
     plan = plan_campaign(request)
-    assert plan.kept.address == "auto"
+    assert plan.saved_cells.address == "auto"
     driver = _driver(plan, Trial)
     assert {name: getattr(driver, name) for name in asked} == asked and driver.processes == 3
     assert driver.read == ["/data", "/finetune", "/ewc"]
@@ -83,7 +83,7 @@ def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(
     )
     plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 2, reevaluate: 1"))
     for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
-        object.__setattr__(cell, "standing", CellStanding(cell.runs, cast(CellState, state)))
+        object.__setattr__(cell, "status", CellStatus(cell.runs, cast(CellState, state)))
     for name in ("t-digits-l2p", "t-digits-l2p-final"):
         plan.storage.run(name).path.mkdir(parents=True)
         (plan.storage.run(name).path / "run.yaml").touch()
@@ -101,7 +101,7 @@ def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray(
 ) -> None:
     plan, did = planned(tmp_path), list[str]()
     for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
-        object.__setattr__(cell, "standing", CellStanding(cell.runs, cast(CellState, state)))
+        object.__setattr__(cell, "status", CellStatus(cell.runs, cast(CellState, state)))
     monkeypatch.setattr(RunQueue, "pass_over", lambda queue: False)
     for way in ("run", "conclude"):
         monkeypatch.setattr(Driver, way, lambda driver, queue, session, way=way: did.append(way))
@@ -116,25 +116,25 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     plan = planned(tmp_path)
 
     def result_of(*states: CellState, errors: dict[int, str] | None = None) -> CampaignResult:
-        standing = CampaignStanding(
+        status = CampaignStatus(
             "t",
             "t.yaml",
             plan.directory,
             False,
             tuple(
-                CellStanding(cell.runs, state, reason="a seed diverged" if state == "failed" else None)
+                CellStatus(cell.runs, state, reason="a seed diverged" if state == "failed" else None)
                 for cell, state in zip(plan.cells, states, strict=True)
             ),
         )
 
-        def read(storage: object, directory: object, *, running: bool) -> CampaignStanding:
+        def read(storage: object, directory: object, *, running: bool) -> CampaignStatus:
             assert not running  # the lock that it would see is its own
-            return standing
+            return status
 
-        monkeypatch.setattr(driver_module, "read_standing", read)
+        monkeypatch.setattr(driver_module, "read_campaign_status", read)
         monkeypatch.setattr(driver_module, "write_outputs", lambda *_: [])
         monkeypatch.setattr(driver_module, "track_tables", no_server)
-        cells = [CampaignCell(plan, each, lambda line: None) for each in plan.cells]
+        cells = [ActiveCell(plan, each, lambda line: None) for each in plan.cells]
         for number, error in (errors or {}).items():
             cells[number].failed(ValueError(error))
         interrupt = Interrupt(0.0)
@@ -190,7 +190,7 @@ def test_cells_of_a_method_share_a_pilot_and_a_final_run_has_the_share_of_its_se
     }
     assert not any(run.pilot for cell in found.cells for run in (cell.training,))
     for state in ("done", "failed"):
-        ended = replace(plan.cells[0], standing=CellStanding(plan.cells[0].runs, cast(CellState, state)))
+        ended = replace(plan.cells[0], status=CellStatus(plan.cells[0].runs, cast(CellState, state)))
         driver_module._measured(replace(plan, rows=(ended,)))
     assert len(measured_on) == 3
 
@@ -261,7 +261,7 @@ def test_a_campaign_has_its_cells_in_its_folder_while_it_is_driven(tmp_path: Pat
     plan = planned(tmp_path)
     plan.directory.spec_file.unlink()
     with driver_module._held(plan):
-        assert read_cells(plan.directory) == plan.kept
+        assert read_cells(plan.directory) == plan.saved_cells
 
 
 @pytest.mark.parametrize("begun", [False, True])

@@ -11,12 +11,12 @@ import pytest
 
 from tausearch.campaigns import (
     CampaignPlan,
+    CellPlan,
     Measured,
-    PlannedCell,
     estimate,
     estimates,
     pilots_of,
-    read_standing,
+    read_campaign_status,
     run_pilots,
     seconds_here,
 )
@@ -50,10 +50,10 @@ def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path)
     unsearched_best_file(search.spec).save(search.directory.best_file)
     record = Record(create(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
     record.write(make_trial(0, 5, 5.0))
-    assert planned(tmp_path).cells[0].standing.state == "stopped"
+    assert planned(tmp_path).cells[0].status.state == "stopped"
     record.write(replace(make_trial(1, 0, status="diverged", error="not finite"), seed=1))
-    standing = planned(tmp_path).cells[0].standing
-    assert (standing.state, standing.reason) == ("failed", "seed 1 diverged: not finite")
+    status = planned(tmp_path).cells[0].status
+    assert (status.state, status.reason) == ("failed", "seed 1 diverged: not finite")
     assert planned(tmp_path).cells[0].next == "nothing"
     assert estimate(planned(tmp_path))[0].seconds == 0
 
@@ -64,7 +64,7 @@ def test_a_driven_cell_searches_then_reevaluates(tmp_path: Path) -> None:
     with driver_lock(search):
         for number in range(4):
             remember(search, number, 1.0)
-            states.append(read_standing(plan.storage, plan.directory).cells[0].state)
+            states.append(read_campaign_status(plan.storage, plan.directory).cells[0].state)
     assert states == ["searching"] * 3 + ["reevaluating"]
 
 
@@ -124,7 +124,7 @@ def test_a_pilot_of_other_options_says_nothing_and_is_run_again(
     assert estimate(planned(tmp_path, changed))[0].seconds is None
     asked: list[str] = []
 
-    def pilot(cell: PlannedCell) -> Measured:
+    def pilot(cell: CellPlan) -> Measured:
         asked.append(cell.title)
         return Measured(Pace(1.0), 1, "")
 
@@ -238,7 +238,7 @@ def first_on_gpu(plan: CampaignPlan, share: float = 1.0) -> CampaignPlan:
 def test_pilots_need_no_gpu_for_a_cell_that_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def pilot(cell: PlannedCell) -> Measured:
+    def pilot(cell: CellPlan) -> Measured:
         asked.append(cell.title)
         return Measured(Pace(1.0), 1, "")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.campaigns import Cell, read_campaign
+from tausearch.campaigns import CellConfig, read_campaign
 from trainables.errors import InputError
 
 WHOLE = """
@@ -35,7 +35,7 @@ def test_cells_are_rows_times_columns_with_their_exceptions(tmp_path: Path) -> N
     assert titles == [f"{b}/{m}" for b in ("digits", "glyphs") for m in ("ita-lora", "finetune", "joint")]
     by_title = dict(zip(titles, file.cells, strict=True))
     usual = {"algorithm": "random", "trials": 6, "set": {"lr": 0.5, "alpha": 2}}
-    assert by_title["digits/finetune"] == Cell("digits", "finetune", usual, {"seeds": [0, 1]})
+    assert by_title["digits/finetune"] == CellConfig("digits", "finetune", usual, {"seeds": [0, 1]})
     assert by_title["digits/joint"].search is None  # a method that is not in the list becomes a column
     assert by_title["glyphs/ita-lora"].search == {
         "algorithm": "random",

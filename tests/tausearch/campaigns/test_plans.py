@@ -125,7 +125,7 @@ def started(tmp_path: Path, text: str = TABLE) -> CampaignPlan:
     """The folder of the campaign and the search of its first cell have been made."""
     plan = planned(tmp_path, text)
     plan.directory.path.mkdir(parents=True)
-    plan.kept.save(plan.directory)
+    plan.saved_cells.save(plan.directory)
     create(plan.cells[0].search.spec, plan.storage)
     return plan
 
@@ -149,7 +149,7 @@ def test_a_campaign_waits_for_a_final_run_that_another_process_drives(tmp_path: 
 
 def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Path) -> None:
     started(tmp_path)
-    assert [each.standing.state for each in planned(tmp_path).cells] == ["stopped", "waiting", "waiting"]
+    assert [each.status.state for each in planned(tmp_path).cells] == ["stopped", "waiting", "waiting"]
     with pytest.raises(InputError, match="digits/ita-lora: .*trials was 4, is now 3; .*: --redo digits/ita-lora"):
         planned(tmp_path, trials=3)
     with pytest.raises(InputError, match="seed was 0, is now 1; .*: --redo digits/ita-lora"):
@@ -160,7 +160,7 @@ def test_a_cell_that_was_not_searched_gets_no_search_beside_its_final_run(tmp_pa
     plan = planned(tmp_path)
     joint = plan.cells[-1]
     create(joint.training.spec, plan.storage)
-    assert planned(tmp_path).cells[-1].standing.state == "stopped"
+    assert planned(tmp_path).cells[-1].status.state == "stopped"
     said = "run 't-digits-joint-final' was trained without a search; .*: --redo digits/joint"
     with pytest.raises(InputError, match=said):
         planned(tmp_path, TABLE.replace("search: null", "search: {{trials: 3}}"))
@@ -170,7 +170,7 @@ def test_cells_that_have_not_begun_are_tracked_like_those_that_have(tmp_path: Pa
     started(tmp_path)
     plan = planned(tmp_path, tracking="none")
     assert [spec.trackers for cell in plan.cells for spec in cell.specs] == [()] * 5
-    plan.kept.save(plan.directory)
+    plan.saved_cells.save(plan.directory)
     assert [spec.trackers for cell in planned(tmp_path).cells for spec in cell.specs] == [()] * 5
 
 
@@ -179,11 +179,11 @@ def test_what_a_driver_was_given_holds_for_the_next_that_is_given_nothing(tmp_pa
     given = {"data_root": tmp_path / "data", "max_concurrent_trials": 1, "tracking_uri": uri}
     plan = planned(tmp_path, **given)
     plan.directory.path.mkdir(parents=True)
-    plan.kept.save(plan.directory)
+    plan.saved_cells.save(plan.directory)
     assert "secret" not in plan.directory.spec_file.read_text()
     again = planned(tmp_path)
-    alike = plan.kept.model_copy(update={"max_concurrent_trials": None})  # as many as fit, unless asked for
-    assert again.kept == alike
+    alike = plan.saved_cells.model_copy(update={"max_concurrent_trials": None})  # as many as fit, unless asked for
+    assert again.saved_cells == alike
     assert again.request.data_root == str(tmp_path / "data")
     assert {spec.tracking_uri for cell in again.cells for spec in cell.specs} == {"postgresql://me@host/runs"}
 
@@ -333,7 +333,7 @@ def test_cells_that_are_not_known_are_not_judged(tmp_path: Path, old: str, new: 
 
 def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> None:
     create(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
-    assert planned(tmp_path).cells[2].standing.state == "stopped"
+    assert planned(tmp_path).cells[2].status.state == "stopped"
     said = "digits/joint: .*'t-digits-joint-final' was started otherwise: seeds was 0 1, is now 0 2 3; to start the"
     with pytest.raises(InputError, match=said):  # their number follows, and is no option of the file
         planned(tmp_path, TABLE.replace("[0, 1]", "[0, 2, 3]"))
@@ -387,8 +387,8 @@ def test_a_search_that_gets_more_trials_comes_before_a_final_run_of_its_choice_s
 def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
     storage = started(tmp_path).storage
     plan = planned(tmp_path, trials=6, redo=["digits/ita-lora"])
-    assert plan.cells[0].runs.search == "t-digits-ita-lora-1" and plan.cells[0].standing.state == "waiting"
-    plan.kept.save(plan.directory)
+    assert plan.cells[0].runs.search == "t-digits-ita-lora-1" and plan.cells[0].status.state == "waiting"
+    plan.saved_cells.save(plan.directory)
     assert planned(tmp_path, trials=6).cells[0].runs.search == "t-digits-ita-lora-1"  # from now on
     assert storage.run_exists("t-digits-ita-lora")  # left alone
     with pytest.raises(InputError, match="--redo nope: the campaign has no such cell; it has digits/ita-lora"):
@@ -398,7 +398,7 @@ def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
 def test_a_cell_keeps_the_final_run_of_a_later_choice(tmp_path: Path) -> None:
     plan = started(tmp_path)
     later = plan.cells[0].runs.model_copy(update={"final": "t-digits-ita-lora-final-1"})
-    plan.kept.with_cell(later).save(plan.directory)
+    plan.saved_cells.with_cell(later).save(plan.directory)
     assert planned(tmp_path).cells[0].runs == later
 
 
@@ -452,13 +452,13 @@ def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
 def test_a_campaign_keeps_the_place_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned(tmp_path)
     monkeypatch.chdir(tmp_path)
-    kept = plan_campaign(CampaignRequest("t.yaml", storage="runs", data_root="data")).kept
+    kept = plan_campaign(CampaignRequest("t.yaml", storage="runs", data_root="data")).saved_cells
     assert (kept.file, kept.data_root) == (str(tmp_path / "t.yaml"), str(tmp_path / "data"))
 
 
 def test_the_work_left_is_of_the_trials_that_a_search_has_in_the_end() -> None:
-    standing = SimpleNamespace(left=(1, 2), trials=3)  # of five it has ended after three
-    cells = [SimpleNamespace(standing=standing, runs=SimpleNamespace(trials=5, seeds=2))]
+    status = SimpleNamespace(left=(1, 2), trials=3)  # of five it has ended after three
+    cells = [SimpleNamespace(status=status, runs=SimpleNamespace(trials=5, seeds=2))]
     assert work_left(SimpleNamespace(cells=cells)) == "1 of 3 trials to search, 2 seeds to train"  # type: ignore[arg-type]
 
 
@@ -474,10 +474,10 @@ def test_a_cell_that_comes_back_has_the_runs_that_it_had(tmp_path: Path) -> None
     without = TABLE.replace("[ita-lora, finetune]", "[finetune]")
     for text, redo in ((TABLE, ["digits/ita-lora"]), (without, []), (without, [])):
         plan = planned(tmp_path, text, redo=redo)
-        plan.kept.save(plan.directory)
+        plan.saved_cells.save(plan.directory)
     assert planned(tmp_path, without).gone == ()  # it was said when the file left it out
     back = planned(tmp_path)
-    assert back.cells[0].runs.search == "t-digits-ita-lora-1" and back.kept.gone == ()
+    assert back.cells[0].runs.search == "t-digits-ita-lora-1" and back.saved_cells.gone == ()
 
 
 def remember(directory: RunDirectory, number: int, seconds: float, *, complete: bool = True, seed: int = 0) -> None:

@@ -18,10 +18,10 @@ from tausearch.campaigns import (
     campaign_of,
     estimate,
     plan_campaign,
+    read_campaign_status,
     read_cells,
-    read_standing,
 )
-from tausearch.campaigns.campaign_cell import CampaignCell
+from tausearch.campaigns.active_cell import ActiveCell
 from tausearch.campaigns.driver import _plots_of_searches
 from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
@@ -39,18 +39,18 @@ def planned(tmp_path: Path, table: str = TABLE) -> CampaignPlan:
     (tmp_path / "t.yaml").write_text(table)
     plan = plan_campaign(CampaignRequest(tmp_path / "t.yaml", storage=tmp_path))
     plan.directory.path.mkdir(parents=True, exist_ok=True)
-    plan.kept.save(plan.directory)
+    plan.saved_cells.save(plan.directory)
     return plan
 
 
-def queue_of(cells: list[CampaignCell], plan: CampaignPlan) -> RunQueue:
+def queue_of(cells: list[ActiveCell], plan: CampaignPlan) -> RunQueue:
     return RunQueue(cells, Interrupt(), StorageWatch(plan.directory), lambda line: None, lambda cell, run: [])
 
 
 def opened(plan: CampaignPlan, said: list[str] | None = None) -> list[str]:
     """The names of the runs that are opened of all cells, one after another, none of which is run; then what failed."""
     said = [] if said is None else said
-    cells = [CampaignCell(plan, planned, said.append) for planned in plan.cells]
+    cells = [ActiveCell(plan, planned, said.append) for planned in plan.cells]
     queue = queue_of(cells, plan)
     names = []
     try:
@@ -64,7 +64,7 @@ def opened(plan: CampaignPlan, said: list[str] | None = None) -> list[str]:
 def test_a_campaign_that_is_refused_leaves_no_run_that_is_new(tmp_path: Path) -> None:
     """A cluster's nodes are refused once runs are open. A cell of one may then be changed in the file."""
     plan = planned(tmp_path)
-    cells = [CampaignCell(plan, each, lambda line: None) for each in plan.cells]
+    cells = [ActiveCell(plan, each, lambda line: None) for each in plan.cells]
     queue = queue_of(cells, plan)
     begun, new = (run.directory for _ in cells if (run := queue.open_next()) is not None)
     assert begun.path.is_dir() and new.path.is_dir()
@@ -99,7 +99,7 @@ def test_a_final_run_with_more_seeds_is_opened_again_and_trains_only_these(tmp_p
     more = planned(tmp_path, table.replace("[0, 1]", "[7, 1, 0]"))
     (left,) = estimate(more)
     assert left.seconds is not None and left.seconds > 0
-    cell = CampaignCell(more, more.cells[0], print)
+    cell = ActiveCell(more, more.cells[0], print)
     with ExitStack() as locks:
         run = cell.open(locks)
         assert run is not None and not plan.directory.is_concluded(final.name)
@@ -123,7 +123,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     for name in (search, final):
         plan.directory.conclude(name)
     extended = planned(tmp_path, table.replace("trials: 2", "trials: 3"))
-    cell = CampaignCell(extended, extended.cells[0], print)
+    cell = ActiveCell(extended, extended.cells[0], print)
     assert (cell.state, cell.columns[0], list(cell.final)) == ("searching", "2/3", [])
     with ExitStack() as locks:
         assert cell.open(locks).spec.trials == 3 and not plan.directory.is_concluded(search)
@@ -173,21 +173,21 @@ def test_a_cell_whose_search_chose_nothing_cannot_be_trained(
         assert names == ["t-digits-finetune-final", "t-digits-ewc"] and said == []
     else:
         assert names == ["t-digits-ewc", "digits/finetune"]  # failed, and the other goes on
-        (cell,) = read_standing(plan.storage, plan.directory).failed
+        (cell,) = read_campaign_status(plan.storage, plan.directory).failed
         assert said == [f"digits/finetune: {cell.reason}"] and str(cell.reason).startswith(why)
 
 
 @pytest.mark.parametrize("over", [True, False])
 def test_a_run_that_is_not_over_is_opened_again(over: bool, tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    cell = CampaignCell(plan, plan.cells[0], lambda line: None)
+    cell = ActiveCell(plan, plan.cells[0], lambda line: None)
     cell.concluded(cast(RunResult, SimpleNamespace(name="t", over=over)))
     assert plan.directory.is_concluded("t") == over
 
 
 def test_a_search_that_an_error_has_ended_goes_on_before_its_final_run(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    queue = queue_of([CampaignCell(plan, each, lambda line: None) for each in plan.cells], plan)
+    queue = queue_of([ActiveCell(plan, each, lambda line: None) for each in plan.cells], plan)
     assert (run := queue.open_next()) is not None
     Record(run.directory.record, tasks=5).write(make_trial(0, 5, 70.0, hyperparameters={"lr": 0.02}))
     queue.close()  # as the driver does when an error ends it
@@ -198,10 +198,10 @@ def test_a_search_that_an_error_has_ended_goes_on_before_its_final_run(tmp_path:
 def test_the_plots_of_the_report_are_drawn_when_the_search_is_concluded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tausearch.campaigns.campaign_cell.read_status", lambda directory: directory.name)
-    monkeypatch.setattr("tausearch.campaigns.campaign_cell.draw_search_plots", lambda status: f"plots of {status}")
+    monkeypatch.setattr("tausearch.campaigns.active_cell.read_status", lambda directory: directory.name)
+    monkeypatch.setattr("tausearch.campaigns.active_cell.draw_search_plots", lambda status: f"plots of {status}")
     plan = planned(tmp_path)
-    first, second = (CampaignCell(plan, each, lambda line: None) for each in plan.cells)
+    first, second = (ActiveCell(plan, each, lambda line: None) for each in plan.cells)
     first.concluded(cast(RunResult, SimpleNamespace(name=first.runs.search, over=False)))
     assert _plots_of_searches([first]) == {}  # a stopped campaign has no report
     for cell, name in ((first, first.runs.search), (second, second.runs.final)):
@@ -211,7 +211,7 @@ def test_the_plots_of_the_report_are_drawn_when_the_search_is_concluded(
 
 def test_only_the_first_error_of_a_cell_is_said(tmp_path: Path) -> None:
     plan, said = planned(tmp_path), list[str]()
-    cell = CampaignCell(plan, plan.cells[0], said.append)
+    cell = ActiveCell(plan, plan.cells[0], said.append)
     for text in ("first", "second"):
         cell.failed(ValueError(text))
     assert (cell.error, said) == ("first", ["digits/finetune: first"]) and cell.open(ExitStack()) is None
@@ -219,9 +219,9 @@ def test_only_the_first_error_of_a_cell_is_said(tmp_path: Path) -> None:
 
 def test_only_the_named_cell_gets_another_final_run(tmp_path: Path) -> None:
     plan = planned(tmp_path, TABLE + "cells: [{method: probe, search: null}, {method: joint, search: null}]\n")
-    *others, last = plan.kept.cells
+    *others, last = plan.saved_cells.cells
     assert (others[-1].search, last.search) == (None, None)
-    assert plan.kept.with_cell(last.model_copy(update={"final": "f"})).cells[:-1] == tuple(others)
+    assert plan.saved_cells.with_cell(last.model_copy(update={"final": "f"})).cells[:-1] == tuple(others)
 
 
 def test_both_runs_of_a_cell_belong_to_the_campaign_that_lists_them(tmp_path: Path) -> None:

@@ -16,16 +16,16 @@ import pytest
 from tausearch.api.synchronisation import Synced
 from tausearch.campaigns import (
     CampaignCells,
-    CampaignStanding,
+    CampaignStatus,
     CellRuns,
     outputs,
+    read_campaign_status,
     read_cells,
-    read_standing,
     write_campaign_report,
 )
 from tausearch.campaigns.mlflow_tables import LOCAL, read_pages, track_tables
 from tausearch.campaigns.outputs import selected_runs
-from tausearch.cli.output import show_standing, show_standings
+from tausearch.cli.output import show_campaign_status, show_campaign_statuses
 from tausearch.presentation import Table
 from tausearch.reports import paper_results
 from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock
@@ -90,7 +90,7 @@ def test_results_that_cannot_be_read_hide_no_other_cell(
     code, out, err = shown(storage, capsys, monkeypatch, "status", "t")
     assert (code, err) == (0, "") and "85.00" in out
     assert ["2/3" in line for line in out.splitlines() if "85.00" in line] == [False, True, False]  # a seed is to come
-    write_campaign_report(storage, read_standing(storage, storage.campaign("t")))
+    write_campaign_report(storage, read_campaign_status(storage, storage.campaign("t")))
     page = (storage.campaign("t").path / "report.html").read_text(encoding="utf-8")
     matrix = page[page.index('class="matrix"') : page.index("</section>")]
     assert "85.00" in page and matrix.count("<tr") == 1 + len(cells)  # what has other settings is in no second row
@@ -148,7 +148,7 @@ def test_what_stands_in_one_line_and_in_full(
     assert err == "" and row == ["t", "stopped", "3", "0", "0"]
     _, out, _ = shown(storage, capsys, monkeypatch, "status", "t")
     assert f" campaign run {storage.root.parent}/t.yaml --storage {storage.root}\n" in out.partition("go on: ")[2]
-    show_standing(read_standing(storage, storage.campaign("t")), storage, "", "the command of its driver")
+    show_campaign_status(read_campaign_status(storage, storage.campaign("t")), storage, "", "the command of its driver")
     assert capsys.readouterr().out.endswith("\ngo on: the command of its driver\n")
     assert "t: stopped; 0/3 cells done" in out and "80.00" in out and out.count("waiting") == 2
     assert re.search(r"test % +┃ incremental +┃ forgetting", out)
@@ -163,27 +163,29 @@ def test_what_stands_in_one_line_and_in_full(
 def test_a_cell_at_work_is_emphasised(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     tables: list[Table] = []
     monkeypatch.setattr("tausearch.cli.output.campaigns.terminal_table", lambda table: tables.append(table) or "")
-    show_standing(read_standing(storage, storage.campaign("t"), running=True), storage, "", None)
+    show_campaign_status(read_campaign_status(storage, storage.campaign("t"), running=True), storage, "", None)
     assert tables[0].emphasis == {0: "strong"}  # its search has begun, and the other cells wait
 
 
 def test_a_failed_cell_is_not_done_in_the_list(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
-    standing = read_standing(storage, storage.campaign("t"))
-    first, second, third = standing.cells
-    show_standings([replace(standing, cells=(replace(first, state="failed"), replace(second, state="done"), third))])
+    status = read_campaign_status(storage, storage.campaign("t"))
+    first, second, third = status.cells
+    show_campaign_statuses(
+        [replace(status, cells=(replace(first, state="failed"), replace(second, state="done"), third))]
+    )
     assert [part.strip() for part in capsys.readouterr().out.splitlines()[3].split("│")[3:6]] == ["3", "1", "1"]
 
 
 def test_an_accuracy_over_some_of_the_seeds_says_over_how_many(
     storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    standing = read_standing(storage, storage.campaign("t"))
-    first, *others = standing.cells
+    status = read_campaign_status(storage, storage.campaign("t"))
+    first, *others = status.cells
     scores = {seeds: {"test/final_accuracy": Score(60.0, None, seeds)} for seeds in (1, 2)}
-    assert first.cell.seeds == 2
+    assert first.runs.seeds == 2
     monkeypatch.setenv("COLUMNS", "160")
     for seeds, said in ((1, "60.00 (1 seed)"), (2, "60.00 ")):
-        show_standing(replace(standing, cells=(replace(first, scores=scores[seeds]), *others)), storage, "")
+        show_campaign_status(replace(status, cells=(replace(first, scores=scores[seeds]), *others)), storage, "")
         assert said in (out := capsys.readouterr().out) and ("seed)" in out) == (seeds == 1)
 
 
@@ -204,8 +206,8 @@ def test_the_written_comparison_is_in_the_order_of_the_file(storage: Storage, mo
 def test_each_benchmark_has_a_figure_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs, "draw_figure", lambda plot, _: plot)
     monkeypatch.setattr(outputs, "save", lambda plot, path: (plot, path.name))
-    standing = SimpleNamespace(name="t", directory=SimpleNamespace(path=tmp_path))
-    results = SimpleNamespace(standing=standing, plots={"digits": 1, "digits?tasks=2": 2})
+    status = SimpleNamespace(name="t", directory=SimpleNamespace(path=tmp_path))
+    results = SimpleNamespace(status=status, plots={"digits": 1, "digits?tasks=2": 2})
     assert outputs._draw_accuracies(results) == [(1, "digits.png"), (2, "digits-tasks-2.png")]  # type: ignore[arg-type]
 
 
@@ -215,12 +217,12 @@ def test_a_comparison_of_a_campaign_has_the_papers_rows_if_it_is_asked_to(storag
 
 
 def test_a_table_in_mlflow_has_both_runs_of_a_cell_and_the_papers_accuracy(storage: Storage) -> None:
-    standing = read_standing(storage, storage.campaign("t"))
-    search = standing.cells[0].search
+    status = read_campaign_status(storage, storage.campaign("t"))
+    search = status.cells[0].search
     assert search is not None
     final = replace(search, spec=final_spec(search.spec, name="f", tracking=("mlflow",)))
-    cell = standing.cells[0].cell.model_copy(update={"benchmark": "cub200"})
-    tabled = replace(standing, cells=(replace(standing.cells[0], cell=cell, final=final), *standing.cells[1:]))
+    cell = status.cells[0].runs.model_copy(update={"benchmark": "cub200"})
+    tabled = replace(status, cells=(replace(status.cells[0], runs=cell, final=final), *status.cells[1:]))
     written: list[tuple[object, ...]] = []
 
     def write(_: Storage, *table: object) -> str:
@@ -232,13 +234,13 @@ def test_a_table_in_mlflow_has_both_runs_of_a_cell_and_the_papers_accuracy(stora
     row = TableRow(cell.method, (search.spec, final.spec), paper.accuracy)
     assert track_tables(storage, tabled, "http://b:5000", write=write) == {"cub200": "http://b:5000/page"}
     assert track_tables(storage, tabled, write=write) == {"cub200": f"{LOCAL}/page"}
-    assert read_pages(standing.directory) == {"cub200": f"{LOCAL}/page"}
+    assert read_pages(status.directory) == {"cub200": f"{LOCAL}/page"}
     password = "http://me:word@b:5000"
     assert track_tables(storage, tabled, password, write=write) == {"cub200": "http://b:5000/page"}
     assert written.pop()[0] == password
     for text in ("{", "[]", '{"cub200": 3}'):  # damaged, and no status ends with an error
-        standing.directory.pages_file.write_text(text)
-        assert read_pages(standing.directory) == {}
+        status.directory.pages_file.write_text(text)
+        assert read_pages(status.directory) == {}
     elsewhere = replace(final, spec=final.spec.model_copy(update={"tracking": (), "tracking_uri": "http://a:5000"}))
     untracked = replace(tabled, cells=(replace(tabled.cells[0], final=elsewhere),))
     assert track_tables(storage, untracked, write=write) == {}
@@ -249,7 +251,7 @@ def test_a_table_in_mlflow_has_both_runs_of_a_cell_and_the_papers_accuracy(stora
     assert written.pop() == ("http://b:5000", "cub200", "t", [row_elsewhere])
     uris = ("http://b:5000", storage.mlflow_uri)
     assert written == [(uri, "cub200", "t", [row]) for uri in uris]
-    assert track_tables(storage, untracked, write=write) == {} == read_pages(standing.directory)  # no earlier ones
+    assert track_tables(storage, untracked, write=write) == {} == read_pages(status.directory)  # no earlier ones
 
 
 def test_a_campaign_without_a_run_is_starting(
@@ -257,7 +259,7 @@ def test_a_campaign_without_a_run_is_starting(
 ) -> None:
     plan = planned(tmp_path)
     plan.directory.path.mkdir(parents=True)
-    plan.kept.save(plan.directory)
+    plan.saved_cells.save(plan.directory)
     status = ["status", "--storage", str(plan.storage.root)]
     assert run(status, capsys, monkeypatch)[1].startswith("no runs in ")  # its driver has ended
     with driver_lock(plan.directory, "campaign"):
@@ -355,12 +357,12 @@ def test_a_report_is_written(
 
 
 def test_a_report_says_why_a_cell_failed(storage: Storage) -> None:
-    standing = read_standing(storage, storage.campaign("t"))
-    storage.run(str(standing.cells[0].cell.search)).spec_file.write_text("{")
-    standing = read_standing(storage, storage.campaign("t"))
-    page = write_campaign_report(storage, standing).read_text(encoding="utf-8")
-    reasons = [each.reason for each in standing.cells]
-    assert standing.cells[0].state == "failed" and reasons[1:] == [None, None]
+    status = read_campaign_status(storage, storage.campaign("t"))
+    storage.run(str(status.cells[0].runs.search)).spec_file.write_text("{")
+    status = read_campaign_status(storage, storage.campaign("t"))
+    page = write_campaign_report(storage, status).read_text(encoding="utf-8")
+    reasons = [each.reason for each in status.cells]
+    assert status.cells[0].state == "failed" and reasons[1:] == [None, None]
     assert str(reasons[0]) in html.unescape(page) and ">waiting</span>" in page
     assert '<a href="#cell-1">failed</a>' in page  # the table has no room for the reason
 
@@ -383,7 +385,7 @@ def test_a_report_opens_with_methods_by_benchmarks(
     directory = storage.campaign("t")
     directory.path.mkdir(parents=True)
     CampaignCells(campaign="t", file="t.yaml", cells=tuple(cells)).save(directory)
-    text = write_campaign_report(storage, read_standing(storage, directory)).read_text(encoding="utf-8")
+    text = write_campaign_report(storage, read_campaign_status(storage, directory)).read_text(encoding="utf-8")
     matrix = text[text.index('class="matrix"') : text.index("</section>")]
     rows = [re.sub(r"\s+", " ", row) for row in re.findall(r"<tr.*?</tr>", matrix, re.DOTALL)]
     assert ["ita-lora" in rows[1], "finetune" in rows[2], "joint" in rows[3]] == [True] * 3 and len(rows) == 4
@@ -406,8 +408,8 @@ def test_sync_tags_the_tables_in_the_given_store(
     def sync_run(_: Storage, directory: RunDirectory, uri: str, tracking: str | None) -> Synced:
         return Synced(directory.name, uri, trials=1, tasks=5, written=5)
 
-    def track_tables(_: Storage, standing: CampaignStanding, tracking_uri: str | None = None) -> dict[str, str]:
-        written.append((standing.name, tracking_uri))
+    def track_tables(_: Storage, status: CampaignStatus, tracking_uri: str | None = None) -> dict[str, str]:
+        written.append((status.name, tracking_uri))
         return {}
 
     monkeypatch.setattr("tausearch.api.sync_run", sync_run)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tausearch.campaigns import CampaignPlan, all_standings, read_cells, read_standing
+from tausearch.campaigns import CampaignPlan, all_campaign_statuses, read_campaign_status, read_cells
 from tausearch.campaigns.outputs import copy_best, write_outputs
-from tausearch.campaigns.status import CampaignStanding, CellStanding
+from tausearch.campaigns.status import CampaignStatus, CellStatus
 from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary, driver_lock
 from tausearch.runs.creation import create
 from tausearch.studies import load_best, unsearched_best_file
@@ -22,12 +22,12 @@ from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, remember, started
 
 
-def standing_of(plan: CampaignPlan) -> CampaignStanding:
-    return read_standing(plan.storage, plan.directory)
+def status_of(plan: CampaignPlan) -> CampaignStatus:
+    return read_campaign_status(plan.storage, plan.directory)
 
 
 def states(plan: CampaignPlan) -> list[str]:
-    return [each.state for each in standing_of(plan).cells]
+    return [each.state for each in status_of(plan).cells]
 
 
 def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) 
         with driver_lock(search.directory):
             assert states(plan)[0] == "waiting"  # open, and there is no room for its first trial
         Record(search.directory.record, tasks=5).write(make_trial(3, 2))
-        assert standing_of(plan).cells[0].ended == (0, 0)
+        assert status_of(plan).cells[0].ended == (0, 0)
         remember(search.directory, 0, 1.0)
         assert states(plan)[0] == "searching"
         with driver_lock(search.directory):
@@ -52,27 +52,29 @@ def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) 
         assert states(plan)[0] == "training"
         for seed in range(2):
             remember(final, seed, 1.0, seed=seed)
-        assert states(plan)[0] == "done" and standing_of(plan).state == "running"
-        assert read_standing(plan.storage, plan.directory, running=False).state == "stopped"  # its own lock, at its end
-    assert standing_of(plan).state == "stopped"
+        assert states(plan)[0] == "done" and status_of(plan).state == "running"
+        assert (
+            read_campaign_status(plan.storage, plan.directory, running=False).state == "stopped"
+        )  # its own lock, at its end
+    assert status_of(plan).state == "stopped"
 
 
 def test_a_campaign_has_ended_when_every_cell_is_done_or_failed(tmp_path: Path) -> None:
     plan = started(tmp_path)
     cells = tuple(
-        CellStanding(each.runs, state) for each, state in zip(plan.cells, ("done", "failed", "done"), strict=True)
+        CellStatus(each.runs, state) for each, state in zip(plan.cells, ("done", "failed", "done"), strict=True)
     )  # type: ignore[arg-type]
-    ended = CampaignStanding("t", "t.yaml", plan.directory, False, cells)
+    ended = CampaignStatus("t", "t.yaml", plan.directory, False, cells)
     assert (ended.finished, ended.state) == (True, "finished")
     assert replace(ended, running=True).state == "running"
-    assert [each.cell.title for each in ended.failed] == ["digits/finetune"]
+    assert [each.runs.title for each in ended.failed] == ["digits/finetune"]
 
 
 def test_the_command_that_continues_allows_the_code_of_cells_that_have_not_begun(tmp_path: Path) -> None:
-    standing = standing_of(started(tmp_path))
-    own = replace(standing.cells[2], cell=standing.cells[2].cell.model_copy(update={"method": "mine:Method"}))
-    ahead = replace(standing, cells=(*standing.cells[:2], own))
-    assert "--allow-code mine:Method" in ahead.command("") and "--allow-code" not in standing.command("")
+    status = status_of(started(tmp_path))
+    own = replace(status.cells[2], runs=status.cells[2].runs.model_copy(update={"method": "mine:Method"}))
+    ahead = replace(status, cells=(*status.cells[:2], own))
+    assert "--allow-code mine:Method" in ahead.command("") and "--allow-code" not in status.command("")
 
 
 def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
@@ -80,7 +82,7 @@ def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
     record = Record(create(plan.cells[2].training.spec, plan.storage)[1].record, tasks=1)
     record.write(replace(make_trial(0, 0, status="diverged", error="not finite"), seed=5))
     record.write(replace(make_trial(1, 0, status="failed", error="killed"), seed=6))
-    first = standing_of(plan).cells[2]
+    first = status_of(plan).cells[2]
     assert (first.state, first.reason) == ("failed", "seed 5 diverged: not finite")
 
 
@@ -88,12 +90,12 @@ def test_scores_are_those_of_the_seeds_that_have_finished(tmp_path: Path) -> Non
     plan = started(tmp_path)
     directory = create(plan.cells[2].training.spec, plan.storage)[1]
     directory.results_file.write_text("{}")  # of an earlier, shorter run
-    assert standing_of(plan).cells[2].scores == {}
+    assert status_of(plan).cells[2].scores == {}
     record = Record(directory.record, tasks=1)
     record.write(on_test(make_trial(0, 1, 80.0)))
     record.write(replace(make_trial(1, 0), seed=1))
-    assert standing_of(plan).cells[2].ended == (0, 1)
-    score = standing_of(plan).cells[2].accuracy
+    assert status_of(plan).cells[2].ended == (0, 1)
+    score = status_of(plan).cells[2].accuracy
     assert score is not None and (score.mean, score.seeds) == (80.0, 1)
 
 
@@ -110,12 +112,12 @@ def test_a_cell_is_done_when_it_has_what_its_file_asks_for_now(tmp_path: Path) -
         remember(search.directory, number, 1.0)
     for seed in range(2):
         remember(final, seed, 1.0, seed=seed)
-    assert states(plan)[0] == "done" and standing_of(plan).cells[0].left == (0, 0)
+    assert states(plan)[0] == "done" and status_of(plan).cells[0].left == (0, 0)
     asked = read_cells(plan.directory)
     for change, left in (({"seeds": 3}, (0, 1)), ({"trials": 6}, (2, 0)), ({"trials": 5, "seeds": 4}, (1, 2))):
         asked.with_cell(asked.cells[0].model_copy(update=change)).save(plan.directory)
-        standing = standing_of(plan)
-        assert (standing.cells[0].state, standing.cells[0].left, standing.finished) == ("stopped", left, False)
+        status = status_of(plan)
+        assert (status.cells[0].state, status.cells[0].left, status.finished) == ("stopped", left, False)
         with driver_lock(plan.directory, "campaign"):
             assert states(plan)[0] == ("searching" if "trials" in change else "training")
 
@@ -123,7 +125,7 @@ def test_a_cell_is_done_when_it_has_what_its_file_asks_for_now(tmp_path: Path) -
 def test_a_cell_whose_run_cannot_be_read_has_failed_and_says_why(tmp_path: Path) -> None:
     plan = started(tmp_path)
     plan.cells[0].search.directory.spec_file.write_text("{")
-    first = standing_of(plan).cells[0]
+    first = status_of(plan).cells[0]
     assert first.state == "failed" and "run.yaml" in str(first.reason)
 
 
@@ -139,7 +141,7 @@ def test_a_record_that_must_not_be_read_keeps_no_other_cell_from_view_but_lets_n
         return listed(folder)
 
     monkeypatch.setattr(os, "listdir", listdir)
-    first, *others = standing_of(plan).cells
+    first, *others = status_of(plan).cells
     assert first.state == "failed" and str(first.reason).endswith("record: cannot be read (Permission denied)")
     assert {each.state for each in others} == {"waiting"}
     with pytest.raises(StorageError, match="Permission denied"):
@@ -150,7 +152,7 @@ def test_reevaluations_that_have_ended_are_not_left(tmp_path: Path) -> None:
     plan = started(tmp_path, REEVALUATED)
     search = plan.cells[0].search
     again = ReevaluationSpec.of(search.spec)
-    left = [standing_of(plan).cells[0].reevaluations_left]
+    left = [status_of(plan).cells[0].reevaluations_left]
     for number in range(4):
         remember(search.directory, number, 1.0)
     for number, tasks in ((0, 5), (1, 2)):
@@ -158,10 +160,10 @@ def test_reevaluations_that_have_ended_are_not_left(tmp_path: Path) -> None:
         Record(search.directory.reevaluation.record, tasks=5).write(
             replace(run, number=number, seed=again.seed_of(number))
         )
-        left.append(standing_of(plan).cells[0].reevaluations_left)
+        left.append(status_of(plan).cells[0].reevaluations_left)
     assert left == [6, 5, 5]  # of the best two and the start; one that runs is left
     over: Any = SimpleNamespace(state="finished", reevaluation=SimpleNamespace(runs=()))
-    assert CellStanding(plan.cells[0].runs, "stopped", over).reevaluations_left == 0  # the others were eliminated
+    assert CellStatus(plan.cells[0].runs, "stopped", over).reevaluations_left == 0  # the others were eliminated
 
 
 def test_campaigns_are_listed_and_unreadable_ones_named(tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ def test_campaigns_are_listed_and_unreadable_ones_named(tmp_path: Path) -> None:
     broken = plan.storage.campaign("broken")
     broken.path.mkdir(parents=True)
     broken.spec_file.write_text("cells: 3")
-    found, faults = all_standings(plan.storage)
+    found, faults = all_campaign_statuses(plan.storage)
     assert [each.name for each in found] == ["t"] and len(faults) == 1 and str(broken.spec_file) in str(faults[0])
 
 
@@ -212,6 +214,6 @@ def test_the_report_is_written_at_the_end_only(finished: bool, tmp_path: Path, m
     plan = started(tmp_path)
     report = plan.directory.report_file
     monkeypatch.setattr("tausearch.campaigns.outputs._write_report", lambda *_: report)
-    cells = tuple(CellStanding(each.runs, "failed" if finished else "waiting") for each in plan.cells)
-    files = write_outputs(plan.storage, CampaignStanding("t", "t.yaml", plan.directory, False, cells))
+    cells = tuple(CellStatus(each.runs, "failed" if finished else "waiting") for each in plan.cells)
+    files = write_outputs(plan.storage, CampaignStatus("t", "t.yaml", plan.directory, False, cells))
     assert files == [report] * finished

@@ -264,8 +264,8 @@ def test_a_campaign_ends_as_its_cells_did(
     outcome: dict[str, Any], code: int, said: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {}
-    standing = SimpleNamespace(as_dict=lambda: {"name": "t"}, finished=True)
-    plain = {"standing": standing, "failed": {}, "files": [Path("/f")], "signal": None, "out_of_time": False}
+    status = SimpleNamespace(as_dict=lambda: {"name": "t"}, finished=True)
+    plain = {"standing": status, "failed": {}, "files": [Path("/f")], "signal": None, "out_of_time": False}
     result = SimpleNamespace(**{**plain, "resume_command": "again", **outcome})
     monkeypatch.setattr("tausearch.campaigns.campaign_with", lambda request: given.update(vars(request)) or result)
     got, out, err = ask(

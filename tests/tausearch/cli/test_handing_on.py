@@ -146,15 +146,17 @@ def test_sync_writes_to_the_trackers_that_are_named_and_tags_the_tables_there(
     monkeypatch.setattr("tausearch.runs.Storage.runs", lambda _: [SimpleNamespace(name=n) for n in "ab"])
     monkeypatch.setattr("tausearch.runs.Storage.run", lambda _, name: SimpleNamespace(name=name))
     monkeypatch.setattr("tausearch.runs.is_driven", lambda _: False)
-    monkeypatch.setattr("tausearch.campaigns.all_standings", lambda _: (["t", "u"], [InputError("v: is damaged")]))
+    monkeypatch.setattr(
+        "tausearch.campaigns.all_campaign_statuses", lambda _: (["t", "u"], [InputError("v: is damaged")])
+    )
 
     def sync_run(*asked: Any) -> Any:
         given.append(asked[2:])
         raise InputError("enough" if len(given) == 1 else "run 'b': enough")
 
-    def track_tables(_: object, standing: str, uri: str | None) -> None:
-        given.append((standing, uri))
-        raise InputError(f"{standing}: no answer")
+    def track_tables(_: object, status: str, uri: str | None) -> None:
+        given.append((status, uri))
+        raise InputError(f"{status}: no answer")
 
     monkeypatch.setattr("tausearch.api.sync_run", sync_run)
     monkeypatch.setattr("tausearch.campaigns.track_tables", track_tables)
@@ -246,8 +248,8 @@ def test_a_campaign_names_commands_with_its_storage_folder(ask: Ask, monkeypatch
     done = {"signal": None, "out_of_time": False, "failed": {}, "resume_command": ""}
     result = SimpleNamespace(standing=SimpleNamespace(finished=True), **done)
     monkeypatch.setattr("tausearch.campaigns.campaign_with", lambda _: result)
-    monkeypatch.setattr("tausearch.campaigns.read_standing", lambda *_: result.standing)
-    for command in ("campaign", "standing"):
+    monkeypatch.setattr("tausearch.campaigns.read_campaign_status", lambda *_: result.standing)
+    for command in ("campaign", "campaign_status"):
         monkeypatch.setattr(output, f"show_{command}", lambda shown, root, storage: print(shown.__class__, storage))
     monkeypatch.setattr("tausearch.runs.Storage.campaign", lambda *_: None)
     for words in (["run", "t.yaml"], ["status", "t"]):
@@ -258,12 +260,12 @@ def test_a_campaign_names_commands_with_its_storage_folder(ask: Ask, monkeypatch
 def test_campaigns_that_cannot_be_read_are_named_beside_the_others_and_a_report_overwrites_no_run(
     tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tausearch.campaigns.all_standings", lambda _: ([], [InputError("v: is damaged")]))
+    monkeypatch.setattr("tausearch.campaigns.all_campaign_statuses", lambda _: ([], [InputError("v: is damaged")]))
     code, out, err = ask("campaign", "status", "--format", "json", "--storage", str(tmp_path))
     assert (code, json.loads(out), err) == (0, [], "tausearch: v: is damaged\n")
     (tmp_path / "r").mkdir()
     (tmp_path / "r" / "run.yaml").touch()
-    monkeypatch.setattr("tausearch.campaigns.read_standing", lambda *_: None)
+    monkeypatch.setattr("tausearch.campaigns.read_campaign_status", lambda *_: None)
     monkeypatch.setattr("tausearch.campaigns.write_campaign_report", lambda *_: pytest.fail("it is written"))
     page = str(tmp_path / "r" / "run.yaml")
     code, _, err = ask("campaign", "report", "t", "--output", page, "--storage", str(tmp_path))

@@ -26,7 +26,7 @@ from tausearch.cli.output import (
     show_status,
     spaces,
 )
-from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
+from tausearch.cli.output.reevaluations import reevaluated_words, reevaluation_progress
 from tausearch.execution import Preview
 from tausearch.execution.durations import Taken
 from tausearch.models import (
@@ -238,11 +238,11 @@ def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory() -> None:
 
 def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: Captured) -> None:
     reasons = {"digits/a": "gone", "digits/c": "lost"}
-    failed = [SimpleNamespace(cell=SimpleNamespace(title=t), reason=why, state="failed") for t, why in reasons.items()]
-    standing = mock.Mock(
+    failed = [SimpleNamespace(runs=SimpleNamespace(title=t), reason=why, state="failed") for t, why in reasons.items()]
+    status = mock.Mock(
         cells=[], runs=(), failed=failed, state="stopped", file="t.yaml", directory=mock.Mock(log_file="/c/log")
     )
-    standing.name = "t"
+    status.name = "t"
     files = [
         Path("/c/best/digits/a.yaml"),
         Path("/c/best/glyphs/a.yaml"),
@@ -251,7 +251,7 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
         Path("/c/figures/digits.png"),
     ]
     result = mock.Mock(
-        standing=standing,
+        standing=status,
         files=files,
         failed={**reasons, "digits/b": "out"},
         tracking_errors={"t": "no answer", "r": "full"},
@@ -285,23 +285,28 @@ def reevaluation(
 def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_ahead(spec: SearchSpec) -> None:
     fresh = "the best 2 on 2 fresh seeds and validation splits"
     going = reevaluation(spec, 2, {(3, 0): 80.0}, ended=1)
-    assert (standing_words(going), reevaluated_words(going)) == (f"not yet: {fresh}, 1 run ended", "")
+    assert (reevaluation_progress(going), reevaluated_words(going)) == (f"not yet: {fresh}, 1 run ended", "")
     done = reevaluation(spec, 2, {(3, 0): 80.0, (3, 1): 82.0, (1, 0): 90.0, (1, 1): 91.0})
-    assert standing_words(done) == f"trial 1, of {fresh}, +9.50 ± 0.50 points ahead of trial 3 (± standard error)"
+    assert (
+        reevaluation_progress(done) == f"trial 1, of {fresh}, +9.50 ± 0.50 points ahead of trial 3 (± standard error)"
+    )
     assert reevaluated_words(done) == ", re-evaluated 90.50 ± 0.50 %" and reevaluated_words(None) == ""
     spread = reevaluation(spec, 2, {(3, 0): 80.0, (3, 1): 86.0, (1, 0): 90.0, (1, 1): 92.0})
     assert reevaluated_words(spread) == ", re-evaluated 91.00 ± 1.00 %"
-    assert "+8.00 ± 2.00 points" in standing_words(spread)
+    assert "+8.00 ± 2.00 points" in reevaluation_progress(spread)
     once = reevaluation(spec, 1, {(3, 0): 80.0, (1, 0): 70.0})
-    assert standing_words(once) == (
+    assert reevaluation_progress(once) == (
         "trial 3, of the best 2 on a fresh seed and validation split, +10.00 points ahead of trial 1"
     )
     none = replace(going, race=race([], 2, {}), verdict=None)
-    assert standing_words(none) == "none: no finished trial can be chosen"
+    assert reevaluation_progress(none) == "none: no finished trial can be chosen"
     lost = reevaluation(spec, 1, {(3, 0): None, (1, 0): None})
-    assert standing_words(lost).startswith("no: a fresh run of each of the best 2 on a fresh") and lost.verdict is None
+    assert (
+        reevaluation_progress(lost).startswith("no: a fresh run of each of the best 2 on a fresh")
+        and lost.verdict is None
+    )
     one = reevaluation(spec, 1, {(3, 0): None, (1, 0): 70.0})
-    assert standing_words(one).startswith("trial 1, the only candidate, the best 2")
+    assert reevaluation_progress(one).startswith("trial 1, the only candidate, the best 2")
 
 
 def test_of_equal_trials_fresh_runs_choose(spec: SearchSpec, capsys: Captured) -> None:
@@ -478,12 +483,10 @@ def test_a_plan_names_the_search_of_a_cell_and_the_time_that_is_left(spec: Searc
     assert campaigns._search_text(4, spec) == "4 trials, tpe"
     assert campaigns._search_text(1, search) == "1 trial, tpe, asha, 2 again 3 times"
     runs = SimpleNamespace(trials=4, search="s", seeds=1, tasks=12)
-    cell: Any = SimpleNamespace(
-        title="a", standing=mock.Mock(state="done"), runs=runs, search=SimpleNamespace(spec=spec)
-    )
+    cell: Any = SimpleNamespace(title="a", status=mock.Mock(state="done"), runs=runs, search=SimpleNamespace(spec=spec))
     cell.next = "nothing"
     for seconds, shown in ((0.0, 0.0), (None, "?")):
-        row = campaigns._planned_row(cell, SimpleNamespace(seconds=seconds))  # type: ignore[arg-type]
+        row = campaigns._plan_row(cell, SimpleNamespace(seconds=seconds))  # type: ignore[arg-type]
         assert row == ("a", "done", "4 trials, tpe", "1 seed", 12, "nothing", shown)
 
 

@@ -39,7 +39,7 @@ def runs_of(folder: Path) -> tuple[Storage, list[Run]]:
     (folder / "t.yaml").write_text(TABLE)
     plan = plan_campaign(CampaignRequest(folder / "t.yaml", storage=folder / "runs"))
     plan.directory.path.mkdir(parents=True)
-    plan.kept.save(plan.directory)
+    plan.saved_cells.save(plan.directory)
     planned: list[tuple[SearchSpec, Callable[..., Run]]] = [
         (plan.cells[0].search.spec, SearchRun),
         (plan.cells[1].search.spec, SearchRun),
@@ -149,8 +149,8 @@ def test_whoever_looks_sees_no_error_and_no_step_back(
                 more_is_written()
                 assert storage.read_each(read_status)[1] == []
             asked("status", all_runs[len(looks) % 3].spec.name)
-            standing = json.loads(asked("campaign", "status", "t", "--format", "json"))
-            cells.append([each["trials_ended"] + each["seeds_ended"] for each in standing["cells"]])
+            status = json.loads(asked("campaign", "status", "t", "--format", "json"))
+            cells.append([each["trials_ended"] + each["seeds_ended"] for each in status["cells"]])
             assert all(then <= now for then, now in zip(*cells[-2:], strict=True))
             compared.append(len(asked("compare", "--format", "csv", hint="no final runs").splitlines()))
             assert compared[-2] <= compared[-1]

@@ -92,7 +92,7 @@ def test_a_task_and_the_end_of_a_trial_cost_the_same_whatever_the_number_of_tria
         tell(told, make_trial(1, tasks=2))
         assert display._tasks_done() == 3 + 2 and made["best_accuracy"].values == {(): 70.0}
         tell(told, make_trial(1, value=75.0))
-        assert "(trial 1)" in display._standing() and display._planned == search_spec().trials
+        assert "(trial 1)" in display._progress_text() and display._planned == search_spec().trials
     assert made["tasks_done"].values == {(): 3 + 3} and made["best_accuracy"].values == {(): 75.0}
 
 

@@ -26,24 +26,24 @@ def display(spec: SearchSpec) -> ProgressDisplay:
 
 
 def test_nothing_is_known_of_the_time_left_before_the_first_task(display: ProgressDisplay) -> None:
-    assert display.standing_line().endswith(" starting Ray | 0:00 elapsed")
+    assert display.status_line().endswith(" starting Ray | 0:00 elapsed")
     tell(display, make_trial(0, tasks=0))
-    assert display.seconds_left() is None and "starting Ray" not in display.standing_line()
+    assert display.seconds_left() is None and "starting Ray" not in display.status_line()
 
 
 def test_trials_that_were_known_say_nothing_of_the_time_left(spec: SearchSpec) -> None:
     known = TrialTable([make_trial(0, value=70.0), make_trial(1, tasks=1)])
     display = ProgressDisplay(spec, known, io.StringIO())
     display.start -= 100
-    assert display.seconds_left() is None and "starting Ray" in display.standing_line()
-    assert f"[1/{spec.trials}] starting Ray |" in display.standing_line()  # trial 1 does not run yet
+    assert display.seconds_left() is None and "starting Ray" in display.status_line()
+    assert f"[1/{spec.trials}] starting Ray |" in display.status_line()  # trial 1 does not run yet
     assert display._bar.tasks[0].completed == 1
     tell(display, make_trial(1, tasks=1))
     display.start -= 60
     tell(display, make_trial(1, tasks=2))
     left = spec.trials * spec.steps - spec.steps - 2
     assert display.seconds_left() == pytest.approx(60 * left, rel=0.01)  # one task in a minute, without Ray's start
-    assert "trial 1: 2/" in display.standing_line()
+    assert "trial 1: 2/" in display.status_line()
     display.console.file.flush()
     assert "trial 0 complete" not in display.console.file.getvalue()  # type: ignore[attr-defined]
 
@@ -74,20 +74,20 @@ def test_the_best_and_the_mean_so_far_are_said(spec: SearchSpec) -> None:
     display = ProgressDisplay(spec, TrialTable(), io.StringIO())
     for number, value in enumerate((70.0, 80.0, 75.0)):
         tell(display, make_trial(number, value=value))
-    assert "best so far 80.00 % (trial 1)" in display.standing_line()
+    assert "best so far 80.00 % (trial 1)" in display.status_line()
     lines = printed(display).splitlines()
     assert lines[0].startswith("[1/4] trial 0 complete: 70.00 % | alpha=1 lr=0.01 | best so far 70.00 % (trial 0) | ")
     bound = Constraint(metric="val/final_accuracy", relation="<=", bound=75)
     display.turn_to(spec.model_copy(update={"constraints": (bound,)}), display.trials, lambda trial: "")
-    assert "best so far 75.00 % (trial 2)" in display.standing_line()
+    assert "best so far 75.00 % (trial 2)" in display.status_line()
     aim = Objective(metric="val/forgetting", direction="minimize")
     display.turn_to(spec.model_copy(update={"objectives": (aim,)}), display.trials, lambda trial: "")
-    assert "best so far forgetting 1.00 points (trial " in display.standing_line()
+    assert "best so far forgetting 1.00 points (trial " in display.status_line()
     final = ProgressDisplay(final_spec(spec, seeds=(5, 6, 7), trials=3), TrialTable(), io.StringIO())
     for number, value in enumerate((0.0, 81.0)):
         tell(final, replace(make_trial(number, value=value), seed=5 + number))
     tell(final, replace(make_trial(2, tasks=0, status="failed"), seed=7, error="out of memory"))
-    assert "mean so far 40.50 %" in final.standing_line()
+    assert "mean so far 40.50 %" in final.status_line()
     assert "seed 7 failed: out of memory | mean so far" in printed(final).replace("|  |", "|")
 
 
@@ -108,7 +108,7 @@ def test_fresh_runs_are_said_in_the_objectives_and_those_of_former_candidates_co
 def test_stopping_goes_before_what_is_being_done(display: ProgressDisplay) -> None:
     display.enter("writing results")
     display.show_stopping(lambda: "stopping on Ctrl-C")
-    assert "stopping on Ctrl-C" in display.standing_line() and "writing" not in display.standing_line()
+    assert "stopping on Ctrl-C" in display.status_line() and "writing" not in display.status_line()
 
 
 def test_another_run_is_shown_with_a_speed_of_its_own(spec: SearchSpec, display: ProgressDisplay) -> None:
@@ -121,7 +121,7 @@ def test_another_run_is_shown_with_a_speed_of_its_own(spec: SearchSpec, display:
     assert display.seconds_left() is None
     display._turned -= 10
     tell(display, make_trial(0, tasks=2))
-    assert display.seconds_left() == pytest.approx(10 * 4, rel=0.05) and "[0/2] trial 0: 2/3" in display.standing_line()
+    assert display.seconds_left() == pytest.approx(10 * 4, rel=0.05) and "[0/2] trial 0: 2/3" in display.status_line()
 
 
 def printed(display: ProgressDisplay) -> str:
@@ -131,11 +131,11 @@ def printed(display: ProgressDisplay) -> str:
 def test_what_is_done_before_the_first_trial_and_after_the_last_is_said(display: ProgressDisplay) -> None:
     display.enter("joining the Ray that runs at head:6379")
     assert printed(display) == "joining the Ray that runs at head:6379\n"
-    assert "joining the Ray that runs at head:6379" in display.standing_line()
+    assert "joining the Ray that runs at head:6379" in display.status_line()
     tell(display, make_trial(0, tasks=1))
-    assert "joining" not in display.standing_line() and "best so far none" in display.standing_line()
+    assert "joining" not in display.status_line() and "best so far none" in display.status_line()
     display.enter("writing results")
-    assert "writing results" in display.standing_line()
+    assert "writing results" in display.status_line()
 
 
 def test_that_it_is_being_stopped_is_said_at_once_and_once(spec: SearchSpec) -> None:
@@ -144,9 +144,9 @@ def test_that_it_is_being_stopped_is_said_at_once_and_once(spec: SearchSpec) -> 
     with ProgressDisplay(spec, TrialTable(), screen) as display:
         tell(display, make_trial(0, tasks=1))
         display.show_stopping(lambda: why[0] if why else None)
-        assert "stopping" not in display.standing_line()
+        assert "stopping" not in display.status_line()
         why.append("stopping on Ctrl-C")
-        assert "stopping on Ctrl-C" in display.standing_line()
+        assert "stopping on Ctrl-C" in display.status_line()
         asked = time.monotonic()
         while "stopping" not in screen.getvalue():
             assert time.monotonic() - asked < 60
@@ -159,7 +159,7 @@ def test_a_running_trial_shows_its_epoch(spec: SearchSpec) -> None:
     display = ProgressDisplay(spec, TrialTable(), io.StringIO(), lambda trial: "epoch 7/50" if trial.tasks_done else "")
     tell(display, make_trial(0, tasks=1))
     tell(display, make_trial(1, tasks=0))
-    assert "trial 0: 1/3 tasks and epoch 7/50, trial 1: 0/3 tasks |" in display.standing_line()
+    assert "trial 0: 1/3 tasks and epoch 7/50, trial 1: 0/3 tasks |" in display.status_line()
     display.console.print(display.render())
     assert "■□□ epoch 7/50 90.0 % alpha=1" in " ".join(printed(display).split())
 
@@ -179,7 +179,7 @@ def test_an_epoch_is_of_the_task_that_is_being_learned_unless_all_are_at_once(
     named = spec.model_copy(update={"steps": steps, "tasks": tuple(NamedTask((a, b)) for a, b in ("ab", "cd", "ef"))})
     display = ProgressDisplay(named, TrialTable(), io.StringIO(), lambda trial: "epoch 7/50")
     tell(display, make_trial(0, tasks=int(steps > 1)))
-    assert f"trial 0: {shown} |" in display.standing_line()
+    assert f"trial 0: {shown} |" in display.status_line()
 
 
 def test_a_running_trial_on_several_benchmarks_says_how_far_each_is_that_runs() -> None:
@@ -188,7 +188,7 @@ def test_a_running_trial_on_several_benchmarks_says_how_far_each_is_that_runs() 
     display = ProgressDisplay(spec, TrialTable(), io.StringIO())
     for trial in combine_parts(parts(spec), [part(spec, 0, 0, 90.0), running]):
         tell(display, trial)
-    assert "trial 0: 1/2 benchmarks and glyphs 1/2 |" in display.standing_line()
+    assert "trial 0: 1/2 benchmarks and glyphs 1/2 |" in display.status_line()
 
 
 def test_a_line_that_was_said_is_not_repeated_at_once(display: ProgressDisplay) -> None:

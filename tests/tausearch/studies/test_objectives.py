@@ -11,7 +11,7 @@ import pytest
 
 from tausearch.api import SearchResult
 from tausearch.cli.output import search_as_dict, show_status, status_as_dict
-from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
+from tausearch.cli.output.reevaluations import reevaluated_words, reevaluation_progress
 from tausearch.presentation import SearchPlots, draw_figure, front_table, reevaluation_table
 from tausearch.runs import (
     DataFacts,
@@ -353,7 +353,7 @@ class TestChosen:
         assert status.accuracy == 86.0, "the mean of its fresh runs, not the score of the knee"
         assert found.race.values[0] == (spec.aim.score(self.TRIALS)(runs[1]),)  # on the scale of the whole front
         assert reevaluated_words(found) == ", re-evaluated final_accuracy 86.00 %, forgetting 7.00 points"
-        assert standing_words(found).endswith(" ahead of trial 1 in the score of the knee")
+        assert reevaluation_progress(found).endswith(" ahead of trial 1 in the score of the knee")
         assert reevaluation_table(found).rows[1][3:5] == (86.0, 7.0)
         assert found.as_dict()["candidates"][1]["objectives"] == {FINAL: 86.0, FORGETTING: 7.0}
         chosen = make_best_file(spec, self.TRIALS[0], 4, found).selection

@@ -2,9 +2,9 @@ from .cache import entry_as_dict as entry_as_dict, show_cache as show_cache
 from .campaigns import (
     plan_as_dict as plan_as_dict,
     show_campaign as show_campaign,
+    show_campaign_status as show_campaign_status,
+    show_campaign_statuses as show_campaign_statuses,
     show_plan as show_plan,
-    show_standing as show_standing,
-    show_standings as show_standings,
 )
 from .compositions import (
     composed_as_dict as composed_as_dict,

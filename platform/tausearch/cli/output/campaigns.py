@@ -31,11 +31,11 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs lef
     from tausearch.campaigns import (
         CampaignPlan,
         CampaignResult,
-        CampaignStanding,
+        CampaignStatus,
+        CellPlan,
         CellRuns,
-        CellStanding,
+        CellStatus,
         Estimate,
-        PlannedCell,
     )
     from tausearch.runs import SearchSpec, Storage
 
@@ -48,47 +48,49 @@ _EMPHASIS: dict[str, Emphasis] = {
 }
 
 
-def show_standing(standing: CampaignStanding, root: Storage, storage_option: str, command: str | None = None) -> None:
+def show_campaign_status(
+    status: CampaignStatus, root: Storage, storage_option: str, command: str | None = None
+) -> None:
     """Print a campaign cell by cell; accuracies under another protocol than the others' are marked.
 
     Args:
-        standing: The state of the campaign.
+        status: The state of the campaign.
         root: The storage root.
         storage_option: The option `--storage` for a command, or nothing.
         command: The command that continues it; by default one without callbacks, which no file has.
     """
-    out, apart = console(), _set_apart(root, standing)
-    done = sum(each.state == "done" for each in standing.cells)
-    out.print(f"{standing.name}: {standing.state}; {done}/{counted(len(standing.cells), 'cell')} done")
+    out, apart = console(), _set_apart(root, status)
+    done = sum(each.state == "done" for each in status.cells)
+    out.print(f"{status.name}: {status.state}; {done}/{counted(len(status.cells), 'cell')} done")
     columns = [
         *map(Column, ("cell", "state", "search")),
         Column("best, val %", percent),
         Column("final run"),
         *numbers("test %", "incremental", "forgetting"),
     ]
-    rows = [_row(each, marked=each.cell.title in apart) for each in standing.cells]
-    emphasis = {n: _EMPHASIS[each.state] for n, each in enumerate(standing.cells) if each.state in _EMPHASIS}
+    rows = [_row(each, marked=each.runs.title in apart) for each in status.cells]
+    emphasis = {n: _EMPHASIS[each.state] for n, each in enumerate(status.cells) if each.state in _EMPHASIS}
     out.print(terminal_table(Table("", columns, rows, emphasis)))
     for title, differences in apart.items():
         out.print(f"* {title}: not as most on this benchmark: {'; '.join(differences)}", soft_wrap=True)
-    for line in _of_other_columns(standing.runs):
+    for line in _of_other_columns(status.cell_runs):
         out.print(line, soft_wrap=True)
-    for each in standing.failed:
-        out.print(f"{each.cell.title}: {each.reason}", style="red", soft_wrap=True)
-    if standing.state == "stopped":
-        out.print(f"go on: {command or standing.command(storage_option)}", soft_wrap=True)
-    for benchmark, page in read_pages(standing.directory).items():
+    for each in status.failed:
+        out.print(f"{each.runs.title}: {each.reason}", style="red", soft_wrap=True)
+    if status.state == "stopped":
+        out.print(f"go on: {command or status.command(storage_option)}", soft_wrap=True)
+    for benchmark, page in read_pages(status.directory).items():
         started = f" (after: {tool()} runs ui{storage_option})" if page.startswith(LOCAL) else ""
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
 
 
-def _set_apart(root: Storage, standing: CampaignStanding) -> dict[str, tuple[str, ...]]:
+def _set_apart(root: Storage, status: CampaignStatus) -> dict[str, tuple[str, ...]]:
     """Return what sets final runs apart; nothing, without importing torch, where there are not two to compare."""
-    if sum(each.final is not None for each in standing.cells) < 2:
+    if sum(each.final is not None for each in status.cells) < 2:
         return {}
     from tausearch.campaigns import set_apart  # imports torch
 
-    return set_apart(root, standing)
+    return set_apart(root, status)
 
 
 def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:
@@ -108,27 +110,27 @@ def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:
                 yield f"{cell.title} is on {cell.benchmark}: in the comparison, another column than {usual}"
 
 
-def _row(each: CellStanding, *, marked: bool) -> tuple[object, ...]:
+def _row(each: CellStatus, *, marked: bool) -> tuple[object, ...]:
     values = each.as_dict()
     return (
-        f"{each.cell.title} *" if marked else each.cell.title,
+        f"{each.runs.title} *" if marked else each.runs.title,
         each.state,
-        "not searched" if each.cell.search is None else f"{values['trials_ended']}/{each.trials}",
+        "not searched" if each.runs.search is None else f"{values['trials_ended']}/{each.trials}",
         None if each.search is None else each.search.accuracy,
-        None if each.final is None else f"{values['seeds_ended']}/{each.cell.seeds}",
+        None if each.final is None else f"{values['seeds_ended']}/{each.runs.seeds}",
         *(_scored(each, name) for name in (TEST.final_accuracy, TEST.average_incremental_accuracy, TEST.forgetting)),
     )
 
 
-def _scored(each: CellStanding, metric: str) -> str | None:
+def _scored(each: CellStatus, metric: str) -> str | None:
     """Return the score of a cell; over how many seeds, where it is not over all that the file asks for."""
     if (found := (each.scores or {}).get(metric)) is None:
         return None
-    seeds = "" if found.seeds == each.cell.seeds else f" ({counted(found.seeds, 'seed')})"
+    seeds = "" if found.seeds == each.runs.seeds else f" ({counted(found.seeds, 'seed')})"
     return f"{score(found)}{seeds}"
 
 
-def show_standings(standings: Sequence[CampaignStanding]) -> None:
+def show_campaign_statuses(statuses: Sequence[CampaignStatus]) -> None:
     """Print one line per campaign."""
     rows = [
         (
@@ -138,18 +140,18 @@ def show_standings(standings: Sequence[CampaignStanding]) -> None:
             sum(cell.state == "done" for cell in each.cells),
             len(each.failed),
         )
-        for each in standings
+        for each in statuses
     ]
     table = Table("", words("campaign", "state", "cells", "done", "failed"), rows)
-    console().print(terminal_table(table) if standings else "no campaigns yet")
+    console().print(terminal_table(table) if statuses else "no campaigns yet")
 
 
 def show_campaign(result: CampaignResult, root: Storage, storage_option: str) -> None:
     """Print the results of a campaign, and where they lie."""
-    show_standing(result.standing, root, storage_option, result.resume_command)
+    show_campaign_status(result.standing, root, storage_option, result.resume_command)
     out = console()
     for title, reason in result.failed.items():
-        if title not in {each.cell.title for each in result.standing.failed}:
+        if title not in {each.runs.title for each in result.standing.failed}:
             out.print(f"{title}: {reason}", style="red", soft_wrap=True)
     for name, error in result.tracking_errors.items():
         out.print(sync_advice(name, error, storage_option, is_run=name != result.standing.name), soft_wrap=True)
@@ -174,7 +176,7 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
         Column("next"),
         *numbers("estimate", format=clock),
     ]
-    planned = {each.title: _planned_row(each, found) for each, found in zip(plan.cells, estimates, strict=True)}
+    planned = {each.title: _plan_row(each, found) for each, found in zip(plan.cells, estimates, strict=True)}
     refused = ("refused", None, None, None, "nothing", None)
     rows = [planned.get(each.title, (each.title, *refused)) for each in plan.rows]
     bad = emphasise((number for number, each in enumerate(plan.rows) if each.title not in planned), "bad")
@@ -187,10 +189,10 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
         out.print(f"{gone.title} is no longer in the file; its runs would be left alone", soft_wrap=True)
 
 
-def _planned_row(each: PlannedCell, estimate: Estimate) -> tuple[object, ...]:
+def _plan_row(each: CellPlan, estimate: Estimate) -> tuple[object, ...]:
     return (
         each.title,
-        each.standing.state,
+        each.status.state,
         _search_text(each.runs.trials, each.search.spec) if each.runs.search else "not searched",
         counted(each.runs.seeds, "seed"),
         each.runs.tasks,
@@ -246,7 +248,7 @@ def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str,
     """Return the plain form that `tausearch campaign plan --format json` prints."""
     cells = [
         {
-            **each.standing.as_dict(),
+            **each.status.as_dict(),
             "next": each.next,
             **({"devices": each.devices} if each.devices else {}),
             "seconds_left": estimate.seconds,

@@ -16,7 +16,7 @@ def reevaluated_words(reevaluation: Reevaluation | None) -> str:
     return f", re-evaluated {_with_error(verdict.mean, verdict.error)} {reevaluation.unit}".rstrip()
 
 
-def standing_words(reevaluation: Reevaluation) -> str:
+def reevaluation_progress(reevaluation: Reevaluation) -> str:
     """Say where a re-evaluation stands: how far it is, or by how much the chosen trial is ahead."""
     verdict, race = reevaluation.verdict, reevaluation.race
     if not race.candidates:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from checked_input.names import counted
-from tausearch.cli.output.reevaluations import reevaluated_words, standing_words
+from tausearch.cli.output.reevaluations import reevaluated_words, reevaluation_progress
 from tausearch.presentation import (
     bounds_line,
     brief,
@@ -135,7 +135,7 @@ def show_gain(
         gained = f", {gain}" if gain is not None else ", which is the start" if best == start else ""
         lines.say("start", f"{spec.words(start)} (trial {start.number}), {chosen}{gained}")
     if reevaluation is not None:
-        lines.say("reevaluated", standing_words(reevaluation))
+        lines.say("reevaluated", reevaluation_progress(reevaluation))
         if reevaluation.runs:
             lines.out.print(terminal_table(reevaluation_table(reevaluation)))
         if broken := reevaluation.broken_bounds():

@@ -40,15 +40,15 @@ from tausearch.runs import (
 )
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
-    from tausearch.campaigns import CampaignStanding
+    from tausearch.campaigns import CampaignStatus
 
 _NAMED_CELLS = 6  # of a campaign, in a line
 
 
-def show_starting(standings: Sequence[CampaignStanding]) -> None:
+def show_starting(statuses: Sequence[CampaignStatus]) -> None:
     """Print a line for each campaign that has no run yet, with the cells that wait."""
-    for each in standings:
-        titles = [cell.cell.title for cell in each.cells]
+    for each in statuses:
+        titles = [cell.runs.title for cell in each.cells]
         more = f" and {len(titles) - _NAMED_CELLS} more" if len(titles) > _NAMED_CELLS else ""
         waiting = f"{counted(len(titles), 'cell')} waiting: {', '.join(titles[:_NAMED_CELLS])}{more}"
         console().print(f"campaign {each.name}: starting; {waiting}", soft_wrap=True)

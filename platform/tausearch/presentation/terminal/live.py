@@ -35,7 +35,7 @@ class LiveDisplay(ABC):
         """Return what a terminal shows."""
 
     @abstractmethod
-    def standing_line(self) -> str:
+    def status_line(self) -> str:
         """Return the plain line about the present state."""
 
     def __enter__(self) -> Self:
@@ -105,4 +105,4 @@ class LiveDisplay(ABC):
                 self._said_stopping = True
                 self.say_plainly(why)
             if time.monotonic() - self._last_line > PLAIN_INTERVAL:
-                self.say_plainly(self.standing_line())
+                self.say_plainly(self.status_line())

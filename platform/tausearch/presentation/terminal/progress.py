@@ -82,7 +82,7 @@ class ProgressDisplay(LiveDisplay):
     def _tasks_done(self) -> int:
         return self.spec.steps * self.trials.ended + sum(trial.tasks_done for trial in self.trials.running)
 
-    def _standing(self) -> str:
+    def _progress_text(self) -> str:
         """Say how the run stands: the best trial of a search, the mean over the seeds of a final run."""
         if self.phase is not None:
             return self.phase
@@ -113,12 +113,12 @@ class ProgressDisplay(LiveDisplay):
         search = self.spec.search if isinstance(self.spec, ReevaluationSpec) else self.spec
         return search.aim if isinstance(search, SearchSpec) else Aim()
 
-    def standing_line(self) -> str:
+    def status_line(self) -> str:
         """Return the plain line that says which trials run."""
         return self._line(", ".join(f"{self.spec.label(t.number)}: {self._way(t)}" for t in self._running()))
 
     def _line(self, *about: str) -> str:
-        parts = [*about, self._standing(), self.times()]
+        parts = [*about, self._progress_text(), self.times()]
         return f"[{self.trials.ended}/{self._planned}] {' | '.join(part for part in parts if part)}"
 
     def _way(self, trial: TrialSummary) -> str:
@@ -164,5 +164,5 @@ class ProgressDisplay(LiveDisplay):
                 "" if accuracy is None else f"{accuracy:.1f} %",
                 brief(dict(trial.hyperparameters), list(self.spec.dimensions)),
             )
-        status = Text(f"{self._standing()}   {self.times()}")
+        status = Text(f"{self._progress_text()}   {self.times()}")
         return Group(self._bar, status, table)

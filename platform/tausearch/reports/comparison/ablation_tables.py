@@ -11,7 +11,7 @@ from tausearch.reports.comparison.comparison import departures, variant
 from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
-from tausearch.reports.comparison.runs import FinalRunResults, describe, standing
+from tausearch.reports.comparison.runs import FinalRunResults, describe, latest_per_key
 from tausearch.reports.comparison.tables import label, score_text
 from tausearch.runs import Storage
 
@@ -46,7 +46,7 @@ def ablations(
         A row for each method with at least two variants of ours, or with one that the paper ablates.
     """
     groups: dict[str, dict[str, FinalRunResults]] = {}
-    for run in standing(runs, lambda each: (_group(each, paper), variant(each, paper))):
+    for run in latest_per_key(runs, lambda each: (_group(each, paper), variant(each, paper))):
         groups.setdefault(repr(_group(run, paper)), {})[variant(run, paper)] = run
     found = [_row(variants, paper) for variants in groups.values()]
     shown = [row for row in found if len(row.ours) > 1 or len(row.paper) > 1]

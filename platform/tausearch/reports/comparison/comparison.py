@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from search_spaces import Scalar
 from tausearch.reports.comparison.paper import PaperCell, PaperResults
-from tausearch.reports.comparison.runs import FinalRunResults, describe, standing
+from tausearch.reports.comparison.runs import FinalRunResults, describe, latest_per_key
 from tausearch.runs import ExperimentProtocol
 
 _COMPARED = ("tasks", "epochs", "batch_size", "backbone")
@@ -103,7 +103,7 @@ def compare(
 def _compare(
     runs: Sequence[FinalRunResults], paper: PaperResults, benchmark: str, methods: Sequence[str]
 ) -> Comparison:
-    found = [_row(run, runs, paper) for run in standing(runs, identity)]
+    found = [_row(run, runs, paper) for run in latest_per_key(runs, identity)]
     apart = [row for row in found if row.departures]
     rows = [row for row in found if not row.departures]
     if benchmark in paper.benchmarks:

@@ -9,7 +9,7 @@ from typing import Literal
 from checked_input.names import counted
 from tausearch.reports.comparison.comparison import MatrixOrder, departures, identity, protocol_departures
 from tausearch.reports.comparison.paper import PaperResults
-from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, standing
+from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, latest_per_key
 from tausearch.reports.comparison.tables import label
 from tausearch.runs import ExperimentProtocol, Score
 from trainables.methods import known_method
@@ -95,7 +95,7 @@ def result_matrix(
     ran = dict.fromkeys([*(run.spec.benchmark for run in runs), *(benchmark for _, benchmark in planned)])
     shown = order.benchmarks or {**paper.benchmarks, **ran}
     benchmarks = tuple(name for name in shown if name in ran or (order.benchmarks and with_paper))
-    found = standing(runs, lambda run: (run.spec.benchmark, *identity(run)))
+    found = latest_per_key(runs, lambda run: (run.spec.benchmark, *identity(run)))
     columns = {name: [run for run in found if run.spec.benchmark == name] for name in benchmarks}
     usual = {name: _usual(column, paper) for name, column in columns.items() if column}
     counts = [run.accuracy.seeds for column in columns.values() for run in column]

@@ -69,7 +69,7 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[str],
     return found, without, faults
 
 
-def standing(runs: Iterable[FinalRunResults], key: Callable[[FinalRunResults], Any]) -> list[FinalRunResults]:
+def latest_per_key(runs: Iterable[FinalRunResults], key: Callable[[FinalRunResults], Any]) -> list[FinalRunResults]:
     """Return one run for each key: the one with the most finished seeds, and of equals the newest.
 
     Runs come oldest first; the keys keep the order in which they appear.

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from search_spaces import Scalar
-from tausearch.reports.comparison.runs import FinalRunResults, standing
+from tausearch.reports.comparison.runs import FinalRunResults, latest_per_key
 
 
 @dataclass(frozen=True)
@@ -112,4 +112,4 @@ def _column(runs: Sequence[FinalRunResults]) -> dict[str, FinalRunResults]:
         return len({run.tuned_on for run in group}), group[0].spec.protocol.class_orders is None
 
     best = max(reversed(list(by_protocol.values())), key=rank, default=[])
-    return {str(run.tuned_on): run for run in standing(best, lambda each: each.tuned_on)}
+    return {str(run.tuned_on): run for run in latest_per_key(best, lambda each: each.tuned_on)}

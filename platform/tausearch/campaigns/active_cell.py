@@ -9,7 +9,7 @@ from typing import Any
 from tausearch.api import FinalRun, SearchRun
 from tausearch.campaigns.cells import read_cells
 from tausearch.campaigns.outputs import copy_best, write_comparison
-from tausearch.campaigns.plans import CampaignPlan, PlannedCell, plan_final
+from tausearch.campaigns.plans import CampaignPlan, CellPlan, plan_final
 from tausearch.campaigns.status import cell_failure_reason
 from tausearch.execution import Run
 from tausearch.reports import RunPlots, draw_search_plots
@@ -32,8 +32,8 @@ from tausearch.runs import (
 from trainables.errors import InputError
 
 
-class CampaignCell:
-    """A `Cell` of a campaign: its search, then its final run. Runs that an earlier driver has concluded are left out.
+class ActiveCell:
+    """A cell while it is driven: its search, then its final run; runs that an earlier driver concluded are left out.
 
     Attributes:
         error: Why the cell could not go on; None if it could.
@@ -43,7 +43,7 @@ class CampaignCell:
         drawn: The plots of its search for the campaign's report, once the search is concluded.
     """
 
-    def __init__(self, plan: CampaignPlan, planned: PlannedCell, say: Callable[[str], None]) -> None:
+    def __init__(self, plan: CampaignPlan, planned: CellPlan, say: Callable[[str], None]) -> None:
         self.plan = plan
         self.planned = planned
         self.runs = planned.runs
@@ -53,7 +53,7 @@ class CampaignCell:
         self._searched = self.runs.search is None or (self._is_concluded(self.runs.search) and not planned.added)
         self._trained = False
         self._may_choose_anew = not self._searched
-        search, final = planned.standing.search, planned.standing.final
+        search, final = planned.status.search, planned.status.final
         known = None if search is None else search.reevaluation
         self.search = TrialTable(() if search is None else search.trials)
         self.reevaluation = TrialTable(() if known is None else known.runs)
@@ -133,7 +133,7 @@ class CampaignCell:
     def has_failed(self) -> bool:
         """Whether the cell had failed before this process began, could not go on, or has lost a seed."""
         lost = self._has_trained and any(each.status != "complete" for each in self.final)
-        return self.planned.standing.state == "failed" or self.error is not None or lost
+        return self.planned.status.state == "failed" or self.error is not None or lost
 
     @property
     def state(self) -> str:
