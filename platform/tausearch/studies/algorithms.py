@@ -31,7 +31,7 @@ class SearchAlgorithm:
     Attributes:
         sampler: Returns Optuna's sampler for a seed and its other options.
         learns: Whether the results of trials decide the next trials.
-        needs_whole_trials: Whether it learns nothing from trials that were stopped early, so that no scheduler goes
+        needs_complete_trials: Whether it learns nothing from trials that were stopped early, so that no scheduler goes
             with it.
         keeps_state: Whether one sampler object proposes all points, because it may keep a state of its own.
     """
