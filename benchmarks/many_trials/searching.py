@@ -13,6 +13,7 @@ from ray.cluster_utils import Cluster
 
 from benchmarks.many_trials.analytic import AnalyticTrial
 from tausearch.api import SearchRun, run_search
+from tausearch.execution import DriveOptions
 from tausearch.runs import ExperimentProtocol, Reevaluate, Resources, SearchSpec, created, open_storage
 from tausearch.studies import TrialListener
 
@@ -45,9 +46,9 @@ def analytic_search(
     with on_nodes(nodes) as address, tempfile.TemporaryDirectory() as folder:
         root = open_storage(Path(folder), write=True)
         start = time.monotonic()
-        with created(spec, root) as (spec, directory):
+        with created(spec.model_copy(update={"address": address}), root) as (spec, directory):
             run = SearchRun(spec, root, directory, own_listeners=[listener] if listener else [])
-            result = run_search(run, address=address, trainable=trainable)
+            result = run_search(run, DriveOptions(trainable=trainable))
         took = time.monotonic() - start
     assert sum(trial.status == "complete" for trial in result.trials) == trials and result.tracking_error is None
     return took

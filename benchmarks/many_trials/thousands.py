@@ -23,6 +23,7 @@ from benchmarks.many_trials.recorded import SEARCH, recorded_search
 from benchmarks.performance.lines import Line, Rows, column
 from benchmarks.vit_b16 import most_held
 from tausearch.api import SearchRun, run_search
+from tausearch.execution import DriveOptions
 from tausearch.runs import TrialSummary, driver_lock, open_storage, read_spec
 
 FEW, MANY, MORE = 500, 5000, 16  # trials
@@ -80,7 +81,8 @@ def _go_on(folder: Path) -> None:
     with driver_lock(directory):
         spec = read_spec(directory)
         assert spec.purpose == "search"
-        result = run_search(SearchRun(spec, root, directory, own_listeners=[first]), trainable=AnalyticTrial)
+        run = SearchRun(spec, root, directory, own_listeners=[first])
+        result = run_search(run, DriveOptions(trainable=AnalyticTrial))
     ended = [trial for trial in result.trials if trial.status == "complete"]
     assert first.time is not None and len(ended) == spec.trials and result.tracking_error is None
     mebibytes = most_held(os.getpid()) / 2**20  # `ru_maxrss` of a new process is at least that of its parent

@@ -74,7 +74,7 @@ def as_beside(plan: Plan[S], spec: AnySpec) -> Plan[S]:
     return replace(plan, spec=plan.spec.model_copy(update={"resources": spec.resources}))
 
 
-def bound_search(spec: AnySpec, method: str, storage: Storage, address: str | None) -> SearchRequest:
+def bound_search(spec: AnySpec, method: str, storage: Storage) -> SearchRequest:
     """Return the request for a bound of a search: one trial at the start of its space, on the same split."""
     protocol = spec.protocol
     return SearchRequest(
@@ -87,19 +87,19 @@ def bound_search(spec: AnySpec, method: str, storage: Storage, address: str | No
         backbone_weights=protocol.backbone_weights,
         initial_head=protocol.initial_head,
         precision=protocol.precision,
-        **_shared(spec, method, storage, address),
+        **_shared(spec, method, storage),
     )
 
 
-def bound_training(spec: FinalSpec, method: str, storage: Storage, address: str | None) -> TrainRequest:
+def bound_training(spec: FinalSpec, method: str, storage: Storage) -> TrainRequest:
     """Return the request for a bound of a final run: the start of its space, with the same seeds."""
-    search = bound_search(spec, method, storage, address)
+    search = bound_search(spec, method, storage)
     start = unsearched_best_file(plan_search(replace(search, name=None, resume_if_exists=False)).spec)
     orders = spec.protocol.class_orders
-    return TrainRequest(start, seeds=spec.seeds, class_orders=orders, **_shared(spec, method, storage, address))
+    return TrainRequest(start, seeds=spec.seeds, class_orders=orders, **_shared(spec, method, storage))
 
 
-def _shared(spec: AnySpec, method: str, storage: Storage, address: str | None) -> dict[str, Any]:
+def _shared(spec: AnySpec, method: str, storage: Storage) -> dict[str, Any]:
     return {
         "name": bound_name(spec.name, method),
         "resume_if_exists": True,
@@ -111,5 +111,5 @@ def _shared(spec: AnySpec, method: str, storage: Storage, address: str | None) -
         "tracking": tracking_text(spec.tracking),
         "tracking_uri": spec.tracking_uri,
         "storage": storage.root,
-        "address": address,
+        "address": spec.address,
     }

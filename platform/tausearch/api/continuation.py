@@ -17,7 +17,7 @@ from tausearch.cluster import continued_resources
 from tausearch.presentation import print_notices
 from tausearch.runs import AnySpec, DataFacts, ExperimentProtocol, MultiSearchSpec, Record, RunDirectory, SearchSpec
 from tausearch.studies import grid_size, requested_reevaluation, require_alone, require_patience
-from tausearch.tracking import callbacks_of, checked_tracking, checked_uri, require_installed
+from tausearch.tracking import checked_tracking, checked_uri, require_installed
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark
 from trainables.errors import InputError
@@ -32,17 +32,16 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
     Raises:
         InputError: If there is no such run, another process drives it, or its protocol has changed.
     """
-    callbacks = callbacks_of(request.callbacks)
+    options = request.drive_options()
     root = runs.open_storage(request.storage, write=True)
     runs.require_space(root.root)
     directory = root.run(request.name)
     with runs.driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), directory, request)
-        how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
         with runs.spec_changed(directory, spec):
             if spec.purpose == "search":
-                return run_search(SearchRun(spec, root, directory), *how)
-            return run_training(FinalRun(spec, root, directory), *how)
+                return run_search(SearchRun(spec, root, directory), options)
+            return run_training(FinalRun(spec, root, directory), options)
 
 
 resume = with_fields_of(ResumeRequest, resume_with)

@@ -13,8 +13,8 @@ from tausearch.api.finishing import FinalFinisher
 from tausearch.api.plans.final_runs import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
-from tausearch.execution import Preview, Run, drive, interruptible, preview_plan
-from tausearch.presentation import Stream, notebook_cell, scores_table, stream_of, trials_table
+from tausearch.execution import DriveOptions, Preview, Run, drive, interruptible, preview_plan
+from tausearch.presentation import notebook_cell, scores_table, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
     Conclusion,
@@ -32,7 +32,7 @@ from tausearch.runs import (
     summarise,
 )
 from tausearch.studies import FixedSearcher
-from tausearch.tracking import Callback, ResultsWritten, callbacks_of
+from tausearch.tracking import ResultsWritten, callbacks_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,13 +77,11 @@ def train_with(request: TrainRequest) -> FinalResult:
         InputError: Before any work, if something in the request, or the best file's protocol, is wrong.
     """
     allow_named(request)
-    callbacks = callbacks_of(request.callbacks)
+    options = request.drive_options()
     plan = plan_training(request)
     plan = measured(plan, request.address, stream_of(request.progress_to))
     with interruptible(), plan.entered() as (spec, directory):
-        run = FinalRun(spec, plan.storage, directory)
-        how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
-        return run_training(run, *how)
+        return run_training(FinalRun(spec, plan.storage, directory), options)
 
 
 train = with_fields_of(TrainRequest, train_with)
@@ -108,29 +106,14 @@ def preview_train_with(request: TrainRequest) -> Preview:
 preview_train = with_fields_of(TrainRequest, preview_train_with)
 
 
-def run_training(
-    run: FinalRun,
-    address: str | None = None,
-    time_budget: float | None = None,
-    progress_to: Stream = "stdout",
-    callbacks: Sequence[Callback] = (),
-    resume_options: str = "",
-) -> FinalResult:
+def run_training(run: FinalRun, options: DriveOptions | None = None) -> FinalResult:
     """Drive a final run, and its bounds if it asks for them, until all is over or stopped; returns the result."""
 
     def open_bound(method: str, locks: ExitStack) -> FinalRun:
-        plan = plan_training(bound_training(run.spec, method, run.storage, address))
+        plan = plan_training(bound_training(run.spec, method, run.storage))
         return FinalRun.entered(as_beside(plan, run.spec), locks)
 
-    result = drive(
-        run,
-        address=address,
-        time_budget=time_budget,
-        progress_to=progress_to,
-        callbacks=callbacks,
-        resume_options=resume_options,
-        after=bounds_after(run, open_bound),
-    )
+    result = drive(run, options, after=bounds_after(run, open_bound))
     results_file = run.directory.results_file if run.directory.results_file.exists() else None
     return FinalResult(**vars(result), summary=summarise(result.trials), results_file=results_file)
 

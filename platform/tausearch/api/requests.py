@@ -20,6 +20,7 @@ from trainables.user_code import allow_typed
 
 if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to show the options must not
     from search_spaces import Scalar
+    from tausearch.execution import DriveOptions
     from tausearch.studies import BestFile
     from tausearch.tracking import Callback
 
@@ -75,6 +76,18 @@ class DriveRequest(CheckedRequest):
         from tausearch.tracking import tracking_words  # pydantic takes a tenth of a second to import
 
         return address_words(self.address) + tracking_words(self.callbacks, self.tracking, self.tracking_uri)
+
+    def drive_options(self) -> DriveOptions:
+        """Return how the run is driven, with the callbacks that are named; a wrong one is an InputError."""
+        from tausearch.execution import DriveOptions  # Ray takes seconds to import
+        from tausearch.tracking import callbacks_of
+
+        return DriveOptions(
+            time_budget=self.time_budget,
+            progress_to=self.progress_to,
+            callbacks=callbacks_of(self.callbacks),
+            resume_options=self.resume_options,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from checked_input.names import counted
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.api.final_runs import FinalRun, run_training
 from tausearch.cluster import continued_resources
-from tausearch.execution import interruptible, preview_plan, record_of
+from tausearch.execution import DriveOptions, interruptible, preview_plan, record_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import clock, command_on, print_notices
 from tausearch.runs import (
@@ -99,7 +99,7 @@ class RetrainingPlan:
             self._take_over(spec, directory)
             run = FinalRun(spec, self.plan.storage, directory)
             run.time_said = True
-            result = run_training(run, progress_to="stderr")
+            result = run_training(run, DriveOptions(progress_to="stderr"))
         if result.signal is not None:
             raise StoppedError(result.name, result.signal)
         self._require_complete(spec, directory)

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
-from ray.tune import Trainable
 
 from tausearch.api.bounds import as_beside, bound_search, bounds_after, bounds_of
 from tausearch.api.finishing import SearchFinisher
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import measured, require_room_at
-from tausearch.execution import Preview, Run, drive, interruptible, preview_plan
-from tausearch.presentation import Stream, notebook_cell, print_notices, reevaluation_table, stream_of, trials_table
+from tausearch.execution import DriveOptions, Preview, Run, drive, interruptible, preview_plan
+from tausearch.presentation import notebook_cell, print_notices, reevaluation_table, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
     Conclusion,
@@ -59,8 +58,7 @@ from tausearch.studies import (
     study_of,
     warm_start_lines,
 )
-from tausearch.tracking import BestFileWritten, Callback, ChoiceChanged, callbacks_of
-from trainables.trial import Trial
+from tausearch.tracking import BestFileWritten, ChoiceChanged, callbacks_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,16 +130,14 @@ def search_with(request: SearchRequest) -> SearchResult:
         InputError: Before any work, if something in the request or the space is wrong.
     """
     allow_named(request)
-    callbacks = callbacks_of(request.callbacks)
+    options = request.drive_options()
     plan = plan_search(request)
     out = stream_of(request.progress_to)
     plan = measured(plan, request.address, out)
     with interruptible(), plan.entered() as (spec, directory):
         for line in warm_start_lines(spec, points_to_evaluate(spec) if spec.warm_start else []):
             print(line, file=out, flush=True)
-        run = SearchRun(spec, plan.storage, directory)
-        how = (request.address, request.time_budget, request.progress_to, callbacks, request.resume_options)
-        return run_search(run, *how)
+        return run_search(SearchRun(spec, plan.storage, directory), options)
 
 
 search = with_fields_of(SearchRequest, search_with)
@@ -166,31 +162,14 @@ def preview_search_with(request: SearchRequest) -> Preview:
 preview_search = with_fields_of(SearchRequest, preview_search_with)
 
 
-def run_search(
-    run: SearchRun,
-    address: str | None = None,
-    time_budget: float | None = None,
-    progress_to: Stream = "stdout",
-    callbacks: Sequence[Callback] = (),
-    resume_options: str = "",
-    trainable: type[Trainable] = Trial,
-) -> SearchResult:
+def run_search(run: SearchRun, options: DriveOptions | None = None) -> SearchResult:
     """Drive a search, and its bounds if it asks for them, until all is over or stopped; returns the result."""
 
     def open_bound(method: str, locks: ExitStack) -> SearchRun:
-        plan = plan_search(bound_search(run.spec, method, run.storage, address))
+        plan = plan_search(bound_search(run.spec, method, run.storage))
         return SearchRun.entered(as_beside(plan, run.spec), locks)
 
-    result = drive(
-        run,
-        address=address,
-        time_budget=time_budget,
-        progress_to=progress_to,
-        trainable=trainable,
-        callbacks=callbacks,
-        resume_options=resume_options,
-        after=bounds_after(run, open_bound),
-    )
+    result = drive(run, options, after=bounds_after(run, open_bound))
     file = run.directory.best_file if run.directory.best_file.exists() else None
     best = None if file is None else load_best(file)
     reevaluation = run.finisher.reevaluation(result.trials)

@@ -1,6 +1,6 @@
 from .concurrency import concurrent_trials as concurrent_trials, concurrent_trials_here as concurrent_trials_here
 from .dispatcher import Dispatcher as Dispatcher
-from .driver import Driver as Driver, drive as drive, read_by_trials as read_by_trials
+from .driver import DriveOptions as DriveOptions, Driver as Driver, drive as drive, read_by_trials as read_by_trials
 from .durations import (
     Pace as Pace,
     bytes_of as bytes_of,

@@ -233,20 +233,24 @@ class Driver:
             yield check.require_fit
 
 
-def drive(
-    run: Run,
-    *,
-    address: str | None = None,
-    time_budget: float | None = None,
-    progress_to: Stream = "stdout",
-    trainable: type[Trainable] = Trial,
-    callbacks: Sequence[Callback] = (),
-    resume_options: str = "",
-    after: After | None = None,
-) -> RunResult:
-    """Run all trials of a single run and conclude it; see `Driver` for the other options.
+@dataclass(frozen=True, kw_only=True)
+class DriveOptions:
+    """How `drive` runs a single run; see `Driver` for the other attributes.
 
-    The `callbacks` are told what happens. The command that continues the run has the `resume_options`.
+    Attributes:
+        callbacks: They are told what happens.
+        resume_options: Options of the command that continues the run.
+    """
+
+    time_budget: float | None = None
+    progress_to: Stream = "stdout"
+    callbacks: Sequence[Callback] = ()
+    resume_options: str = ""
+    trainable: type[Trainable] = Trial
+
+
+def drive(run: Run, options: DriveOptions | None = None, *, after: After | None = None) -> RunResult:
+    """Run all trials of a single run and conclude it.
 
     The caller holds the run's `driver_lock`, so that no other process has changed the run since it was read. The runs
     that follow it (`after`) use the same Ray.
@@ -260,36 +264,36 @@ def drive(
         StorageError: If the storage became full or went away; the run can be continued.
         OSError: If something else could not be read or written.
     """
-    spec = run.spec
+    spec, options = run.spec, options or DriveOptions()
     driver = Driver(
         home=run.directory,
         resources=[spec.resources],
         read=read_by_trials(spec),
-        resume_command=resume_command(spec.name, run.storage.root, spec.code, resume_options),
-        address=address,
-        time_budget=time_budget,
+        resume_command=resume_command(spec.name, run.storage.root, spec.code, options.resume_options),
+        address=spec.address,
+        time_budget=options.time_budget,
         max_concurrent_trials=spec.resources.max_concurrent_trials,
         processes=_processes(run),
-        trainable=trainable,
-        progress_to=progress_to,
+        trainable=options.trainable,
+        progress_to=options.progress_to,
     )
     with driver.session(lambda screen: ProgressDisplay(spec, run.trials, screen, Epochs(run.directory))) as session:
         display, over = session.display, run.is_over(list(run.trials))
 
         def follow(cell: RunSource, opened: Run) -> list[TrialListener]:
             if opened is not run and opened.spec.role != "reevaluation":
-                display.say(_headline(opened, on_cluster=address is not None))
+                display.say(_headline(opened, on_cluster=spec.address is not None))
             display.turn_to(opened.spec, opened.trials, Epochs(opened.directory))
             return [display]
 
-        display.say(_headline(run, on_cluster=address is not None))
+        display.say(_headline(run, on_cluster=spec.address is not None))
         display.say(f"log of Ray, Optuna and MLflow: {run.directory.log_file}")
-        for line in (
-            () if over else preview_spec(spec, run.storage, address, run.trials).lines(estimate=not run.time_said)
-        ):
-            display.say(line)
-        cell, interrupt, told = SingleRun(run, after, display.say), session.interrupt, callbacks
-        queue = RunQueue([cell], interrupt, session.watch, display.say, follow, told)
+        if not over:
+            known = preview_spec(spec, run.storage, spec.address, run.trials)
+            for line in known.lines(estimate=not run.time_said):
+                display.say(line)
+        cell, interrupt = SingleRun(run, after, display.say), session.interrupt
+        queue = RunQueue([cell], interrupt, session.watch, display.say, follow, options.callbacks)
         queue.open_first()  # while Ray starts, the tracker imports MLflow
         try:
             cell.check()

@@ -38,14 +38,16 @@ def test_the_bounds_of_a_search_have_its_protocol_and_one_trial_at_the_start_of_
     spec, _ = made(tmp_path, with_bounds=True, algorithm="random", reevaluate=2, **own)
     assert spec.protocol.initial_head_digest is not None
     for method in ("probe", "joint"):
-        request = bound_search(spec, method, Storage(tmp_path), None)
+        request = bound_search(spec, method, Storage(tmp_path))
         planned = plan_search(request).spec
         assert (planned.protocol, planned.benchmark, planned.data) == (spec.protocol, spec.benchmark, spec.data)
         assert (planned.seed, planned.trials, planned.reevaluate) == (4, 1, None)
         assert (planned.resources.cpus_per_trial, planned.cache_size) == (2, 3.0)
         assert (request.name, request.resume_if_exists, request.with_bounds) == (f"s-{method}", True, False)
-        elsewhere = spec.model_copy(update={"data_root": "/d"})
-        assert bound_search(elsewhere, method, Storage(tmp_path), None).data_root == "/d"
+        elsewhere = bound_search(
+            spec.model_copy(update={"data_root": "/d", "address": "a:1"}), method, Storage(tmp_path)
+        )
+        assert (elsewhere.data_root, elsewhere.address) == ("/d", "a:1")
 
 
 def test_the_bounds_of_a_search_run_and_are_tracked_as_it_is(tmp_path: Path) -> None:
@@ -56,7 +58,7 @@ def test_the_bounds_of_a_search_run_and_are_tracked_as_it_is(tmp_path: Path) -> 
         "tracking": ("tensorboard",),
         "tracking_uri": "http://b:5000",
     }
-    asked = bound_search(spec.model_copy(update=changes), "probe", Storage(tmp_path), None)
+    asked = bound_search(spec.model_copy(update=changes), "probe", Storage(tmp_path))
     assert (asked.backbone, asked.tracking, asked.tracking_uri) == (
         "vit_tiny_patch16_224",
         "tensorboard",
@@ -70,7 +72,7 @@ def test_the_bounds_of_a_final_run_have_its_seeds_and_orders(tmp_path: Path) -> 
     best, orders = unsearched_best_file(spec), [1, 2]
     request = TrainRequest(best, seeds=[3, 5], class_orders=orders, storage=tmp_path, name="f")
     final = plan_training(request).spec
-    bound = plan_training(bound_training(final, "joint", Storage(tmp_path), None)).spec
+    bound = plan_training(bound_training(final, "joint", Storage(tmp_path))).spec
     assert (bound.name, bound.method, bound.seeds, bound.protocol) == ("f-joint", "joint", (3, 5), final.protocol)
     assert bound.fixed["lr"] == 0.001 and not any(tmp_path.glob("*joint*"))
 
@@ -90,7 +92,7 @@ def opened(directory: RunDirectory, said: list[str], refuse: str | None = None) 
     def open_bound(method: str, locks: ExitStack) -> Run:
         if method == refuse:
             raise InputError(f"run 's-{method}' was started otherwise")
-        return SearchRun.entered(plan_search(bound_search(spec, method, storage, None)), locks)
+        return SearchRun.entered(plan_search(bound_search(spec, method, storage)), locks)
 
     after, methods = bounds_after(SearchRun(spec, storage, directory), open_bound), []
     while after is not None:
@@ -111,7 +113,7 @@ def test_missing_bounds_are_run_once(tmp_path: Path, said: list[str]) -> None:
 def test_a_bound_that_was_begun_is_continued(tmp_path: Path, said: list[str]) -> None:
     spec, directory = made(tmp_path, with_bounds=True)
     with ExitStack() as locks:
-        request = bound_search(spec, "joint", Storage(tmp_path), None)
+        request = bound_search(spec, "joint", Storage(tmp_path))
         begun = SearchRun.entered(plan_search(request), locks).spec.id
     assert opened(directory, said) == ["probe", "joint"]
     assert read_spec(Storage(tmp_path).run("s-joint")).id == begun

@@ -22,6 +22,7 @@ from tausearch.api import (
 from tausearch.api.final_runs import FinalRun
 from tausearch.api.finishing import finisher_of
 from tausearch.cli.output import show_final
+from tausearch.execution import DriveOptions
 from tausearch.reports import compare, paper_results, read_final_runs
 from tausearch.runs import FinalSpec, Record, Storage, TrialSummary, chance, differences, read_spec
 from tausearch.runs.creation import create
@@ -103,9 +104,10 @@ def test_a_final_run_stops_at_its_time_budget(
     best: BestFile, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(final_runs, "run_training", lambda run, *how: started.append((run.spec.name, *how)))
+    monkeypatch.setattr(final_runs, "run_training", lambda run, options: started.append((run.spec.name, options)))
     train(best, storage=storage.root, name="t", time_budget=60.0, progress_to="stderr", tracking="none")
-    assert started == [("t", None, 60.0, "stderr", [], " --tracking none")]
+    options = DriveOptions(time_budget=60.0, progress_to="stderr", callbacks=[], resume_options=" --tracking none")
+    assert started == [("t", options)]
 
 
 def test_results_are_told_over_all_and_order_by_order(

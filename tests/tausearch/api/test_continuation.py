@@ -22,7 +22,7 @@ from tausearch.api import (
     resume,
     sync_run,
 )
-from tausearch.execution import Run
+from tausearch.execution import DriveOptions, Run
 from tausearch.runs import (
     KnownPoint,
     Record,
@@ -465,22 +465,16 @@ class TestFinalRun:
     ) -> None:
         directory, driven = stopped.run("f"), []
 
-        def drive(run: Run, **options: Any) -> RunResult:
-            driven.append((run, options))
+        def drive(run: Run, options: DriveOptions, **after: Any) -> RunResult:
+            driven.append((run, options, after))
             trials = list(run.trials)
             return RunResult("f", directory.path, trials, None, False, True, directory.log_file, "sqlite://", None)
 
         monkeypatch.setattr(final_runs, "drive", drive)
-        options: dict[str, Any] = {
-            "address": "a:1",
-            "time_budget": 60.0,
-            "progress_to": "stderr",
-            "callbacks": [object()],
-            "resume_options": " --callback m:C",
-        }
-        result = final_runs.run_training(FinalRun(read_spec(directory), stopped, directory), **options)
-        ((run, given),) = driven
-        assert given == {**options, "after": None}
+        options = DriveOptions(time_budget=60.0)
+        result = final_runs.run_training(FinalRun(read_spec(directory), stopped, directory), options)
+        ((run, *given),) = driven
+        assert given == [options, {"after": None}]
         assert [trial.status for trial in run.trials] == ["complete", "failed", "running"]
         assert [run.searcher.next(), run.searcher.next()] == [(2, {}), None]
         assert run.config(2, {}).seed == 2
@@ -500,9 +494,10 @@ class TestFinalRun:
     ) -> None:
         monkeypatch.setattr(continuation, "_require_unchanged", lambda spec: None)
         went_on: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(continuation, "run_training", lambda run, *how: went_on.append((run.spec.name, *how)))
+        monkeypatch.setattr(continuation, "run_training", lambda run, options: went_on.append((run.spec.name, options)))
         resume("f", storage=stopped.root, time_budget=60.0, progress_to="stderr", tracking="none")
-        assert went_on == [("f", None, 60.0, "stderr", [], " --tracking none")]
+        options = DriveOptions(time_budget=60.0, progress_to="stderr", callbacks=[], resume_options=" --tracking none")
+        assert went_on == [("f", options)]
 
     @pytest.mark.parametrize(
         ("options", "words"),

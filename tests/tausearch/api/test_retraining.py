@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from tausearch import compose
 from tausearch.api import FinalRun, StoppedError, open_benchmark, retraining
 from tausearch.api.retraining import _reference
-from tausearch.execution import record_of
+from tausearch.execution import DriveOptions, record_of
 from tausearch.models import CompositionResult, read_compositions
 from tausearch.models.descriptions import read_description
 from tausearch.runs import (
@@ -55,8 +55,8 @@ class Trainings:
         self.done: list[tuple[int, int]] = []  # seed and task
         self.stop_after: int | None = None
 
-    def __call__(self, run: FinalRun, **options: Any) -> SimpleNamespace:
-        assert options == {"progress_to": "stderr"} and run.time_said  # stdout holds the result, and there is one price
+    def __call__(self, run: FinalRun, options: DriveOptions) -> SimpleNamespace:
+        assert options.progress_to == "stderr" and run.time_said  # stdout holds the result, and there is one price
         while (next_trial := run.next_trial()) is not None:
             if self.stop_after is not None and len(self.done) >= self.stop_after:
                 return SimpleNamespace(name=run.spec.name, signal=signal.SIGINT)
@@ -266,7 +266,7 @@ class TestTheNewRun:
         trainings.done.clear()
         run = FinalRun(spec_of(storage)[0], storage, storage.run("ita-retrained-1"))
         run.time_said = True
-        trainings(run, progress_to="stderr")
+        trainings(run, DriveOptions(progress_to="stderr"))
         assert trainings.done == [(0, 1), (0, 2)] and tensors(storage.run("ita-retrained-1").artifacts) == vectors
         assert retrained(storage, "task:2", seeds=[0]).accuracies == first.accuracies
 
@@ -308,7 +308,7 @@ class TestThePrice:
     ) -> None:
         found: list[float] = []
 
-        def refuse(run: FinalRun, **_: Any) -> None:
+        def refuse(run: FinalRun, *_: Any) -> None:
             found.append(run.spec.resources.gpus_per_trial)
             raise KeyboardInterrupt
 

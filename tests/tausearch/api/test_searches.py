@@ -72,7 +72,7 @@ def test_a_result_has_the_study_of_ended_trials_and_a_best_file_only_if_one_was_
     trials = [make_trial(0, value=50.0), make_trial(1, 0, status="diverged"), make_trial(2, 1, status="pending")]
     trials.append(make_trial(3, value=40.0))
     result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
-    monkeypatch.setattr(searches, "drive", lambda run, **how: result)
+    monkeypatch.setattr(searches, "drive", lambda *how, **after: result)
     found: SearchResult = searches.run_search(SearchRun(spec, storage, directory))
     assert (found.best, found.best_file, found.reevaluation) == (None, None, None)
     assert [trial.state.name for trial in found.study.trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
@@ -104,7 +104,7 @@ def test_a_result_has_its_fresh_runs_and_why_it_ended(
     spec, directory = create(spec, storage)
     trials = [make_trial(number, value=50.0) for number in range(spec.trials)]
     result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
-    monkeypatch.setattr(searches, "drive", lambda run, **how: result)
+    monkeypatch.setattr(searches, "drive", lambda *how, **after: result)
     again = SimpleNamespace(runs=())
     monkeypatch.setattr(searches.SearchFinisher, "reevaluation", lambda *_: again)
     found = searches.run_search(SearchRun(spec, storage, directory))
@@ -141,15 +141,15 @@ def test_bounds_run_where_their_run_does(
     monkeypatch.setattr(module, run_class, SimpleNamespace(entered=lambda plan, locks: (plan, locks)))
     driven: list[Any] = []
 
-    def drive(run: object, *, after: object, **how: Any) -> None:
-        driven.extend([after, how["address"]])
+    def drive(run: object, options: object, *, after: object) -> None:
+        driven.extend([after, options])
         raise InputError("driven")
 
     monkeypatch.setattr(module, "drive", drive)
     run = SimpleNamespace(spec=spec, storage=Storage(tmp_path))
     with pytest.raises(InputError, match="driven"):
-        getattr(module, f"run_{kind}")(run, address="a:1")
-    assert asked == [(spec, "probe", run.storage, "a:1")] and driven == [(("plan", spec), None), "a:1"]
+        getattr(module, f"run_{kind}")(run, "options")
+    assert asked == [(spec, "probe", run.storage)] and driven == [(("plan", spec), None), "options"]
 
 
 @pytest.mark.parametrize(("module", "kind", "run_class"), KINDS)
@@ -171,13 +171,13 @@ def test_a_run_is_measured_where_its_progress_is_shown_and_its_code_counts_as_ty
     monkeypatch.setattr(module, f"plan_{kind}", lambda request: "not measured")
     monkeypatch.setattr(module, "measured", lambda *how: told.append(how) or plan)
     monkeypatch.setattr(module, run_class, lambda *about: about)
-    monkeypatch.setattr(module, f"run_{kind}", lambda run, *how: (run, how))
+    monkeypatch.setattr(module, f"run_{kind}", lambda *run_and_options: run_and_options)
     monkeypatch.setattr(searches, "points_to_evaluate", lambda spec: ["point"])
     monkeypatch.setattr(searches, "warm_start_lines", lambda spec, points: [f"points: {points}"])
-    request = SimpleNamespace(callbacks=(), address="a:1", progress_to="stderr", time_budget=9.0, resume_options=" --x")
-    run, how = (searches.search_with if module is searches else final_runs.train_with)(request)  # type: ignore[misc, arg-type]
+    request = SimpleNamespace(drive_options=lambda: "options", address="a:1", progress_to="stderr")
+    run, options = (searches.search_with if module is searches else final_runs.train_with)(request)  # type: ignore[misc, arg-type]
     assert told == [request, ("not measured", "a:1", sys.stderr)]
-    assert run == (begun, "storage", "directory") and how == ("a:1", 9.0, "stderr", [], " --x")
+    assert run == (begun, "storage", "directory") and options == "options"
     out, err = capsys.readouterr()
     said = "points: ['point']\n" if warm else "points: []\n"
     assert out == "" and err == (said if module is searches else "")

@@ -170,9 +170,10 @@ def test_a_pilot_says_its_line_before_the_run_starts_where_progress_is_shown(
     pilot_that(monkeypatch, SHARED)
     went: list[tuple[Any, ...]] = []
     monkeypatch.setattr(searches, "warm_start_lines", lambda spec, ahead: ["warm start: 1 point"])
-    monkeypatch.setattr(searches, "run_search", lambda run, *how: went.append((run.spec.resources, *how)))
+    monkeypatch.setattr(searches, "run_search", lambda run, options: went.append((run.spec.resources, options)))
     searches.search_with(request_of(tmp_path, progress_to=progress_to, time_budget=9.0))
-    assert went == [(SHARED, None, 9.0, progress_to, [], " --tracking none")]
+    ((resources, options),) = went
+    assert (resources, options.time_budget, options.progress_to) == (SHARED, 9.0, progress_to)
     first = "a pilot trial on a whole GPU measures how many can share one\n"
     said = f"{first}pilot: 4 trials per GPU\nwarm start: 1 point\n"
     assert tuple(capsys.readouterr()) == ((said, "") if progress_to == "stdout" else ("", said))

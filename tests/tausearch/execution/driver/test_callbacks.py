@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tausearch.execution import Run
+from tausearch.execution import DriveOptions, Run
 from tausearch.execution.driver import drive
 from tausearch.runs import Conclusion, Record, SearchSpec, StorageError
 from tausearch.tracking import Event, RunBegan, RunEnded
@@ -36,7 +36,7 @@ def test_callbacks_are_told_all_before_the_driver_returns(run: Run, monkeypatch:
     written = Conclusion(best, {"x": 1.0}, (run.directory.spec_file,), notes={"ended": "no gain"})
     monkeypatch.setattr(run, "conclude", lambda trials: written)
     slow, broken = Keeper(0.02), SimpleNamespace(on_event=lambda event: 1 / 0)
-    result = drive(run, callbacks=[broken, slow])
+    result = drive(run, DriveOptions(callbacks=[broken, slow]))
     names = [type(event).__name__ for event in slow.told]
     each = ["TrialBegan", "TaskDone", "TaskDone", "TaskDone", "TrialEnded"]
     assert names == ["RunBegan", *each * 4, "RunEnded"] and len(result.trials) == 4
@@ -50,13 +50,13 @@ def test_callbacks_are_told_all_before_the_driver_returns(run: Run, monkeypatch:
 def test_callbacks_are_told_that_a_run_was_stopped(error: BaseException, run: Run, world: World) -> None:
     world.tune, keeper = then(finish_one, error), Keeper()
     with suppress(StorageError):
-        drive(run, callbacks=[keeper])
+        drive(run, DriveOptions(callbacks=[keeper]))
     assert isinstance(keeper.told[-1], RunEnded) and keeper.told[-1].stopped
 
 
 def test_a_run_that_has_ended_is_told_once_more(spec: SearchSpec, tmp_path: Path) -> None:
     known, keeper = [make_trial(number, value=60.0) for number in range(4)], Keeper()
-    drive(opened(spec, tmp_path, known), callbacks=[keeper])
+    drive(opened(spec, tmp_path, known), DriveOptions(callbacks=[keeper]))
     begun, *between, end = keeper.told
     assert isinstance(begun, RunBegan) and begun.trials == tuple(known) and isinstance(end, RunEnded)
     assert len(between) == 4 * 5 and all(event.repeated for event in between)  # type: ignore[union-attr]
@@ -68,5 +68,5 @@ def test_a_refused_cluster_tells_callbacks_nothing(run: Run, world: World) -> No
 
     world.starting, keeper = refuse, Keeper()
     with pytest.raises(InputError):
-        drive(run, callbacks=[keeper])
+        drive(run, DriveOptions(callbacks=[keeper]))
     assert keeper.told == []

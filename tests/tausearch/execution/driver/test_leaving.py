@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tausearch.execution import Dispatcher, Run, driver as driver_module
+from tausearch.execution import Dispatcher, DriveOptions, Run, driver as driver_module
 from tausearch.execution.driver import drive
 from tausearch.execution.interrupt import Interrupt
 from tests.tausearch.execution.driver.world import World
@@ -41,7 +41,7 @@ def left(
 
     def drive_until_it_leaves() -> tuple[list[object], str]:
         with pytest.raises(Left):
-            drive(run, resume_options=" --callback m:C")
+            drive(run, DriveOptions(resume_options=" --callback m:C"))
         return ended, capfd.readouterr().out
 
     return drive_until_it_leaves

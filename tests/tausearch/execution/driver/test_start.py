@@ -12,14 +12,14 @@ from unittest import mock
 
 import pytest
 
-from tausearch.execution import Run, driver as driver_module
+from tausearch.execution import DriveOptions, Run, driver as driver_module
 from tausearch.execution.announcer import Announcer
 from tausearch.execution.driver import _headline, drive, read_by_trials
 from tausearch.execution.recorder import Recorder
 from tausearch.runs import AnySpec, Record, Resources, Retraining, SearchSpec, Storage, TrialTable
 from tausearch.studies import FixedSearcher, TrialListener
 from tests.support.runs.trials import final_spec, make_trial, run_of
-from tests.tausearch.execution.driver.world import Tracker, World, opened
+from tests.tausearch.execution.driver.world import Tracker, World, on_cluster, opened
 from tests.tausearch.several.made import several_spec
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
@@ -75,7 +75,7 @@ def test_without_trackers_mlflow_is_left_alone(
 
 
 def test_a_program_reads_stdout_while_people_see_progress(run: Run, capfd: pytest.CaptureFixture[str]) -> None:
-    drive(run, progress_to="stderr")
+    drive(run, DriveOptions(progress_to="stderr"))
     out, err = capfd.readouterr()
     assert out == "" and err.startswith("search digits-ita-lora-1: ")
 
@@ -83,7 +83,7 @@ def test_a_program_reads_stdout_while_people_see_progress(run: Run, capfd: pytes
 def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: World, tmp_path: Path) -> None:
     resources = Resources(cpus_per_trial=2, max_concurrent_trials=3)
     run = opened(spec.model_copy(update={"resources": resources, "data_root": "/data"}), tmp_path)
-    drive(run, address="10.0.0.1:6379")
+    drive(on_cluster(run, "10.0.0.1:6379"))
     resume = world.did[0][2]
     assert resume.endswith(f"resume digits-ita-lora-1 --storage {tmp_path}")
     assert world.did == [
@@ -111,7 +111,7 @@ def test_a_cluster_whose_nodes_are_unfit_begins_no_trial_and_the_run_is_released
 
     world.checked, world.answered = unfit, answered
     with pytest.raises(InputError, match="node a: has no torch"):
-        drive(run, address="auto")
+        drive(on_cluster(run))
     assert "tune" not in [each[0] for each in world.did] and ("a process has started" in world.did) is not answered
     assert not run.directory.record.exists() and Tracker.closed == []
 
@@ -135,7 +135,7 @@ def test_ray_starts_as_many_processes_as_trials_run_at_a_time(
 def test_a_benchmark_of_the_users_code_is_allowed_again_in_the_command_that_goes_on(
     spec: SearchSpec, world: World, tmp_path: Path
 ) -> None:
-    drive(opened(spec.model_copy(update={"benchmark": "mine:tasks"}), tmp_path), address="auto")
+    drive(on_cluster(opened(spec.model_copy(update={"benchmark": "mine:tasks"}), tmp_path)))
     assert world.did[0][2].endswith(f"resume digits-ita-lora-1 --storage {tmp_path} --allow-code mine:tasks")
 
 
@@ -144,7 +144,7 @@ def test_what_mlflow_lacks_and_what_was_put_aside_is_said(
 ) -> None:
     monkeypatch.setattr(Tracker, "errors", {run.spec.name: "no server"})
     monkeypatch.setattr("tausearch.execution.queue.ready", lambda *_: ["trial 0: was put aside"])
-    assert drive(run, address="auto").tracking_error == "no server"
+    assert drive(on_cluster(run)).tracking_error == "no server"
     out = capfd.readouterr().out
     assert "trial 0: was put aside\n" in out and "4 trials, as many as the cluster fits at a time" in out
 
@@ -156,11 +156,11 @@ def test_a_search_that_goes_on_says_how_far_it_was(
         return SimpleNamespace(lines=lambda estimate: [f"{len(list(trials))} trials known, on {address} {estimate}"])
 
     monkeypatch.setattr(driver_module, "preview_spec", preview)
-    drive(opened(spec, tmp_path, [make_trial(0, value=60.0), make_trial(1, tasks=1)]), address="auto")
+    drive(on_cluster(opened(spec, tmp_path, [make_trial(0, value=60.0), make_trial(1, tasks=1)])))
     out = capfd.readouterr().out
     run = opened(spec.model_copy(update={"name": "other"}), tmp_path, [make_trial(0, value=60.0)])
     run.time_said = True
-    drive(run, address="auto")
+    drive(on_cluster(run))
     assert "\n1 trials known, on auto False\n" in capfd.readouterr().out  # the command has said a better estimate
     assert "(continued: 2 have started)" in out and "\n2 trials known, on auto True\n" in out
 
@@ -236,7 +236,7 @@ def test_how_it_comes_to_ray_is_said(
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr("tausearch.presentation.ProgressDisplay.enter", lambda self, stage: said.append(stage))
-    drive(run, address=address)
+    drive(on_cluster(run, address))
     assert said == [
         stages[0],
         f"{stages[1]}starting the processes of trials, each of which imports torch",

@@ -12,12 +12,12 @@ from typing import Any, TextIO
 
 import pytest
 
-from tausearch.execution import Dispatcher, Run
+from tausearch.execution import Dispatcher, DriveOptions, Run
 from tausearch.execution.driver import _why_stopping, drive
 from tausearch.execution.interrupt import Interrupt
 from tausearch.runs import Conclusion, Record, StorageError, TrialSummary, note_stopped
 from tests.support.runs.trials import make_trial
-from tests.tausearch.execution.driver.world import Tracker, World, finish_one, tell, then
+from tests.tausearch.execution.driver.world import Tracker, World, finish_one, on_cluster, tell, then
 from trainables.errors import InputError
 
 
@@ -93,7 +93,7 @@ def test_a_signal_is_noted_and_tune_told_in_its_next_step(run: Run, world: World
 
 
 def test_when_the_time_is_up_no_trial_is_begun(run: Run, world: World) -> None:
-    result = drive(run, time_budget=0.0)
+    result = drive(run, DriveOptions(time_budget=0.0))
     assert (result.out_of_time, result.signal, world.did) == (True, None, [])
     assert run.directory.stopped_file.read_text() == "time budget\n"
     assert Tracker.closed[0][0] == "KILLED"
@@ -111,7 +111,7 @@ def test_a_time_budget_that_ends_before_the_trials_starts_none(
         world.starting = out_of_time
     else:
         world.checked = out_of_time
-    assert drive(run, address="auto").out_of_time
+    assert drive(on_cluster(run)).out_of_time
     did = [each[0] for each in world.did]
     assert during in did and left_out not in did
 
@@ -165,7 +165,7 @@ def test_a_signal_counts_before_the_time_budget(run: Run, interrupt: Interrupt) 
 
 def test_the_time_budget_is_checked_in_every_step_of_tune(run: Run, world: World, sent: list[int]) -> None:
     world.tune = lambda dispatcher: world.on_step()
-    assert drive(run, time_budget=60.0).out_of_time is False and sent == []
+    assert drive(run, DriveOptions(time_budget=60.0)).out_of_time is False and sent == []
     assert Tracker.closed[0][0] == "KILLED", "nothing of it is over"
 
 

@@ -174,3 +174,9 @@ def opened(spec: SearchSpec, root: Path, known: Sequence[TrialSummary] = ()) -> 
         Record(directory.record).write(trial)
     left = [number for number in range(spec.trials) if number not in {trial.number for trial in known}]
     return Run(spec, storage, directory, FixedSearcher((number, {}) for number in left), TrialTable(known))
+
+
+def on_cluster(run: Run, address: str | None = "auto") -> Run:
+    """The run as one that joins the Ray at an address."""
+    run.spec = run.spec.model_copy(update={"address": address})
+    return run
