@@ -26,7 +26,7 @@ from tausearch.runs import (
     RunDirectory,
     Storage,
     TrialSummary,
-    differences,
+    changed_fields,
     new_run,
     protocol_of,
     read_spec,
@@ -262,7 +262,7 @@ def _plan(wanted: FinalSpec, storage: Storage) -> Plan[FinalSpec]:
         if not isinstance(there, FinalSpec) or there.retrained is None or not set(wanted.seeds) <= set(there.seeds):
             return None
         now = wanted.model_copy(update={"name": there.name, "seeds": there.seeds, "trials": there.trials})
-        return None if differences(there, now) else now
+        return None if changed_fields(there, now) else now
 
     found = [each for each in storage.read_each(alike)[0] if each is not None]
     if found:

@@ -21,8 +21,8 @@ from .estimates import (
 from .file import CellConfig as CellConfig, read_campaign as read_campaign
 from .mlflow_tables import LOCAL as LOCAL, read_pages as read_pages, track_tables as track_tables
 from .outputs import (
+    not_comparable_cells as not_comparable_cells,
     selected_runs as selected_runs,
-    set_apart as set_apart,
     write_campaign_report as write_campaign_report,
 )
 from .plans import (

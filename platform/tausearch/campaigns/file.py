@@ -12,7 +12,7 @@ from typing import Any
 from checked_input.schema import read_model
 from checked_input.text_files import TextFileError
 from tausearch.campaigns.remainder import remainder
-from tausearch.campaigns.schema import Difference, FileContent, content_of
+from tausearch.campaigns.schema import CellOverride, FileContent, content_of
 from trainables.data import reference
 from trainables.data.reference import OPTIONS
 from trainables.errors import InputError
@@ -113,17 +113,17 @@ def _campaign(file: FileContent) -> CampaignFile:
     return CampaignFile(file.campaign, tuple(order))
 
 
-def _columns(file: FileContent, each: Difference) -> Sequence[str]:
+def _columns(file: FileContent, each: CellOverride) -> Sequence[str]:
     return file.methods if each.method is None else [each.method]
 
 
-def _row(usual: CellConfig, benchmark: str, differences: Sequence[Difference]) -> CellConfig:
+def _row(usual: CellConfig, benchmark: str, overrides: Sequence[CellOverride]) -> CellConfig:
     """Return a cell with a row's options of the benchmark: they hold for methods that other exceptions add, too."""
-    own = [_search_options(each) for each in differences if each.benchmark == benchmark and each.method is None]
+    own = [_search_options(each) for each in overrides if each.benchmark == benchmark and each.method is None]
     return replace(usual, protocol={**usual.protocol, **{k: v for each in own for k, v in _of_protocol(each).items()}})
 
 
-def _changed(cell: CellConfig, each: Difference) -> CellConfig:
+def _changed(cell: CellConfig, each: CellOverride) -> CellConfig:
     given = _search_options(each)
     search, own = cell.search, _of_search(given)
     if "search" in each.model_fields_set and own is None:
@@ -138,7 +138,7 @@ def _changed(cell: CellConfig, each: Difference) -> CellConfig:
     )
 
 
-def _search_options(each: Difference) -> Options | None:
+def _search_options(each: CellOverride) -> Options | None:
     return None if each.search is None else each.search.given
 
 

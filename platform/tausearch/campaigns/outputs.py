@@ -76,12 +76,14 @@ def write_campaign_report(storage: Storage, status: CampaignStatus, file: Path |
     return _write_report(_Results(storage, status), file)
 
 
-def set_apart(storage: Storage, status: CampaignStatus) -> dict[str, tuple[str, ...]]:
-    """Return title to what sets a cell's final run apart from the others on its benchmark; only cells with some."""
+def not_comparable_cells(storage: Storage, status: CampaignStatus) -> dict[str, tuple[str, ...]]:
+    """Return title to why a final run cannot be compared with others on its benchmark; only cells with reasons."""
     rows = _Results(storage, status).matrix.rows
     cells = [cell for row in rows for cell in row.cells.values()]
-    apart = {cell.run.spec.name: cell.apart for cell in cells if cell.run is not None and cell.apart}
-    return {cell.title: apart[cell.final] for cell in status.cell_runs if cell.final in apart}
+    reasons = {
+        cell.run.spec.name: cell.not_comparable for cell in cells if cell.run is not None and cell.not_comparable
+    }
+    return {cell.title: reasons[cell.final] for cell in status.cell_runs if cell.final in reasons}
 
 
 @dataclass(frozen=True)
@@ -112,11 +114,11 @@ class _Results:
             lines = {}
             for row in self.matrix.rows:
                 cell, seeds = row.cells.get(benchmark), []
-                apart = f" ({'; '.join(cell.apart)})" if cell is not None and cell.apart else ""
+                suffix = f" ({'; '.join(cell.not_comparable)})" if cell is not None and cell.not_comparable else ""
                 if cell is not None and cell.run is not None:
                     with suppress(InputError):  # the page says what a damaged record has lost
                         seeds = read_trials(cell.run.spec, self.storage.run(cell.run.spec.name))
-                lines[f"{row.name}{apart}"] = seeds
+                lines[f"{row.name}{suffix}"] = seeds
             if (plot := accuracy_plot(shown_benchmark(benchmark), lines)) is not None:
                 plots[benchmark] = plot
         return plots

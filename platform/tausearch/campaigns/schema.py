@@ -116,7 +116,7 @@ BenchmarkName = Annotated[str, AfterValidator(lambda text: str(reference(text)))
 MethodName = Annotated[str, AfterValidator(_known_method)]
 
 
-class Difference(Strict):
+class CellOverride(Strict):
     """Options that differ in one cell, one row or one column of the table."""
 
     benchmark: BenchmarkName | None = None
@@ -125,7 +125,7 @@ class Difference(Strict):
     train: TrainOptions = TrainOptions()
 
     @model_validator(mode="after")
-    def _names_something(self) -> Difference:
+    def _names_something(self) -> CellOverride:
         if self.benchmark is None and self.method is None:
             raise InputError("names neither a benchmark nor a method")
         return self
@@ -139,7 +139,7 @@ class FileContent(Strict):
     methods: list[MethodName] = Field(min_length=1)
     search: SearchOptions | None = SearchOptions()
     train: TrainOptions = TrainOptions()
-    cells: list[Difference] = []
+    cells: list[CellOverride] = []
 
 
 def content_of(plain: object) -> FileContent:
@@ -208,4 +208,4 @@ def _model_at(place: Sequence[int | str]) -> type[BaseModel]:
     if not place:
         return FileContent
     models: Mapping[object, type[BaseModel]] = {"search": SearchOptions, "train": TrainOptions}
-    return models.get(place[-1], Difference)
+    return models.get(place[-1], CellOverride)

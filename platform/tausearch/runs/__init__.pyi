@@ -113,7 +113,7 @@ from .search_analysis import (
     waiting_share as waiting_share,
 )
 from .specs.final import FinalSpec as FinalSpec, Retraining as Retraining
-from .specs.kinds import AnySpec as AnySpec, differences as differences
+from .specs.kinds import AnySpec as AnySpec, changed_fields as changed_fields
 from .specs.run import RunSpec as RunSpec, TrackerName as TrackerName, names_in as names_in
 from .specs.search import (
     ALGORITHMS as ALGORITHMS,

@@ -182,5 +182,5 @@ def _comparable(bound: AnySpec, spec: AnySpec) -> bool:
         return False
     if bound.purpose == "final" and spec.purpose == "final" and set(bound.seeds) != set(spec.seeds):
         return False
-    apart = {"backbone_weights", "initial_head", *({"split_seed"} if spec.purpose == "final" else ())}
-    return bound.protocol.model_dump(exclude=apart) == spec.protocol.model_dump(exclude=apart)
+    ignored = {"backbone_weights", "initial_head", *({"split_seed"} if spec.purpose == "final" else ())}
+    return bound.protocol.model_dump(exclude=ignored) == spec.protocol.model_dump(exclude=ignored)

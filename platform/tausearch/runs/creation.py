@@ -18,7 +18,7 @@ from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.parts.trials import recorded_trials
 from tausearch.runs.record.record import Record
 from tausearch.runs.specs.final import FinalSpec
-from tausearch.runs.specs.kinds import AnySpec, differences
+from tausearch.runs.specs.kinds import AnySpec, changed_fields
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
 from tausearch.runs.storage import Storage, nearest_folder, open_storage
@@ -129,7 +129,7 @@ class Plan(Generic[S]):
         then = read_spec(self.directory)
         extended = self._extended(then)
         now = _counting_as(self.spec, then.model_copy(update=extended))
-        if found := differences(then.model_copy(update=extended), now):
+        if found := changed_fields(then.model_copy(update=extended), now):
             raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}{_advice(then, now, found)}")
         assert isinstance(then, type(self.spec)), "purposes would differ"
         renewed = ("resources", "address", "data_root", "cache_size", "with_bounds")

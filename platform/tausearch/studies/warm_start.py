@@ -73,7 +73,7 @@ def kept_points(
     """Return the warm start of an earlier search that was given the same sources, whatever has become of these.
 
     Returns:
-        The points; None if it was given others, or has another space, which its `differences` will name.
+        The points; None if it was given others, or has another space, which `changed_fields` will name.
 
     Raises:
         InputError: If its specification cannot be read.

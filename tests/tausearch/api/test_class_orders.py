@@ -24,7 +24,7 @@ from tausearch.api.finishing import finisher_of
 from tausearch.cli.output import show_final
 from tausearch.execution import DriveOptions
 from tausearch.reports import compare, paper_results, read_final_runs
-from tausearch.runs import FinalSpec, Record, Storage, TrialSummary, chance, differences, read_spec
+from tausearch.runs import FinalSpec, Record, Storage, TrialSummary, chance, changed_fields, read_spec
 from tausearch.runs.creation import create
 from tausearch.studies.best_file import BestFile, make_best_file
 from tests.support.runs.final_runs import make_final_run
@@ -67,7 +67,7 @@ def test_every_seed_runs_with_every_order(best: BestFile, storage: Storage) -> N
     assert {c.artifacts for c in configs} == {None} and spec.tasks == ()  # vectors of other tasks
     assert len({c.checkpoints for c in configs}) == 6
     assert chance(read_spec(storage.run(spec.name))) == 10.0
-    assert differences(spec.model_copy(update={"classes": None}), spec) == []  # of an earlier version
+    assert changed_fields(spec.model_copy(update={"classes": None}), spec) == []  # of an earlier version
 
 
 def test_without_orders_all_is_as_it_was(best: BestFile, storage: Storage) -> None:
@@ -141,7 +141,7 @@ def test_the_papers_order_is_another_experiment(storage: Storage) -> None:
     make_final_run(storage, "orders", [80.0, 70.0, 75.0, 71.0], protocol={"class_orders": (0, 1)})
     (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
     assert [row.ours.spec.name for row in comparison.rows if row.ours] == ["own"]
-    assert [row.departures for row in comparison.apart] == [("class orders (0, 1)",)]
+    assert [row.not_comparable for row in comparison.not_compared] == [("class orders (0, 1)",)]
 
 
 @pytest.mark.parametrize(

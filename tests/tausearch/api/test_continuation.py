@@ -31,7 +31,7 @@ from tausearch.runs import (
     Storage,
     StorageError,
     TrialSummary,
-    differences,
+    changed_fields,
     read_spec,
 )
 from tausearch.runs.creation import create
@@ -219,7 +219,7 @@ class TestProtocol:
         options = [plan_training(TrainRequest(best, storage=root, save_curvature=on)).spec for on in (True, False)]
         directory = storage.run("f")
         saved = [each.trial_config(0, {}, cache=None, directory=directory).save_curvature for each in options]
-        assert saved == [True, False] and differences(*options) == ["save_curvature was True, is now False"]
+        assert saved == [True, False] and changed_fields(*options) == ["save_curvature was True, is now False"]
         without = best.model_copy(update={"method": "finetune", "hyperparameters": {"lr": 0.1}})
         of_ours = best.model_copy(update={"hyperparameters": {**best.hyperparameters, "curvature": "diagonal"}})
         for request, words in (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tausearch.api import SearchRequest, plan_search, search
-from tausearch.runs import Plan, Resources, SearchSpec, Storage, differences, driver_lock, read_spec
+from tausearch.runs import Plan, Resources, SearchSpec, Storage, changed_fields, driver_lock, read_spec
 from tausearch.runs.creation import create
 from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
@@ -111,7 +111,7 @@ def test_a_run_that_is_driven_stays_alone(tmp_path: Path) -> None:
 
 def test_how_and_where_a_run_is_driven_makes_it_no_other(spec: SearchSpec) -> None:
     other = {"id": "x", "resources": Resources(cpus_per_trial=2), "tracking_uri": "http://a", "version": "9"}
-    assert differences(spec, spec.model_copy(update=other)) == []
+    assert changed_fields(spec, spec.model_copy(update=other)) == []
     final = final_spec(spec)
     more = final.model_copy(update={"seeds": (0, 1), "source": "digits-1"})
-    assert differences(final, more) == ["seeds was 0, is now 0 1", "source was not there, is now digits-1"]
+    assert changed_fields(final, more) == ["seeds was 0, is now 0 1", "source was not there, is now digits-1"]

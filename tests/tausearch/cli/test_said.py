@@ -260,7 +260,7 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
         patch.setattr(campaigns, "read_pages", lambda _: {"digits": "http://127.0.0.1:5000/#/1", "glyphs": "http://b"})
         patch.setattr(campaigns, "LOCAL", "http://127.0.0.1")
         patch.setattr(campaigns, "tool", lambda: "tausearch")
-        patch.setattr("tausearch.campaigns.set_apart", lambda *_: {})
+        patch.setattr("tausearch.campaigns.not_comparable_cells", lambda *_: {})
         campaigns.show_campaign(result, mock.Mock(), " --storage x")
     lines = lines_of(capsys)
     assert [lines.count(line) for line in ("digits/a: gone", "digits/c: lost", "digits/b: out")] == [1, 1, 1]

@@ -15,7 +15,7 @@ from tausearch.runs import (
     SearchSpec,
     StopRule,
     Storage,
-    differences,
+    changed_fields,
     read_spec,
 )
 from tausearch.runs.creation import create
@@ -46,13 +46,13 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_makes_no_other_run(spec: SearchSpec, name: str) -> None:
-    assert differences(spec, spec.model_copy(update={name: SETTINGS[name]})) == []
+    assert changed_fields(spec, spec.model_copy(update={name: SETTINGS[name]})) == []
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_anything_else_does(spec: SearchSpec, tmp_path: Path, name: str) -> None:
     changed = spec.model_copy(update={name: CHANGES[name]})
-    assert all(line.startswith(name) for line in differences(spec, changed)) and differences(spec, changed)
+    assert all(line.startswith(name) for line in changed_fields(spec, changed)) and changed_fields(spec, changed)
     create(spec, Storage(tmp_path))
     with pytest.raises(InputError, match=f"was started otherwise: {name}"):
         Plan(changed, Storage(tmp_path), named=True, resume_if_exists=True).continued()
@@ -63,19 +63,22 @@ def test_a_copy_of_the_images_makes_no_other_run_and_other_numbers_of_them_do(sp
     copied = data.model_copy(update={"digest": "1", "evaluation_digest": "1", "per_task": ()})
     fewer = data.model_copy(update={"evaluation": 2})
     first, copy, other = (spec.model_copy(update={"data": each}) for each in (data, copied, fewer))
-    assert differences(first, copy) == [] and differences(first, other) == ["data.evaluation was 3, is now 2"]
+    assert changed_fields(first, copy) == [] and changed_fields(first, other) == ["data.evaluation was 3, is now 2"]
 
 
 def test_a_final_run_with_other_seeds_is_told_by_these_alone(spec: SearchSpec) -> None:
     one, two = final_spec(spec), final_spec(spec, seeds=(0, 1), trials=2)
-    assert differences(one, two) == ["seeds was 0, is now 0 1"]
+    assert changed_fields(one, two) == ["seeds was 0, is now 0 1"]
 
 
 def test_a_difference_has_the_old_value_first_and_names_what_is_new(spec: SearchSpec) -> None:
     changed = spec.model_copy(update={"trials": 9, "fixed": {**spec.fixed, "wd": 0.1}})
     there = ["trials was 4, is now 9", "fixed.wd was not there, is now 0.1"]
     back = ["trials was 9, is now 4", "fixed.wd was 0.1, is now not there"]
-    assert [sorted(differences(*pair)) for pair in ((spec, changed), (changed, spec))] == [sorted(there), sorted(back)]
+    assert [sorted(changed_fields(*pair)) for pair in ((spec, changed), (changed, spec))] == [
+        sorted(there),
+        sorted(back),
+    ]
 
 
 def test_a_continued_run_takes_the_new_settings_and_keeps_what_it_is(spec: SearchSpec, tmp_path: Path) -> None:

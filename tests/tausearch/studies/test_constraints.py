@@ -22,7 +22,7 @@ from tausearch.runs import (
     TrialSummary,
     TrialTable,
     best_trial,
-    differences,
+    changed_fields,
     excesses,
     no_feasible_trial_reason,
     read_spec,
@@ -153,7 +153,7 @@ class TestReading:
         assert read_yaml(directory.spec_file)["constraints"] == ["val/forgetting <= 5", "seconds <= 9"]  # type: ignore[call-overload, index]
         assert read_spec(directory) == spec
         other = spec.model_copy(update={"constraints": of("forgetting <= 6")})
-        assert differences(spec, other) == [
+        assert changed_fields(spec, other) == [
             "constraints was val/forgetting <= 5 seconds <= 9, is now val/forgetting <= 6"
         ]
 

@@ -59,7 +59,7 @@ def show_campaign_status(
         storage_option: The option `--storage` for a command, or nothing.
         command: The command that continues it; by default one without callbacks, which no file has.
     """
-    out, apart = console(), _set_apart(root, status)
+    out, not_comparable = console(), _not_comparable_cells(root, status)
     done = sum(each.state == "done" for each in status.cells)
     out.print(f"{status.name}: {status.state}; {done}/{counted(len(status.cells), 'cell')} done")
     columns = [
@@ -68,11 +68,11 @@ def show_campaign_status(
         Column("final run"),
         *numbers("test %", "incremental", "forgetting"),
     ]
-    rows = [_row(each, marked=each.runs.title in apart) for each in status.cells]
+    rows = [_row(each, marked=each.runs.title in not_comparable) for each in status.cells]
     emphasis = {n: _EMPHASIS[each.state] for n, each in enumerate(status.cells) if each.state in _EMPHASIS}
     out.print(terminal_table(Table("", columns, rows, emphasis)))
-    for title, differences in apart.items():
-        out.print(f"* {title}: not as most on this benchmark: {'; '.join(differences)}", soft_wrap=True)
+    for title, reasons in not_comparable.items():
+        out.print(f"* {title}: not as most on this benchmark: {'; '.join(reasons)}", soft_wrap=True)
     for line in _of_other_columns(status.cell_runs):
         out.print(line, soft_wrap=True)
     for each in status.failed:
@@ -84,13 +84,13 @@ def show_campaign_status(
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
 
 
-def _set_apart(root: Storage, status: CampaignStatus) -> dict[str, tuple[str, ...]]:
-    """Return what sets final runs apart; nothing, without importing torch, where there are not two to compare."""
+def _not_comparable_cells(root: Storage, status: CampaignStatus) -> dict[str, tuple[str, ...]]:
+    """Return why final runs cannot be compared; nothing, without importing torch, where there are not two of them."""
     if sum(each.final is not None for each in status.cells) < 2:
         return {}
-    from tausearch.campaigns import set_apart  # imports torch
+    from tausearch.campaigns import not_comparable_cells  # imports torch
 
-    return set_apart(root, status)
+    return not_comparable_cells(root, status)
 
 
 def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:

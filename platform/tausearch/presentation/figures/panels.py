@@ -62,13 +62,13 @@ def _abreast(panels: Sequence[Panel]) -> list[Sequence[Panel]]:
 
 def _draw(axes: Axes, panel: Panel, longest: int) -> None:
     for height, line in enumerate(panel.lines):
-        apart = 0.13 if line.ours is not None and line.paper is not None else 0.0
+        offset = 0.13 if line.ours is not None and line.paper is not None else 0.0
         if line.paper is not None:
             value, spread = line.paper
-            axes.errorbar(value, height - apart, xerr=spread, fmt="D", mfc="white", color=_PAPER, ms=4.5)
+            axes.errorbar(value, height - offset, xerr=spread, fmt="D", mfc="white", color=_PAPER, ms=4.5)
         if line.ours is not None:
             value, spread = line.ours
-            axes.errorbar(value, height + apart, xerr=spread, fmt="o", color=_OURS, ms=5)
+            axes.errorbar(value, height + offset, xerr=spread, fmt="o", color=_OURS, ms=5)
     axes.set_yticks(range(len(panel.lines)), [plain(line.label) for line in panel.lines], fontsize=8)
     axes.set_ylim(longest - 0.4, -0.6)  # the same distance between methods in all panels of a row
     axes.grid(axis="both", color="0.92")

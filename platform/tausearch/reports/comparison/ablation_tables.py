@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tausearch.presentation import Table, as_markdown, numbers, percent, tool, words
-from tausearch.reports.comparison.comparison import departures, variant
+from tausearch.reports.comparison.comparison import not_comparable, variant
 from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
@@ -92,8 +92,8 @@ def _row(variants: dict[str, FinalRunResults], paper: PaperResults) -> AblationR
     run = next(iter(variants.values()))
     benchmark, method = run.spec.benchmark, run.spec.method
     beyond = any(name in paper.beyond for name in run.marks)
-    apart = beyond or any(departures(each, paper) for each in variants.values())
-    cells = {} if apart else {name: paper.cell(benchmark, method, name) for name in VARIANTS}
+    no_paper = beyond or any(not_comparable(each, paper) for each in variants.values())
+    cells = {} if no_paper else {name: paper.cell(benchmark, method, name) for name in VARIANTS}
     theirs = {name: cell.accuracy for name, cell in cells.items() if cell is not None}
     others = {name: value for name, value in run.settings.items() if name != paper.ablated}
     return AblationRow(benchmark, method, describe(others), variants, theirs)

@@ -122,7 +122,7 @@ def _tables(comparisons: Sequence[Comparison]) -> list[Table]:
 
 def _notes(comparisons: Sequence[Comparison], without: Sequence[str]) -> Iterator[str]:
     for comparison in comparisons:
-        if not (comparison.rows or comparison.apart):
+        if not (comparison.rows or comparison.not_compared):
             yield f"{comparison.benchmark}: no final run, and the paper does not have it"
     if any(comparison.rows for comparison in comparisons):
         yield "ours: mean ± standard deviation (seeds)"

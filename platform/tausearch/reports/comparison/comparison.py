@@ -28,7 +28,7 @@ class ComparisonRow:
         settings: See `FinalRunResults.settings`; empty for the method as it is.
         others: Number of further runs with the same identity as `ours`.
         paper: None if the paper has no result, or `ours` cannot be compared with it.
-        departures: Why `ours` cannot be compared with the paper's; empty if it can.
+        not_comparable: Why `ours` cannot be compared with the paper's; empty if it can.
     """
 
     benchmark: str
@@ -37,7 +37,7 @@ class ComparisonRow:
     ours: FinalRunResults | None
     others: int
     paper: PaperCell | None
-    departures: tuple[str, ...] = ()
+    not_comparable: tuple[str, ...] = ()
 
     @property
     def difference(self) -> float | None:
@@ -66,13 +66,13 @@ class Comparison:
     Attributes:
         in_paper: Whether the paper has the benchmark.
         rows: The paper's methods, with ours where there is a run that can be compared.
-        apart: Runs that cannot be compared with the paper.
+        not_compared: Runs that cannot be compared with the paper.
     """
 
     benchmark: str
     in_paper: bool
     rows: tuple[ComparisonRow, ...]
-    apart: tuple[ComparisonRow, ...]
+    not_compared: tuple[ComparisonRow, ...]
 
 
 @dataclass(frozen=True)
@@ -104,19 +104,19 @@ def _compare(
     runs: Sequence[FinalRunResults], paper: PaperResults, benchmark: str, methods: Sequence[str]
 ) -> Comparison:
     found = [_row(run, runs, paper) for run in latest_per_key(runs, identity)]
-    apart = [row for row in found if row.departures]
-    rows = [row for row in found if not row.departures]
+    not_compared = [row for row in found if row.not_comparable]
+    rows = [row for row in found if not row.not_comparable]
     if benchmark in paper.benchmarks:
         plain = {row.method for row in rows if not row.settings}
         missing = (method for method in paper.methods if method not in plain)
         rows += [ComparisonRow(benchmark, method, {}, None, 0, paper.cell(benchmark, method)) for method in missing]
-    return Comparison(benchmark, benchmark in paper.benchmarks, _sorted(rows, methods), _sorted(apart, methods))
+    return Comparison(benchmark, benchmark in paper.benchmarks, _sorted(rows, methods), _sorted(not_compared, methods))
 
 
-def departures(run: FinalRunResults, paper: PaperResults) -> tuple[str, ...]:
+def not_comparable(run: FinalRunResults, paper: PaperResults) -> tuple[str, ...]:
     """Return every difference of a run's protocol from the paper's; empty if the two can be compared."""
     benchmark, method = run.spec.benchmark, run.spec.method
-    found = list(protocol_departures(run, paper)) or [f"the paper has no {benchmark}"] * (
+    found = list(protocol_differences(run, paper)) or [f"the paper has no {benchmark}"] * (
         benchmark not in paper.benchmarks
     )
     if run.tuned_on not in (None, benchmark):
@@ -130,7 +130,7 @@ def departures(run: FinalRunResults, paper: PaperResults) -> tuple[str, ...]:
     return tuple(found)
 
 
-def protocol_departures(run: FinalRunResults, paper: PaperResults) -> tuple[str, ...]:
+def protocol_differences(run: FinalRunResults, paper: PaperResults) -> tuple[str, ...]:
     """Return the differences of a run's protocol from the paper's on a benchmark that the paper has."""
     protocol, theirs = run.spec.protocol, paper.benchmarks.get(run.spec.benchmark)
     if theirs is None:
@@ -148,7 +148,7 @@ def protocol_departures(run: FinalRunResults, paper: PaperResults) -> tuple[str,
 
 
 def _row(run: FinalRunResults, runs: Sequence[FinalRunResults], paper: PaperResults) -> ComparisonRow:
-    reasons = departures(run, paper)
+    reasons = not_comparable(run, paper)
     cell = None if reasons else paper.cell(run.spec.benchmark, run.spec.method, variant(run, paper))
     others = sum(identity(other) == identity(run) for other in runs) - 1
     return ComparisonRow(run.spec.benchmark, run.spec.method, run.settings, run, others, cell, reasons)

@@ -14,7 +14,7 @@ from tausearch.runs import Score
 
 def rows_as_dicts(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     """Return the plain form of every row that `tausearch compare --format json` prints."""
-    return [_row(row) for each in comparisons for row in (*each.rows, *each.apart)]
+    return [_row(row) for each in comparisons for row in (*each.rows, *each.not_compared)]
 
 
 def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]]:
@@ -48,8 +48,8 @@ def _row(row: ComparisonRow) -> dict[str, Any]:
         "benchmark": row.benchmark,
         "method": row.method,
         "settings": row.settings,
-        "comparable": None if row.ours is None else not row.departures,
-        "departures": list(row.departures),
+        "comparable": None if row.ours is None else not row.not_comparable,
+        "departures": list(row.not_comparable),
         "ours": None if row.ours is None else {**run_as_dict(row.ours), "other_runs": row.others},
         "paper": None if row.paper is None else asdict(row.paper),
         "difference": row.difference,

@@ -9,7 +9,7 @@ from typing import Any
 from search_spaces import Scalar
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EvaluationResult, read_evaluation
 from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, tool, words
-from tausearch.reports.comparison.comparison import departures
+from tausearch.reports.comparison.comparison import not_comparable
 from tausearch.reports.comparison.paper import PaperComposition, PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults, describe
@@ -35,7 +35,7 @@ class EvaluationRow:
     Attributes:
         settings: See `FinalRunResults.settings`.
         paper: None if the paper has no result, or ours cannot be compared with it.
-        departures: Why ours cannot be compared with the paper's; empty if it can.
+        not_comparable: Why ours cannot be compared with the paper's; empty if it can.
     """
 
     benchmark: str
@@ -43,7 +43,7 @@ class EvaluationRow:
     settings: Mapping[str, Scalar]
     ours: EvaluationResult | None
     paper: PaperComposition | None
-    departures: tuple[str, ...] = ()
+    not_comparable: tuple[str, ...] = ()
 
 
 def compare_evaluations(
@@ -96,7 +96,7 @@ def evaluation_tables(rows: Sequence[EvaluationRow]) -> list[Table]:
 
 
 def _row(run: FinalRunResults, result: EvaluationResult, paper: PaperResults) -> EvaluationRow:
-    reasons = departures(run, paper)
+    reasons = not_comparable(run, paper)
     method = run.spec.method
     theirs = None if reasons or run.marks else paper.composition[run.spec.benchmark].get(method)
     return EvaluationRow(run.spec.benchmark, method, run.settings, result, theirs, reasons)
@@ -126,7 +126,7 @@ def _as_dict(row: EvaluationRow) -> dict[str, Any]:
         "settings": dict(row.settings),
         "ours": None if row.ours is None else row.ours.as_dict(),
         "paper": None if row.paper is None else row.paper.model_dump(mode="json"),
-        "departures": list(row.departures),
+        "departures": list(row.not_comparable),
     }
 
 

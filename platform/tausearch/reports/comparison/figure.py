@@ -24,7 +24,7 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
     drawn = [(comparison, drawn_rows(comparison)) for comparison in comparisons]
     panels = [_panel(comparison, rows, paper) for comparison, rows in drawn if rows]
     shown = sum(row.ours is not None for _, rows in drawn for row in rows)
-    left_out = sum(row.ours is not None for c in comparisons for row in (*c.rows, *c.apart)) - shown
+    left_out = sum(row.ours is not None for c in comparisons for row in (*c.rows, *c.not_compared)) - shown
     note = f"left out: {counted(left_out, 'run')} of another protocol, or tuned elsewhere"
     if not panels:
         raise InputError(f"--figure {path}: there is nothing to draw{f' ({note})' if left_out else ''}")
@@ -39,7 +39,7 @@ def drawn_rows(comparison: Comparison) -> list[ComparisonRow]:
     """Return the rows of a panel: comparable ones; for a benchmark that the paper lacks, those tuned on it."""
     if comparison.in_paper:
         return list(comparison.rows)
-    return [row for row in comparison.apart if row.ours and row.ours.tuned_on in (None, comparison.benchmark)]
+    return [row for row in comparison.not_compared if row.ours and row.ours.tuned_on in (None, comparison.benchmark)]
 
 
 def _panel(comparison: Comparison, rows: Sequence[ComparisonRow], paper: PaperResults) -> Panel:

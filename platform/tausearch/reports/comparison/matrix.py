@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from checked_input.names import counted
-from tausearch.reports.comparison.comparison import MatrixOrder, departures, identity, protocol_departures
+from tausearch.reports.comparison.comparison import MatrixOrder, identity, not_comparable, protocol_differences
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, latest_per_key
 from tausearch.reports.comparison.tables import label
@@ -22,14 +22,14 @@ class MatrixCell:
     Attributes:
         score: Final accuracy, percent.
         run: Our final run; None for a result of the paper.
-        apart: Differences from the protocol of the column; such a cell is not ranked.
+        not_comparable: Differences from the protocol of the column; such a cell is not ranked.
         notes: What else a reader must know.
         rank: Its place among the cells of its column that can be compared.
     """
 
     score: Score
     run: FinalRunResults | None = None
-    apart: tuple[str, ...] = ()
+    not_comparable: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     rank: Literal["best", "second"] | None = None
 
@@ -114,7 +114,7 @@ def _usual(runs: Sequence[FinalRunResults], paper: PaperResults) -> FinalRunResu
 
     def weight(run: FinalRunResults) -> tuple[int, bool, int]:
         alike = sum(other.conditions == run.conditions for other in own)
-        return alike, not departures(run, paper), own.index(run)
+        return alike, not not_comparable(run, paper), own.index(run)
 
     return max(own, key=weight)
 
@@ -125,17 +125,17 @@ def _tuned_here(run: FinalRunResults) -> bool:
 
 def _cell(run: FinalRunResults, usual: FinalRunResults, seeds: int) -> MatrixCell:
     mine, theirs = run.spec.protocol, usual.spec.protocol
-    apart = [
+    reasons = [
         f"{name.replace('_', ' ')} {_value(getattr(mine, name))} instead of {_value(getattr(theirs, name))}"
         for name in ExperimentProtocol.model_fields
         if name not in (*FREE_FIELDS, "weights_digest", "initial_head_digest")
         and getattr(mine, name) != getattr(theirs, name)
     ]
-    apart += ["other weights of the backbone"] * (mine.weights_digest != theirs.weights_digest and not apart)
-    apart += ["another initial head"] * (mine.initial_head_digest != theirs.initial_head_digest)
-    apart += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
+    reasons += ["other weights of the backbone"] * (mine.weights_digest != theirs.weights_digest and not reasons)
+    reasons += ["another initial head"] * (mine.initial_head_digest != theirs.initial_head_digest)
+    reasons += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
     had = run.accuracy.seeds
-    return MatrixCell(run.accuracy, run, tuple(apart), () if had == seeds else (counted(had, "seed"),))
+    return MatrixCell(run.accuracy, run, tuple(reasons), () if had == seeds else (counted(had, "seed"),))
 
 
 def _value(value: object) -> str:
@@ -148,7 +148,7 @@ def _rows(cells: dict[str, list[MatrixCell]], planned: set[str], methods: Sequen
     """Return our rows; one more of the same method for each further run on a benchmark, those set apart last."""
     groups: dict[tuple[str, str], dict[str, list[MatrixCell]]] = {(method, ""): {} for method in planned}
     for benchmark, column in cells.items():
-        for cell in sorted(column, key=lambda each: len(each.apart)):
+        for cell in sorted(column, key=lambda each: len(each.not_comparable)):
             assert cell.run is not None
             of = (cell.run.spec.method, describe(cell.run.settings))
             groups.setdefault(of, {}).setdefault(benchmark, []).append(cell)
@@ -167,12 +167,12 @@ def _place(of: tuple[str, str], methods: Sequence[str]) -> tuple[int, str, str]:
 
 
 def _paper_rows(benchmarks: Sequence[str], usual: dict[str, FinalRunResults], paper: PaperResults) -> list[MatrixRow]:
-    apart = {name: protocol_departures(usual[name], paper) if name in usual else () for name in benchmarks}
+    reasons = {name: protocol_differences(usual[name], paper) if name in usual else () for name in benchmarks}
     rows = []
     for method in paper.methods:
         found = {name: cell for name in benchmarks if (cell := paper.cell(name, method)) is not None}
         cells = {
-            name: MatrixCell(Score(cell.accuracy, cell.std, paper.runs), apart=apart[name])
+            name: MatrixCell(Score(cell.accuracy, cell.std, paper.runs), not_comparable=reasons[name])
             for name, cell in found.items()
         }
         rows += [MatrixRow(method, "", True, cells)] if cells else []
@@ -194,7 +194,7 @@ def _ranked(rows: Sequence[MatrixRow], benchmarks: Sequence[str]) -> tuple[Matri
 
 
 def _competes(row: MatrixRow, benchmark: str) -> bool:
-    return benchmark in row.cells and not row.cells[benchmark].apart and not is_joint(row.method)
+    return benchmark in row.cells and not row.cells[benchmark].not_comparable and not is_joint(row.method)
 
 
 def is_joint(method: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from checked_input.names import counted
 from tausearch.presentation import CellLook, Column, Table, score
-from tausearch.reports.comparison.comparison import departures, variant
+from tausearch.reports.comparison.comparison import not_comparable, variant
 from tausearch.reports.comparison.matrix import Matrix, MatrixCell, MatrixRow, is_joint
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.runs import protocol_parts
@@ -128,7 +128,7 @@ def _look(row: MatrixRow, benchmark: str, notes: dict[str, int], links: Mapping[
     cell, link = row.cells.get(benchmark), links.get((row.method, benchmark), "")
     if cell is None:
         return CellLook(link=link)
-    text = "; ".join([*cell.apart, *cell.notes])
+    text = "; ".join([*cell.not_comparable, *cell.notes])
     return CellLook(cell.rank, (notes.setdefault(text, len(notes)),) if text else (), link)
 
 
@@ -144,7 +144,7 @@ def _paper_text(row: MatrixRow, benchmark: str, paper: PaperResults) -> str:
     if cell is None or ours is None:
         return ""
     text = f"paper {Score(cell.accuracy, cell.std, paper.runs).text()}"
-    return f"({text})" if departures(ours, paper) else text
+    return f"({text})" if not_comparable(ours, paper) else text
 
 
 def _text(value: _Beside) -> str:

@@ -34,7 +34,7 @@ class RunDifference:
         shared: Number of seeds that both runs have finished, each in the same class order.
         paired: Whether the difference is that of shared seeds; None without a difference.
         orders: Whether the runs are over several class orders.
-        departures: Why the run cannot be compared with the baseline; empty if it can.
+        not_comparable: Why the run cannot be compared with the baseline; empty if it can.
     """
 
     run: FinalRunResults
@@ -43,7 +43,7 @@ class RunDifference:
     shared: int = 0
     paired: bool | None = None
     orders: bool = False
-    departures: tuple[str, ...] = ()
+    not_comparable: tuple[str, ...] = ()
 
     @property
     def text(self) -> str | None:
@@ -54,7 +54,7 @@ class RunDifference:
     def basis(self) -> str:
         """What the difference is over, in words, or why there is none."""
         if self.paired is None:
-            return "; ".join(self.departures) or "the baseline"
+            return "; ".join(self.not_comparable) or "the baseline"
         shared = counted(self.shared, f"shared {'pair' if self.orders else 'seed'}")
         shared += " of class order and seed" if self.orders else ""
         over = f"paired, {shared}" if self.paired else f"unpaired, {shared}"
@@ -139,9 +139,9 @@ def _benchmarks() -> list[str]:
 def _difference(run: FinalRunResults, own: AccuracyOf, first: FinalRunResults, firsts: AccuracyOf) -> RunDifference:
     orders = run.spec.protocol.class_orders is not None
     shared = [own[key] - firsts[key] for key in own if key in firsts]
-    reasons = tuple(_departures(run, own, first, firsts))
+    reasons = tuple(_not_comparable(run, own, first, firsts))
     if reasons:
-        return RunDifference(run, shared=len(shared), orders=orders, departures=reasons)
+        return RunDifference(run, shared=len(shared), orders=orders, not_comparable=reasons)
     paired = len(shared) >= min(_FEWEST, len(own), len(firsts))
     points = statistics.fmean(shared) if paired else statistics.fmean(own.values()) - statistics.fmean(firsts.values())
     sides = [shared] if paired else [list(own.values()), list(firsts.values())]
@@ -151,7 +151,7 @@ def _difference(run: FinalRunResults, own: AccuracyOf, first: FinalRunResults, f
     return RunDifference(run, points, error, len(shared), paired, orders)
 
 
-def _departures(run: FinalRunResults, own: AccuracyOf, first: FinalRunResults, firsts: AccuracyOf) -> list[str]:
+def _not_comparable(run: FinalRunResults, own: AccuracyOf, first: FinalRunResults, firsts: AccuracyOf) -> list[str]:
     """Return why two runs cannot be compared: the benchmark, or a setting of the protocol."""
     if run.spec.benchmark != first.spec.benchmark:
         return [f"on {shown_benchmark(run.spec.benchmark)}"]
@@ -180,5 +180,5 @@ def _as_dict(each: RunDifference) -> dict[str, Any]:
         "standard_error": each.error,
         "paired": each.paired,
         "shared_seeds": each.shared,
-        "departures": list(each.departures),
+        "departures": list(each.not_comparable),
     }

@@ -25,7 +25,7 @@ _BESIDE = (
     *(_METHOD, _OURS, Column("paper", right=True), Column("difference", gain, right=True)),
     *(Column("within 2 sd", wrap=True), *_MEANS, Column("paper's forgetting", percent, right=True, minor=True), _RUN),
 )
-_APART = (_METHOD, _OURS, *words("why not"), *_MEANS, Column("protocol", wrap=True, minor=True), _RUN)
+_NOT_COMPARED = (_METHOD, _OURS, *words("why not"), *_MEANS, Column("protocol", wrap=True, minor=True), _RUN)
 
 
 def comparison_tables(comparison: Comparison, paper: PaperResults) -> list[Table]:
@@ -35,9 +35,9 @@ def comparison_tables(comparison: Comparison, paper: PaperResults) -> list[Table
         title = f"{paper.benchmarks[comparison.benchmark].title} ({comparison.benchmark}): final accuracy, percent"
         faint = emphasise((number for number, row in enumerate(comparison.rows) if row.ours is None), "faint")
         tables.append(Table(title, _BESIDE, [_row_beside_paper(row) for row in comparison.rows], faint))
-    if comparison.apart:
+    if comparison.not_compared:
         title = f"{comparison.benchmark}: not comparable with the paper, percent"
-        tables.append(Table(title, _APART, [_row_apart(row) for row in comparison.apart]))
+        tables.append(Table(title, _NOT_COMPARED, [_not_compared_row(row) for row in comparison.not_compared]))
     return [table.without_empty(INCREMENTAL, POOLED) for table in tables]
 
 
@@ -68,9 +68,10 @@ def _row_beside_paper(row: ComparisonRow) -> tuple[object, ...]:
     return (name, ours.accuracy, theirs, row.difference, _verdict(row), *means, forgetting, _run(row, ours))
 
 
-def _row_apart(row: ComparisonRow) -> tuple[object, ...]:
+def _not_compared_row(row: ComparisonRow) -> tuple[object, ...]:
     assert row.ours is not None
-    name, why, protocol = label(row.method, describe(row.settings)), "; ".join(row.departures), row.ours.spec.protocol
+    name, why = label(row.method, describe(row.settings)), "; ".join(row.not_comparable)
+    protocol = row.ours.spec.protocol
     return (name, row.ours.accuracy, why, *_means(row.ours), protocol_text(protocol), _run(row, row.ours))
 
 

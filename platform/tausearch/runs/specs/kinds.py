@@ -28,7 +28,7 @@ _HOW = {
 }
 
 
-def differences(then: RunSpec, now: RunSpec) -> list[str]:
+def changed_fields(then: RunSpec, now: RunSpec) -> list[str]:
     """Return the differences that make two runs different, such as `trials was 12, is now 24`; not machine or paths."""
     follows = {"trials"} if isinstance(then, FinalSpec) else set()  # from seeds and class orders, which are named
     hidden: dict[str, Any] = dict.fromkeys((*_HOW, *follows), True)

@@ -39,14 +39,14 @@ def storage(tmp_path: Path) -> Storage:
 def rows(storage: Storage, benchmark: str = "cifar100") -> tuple[list[ComparisonRow], list[ComparisonRow]]:
     """What can be compared and has a run of ours, and what cannot be compared."""
     (comparison,) = compare(read_final_runs(storage)[0], paper_results(), [benchmark])
-    return [row for row in comparison.rows if row.ours], list(comparison.apart)
+    return [row for row in comparison.rows if row.ours], list(comparison.not_compared)
 
 
 def test_difference_and_two_standard_deviations(storage: Storage) -> None:
     make_final_run(storage, "lora", [89.0, 90.0, 91.0])
     make_final_run(storage, "ia3", [85.0, 85.2, 85.4], method="ita-ia3")
-    (lora, ia3), apart = rows(storage)
-    assert apart == []
+    (lora, ia3), not_compared = rows(storage)
+    assert not_compared == []
     assert lora.difference == pytest.approx(90.0 - 89.96)
     assert lora.two_sd == pytest.approx(2 * math.sqrt(1.0**2 + 0.20**2)) and lora.within is True
     assert ia3.difference == pytest.approx(85.2 - 90.66)
@@ -91,7 +91,7 @@ def test_ablations_stand_beside_the_papers_ablations(storage: Storage) -> None:
 def test_other_protocols_are_not_mixed_in(change: dict[str, Any], reason: str, storage: Storage) -> None:
     make_final_run(storage, "other", [50.0, 51.0], **change)
     compared, (row,) = rows(storage, change.get("benchmark", "cifar100"))
-    assert compared == [] and row.departures == (reason,)
+    assert compared == [] and row.not_comparable == (reason,)
     assert row.paper is None and row.difference is None and row.within is None
 
 
@@ -106,7 +106,7 @@ def test_whatever_else_a_protocol_can_vary_is_a_departure(storage: Storage, monk
         protocol = WithOrder(**{**run.spec.protocol.model_dump(), "class_order_seed": seed})
         object.__setattr__(run, "spec", run.spec.model_copy(update={"protocol": protocol}))
         comparison = compare([run], paper_results())[0]
-        assert [row.departures for row in (*comparison.rows, *comparison.apart) if row.ours] == [reasons]
+        assert [row.not_comparable for row in (*comparison.rows, *comparison.not_compared) if row.ours] == [reasons]
 
 
 def test_one_run_stands_for_all_of_the_very_same_thing(storage: Storage) -> None:
@@ -135,7 +135,7 @@ def test_kronecker_factors_are_beyond_the_paper_where_they_act(tmp_path: Path) -
     for name, changes in (("acts", {}), ("unused", {"regularise": "none"})):
         make_final_run(storage, name, [80.0], overrides={"curvature": "kronecker", **changes})
     (found,) = compare(read_final_runs(storage)[0], paper_results())
-    assert [(row.settings, row.departures) for row in found.apart] == [
+    assert [(row.settings, row.not_comparable) for row in found.not_compared] == [
         ({"curvature": "kronecker"}, ("the paper has no ita-lora with curvature=kronecker",))
     ]
     (row,) = (row for row in found.rows if row.ours)
@@ -191,7 +191,7 @@ def test_a_value_that_is_set_by_hand_to_what_it_is_anyway_is_no_other_experiment
 def test_a_run_without_a_search_can_be_compared(storage: Storage) -> None:
     spec = make_final_run(storage, "by-hand", [90.0])
     spec.model_copy(update={"source": None, "tuned_on": None}).save(storage.run("by-hand"))
-    assert [row.departures for row in rows(storage)[0]] == [()]
+    assert [row.not_comparable for row in rows(storage)[0]] == [()]
 
 
 def test_methods_that_the_paper_lacks_come_last_by_name(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_methods_that_the_paper_lacks_come_last_by_name(storage: Storage, monkey
     paper = paper_results()
     few = paper.model_copy(update={"final_accuracy": {"joint": (), "finetune": ()}})
     (comparison,) = compare(read_final_runs(storage)[0], few, ["digits"])
-    assert [row.method for row in comparison.apart] == ["finetune", "ita-lora", "tmc"]
+    assert [row.method for row in comparison.not_compared] == ["finetune", "ita-lora", "tmc"]
 
 
 def test_of_class_orders_each_seed_counts_in_each_order(storage: Storage) -> None:
@@ -229,13 +229,13 @@ def test_a_row_says_its_verdict_and_what_the_paper_forgets_and_all_that_sets_it_
     make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
     make_final_run(storage, "apart", [60.0], protocol={"epochs": 9, "batch_size": 32})
     (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
-    beside, apart = comparison_tables(comparison, paper_results())
+    beside, not_compared = comparison_tables(comparison, paper_results())
     within, forgetting = (beside.header.index(name) for name in ("within 2 sd", "paper's forgetting"))
     verdicts = {row[-1]: row[within] for row in beside.texts if row[1]}
     assert verdicts == {"near": "yes (2.04)", "far": "no (0.41)", "none": "no sd given"}
     alone = {row[0]: row[forgetting] for row in beside.texts if not row[1]}
     assert alone["finetune"] == f"{paper_results().cell('cifar100', 'finetune').forgetting:.2f}"  # type: ignore[union-attr]
-    assert [row[2] for row in apart.texts] == ["epochs 9, the paper's 20; batch size 32, the paper's 128"]
+    assert [row[2] for row in not_compared.texts] == ["epochs 9, the paper's 20; batch size 32, the paper's 128"]
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -108,11 +108,11 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
     others = ("same", "earlier", "changed", "more", "tested", "long", "both", "split", "there")
     found = {each.run.spec.name: each for each in of(storage, "base", *others)}
     for name in ("changed", "more", "tested"):
-        assert found[name].departures == ("other images",)
+        assert found[name].not_comparable == ("other images",)
     differ = ("another weights digest", "another initial head digest")
-    assert found["long"].departures == ("epochs 99, the baseline's 20", *differ)
-    assert found["there"].departures == ("on mit67",) and found["long"].shared == 2
-    assert found["both"].departures == ("epochs 99, the baseline's 20",)  # which says enough
+    assert found["long"].not_comparable == ("epochs 99, the baseline's 20", *differ)
+    assert found["there"].not_comparable == ("on mit67",) and found["long"].shared == 2
+    assert found["both"].not_comparable == ("epochs 99, the baseline's 20",)  # which says enough
     assert [name for name, each in found.items() if each.points is None] == [
         "base",
         "changed",
@@ -124,7 +124,7 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
     ]
     table = difference_table(list(found.values()))
     assert table.title == "cifar100: final accuracy, percent, and the difference from base, points"
-    assert table.texts[6][3:] == ["", "; ".join(found["long"].departures)]
+    assert table.texts[6][3:] == ["", "; ".join(found["long"].not_comparable)]
 
 
 def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ def test_another_split_seed_sets_nothing_apart_and_what_is_set_by_hand_is_a_row_
     make_final_run(storage, "plain", [90.0])
     make_final_run(storage, "by-hand", [80.0], overrides={"lr": 0.5}, protocol={"split_seed": 7})
     make_final_run(storage, "elsewhere", [70.0], benchmark="mit67")
-    found = [(row.name, [cell.apart for cell in row.cells.values()]) for row in matrix(storage).rows]
+    found = [(row.name, [cell.not_comparable for cell in row.cells.values()]) for row in matrix(storage).rows]
     assert found == [("ita-lora", [(), ()]), ("ita-lora (lr=0.5)", [()])]
 
 
@@ -130,11 +130,11 @@ def test_what_sets_a_cell_apart_is_said_once(storage: Storage) -> None:
         storage, "d", [50.0, 51.0], method="ita-fft", protocol={"weights_digest": "1" * 64, "class_orders": (1,)}
     )
     cells = {row.method: row.cells["cifar100"] for row in matrix(storage).rows}
-    assert cells["tmc"].apart == ("other weights of the backbone",) and cells["ita-lora"].apart == ()
-    assert cells["ita-fft"].apart == ("class orders 1 instead of as the benchmark has it",)
+    assert cells["tmc"].not_comparable == ("other weights of the backbone",) and cells["ita-lora"].not_comparable == ()
+    assert cells["ita-fft"].not_comparable == ("class orders 1 instead of as the benchmark has it",)
     make_final_run(storage, "e", [50.0], method="finetune", protocol={"initial_head_digest": "1" * 64})
     (row,) = (row for row in matrix(storage).rows if row.method == "finetune")
-    assert row.cells["cifar100"].apart == ("another initial head",)
+    assert row.cells["cifar100"].not_comparable == ("another initial head",)
     assert [cells[name].notes for name in ("ita-fft", "tmc")] == [("2 seeds",), ()]
 
 
@@ -249,7 +249,7 @@ def test_a_page_speaks_of_the_papers_results_where_it_has_some_and_of_another_pr
     make_final_run(storage, "short", [50.0], method="tmc", benchmark="mit67", protocol={"epochs": 99})
     found = matrix(storage)
     (cell,) = (row.cells["mit67"] for row in found.rows if "mit67" in row.cells)
-    assert cell.apart == ()  # it is alone in its column
+    assert cell.not_comparable == ()  # it is alone in its column
     table = page_matrix(found, paper_results(), {}, {})
     assert table.caption.endswith("in parentheses where its protocol differs.")
     assert [row[2].split("\n")[1][:6] for row in table.texts if row[2]] == ["(paper"]
