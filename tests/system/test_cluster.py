@@ -24,7 +24,7 @@ from ray.util.placement_group import PlacementGroup, placement_group_table, remo
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from tausearch.campaigns import CampaignRequest, plan_campaign, run_campaign
-from tausearch.cluster import capacity_here, placement_of, trials_that_fit
+from tausearch.cluster import cluster_capacity, placement_of, trials_that_fit
 from tausearch.runs import Resources
 from tests.support.drivers.campaigns import Tables, assert_all_is_there, assert_no_run_loses_anything, tables
 from tests.support.drivers.searches import train_workers
@@ -217,7 +217,7 @@ def test_shares_of_gpus_fit_as_counted_on_one_gpu_each_while_nodes_leave_and_joi
         return count == {node.node_id: shares for node, shares in nodes}
 
     def counted() -> int:
-        return trials_that_fit(resources, *capacity_here())
+        return trials_that_fit(resources, *cluster_capacity())
 
     try:
         wait_until(lambda: fit((stays, 7), (leaves, 14)), 60, "21 shares on three GPUs")
@@ -239,13 +239,13 @@ def test_shares_of_gpus_fit_as_counted_on_one_gpu_each_while_nodes_leave_and_joi
 
 WAITING = """
 import sys
-from tausearch.cluster import capacity_here, gpus_at, ray_session, waiting
+from tausearch.cluster import cluster_capacity, gpus_at, ray_session, waiting
 from tausearch.runs import Resources
 nodes = "Active:\\n 1 ray.head.default\\nPending:\\n gpu, 1 launching\\nRecent failures:\\n"
 waiting.ray_status = lambda: "Node status\\n" + nodes  # of an autoscaler, which is not here
 print(gpus_at(sys.argv[1]))
 with ray_session([Resources(gpus_per_trial=0.5)], sys.argv[1], say=lambda line: print(line, flush=True)):
-    print(capacity_here())
+    print(cluster_capacity())
 print(gpus_at(sys.argv[1]))
 """
 

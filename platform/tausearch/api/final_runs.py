@@ -12,7 +12,7 @@ from tausearch.api.bounds import as_beside, bound_training, bounds_after, bounds
 from tausearch.api.finishing import FinalFinisher
 from tausearch.api.plans.final_runs import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
-from tausearch.cluster import measured, require_room_at
+from tausearch.cluster import require_room_at, with_measured_gpu_share
 from tausearch.execution import DriveOptions, Preview, Run, drive, interruptible, preview_plan
 from tausearch.presentation import notebook_cell, scores_table, stream_of, trials_table
 from tausearch.runs import (
@@ -79,7 +79,7 @@ def train_with(request: TrainRequest) -> FinalResult:
     allow_named(request)
     options = request.drive_options()
     plan = plan_training(request)
-    plan = measured(plan, request.address, stream_of(request.progress_to))
+    plan = with_measured_gpu_share(plan, request.address, stream_of(request.progress_to))
     with interruptible(), plan.entered() as (spec, directory):
         return run_training(FinalRun(spec, plan.storage, directory), options)
 

@@ -13,7 +13,7 @@ from tausearch.api.bounds import as_beside, bound_search, bounds_after, bounds_o
 from tausearch.api.finishing import SearchFinisher
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
-from tausearch.cluster import measured, require_room_at
+from tausearch.cluster import require_room_at, with_measured_gpu_share
 from tausearch.execution import DriveOptions, Preview, Run, drive, interruptible, preview_plan
 from tausearch.presentation import notebook_cell, print_notices, reevaluation_table, stream_of, trials_table
 from tausearch.runs import (
@@ -133,7 +133,7 @@ def search_with(request: SearchRequest) -> SearchResult:
     options = request.drive_options()
     plan = plan_search(request)
     out = stream_of(request.progress_to)
-    plan = measured(plan, request.address, out)
+    plan = with_measured_gpu_share(plan, request.address, out)
     with interruptible(), plan.entered() as (spec, directory):
         for line in warm_start_lines(spec, points_to_evaluate(spec) if spec.warm_start else []):
             print(line, file=out, flush=True)

@@ -12,7 +12,7 @@ from .driver import (
 )
 from .estimates import (
     Estimate as Estimate,
-    Measured as Measured,
+    PilotMeasurement as PilotMeasurement,
     estimate as estimate,
     pilots_of as pilots_of,
     run_pilots as run_pilots,

@@ -29,7 +29,7 @@ from tausearch.campaigns.plans import (
     work_left,
 )
 from tausearch.campaigns.status import CampaignStatus, read_campaign_status
-from tausearch.cluster import local_cpus, measured
+from tausearch.cluster import local_cpus, with_measured_gpu_share
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrent_trials_here, read_by_trials
 from tausearch.presentation import campaign_command, concurrency_words, stream_of
 from tausearch.reports import RunPlots
@@ -112,10 +112,10 @@ def run_campaign(
         StorageError: If the storage became full or went away; the same command continues the campaign.
     """
     with _held(plan), _timed(plan.directory):
-        return _run(_measured(plan), trainable, callbacks)
+        return _run(_with_measured_gpu_shares(plan), trainable, callbacks)
 
 
-def _measured(plan: CampaignPlan) -> CampaignPlan:
+def _with_measured_gpu_shares(plan: CampaignPlan) -> CampaignPlan:
     """Return a campaign whose cells have their share of a GPU, from pilot trials before Ray starts for all of them.
 
     Cells that differ in their benchmark alone share a pilot. The final run of a cell has the share of its search.
@@ -128,17 +128,17 @@ def _measured(plan: CampaignPlan) -> CampaignPlan:
         alike = (of.spec.method, protocol.backbone, protocol.batch_size, protocol.precision, repr(of.spec.resources))
         if of.pilot and alike not in known:
             print(f"{of.spec.method} on {of.spec.benchmark}:", end=" ", file=out, flush=True)
-            known[alike] = measured(of, plan.request.address, out)
+            known[alike] = with_measured_gpu_share(of, plan.request.address, out)
         return with_share_of(known[alike], of) if of.pilot else of
 
-    def placed(cell: CellPlan) -> CellPlan:
+    def with_shares(cell: CellPlan) -> CellPlan:
         if cell.status.state in ("done", "failed"):
             return cell
         search = cell.search if cell.config.search is None else shared(cell.search)
         training = with_share_of(search, cell.training) if search.spec.resources.pilot else cell.training
         return replace(cell, search=search, training=shared(training))
 
-    return replace(plan, rows=tuple(placed(row) if isinstance(row, CellPlan) else row for row in plan.rows))
+    return replace(plan, rows=tuple(with_shares(row) if isinstance(row, CellPlan) else row for row in plan.rows))
 
 
 @contextmanager

@@ -33,7 +33,7 @@ PILOT_TASKS = 2  # the first task also computes what all trials share
 
 
 @dataclass(frozen=True)
-class Measured:
+class PilotMeasurement:
     """Measurements of a pilot of a method on a benchmark.
 
     Attributes:
@@ -82,7 +82,7 @@ def _measured_with(spec: RunSpec) -> tuple[str, str, str]:
     return spec.benchmark, spec.method, spec.protocol.backbone
 
 
-def _still(pilot: Measured | None, cell: CellPlan) -> Measured | None:
+def _still(pilot: PilotMeasurement | None, cell: CellPlan) -> PilotMeasurement | None:
     """Return a pilot if it has measured the trials that the campaign's file asks for now."""
     return pilot if pilot is not None and pilot.of == _of_trial(_piloted(cell)) else None
 
@@ -99,18 +99,18 @@ def _of_trial(config: TrialConfig) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def pilots_of(directory: CampaignDirectory) -> dict[str, Measured]:
+def pilots_of(directory: CampaignDirectory) -> dict[str, PilotMeasurement]:
     """Return the measurements of earlier pilots of a campaign, by the titles of cells."""
     try:
         content = read_json(directory.pilot_file)
-        return {title: _measured(found) for title, found in content.items()}
+        return {title: _read_measurement(found) for title, found in content.items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}  # no pilot yet, or an unreadable file: estimates can do without
 
 
-def _measured(found: Mapping[str, Any]) -> Measured:
+def _read_measurement(found: Mapping[str, Any]) -> PilotMeasurement:
     pace = Pace(float(found["pace"]["own"]), float(found["pace"]["shared"]))
-    return Measured(pace, int(found["memory"]), str(found["of"]))
+    return PilotMeasurement(pace, int(found["memory"]), str(found["of"]))
 
 
 def run_pilots(plan: CampaignPlan) -> None:
@@ -136,7 +136,7 @@ def run_pilots(plan: CampaignPlan) -> None:
             tick(1)
 
 
-def _pilot(cell: CellPlan) -> Measured:
+def _pilot(cell: CellPlan) -> PilotMeasurement:
     """Run the first tasks of the first trial of a cell's search, without the cache."""
     from tausearch.cluster import first_rows  # imports torch, which an estimate without pilots does not need
     from trainables.trial import build_sequence
@@ -147,7 +147,7 @@ def _pilot(cell: CellPlan) -> Measured:
         rows.extend(first_rows(build_sequence(config), PILOT_TASKS))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     whole = rows[:1] + rows[-1:] * (cell.search.spec.steps - 1)
-    return Measured(pace_of_trials([whole]) or Pace(0.0), memory, _of_trial(config))
+    return PilotMeasurement(pace_of_trials([whole]) or Pace(0.0), memory, _of_trial(config))
 
 
 def seconds_here(plan: CampaignPlan, estimates: Sequence[Estimate]) -> float:
@@ -164,7 +164,9 @@ def seconds_here(plan: CampaignPlan, estimates: Sequence[Estimate]) -> float:
     return max(on_cpus / local_cpus(), on_gpus / gpus, in_all / at_most)
 
 
-def _estimate_cell(storage: Storage, cell: CellPlan, runs: Sequence[RunStatus], pilot: Measured | None) -> Estimate:
+def _estimate_cell(
+    storage: Storage, cell: CellPlan, runs: Sequence[RunStatus], pilot: PilotMeasurement | None
+) -> Estimate:
     """Estimate a cell: remaining trials times seconds per trial; seeds of a final run count if a search has none."""
     memory = None if pilot is None else pilot.memory
     if cell.status.state in ("done", "failed"):

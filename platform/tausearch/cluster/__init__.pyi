@@ -1,5 +1,5 @@
 from .capacity import (
-    capacity_here as capacity_here,
+    cluster_capacity as cluster_capacity,
     gpus_here as gpus_here,
     local_cpus as local_cpus,
     trials_that_fit as trials_that_fit,
@@ -9,9 +9,9 @@ from .devices import (
     asked_once as asked_once,
     continued_resources as continued_resources,
     may_use_gpu as may_use_gpu,
-    measured as measured,
-    placed as placed,
     require_pilot as require_pilot,
+    with_device as with_device,
+    with_measured_gpu_share as with_measured_gpu_share,
 )
 from .importing import uncollected as uncollected
 from .pilot import first_rows as first_rows
@@ -27,8 +27,8 @@ from .preflight import nodes_checked as nodes_checked
 from .resources import plan_resources as plan_resources
 from .session import (
     AddressFault as AddressFault,
+    cluster_summary as cluster_summary,
     gpus_at as gpus_at,
-    joined as joined,
     ray_session as ray_session,
     require_reachable as require_reachable,
     require_room_at as require_room_at,

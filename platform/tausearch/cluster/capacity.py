@@ -36,7 +36,7 @@ def short_of(resources: Resources, has: Mapping[str, float]) -> tuple[str, float
     return None
 
 
-def capacity_here() -> tuple[float, float]:
+def cluster_capacity() -> tuple[float, float]:
     """Return the CPUs and GPUs of the connected Ray cluster now; nodes can join and leave."""
     import ray  # takes seconds to import
 

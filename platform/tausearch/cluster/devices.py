@@ -1,8 +1,8 @@
 """Choose the device of trials: a share of a GPU, or the CPU.
 
-`placed` alone decides, at the end of planning, and then a precision `auto`. Where the share is to be measured,
-the plan says so (`Plan.pilot`), and `measured` runs the pilot before the run is made. From then on all read the run's
-`Resources`.
+`with_device` alone decides, at the end of planning, and then a precision `auto`. Where the share is to be measured,
+the plan says so (`Plan.pilot`), and `with_measured_gpu_share` runs the pilot before the run is made. From then on all
+read the run's `Resources`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def require_pilot(request: Asked) -> None:
         require_gpu("--gpus-per-trial auto")
 
 
-def placed(plan: Plan[S], request: Asked, gpus_at: GpusAt, auto: Bf16At | None = None) -> Plan[S]:
+def with_device(plan: Plan[S], request: Asked, gpus_at: GpusAt, auto: Bf16At | None = None) -> Plan[S]:
     """Return a plan with the device of its trials, and with their precision where `auto` is given, which chooses it.
 
     A number is taken as it is, and "auto" is measured. Without either, trials run on the CPU where there is no GPU. A
@@ -85,7 +85,7 @@ def placed(plan: Plan[S], request: Asked, gpus_at: GpusAt, auto: Bf16At | None =
     wish, spec = request.gpus_per_trial, plan.spec
     cpus, at_once, address = request.cpus_per_trial, request.max_concurrent_trials, request.address
     if plan.exists and not isinstance(wish, float | int):
-        resources, pilot = kept(read_spec(plan.directory), cpus, at_once, address), False
+        resources, pilot = kept_resources(read_spec(plan.directory), cpus, at_once, address), False
     else:
         by_rule = wish is None and gpus_at(address) > 0
         pilot = wish == "auto" or (by_rule and spec.protocol.backbone == EMBEDDED)
@@ -129,7 +129,7 @@ def continued_resources(
     """
     was = then.resources
     if wish is None:
-        resources = kept(then, was.cpus_per_trial, max_concurrent_trials, address, on_cpu)
+        resources = kept_resources(then, was.cpus_per_trial, max_concurrent_trials, address, on_cpu)
     else:
         moved = was.gpus_per_trial > 0 and wish == 0
         own = {"gpus_from": "request" if moved else _asked(wish, address), "precision_from": was.precision_from}
@@ -139,7 +139,7 @@ def continued_resources(
     return resources
 
 
-def kept(
+def kept_resources(
     then: AnySpec,
     cpus_per_trial: int,
     max_concurrent_trials: int | None,
@@ -161,7 +161,7 @@ def kept(
     return resources.model_copy(update={name: getattr(was, name) for name in ("gpus_from", "pilot", "precision_from")})
 
 
-def measured(plan: Plan[S], address: str | None, out: TextIO) -> Plan[S]:
+def with_measured_gpu_share(plan: Plan[S], address: str | None, out: TextIO) -> Plan[S]:
     """Run the pilot trial of a plan that asks for one, and set the share that each trial needs.
 
     Returns:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from tausearch.cluster.capacity import gpus_here
-from tausearch.cluster.session import joined_for_a_moment
+from tausearch.cluster.session import temporary_connection
 from tausearch.runs import FinalSpec, MultiSearchSpec, Plan, SearchSpec, read_spec
 from trainables.config import PRECISIONS, Precision
 from trainables.errors import InputError
@@ -98,7 +98,7 @@ def bf16_at(address: str | None) -> bool:
 
         capabilities = [torch.cuda.get_device_capability(index) for index in range(gpus_here())]
         return bool(capabilities) and all(each >= _AMPERE for each in capabilities)
-    with joined_for_a_moment(address):
+    with temporary_connection(address):
         return _named_gpus_have_bf16()
 
 

@@ -77,7 +77,7 @@ def require_reachable(address: str) -> None:
         raise InputError(AddressFault(f"--address {address}: no Ray cluster answers there ({why})")) from error
 
 
-def joined() -> str:
+def cluster_summary() -> str:
     """Return address, nodes, CPUs and GPUs of the cluster that this process has joined, in words."""
     import ray  # takes seconds to import
 
@@ -247,7 +247,7 @@ def _lack(resources: Resources, total: dict[str, float]) -> str | None:
 
 
 @contextmanager
-def joined_for_a_moment(address: str) -> Iterator[None]:
+def temporary_connection(address: str) -> Iterator[None]:
     """Join a cluster while the block runs, unless this process has joined one.
 
     Raises:
@@ -273,7 +273,7 @@ def require_room_at(address: str | None, resources: Resources) -> None:
         return
     import ray  # takes seconds to import
 
-    with joined_for_a_moment(address):
+    with temporary_connection(address):
         lack = _lack(resources, ray.cluster_resources())
         if lack and not starts_nodes(ray_status()):
             raise InputError(lack)
@@ -289,5 +289,5 @@ def gpus_at(address: str | None) -> float:
         return gpus_here()
     import ray  # takes seconds to import
 
-    with joined_for_a_moment(address):
+    with temporary_connection(address):
         return ray.cluster_resources().get("GPU", 0)

@@ -17,9 +17,9 @@ from ray.tune import Trainable
 
 from checked_input.names import counted
 from tausearch.cluster import (
-    capacity_here,
+    cluster_capacity,
+    cluster_summary,
     head_watched,
-    joined,
     nodes_checked,
     nodes_watched,
     ray_session,
@@ -213,7 +213,7 @@ class Driver:
                 interrupt.check()
                 session.begun = True
 
-            dispatcher = Dispatcher(queue, capacity_here, self.max_concurrent_trials)
+            dispatcher = Dispatcher(queue, cluster_capacity, self.max_concurrent_trials)
             tune = partial(run_on_tune, before_first=before_first, own_ray=self.address is None)
             tune(dispatcher, self.home, self.trainable, on_step, watch)
 
@@ -225,7 +225,7 @@ class Driver:
             display.enter(f"Ray runs; {starting}")
             yield lambda seconds: True
             return
-        display.enter(f"{joined()}; looking at each of them, and {starting}")
+        display.enter(f"{cluster_summary()}; looking at each of them, and {starting}")
         with (
             nodes_checked(self.resources, self.home, self.read, display.say) as check,
             nodes_watched(display.say),

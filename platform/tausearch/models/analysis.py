@@ -99,13 +99,13 @@ def n_measurements(pools: Sequence[Pools]) -> int:
 def _risks(pools: Pools, seed: int, pool: VectorPool, tick: Tick) -> dict[str, Any]:
     count, head = pools.tasks, pool.head()
 
-    def measured(weights: Sequence[float]) -> float:
+    def risk_of(weights: Sequence[float]) -> float:
         pools.network.compose(pool, weights, head)
         tick(1)
         return _risk(pools, pools.network)
 
-    found: dict[str, Any] = {"run": pools.sources[0].text, "seed": seed, "composed": measured([1 / count] * count)}
-    found["individuals"] = sum(measured([float(s == t) for s in range(count)]) for t in range(count)) / count
+    found: dict[str, Any] = {"run": pools.sources[0].text, "seed": seed, "composed": risk_of([1 / count] * count)}
+    found["individuals"] = sum(risk_of([float(s == t) for s in range(count)]) for t in range(count)) / count
     pools.network.compose(pool, [0.0] * count, pool.anchor())
     found["pretrained"] = _risk(pools, pools.network)
     tick(1)

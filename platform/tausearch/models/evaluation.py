@@ -135,15 +135,15 @@ def n_evaluations(tasks: int, seeds: int) -> int:
 def _evaluate_seed(pools: Pools, seed: int, pool: VectorPool, kept: Sequence[int], tick: Tick) -> EvaluatedSeed:
     head, count, adds_up = pool.head(), pools.tasks, pools.network.adds_up
 
-    def measured(merge: MergeConfig) -> Accuracies:
+    def accuracies(merge: MergeConfig) -> Accuracies:
         return accuracies_of(pools, pool, head, merge.weights, None, tick)
 
     return EvaluatedSeed(
         seed=seed,
-        whole=measured(uniform(count)),
-        specialised=measured(keeping(count, kept)),
+        whole=accuracies(uniform(count)),
+        specialised=accuracies(keeping(count, kept)),
         unlearned={
-            mode: tuple(measured(dropping(count, [task], mode, adds_up=adds_up)) for task in range(1, count + 1))
+            mode: tuple(accuracies(dropping(count, [task], mode, adds_up=adds_up)) for task in range(1, count + 1))
             for mode in UNLEARNING_MODES
         },
     )

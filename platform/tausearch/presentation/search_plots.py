@@ -151,7 +151,7 @@ class SearchPlots:
 
     def _front_of_objectives(self, front: Sequence[TrialSummary], numbers: str) -> Plot:
         first, *others = self.spec.objectives
-        measured = [trial for trial in self.finished if len(self.spec.aim.measured(trial)) == 1 + len(others)]
+        measured = [trial for trial in self.finished if len(self.spec.aim.objective_values(trial)) == 1 + len(others)]
         chosen = [trial for trial in measured if trial.number == self.chosen]
         drawn = (measured, "trial", ACCENT), (chosen, "chosen", BEST)
 

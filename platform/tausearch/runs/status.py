@@ -145,7 +145,7 @@ class RunStatus:
         return {
             "objectives": {each.metric: each.direction for each in aim.objectives},
             "chosen_by": aim.metric,
-            "values": None if best is None else aim.measured(best),
+            "values": None if best is None else aim.objective_values(best),
             "front": aim.front_as_dicts(self.trials),
         }
 

@@ -224,7 +224,7 @@ def make_best_file(
         search=spec.name,
         constraints=spec.constraints,
         measured=_measured(spec.constraints, [best]),
-        objectives=spec.aim.measured(best),
+        objectives=spec.aim.objective_values(best),
         reevaluation=reevaluated,
         gain=gain,
         ended=ended,

@@ -50,7 +50,7 @@ class Simulation:
         self._folder = folder
         monkeypatch.setattr(driver_module, "ray_session", _nothing)
         monkeypatch.setattr(driver_module, "raylet_watched", _nothing)
-        monkeypatch.setattr(driver_module, "capacity_here", lambda: (float(SLOTS), 0.0))
+        monkeypatch.setattr(driver_module, "cluster_capacity", lambda: (float(SLOTS), 0.0))
         monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(SLOTS)))
         monkeypatch.setattr("torch.cuda.is_available", lambda: False)
         monkeypatch.setattr(driver_module, "run_on_tune", self.run_on_tune)

@@ -15,7 +15,7 @@ import ray
 import torch
 
 from benchmarks.many_trials.analytic import AnalyticTrial
-from tausearch.cluster import capacity_here, trials_that_fit
+from tausearch.cluster import cluster_capacity, trials_that_fit
 from tausearch.cluster.pilot import propose
 from tausearch.execution import Dispatcher, Run, StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
@@ -72,7 +72,7 @@ def test_out_of_memory_gets_a_whole_gpu_once_and_then_fails(fake_gpu: None, tmp_
     record = Record(directory.record)
     run = Run(spec, storage, directory, source, TrialTable())
     run.listeners = [SimpleNamespace(trial_changed=record.write)]
-    dispatcher = Dispatcher(Runs([run]), capacity_here, max_concurrent_trials=4)
+    dispatcher = Dispatcher(Runs([run]), cluster_capacity, max_concurrent_trials=4)
     tune = partial(run_on_tune, before_first=lambda: None, own_ray=True)
     tune(dispatcher, directory, GreedyTrial, lambda: None, StorageWatch(directory))
     trials = record.trials()

@@ -169,7 +169,7 @@ def test_a_run_is_measured_where_its_progress_is_shown_and_its_code_counts_as_ty
     plan = SimpleNamespace(entered=lambda: nullcontext((begun, "directory")), storage="storage")
     monkeypatch.setattr(module, "allow_named", told.append)
     monkeypatch.setattr(module, f"plan_{kind}", lambda request: "not measured")
-    monkeypatch.setattr(module, "measured", lambda *how: told.append(how) or plan)
+    monkeypatch.setattr(module, "with_measured_gpu_share", lambda *how: told.append(how) or plan)
     monkeypatch.setattr(module, run_class, lambda *about: about)
     monkeypatch.setattr(module, f"run_{kind}", lambda *run_and_options: run_and_options)
     monkeypatch.setattr(searches, "points_to_evaluate", lambda spec: ["point"])

@@ -179,8 +179,8 @@ def test_cells_of_a_method_share_a_pilot_and_a_final_run_has_the_share_of_its_se
         found = Resources(gpus_per_trial=share, gpus_from="rule", pilot=Pilot(peak_bytes=1, gpu_bytes=9))
         return replace(of, spec=of.spec.model_copy(update={"resources": found}), pilot=False)
 
-    monkeypatch.setattr(driver_module, "measured", measured)
-    found = driver_module._measured(plan)
+    monkeypatch.setattr(driver_module, "with_measured_gpu_share", measured)
+    found = driver_module._with_measured_gpu_shares(plan)
     assert measured_on == [("finetune", "digits"), ("ewc", "digits"), ("probe", "digits")]
     shares = {cell.runs.title: [spec.resources.gpus_per_trial for spec in cell.specs] for cell in found.cells}
     assert shares == {
@@ -191,7 +191,7 @@ def test_cells_of_a_method_share_a_pilot_and_a_final_run_has_the_share_of_its_se
     assert not any(run.pilot for cell in found.cells for run in (cell.training,))
     for state in ("done", "failed"):
         ended = replace(plan.cells[0], status=CellStatus(plan.cells[0].runs, cast(CellState, state)))
-        driver_module._measured(replace(plan, rows=(ended,)))
+        driver_module._with_measured_gpu_shares(replace(plan, rows=(ended,)))
     assert len(measured_on) == 3
 
 
@@ -209,8 +209,10 @@ def test_cells_in_two_precisions_have_a_pilot_each(
         found = Resources(gpus_per_trial=share, gpus_from="rule", pilot=Pilot(peak_bytes=1, gpu_bytes=9))
         return replace(of, spec=of.spec.model_copy(update={"resources": found}), pilot=False)
 
-    monkeypatch.setattr(driver_module, "measured", measured)
-    found = {cell.runs.title: cell.search.spec.resources for cell in driver_module._measured(plan).cells}
+    monkeypatch.setattr(driver_module, "with_measured_gpu_share", measured)
+    found = {
+        cell.runs.title: cell.search.spec.resources for cell in driver_module._with_measured_gpu_shares(plan).cells
+    }
     assert {title: each.gpus_per_trial for title, each in found.items()} == {"digits/ewc": 1 / 4, "letters/ewc": 1 / 2}
 
 
@@ -229,12 +231,12 @@ def test_cells_whose_trials_need_other_memory_have_a_pilot_each(
         measured_on.append(of.spec.benchmark)
         return replace(of, pilot=False)
 
-    monkeypatch.setattr(driver_module, "measured", measured)
+    monkeypatch.setattr(driver_module, "with_measured_gpu_share", measured)
     other = replace(second, search=replace(second.search, spec=spec))
     for cells, wanted in (((first, second), ["digits"]), ((first, other), ["digits", "letters"])):
         measured_on.clear()
         rows = [replace(cell, training=replace(cell.training, pilot=False)) for cell in cells]
-        driver_module._measured(replace(plan, rows=tuple(rows)))
+        driver_module._with_measured_gpu_shares(replace(plan, rows=tuple(rows)))
         assert measured_on == wanted
 
 

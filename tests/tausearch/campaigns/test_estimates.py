@@ -12,7 +12,7 @@ import pytest
 from tausearch.campaigns import (
     CampaignPlan,
     CellPlan,
-    Measured,
+    PilotMeasurement,
     estimate,
     estimates,
     pilots_of,
@@ -124,9 +124,9 @@ def test_a_pilot_of_other_options_says_nothing_and_is_run_again(
     assert estimate(planned(tmp_path, changed))[0].seconds is None
     asked: list[str] = []
 
-    def pilot(cell: CellPlan) -> Measured:
+    def pilot(cell: CellPlan) -> PilotMeasurement:
         asked.append(cell.title)
-        return Measured(Pace(1.0), 1, "")
+        return PilotMeasurement(Pace(1.0), 1, "")
 
     monkeypatch.setattr(estimates, "_pilot", pilot)
     run_pilots(planned(tmp_path))
@@ -238,9 +238,9 @@ def first_on_gpu(plan: CampaignPlan, share: float = 1.0) -> CampaignPlan:
 def test_pilots_need_no_gpu_for_a_cell_that_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def pilot(cell: CellPlan) -> Measured:
+    def pilot(cell: CellPlan) -> PilotMeasurement:
         asked.append(cell.title)
-        return Measured(Pace(1.0), 1, "")
+        return PilotMeasurement(Pace(1.0), 1, "")
 
     monkeypatch.setattr(estimates, "gpus_here", lambda: 0)
     monkeypatch.setattr(estimates, "estimate", lambda _: [estimates.Estimate(each) for each in (100.0, None, None)])

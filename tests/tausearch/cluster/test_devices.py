@@ -12,7 +12,14 @@ import pytest
 
 from tausearch.api import SearchRequest, TrainRequest, final_runs, plan_search, plan_training, searches
 from tausearch.api.bounds import as_beside
-from tausearch.cluster import asked_once, continued_resources, measured, pilot, placed, resources as cluster_resources
+from tausearch.cluster import (
+    asked_once,
+    continued_resources,
+    pilot,
+    resources as cluster_resources,
+    with_device,
+    with_measured_gpu_share,
+)
 from tausearch.cluster.devices import _asked
 from tausearch.execution import preview_plan, record_of
 from tausearch.runs import Pilot, Plan, Resources, SearchSpec, Storage, read_spec, read_status
@@ -79,7 +86,7 @@ def test_trials_use_a_gpu_where_there_is_one(
         asked.append(where)
         return float(there)
 
-    plan = placed(plan_of(spec, tmp_path, backbone), request_of(tmp_path, wish, address=address), gpus_at)
+    plan = with_device(plan_of(spec, tmp_path, backbone), request_of(tmp_path, wish, address=address), gpus_at)
     if address is not None and wish == 0:
         chosen_by = None  # nobody has looked whether the cluster has a GPU
     assert plan.spec.resources == Resources(gpus_per_trial=share, gpus_from=chosen_by)  # type: ignore[arg-type]
@@ -146,7 +153,7 @@ def test_on_several_benchmarks_each_is_measured(tmp_path: Path, gpus: GPUS, monk
         return spec, "pilot"
 
     monkeypatch.setattr(pilot, "with_measured_share", share)
-    measured(plan, None, io.StringIO())
+    with_measured_gpu_share(plan, None, io.StringIO())
     assert [each.benchmark for each in found] == ["digits", "letters"]
     assert {str(each.hyperparameters) for each in found} == {str({**plan.spec.fixed, **plan.spec.start})}
 
@@ -195,8 +202,8 @@ def test_a_pilot_that_fails_ends_the_command_only_if_it_was_asked_for(
     gpus(1)
     pilot_that(monkeypatch, None)
     out = io.StringIO()
-    plan = placed(plan_of(spec, tmp_path), request_of(tmp_path), lambda address: 1)
-    found = measured(plan, None, out)
+    plan = with_device(plan_of(spec, tmp_path), request_of(tmp_path), lambda address: 1)
+    found = with_measured_gpu_share(plan, None, out)
     assert found.spec.resources == Resources(gpus_per_trial=1, gpus_from="rule") and not found.pilot
     assert out.getvalue().splitlines()[1] == "the pilot trial failed (out of memory); each trial gets a whole GPU"
 
@@ -205,10 +212,10 @@ def test_a_pilot_that_fails_ends_the_command_only_if_it_was_asked_for(
 
     with monkeypatch.context() as patch, pytest.raises(InputError, match="can be joined"):
         patch.setattr(pilot, "with_measured_share", refuse)
-        measured(plan, None, out)
-    asked = placed(plan_of(spec, tmp_path), request_of(tmp_path, "auto"), lambda address: 1)
+        with_measured_gpu_share(plan, None, out)
+    asked = with_device(plan_of(spec, tmp_path), request_of(tmp_path, "auto"), lambda address: 1)
     with pytest.raises(InputError, match=r"^--gpus-per-trial auto: the pilot trial failed \(out of memory\)$"):
-        measured(asked, None, out)
+        with_measured_gpu_share(asked, None, out)
 
 
 @pytest.mark.parametrize("wish", [None, "auto"])
@@ -217,19 +224,19 @@ def test_a_run_that_goes_on_keeps_its_device(wish: Any, spec: SearchSpec, tmp_pa
     plan = plan_of(spec, tmp_path)
     create(plan.spec.model_copy(update={"resources": SHARED}), plan.storage)
     request = request_of(tmp_path, wish, cpus_per_trial=2)
-    found = placed(plan, request, lambda address: pytest.fail("joined"))
+    found = with_device(plan, request, lambda address: pytest.fail("joined"))
     assert found.spec.resources == SHARED.model_copy(update={"cpus_per_trial": 2}) and not found.pilot
-    assert placed(plan, request_of(tmp_path, 1), lambda address: 1).spec.resources.gpus_per_trial == 1
+    assert with_device(plan, request_of(tmp_path, 1), lambda address: 1).spec.resources.gpus_per_trial == 1
     gpus(0)
     with pytest.raises(InputError, match=r"began on 1/4 of a GPU, and this machine has no GPU; .*--gpus-per-trial 0"):
-        placed(plan, request, lambda address: 0)
+        with_device(plan, request, lambda address: 0)
 
 
 def test_a_run_that_began_on_the_cpu_stays_there(spec: SearchSpec, tmp_path: Path, gpus: GPUS) -> None:
     gpus(1)
     plan = plan_of(spec, tmp_path)
     create(plan.spec, plan.storage)
-    found = placed(plan, request_of(tmp_path), lambda address: 1)
+    found = with_device(plan, request_of(tmp_path), lambda address: 1)
     assert found.spec.resources == Resources() and not found.pilot
 
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from tausearch.cluster import capacity_here, local_cpus, resources, trials_that_fit
+from tausearch.cluster import cluster_capacity, local_cpus, resources, trials_that_fit
 from tausearch.cluster.resources import plan_resources
 from tausearch.runs import Resources
 from trainables.errors import InputError
@@ -50,7 +50,7 @@ def test_a_trial_needs_its_cpus_and_its_share_of_one_gpu(cpus: float, gpus: floa
 
 def test_a_cluster_that_has_lost_its_nodes_has_one_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray.cluster_resources", dict)
-    assert capacity_here() == (1, 0)
+    assert cluster_capacity() == (1, 0)
 
 
 def test_only_the_cpus_of_this_process_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,9 +228,9 @@ def test_only_nodes_that_live_are_counted(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("ray.nodes", lambda: [{"Alive": True}, {"Alive": False}, {"Alive": True}])
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 6.0})
     monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address="192.0.2.1:6379"))
-    assert session.joined() == "joined the Ray at 192.0.2.1:6379 (nodes: 2, CPUs: 6)"
+    assert session.cluster_summary() == "joined the Ray at 192.0.2.1:6379 (nodes: 2, CPUs: 6)"
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 6.0, "GPU": 4.0})
-    assert session.joined() == "joined the Ray at 192.0.2.1:6379 (nodes: 2, CPUs: 6, GPUs: 4)"
+    assert session.cluster_summary() == "joined the Ray at 192.0.2.1:6379 (nodes: 2, CPUs: 6, GPUs: 4)"
 
 
 def test_an_address_is_reached_with_and_without_the_word_of_a_client(monkeypatch: pytest.MonkeyPatch) -> None:

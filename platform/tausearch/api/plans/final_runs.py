@@ -12,9 +12,9 @@ from tausearch.cluster import (
     GpusAt,
     gpus_at,
     may_use_gpu,
-    placed,
     require_cpu_has,
     require_pilot,
+    with_device,
 )
 from tausearch.runs import (
     ExperimentProtocol,
@@ -89,7 +89,7 @@ def plan_training(
         save_curvature=request.save_curvature,
     )
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
-    return placed(plan, request, gpus)
+    return with_device(plan, request, gpus)
 
 
 def _require_curvature(request: TrainRequest, entry: MethodEntry) -> None:

@@ -42,7 +42,7 @@ def given_fields(
 ) -> tuple[Storage, dict[str, Any]]:
     """Check the options of every new run; returns the storage root and fields of the specification."""
     wish = request.gpus_per_trial
-    share = 0 if wish is None or wish == "auto" else wish  # `placed` chooses
+    share = 0 if wish is None or wish == "auto" else wish  # `with_device` chooses
     resources = plan_resources(request.cpus_per_trial, share, request.max_concurrent_trials, request.address)
     uri, trackers = checked_uri(request.tracking_uri), checked_tracking(request.tracking)
     stem = f"{opened.ref.slug}-{file_name(entry.name)}" + ("-final" if purpose == "final" else "")

@@ -11,7 +11,7 @@ from tausearch.api.plans.new_runs import benchmark_text, earlier_search, request
 from tausearch.api.plans.one_benchmark import plan_one
 from tausearch.api.plans.several_benchmarks import plan_several
 from tausearch.api.requests import SearchRequest, allow_named
-from tausearch.cluster import Bf16At, GpusAt, bf16_at, gpus_at, placed
+from tausearch.cluster import Bf16At, GpusAt, bf16_at, gpus_at, with_device
 from tausearch.runs import Plan, SearchSpec
 from trainables.backbones import Backbone
 from trainables.data import reference, split_references
@@ -49,7 +49,7 @@ def plan_search(
     else:
         plan = plan_one(request, opening, earlier_search(request), write=write)
     studies.require_patience(request.patience, plan.spec.trials)
-    return placed(plan, request, gpus, auto=bf16 if request.precision == "auto" else None)
+    return with_device(plan, request, gpus, auto=bf16 if request.precision == "auto" else None)
 
 
 def space_for(request: SearchRequest) -> ResolvedSpace:

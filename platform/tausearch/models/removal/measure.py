@@ -73,7 +73,7 @@ def evaluate_removal(
         retrained: How the vectors of `left` were learned again; None if they are those of the run.
     """
     with threads(pools.threads):
-        found = [_measured(pools, left, seed, removal, merge, tick) for seed in pools.by_seed]
+        found = [_measure_seed(pools, left, seed, removal, merge, tick) for seed in pools.by_seed]
     result = evaluate(left, merge, tick)
     report = RemovalReport(
         tasks=tuple(removal.tasks),
@@ -86,7 +86,7 @@ def evaluate_removal(
     return result.model_copy(update={"removal": report})
 
 
-def _measured(pools: Pools, left: Pools, seed: int, removal: Removal, merge: MergeConfig, tick: Tick) -> _Seed:
+def _measure_seed(pools: Pools, left: Pools, seed: int, removal: Removal, merge: MergeConfig, tick: Tick) -> _Seed:
     pool, every = pools.by_seed[seed], list(range(len(pools.benchmark.spec.class_names)))
     pools.network.compose(pool, uniform(len(pool)).weights, pool.head())
     found = _Seed([_answers(pools, images, every, tick) for images in pools.benchmark.evaluation])

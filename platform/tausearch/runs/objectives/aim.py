@@ -61,7 +61,7 @@ class Aim:
 
     def front_as_dicts(self, trials: Sequence[TrialSummary]) -> list[dict[str, float]]:
         """Return the plain form of the front for `--format json`: trials with their values in the objectives."""
-        return [{"trial": trial.number, **self.measured(trial)} for trial in self.front(trials)]
+        return [{"trial": trial.number, **self.objective_values(trial)} for trial in self.front(trials)]
 
     @property
     def metric(self) -> str:
@@ -73,14 +73,14 @@ class Aim:
         """The name of what a trial is chosen by, as users give it."""
         return KNEE if self.by_knee else (self.chosen_by or FINAL_ACCURACY).name
 
-    def measured(self, trial: TrialSummary) -> dict[str, float]:
+    def objective_values(self, trial: TrialSummary) -> dict[str, float]:
         """Return metric to value of a trial in all objectives that it has."""
         values = {each.metric: each.value(trial) for each in self.objectives}
         return {metric: value for metric, value in values.items() if value is not None}
 
     def means(self, trials: Sequence[TrialSummary]) -> dict[str, float]:
         """Return metric to mean over trials, of each objective that all of them have."""
-        found = [self.measured(trial) for trial in trials]
+        found = [self.objective_values(trial) for trial in trials]
         shared = [each.metric for each in self.objectives if found and all(each.metric in one for one in found)]
         return {metric: fmean(values[metric] for values in found) for metric in shared}
 
@@ -91,7 +91,7 @@ class Aim:
 
     def words(self, trial: TrialSummary) -> str:
         """Return the values in the objectives in words, such as `final_accuracy 93.20 %, forgetting 2.50 points`."""
-        return self.words_of(self.measured(trial))
+        return self.words_of(self.objective_values(trial))
 
     def words_of(self, values: Mapping[str, float]) -> str:
         """Return values of the objectives in words, as `words`."""

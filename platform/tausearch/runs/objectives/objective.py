@@ -60,10 +60,10 @@ class Objective(Strict):
         """Return the metric of a trial, in its unit; None unless the trial is complete and has a finite one."""
         if trial.status != "complete" or trial.value is None:
             return None
-        value = self._measured(trial)
+        value = self._metric_value(trial)
         return value if value is not None and isfinite(value) else None
 
-    def _measured(self, trial: TrialSummary) -> float | None:
+    def _metric_value(self, trial: TrialSummary) -> float | None:
         if self.metric == SECONDS:
             return trial.own_seconds
         if self.metric == PEAK_GPU_BYTES:

@@ -20,8 +20,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     watches = ("raylet_watched", "head_watched", "nodes_checked", "nodes_watched")
     for name in ("ray_session", *watches, "run_on_tune"):
         monkeypatch.setattr(driver_module, name, getattr(made, name))
-    monkeypatch.setattr(driver_module, "joined", lambda: "joined 3 nodes")
-    monkeypatch.setattr(driver_module, "capacity_here", lambda: (2.0, 0.0))
+    monkeypatch.setattr(driver_module, "cluster_summary", lambda: "joined 3 nodes")
+    monkeypatch.setattr(driver_module, "cluster_capacity", lambda: (2.0, 0.0))
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: SimpleNamespace(open=None))
     monkeypatch.setattr(Tracker, "closed", [])
