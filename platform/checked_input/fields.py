@@ -7,9 +7,9 @@ from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
 from typing import Any
 
-from checked_input import bounds
-from checked_input.bounds import Bounds
+from checked_input import ranges
 from checked_input.errors import InputError
+from checked_input.ranges import NumberRange
 from checked_input.text_files import shown
 
 # Fields of requests that take `MODULE:NAME`.
@@ -18,7 +18,7 @@ MAY_BE_CODE = ("benchmark", "method", "backbone", "algorithm", "scheduler", "rul
 _DIFFERENT = ("seeds", "class_orders")
 _Types = type | tuple[type, ...]
 # The annotation of a field to the types that it accepts, those of the parts of a list, and their name in errors;
-# `Bounds` checks numbers. An annotation is a text in this file, so that a check imports neither torch nor pydantic.
+# `NumberRange` checks numbers. An annotation is a text here, so that a check imports neither torch nor pydantic.
 _KINDS: dict[str, tuple[_Types, _Types, str]] = {
     "bool": (bool, object, "True or False"),
     "str": (str, object, "a text"),
@@ -34,9 +34,9 @@ _KINDS: dict[str, tuple[_Types, _Types, str]] = {
 }
 
 
-def within(limits: Bounds, default: Any) -> Any:
-    """Return a field of a request whose number, or each of whose numbers, must lie within bounds."""
-    return field(default=default, metadata={"bounds": limits})
+def within(limits: NumberRange, default: Any) -> Any:
+    """Return a field of a request whose number, or each of whose numbers, must lie in a range."""
+    return field(default=default, metadata={"range": limits})
 
 
 def require_argument(fits: bool, name: str, words: str, got: object) -> None:
@@ -59,7 +59,7 @@ class CheckedRequest:
         """Check every field.
 
         Raises:
-            InputError: With a line for each number that is not within its bounds, and each text that is empty or has
+            InputError: With a line for each number that is not in its range, and each text that is empty or has
                 several lines.
         """
         own = fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -82,7 +82,7 @@ def field_fault(of: Field[Any], value: object) -> str | None:
         return f"must be {words}, got {got}"
     parts = value if isinstance(value, list | tuple | range) else (value,)
     fault = next((fault for part in parts if (fault := _fault(of, part))), None)
-    return fault or (bounds.different_fault(parts) if of.name in _DIFFERENT else None)
+    return fault or (ranges.different_fault(parts) if of.name in _DIFFERENT else None)
 
 
 def _expected(of: Field[Any], value: object) -> str | None:
@@ -95,15 +95,15 @@ def _expected(of: Field[Any], value: object) -> str | None:
         return words
     if isinstance(value, list | tuple) and not all(isinstance(part, of_parts) for part in value):
         return words
-    single = "bounds" in of.metadata and not asked.startswith("Sequence")
+    single = "range" in of.metadata and not asked.startswith("Sequence")
     return "one number" if single and isinstance(value, list | tuple | range) else None
 
 
 def _fault(of: Field[Any], value: object) -> str | None:
-    limits: Bounds | None = of.metadata.get("bounds")
+    limits: NumberRange | None = of.metadata.get("range")
     if limits is not None and not (isinstance(value, str) and "str" in str(of.type)):
         return limits.fault(value)
-    return bounds.text_fault(str(value)) if isinstance(value, str | Path) else None
+    return ranges.text_fault(str(value)) if isinstance(value, str | Path) else None
 
 
 def _option(of: Field[Any]) -> str:

@@ -9,8 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from checked_input.bounds import BATCH, EPOCHS, Bounds
 from checked_input.names import counted
+from checked_input.ranges import BATCH, EPOCHS, NumberRange
 from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
@@ -75,7 +75,7 @@ def _require_protocol(name: str, source: BenchmarkSource) -> None:
         problem = "class_names must be a tuple of names"
     elif len(set(names)) < len(names) or len(names) < 2:
         problem = f"class_names must be at least 2 different ones, got {len(names)}, {len(set(names))} different"
-    elif fault := Bounds(1, len(names) // 2).fault(source.num_tasks):
+    elif fault := NumberRange(1, len(names) // 2).fault(source.num_tasks):
         problem = f"num_tasks {fault}; a task needs 2 classes"
     elif source.sizes and (
         len(source.sizes) != source.num_tasks or min(source.sizes) < 2 or sum(source.sizes) != len(names)

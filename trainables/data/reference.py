@@ -11,20 +11,20 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from checked_input.bounds import BATCH, CLASSES_PER_TASK, EPOCHS, SEED, TASKS, Bounds
 from checked_input.names import choices
+from checked_input.ranges import BATCH, CLASSES_PER_TASK, EPOCHS, SEED, TASKS, NumberRange
 from trainables.errors import InputError, faults_of
 from trainables.task_names import NamedTask, names_of, text_of
 from trainables.user_code import file_name, installed, is_code
 
 FOLDER, PARQUET = "folder:", "parquet:"
-_BOUNDS = {
+_RANGES = {
     "tasks": TASKS,
     "classes_per_task": CLASSES_PER_TASK,
     "class_order": SEED,
     "epochs": EPOCHS,
     "batch_size": BATCH,
-    "max_image_bytes": Bounds(1, 2**31),
+    "max_image_bytes": NumberRange(1, 2**31),
 }
 
 
@@ -74,9 +74,9 @@ class BenchmarkRef:
             InputError: If a value is out of range, or two options contradict each other.
         """
         ref = replace(self, **{key: value for key, value in options.items() if value is not None})
-        for key, bounds in _BOUNDS.items():
+        for key, limits in _RANGES.items():
             value = getattr(ref, key)
-            if value is not None and not isinstance(value, tuple) and (fault := bounds.fault(value)):
+            if value is not None and not isinstance(value, tuple) and (fault := limits.fault(value)):
                 raise InputError(f"benchmark {ref.name!r}: {key} {fault}")
         if ref.tasks is not None and ref.classes_per_task is not None:
             raise InputError(f"benchmark {ref.name!r}: give tasks or classes_per_task, not both")
@@ -144,7 +144,7 @@ def _typed(text: str, key: str, value: str) -> int | str | bool | tuple[str, ...
             allowed = "a seed, or the names of all classes with commas between them"
     if not valid:
         raise InputError(f"benchmark {text!r}: {key} must be {allowed}, got {value!r}")
-    if key in _BOUNDS:
+    if key in _RANGES:
         return int(value)
     return True if key in ("partial", "skip_broken") else value
 

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from checked_input import bounds
+from checked_input import ranges
 from checked_input.fields import MAY_BE_CODE, CheckedRequest, field_fault as field_fault, within
 from checked_input.names import require_once
 from tausearch.presentation import Stream, address_words
@@ -60,14 +60,14 @@ class DriveRequest(CheckedRequest):
         progress_to: Where progress is shown: "stdout", "stderr", or "nowhere".
     """
 
-    max_concurrent_trials: int | None = within(bounds.CONCURRENT, None)
+    max_concurrent_trials: int | None = within(ranges.CONCURRENT, None)
     data_root: str | Path | None = None
     storage: str | Path = DEFAULT_STORAGE
     callbacks: Sequence[Callback | str] = ()
     tracking: str | None = None
     tracking_uri: str | None = None
     address: str | None = None
-    time_budget: float | None = within(bounds.TIME, None)
+    time_budget: float | None = within(ranges.TIME, None)
     progress_to: Stream = "stdout"
 
     @property
@@ -109,9 +109,9 @@ class NewRunRequest(DriveRequest):
 
     name: str | None = None
     set: Mapping[str, Scalar] | None = None
-    cpus_per_trial: int = within(bounds.THREADS, 1)
+    cpus_per_trial: int = within(ranges.THREADS, 1)
     gpus_per_trial: float | Literal["auto"] | None = None
-    cache_size: float = within(bounds.GIGABYTES, DEFAULT_CACHE_SIZE)
+    cache_size: float = within(ranges.GIGABYTES, DEFAULT_CACHE_SIZE)
     resume_if_exists: bool = False
     with_bounds: bool = False
 
@@ -173,31 +173,31 @@ class SearchRequest(NewRunRequest):
     benchmark: str
     method: str
     _: KW_ONLY
-    trials: int | None = within(bounds.TRIALS, None)
+    trials: int | None = within(ranges.TRIALS, None)
     algorithm: str = "tpe"
     sampler_options: Mapping[str, Scalar] | None = None
     scheduler: str = "none"
     pruner_options: Mapping[str, Scalar] | None = None
-    seed: int = within(bounds.SEED, 0)
+    seed: int = within(ranges.SEED, 0)
     space: str | Path | None = None
     warm_start: Sequence[str | Path] | None = None
     constraint: Sequence[str] | None = None
     objective: Sequence[str] | None = None
     prefer: str | None = None
     across: str | None = None
-    reevaluate: int | None = within(bounds.REEVALUATE, None)
-    reevaluate_runs: int | None = within(bounds.ROUNDS, None)
-    patience: int | None = within(bounds.TRIALS, None)
-    target: float | None = within(bounds.VALUE, None)
+    reevaluate: int | None = within(ranges.REEVALUATE, None)
+    reevaluate_runs: int | None = within(ranges.ROUNDS, None)
+    patience: int | None = within(ranges.TRIALS, None)
+    target: float | None = within(ranges.VALUE, None)
     backbone: str | None = None
     backbone_weights: str | Path | None = None
     initial_head: str | Path | None = None
     precision: str = "fp32"
-    tasks: int | None = within(bounds.TASKS, None)
-    classes_per_task: int | None = within(bounds.CLASSES_PER_TASK, None)
-    class_order: Sequence[str] | int | str | None = within(bounds.SEED, None)
+    tasks: int | None = within(ranges.TASKS, None)
+    classes_per_task: int | None = within(ranges.CLASSES_PER_TASK, None)
+    class_order: Sequence[str] | int | str | None = within(ranges.SEED, None)
     task: Sequence[str] | None = None
-    epochs: int | None = within(bounds.EPOCHS, None)
+    epochs: int | None = within(ranges.EPOCHS, None)
     variant: str | None = None
     partial: bool = False
     skip_broken: bool = False
@@ -222,11 +222,11 @@ class ResumeRequest(DriveRequest):
 
     name: str
     _: KW_ONLY
-    trials: int | None = within(bounds.TRIALS, None)
-    reevaluate: int | None = within(bounds.REEVALUATED, None)
-    reevaluate_runs: int | None = within(bounds.ROUNDS, None)
-    patience: int | None = within(bounds.TRIALS, None)
-    target: float | None = within(bounds.VALUE, None)
+    trials: int | None = within(ranges.TRIALS, None)
+    reevaluate: int | None = within(ranges.REEVALUATED, None)
+    reevaluate_runs: int | None = within(ranges.ROUNDS, None)
+    patience: int | None = within(ranges.TRIALS, None)
+    target: float | None = within(ranges.VALUE, None)
     gpus_per_trial: float | None = None
     without_damaged: bool = False
     with_bounds: bool = False
@@ -247,8 +247,8 @@ class TrainRequest(NewRunRequest):
 
     best: BestFile
     _: KW_ONLY
-    seeds: Sequence[int] = within(bounds.SEED, DEFAULT_SEEDS)
-    class_orders: Sequence[int] | None = within(bounds.SEED, None)
+    seeds: Sequence[int] = within(ranges.SEED, DEFAULT_SEEDS)
+    class_orders: Sequence[int] | None = within(ranges.SEED, None)
     benchmark: str | None = None
     save_curvature: bool = False
 
@@ -268,7 +268,7 @@ class EvaluateRequest(CheckedRequest):
 
     runs: Sequence[str]
     _: KW_ONLY
-    seeds: Sequence[int] | None = within(bounds.SEED, None)
+    seeds: Sequence[int] | None = within(ranges.SEED, None)
     backbone_weights: str | Path | None = None
     data_root: str | Path | None = None
     device: str | None = None
@@ -311,17 +311,17 @@ class ComposeRequest(EvaluateRequest):
         register: Whether to make the composition a version of MLflow's registered model of the benchmark.
     """
 
-    keep: Sequence[int | str] | None = within(bounds.TASKS, None)
-    drop: Sequence[int | str] | None = within(bounds.TASKS, None)
+    keep: Sequence[int | str] | None = within(ranges.TASKS, None)
+    drop: Sequence[int | str] | None = within(ranges.TASKS, None)
     coefficient: str | None = None
     forget: Sequence[str] | None = None
     retrain_later: bool = False
-    weights: Sequence[float] | None = within(bounds.WEIGHT, None)
+    weights: Sequence[float] | None = within(ranges.WEIGHT, None)
     rule: str = "linear"
-    density: float | None = within(bounds.SHARE, None)
+    density: float | None = within(ranges.SHARE, None)
     set: Mapping[str, Scalar] | None = None
-    search: int | None = within(bounds.TRIALS, None)
-    search_seed: int | None = within(bounds.SEED, None)
+    search: int | None = within(ranges.TRIALS, None)
+    search_seed: int | None = within(ranges.SEED, None)
     export: str | Path | None = None
     forms: Sequence[str] | None = None
     register: bool = False

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from checked_input.bounds import text_fault
 from checked_input.names import counted
+from checked_input.ranges import text_fault
 from tausearch.cli import completion, options, output
 from tausearch.presentation import print_json, print_notices
 from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import Field, PositiveInt, ValidationError
 
-from checked_input.bounds import WEIGHT, text_fault
 from checked_input.names import choices, counted
+from checked_input.ranges import WEIGHT, text_fault
 from checked_input.schema import Strict, first_fault
 from checked_input.text_files import TextFileError, read_json
 from tausearch.models.merge_configs import LINEAR

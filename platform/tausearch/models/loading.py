@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from checked_input import bounds
-from checked_input.bounds import text_fault
+from checked_input import ranges
 from checked_input.fields import CheckedRequest, within
 from checked_input.names import counted
+from checked_input.ranges import text_fault
 from tausearch.models.classifiers import of_adapter, of_composition, of_timm
 from tausearch.models.descriptions import ModelDescription, has_description, read_description
 from tausearch.models.evaluation import merging_rule
@@ -35,8 +35,8 @@ _LOADABLE_FORMS = ("vectors", "timm", "adapter")  # of an exported folder with s
 class ModelOptions(CheckedRequest):
     """What to load of a run or folder; see `load_model`."""
 
-    seed: int | None = within(bounds.SEED, None)
-    keep: Sequence[int | str] | None = within(bounds.TASKS, None)
+    seed: int | None = within(ranges.SEED, None)
+    keep: Sequence[int | str] | None = within(ranges.TASKS, None)
     backbone_weights: str | Path | None = None
     device: str | None = None
 

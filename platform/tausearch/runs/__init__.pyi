@@ -8,8 +8,8 @@ from .bounds import (
 )
 from .constraints import (
     Constraint as Constraint,
-    excesses as excesses,
     no_feasible_trial_reason as no_feasible_trial_reason,
+    violations as violations,
 )
 from .creation import (
     Plan as Plan,

@@ -100,23 +100,23 @@ class Constraint(Strict):
             return nan
         return max(values) if self.relation == "<=" else min(values)
 
-    def excess(self, trial: TrialSummary) -> float | None:
+    def violation(self, trial: TrialSummary) -> float | None:
         """Return how far a trial exceeds the bound, infinitely with a NaN, 0 or less if it keeps the bound.
 
         None if the metric is missing.
         """
         worst = self.worst(trial)
-        return None if worst is None else self._excess(worst)
+        return None if worst is None else self._violation(worst)
 
-    def _excess(self, value: float) -> float:
+    def _violation(self, value: float) -> float:
         if isnan(value):
             return inf
         return value - self.bound if self.relation == "<=" else self.bound - value
 
     def keeps(self, trial: TrialSummary) -> bool:
         """Whether a trial has the metric and keeps the bound."""
-        excess = self.excess(trial)
-        return excess is not None and excess <= 0
+        violation = self.violation(trial)
+        return violation is not None and violation <= 0
 
     def mean(self, trials: Sequence[TrialSummary]) -> float | None:
         """Return the mean over trials of the worst value; None without trials, or if one has no finite value."""
@@ -126,12 +126,12 @@ class Constraint(Strict):
 
     def allows(self, value: float) -> bool:
         """Whether a value keeps the bound."""
-        return self._excess(value) <= 0
+        return self._violation(value) <= 0
 
 
-def excesses(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mapping[str, float]:
+def violations(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mapping[str, float]:
     """Return how far a trial exceeds each constraint, as Optuna wants it: 0 where the metric is missing."""
-    return {str(each): each.excess(trial) or 0.0 for each in constraints}
+    return {str(each): each.violation(trial) or 0.0 for each in constraints}
 
 
 def no_feasible_trial_reason(trials: Iterable[TrialSummary], constraints: Sequence[Constraint], value_unit: str) -> str:
@@ -145,8 +145,8 @@ def no_feasible_trial_reason(trials: Iterable[TrialSummary], constraints: Sequen
         return "has no finished trial yet"
 
     def distance(trial: TrialSummary) -> tuple[int, float]:
-        broken = [each for each in constraints if not each.keeps(trial)]
-        return len(broken), sum((each.excess(trial) or 0.0) / max(1.0, abs(each.bound)) for each in broken)
+        violated = [each for each in constraints if not each.keeps(trial)]
+        return len(violated), sum((each.violation(trial) or 0.0) / max(1.0, abs(each.bound)) for each in violated)
 
     nearest = min(finished, key=distance)
     got = ", ".join(f"{each.metric} {_value(each.worst(nearest))}" for each in constraints if not each.keeps(nearest))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from checked_input.bounds import LONGEST_TEXT
+from checked_input.ranges import LONGEST_TEXT
 from checked_input.text_files import TextFileError, one_line, read_text
 
 

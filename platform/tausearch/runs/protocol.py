@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, PositiveInt
 
-from checked_input import bounds
+from checked_input import ranges
 from checked_input.schema import UNUSED, Strict
 from trainables.config import Precision
 
@@ -23,10 +23,10 @@ _LONGEST = 100  # characters of a benchmark in the title of a figure; the names 
 class ExperimentProtocol(Strict):
     """The settings besides hyperparameters and seed on which the numbers of an experiment depend."""
 
-    tasks: Annotated[int, AfterValidator(bounds.TASKS.checked)]  # T
-    epochs: Annotated[int, AfterValidator(bounds.EPOCHS.checked)]  # of fine-tuning, per task
-    batch_size: Annotated[int, AfterValidator(bounds.BATCH.checked)]
-    split_seed: Annotated[int, AfterValidator(bounds.SEED.checked)]  # of the validation split
+    tasks: Annotated[int, AfterValidator(ranges.TASKS.checked)]  # T
+    epochs: Annotated[int, AfterValidator(ranges.EPOCHS.checked)]  # of fine-tuning, per task
+    batch_size: Annotated[int, AfterValidator(ranges.BATCH.checked)]
+    split_seed: Annotated[int, AfterValidator(ranges.SEED.checked)]  # of the validation split
     backbone: str
     backbone_weights: str | None = None  # path of a local file; None for the weights that timm offers
     weights_digest: str  # sha256 of the pre-trained weights, theta_0
@@ -73,12 +73,12 @@ class Resources(Strict):
         precision_from: "auto" if the precision was chosen by the device; None if by the user, or by default.
     """
 
-    cpus_per_trial: Annotated[int, AfterValidator(bounds.THREADS.checked)] = 1
-    gpus_per_trial: Annotated[float, AfterValidator(bounds.SHARE.checked)] = 0
+    cpus_per_trial: Annotated[int, AfterValidator(ranges.THREADS.checked)] = 1
+    gpus_per_trial: Annotated[float, AfterValidator(ranges.SHARE.checked)] = 0
     gpus_from: Annotated[Literal["request", "rule"] | None, UNUSED] = None
     pilot: Annotated[Pilot | None, UNUSED] = None
     precision_from: Annotated[Literal["auto"] | None, UNUSED] = None
-    max_concurrent_trials: Annotated[int, AfterValidator(bounds.CONCURRENT.checked)] | None = None
+    max_concurrent_trials: Annotated[int, AfterValidator(ranges.CONCURRENT.checked)] | None = None
 
     @property
     def share(self) -> str:

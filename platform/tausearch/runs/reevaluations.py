@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat
 
-from checked_input.bounds import ROUNDS, SEED
+from checked_input.ranges import ROUNDS, SEED
 from checked_input.schema import Strict
 from tausearch.runs.directories import ReevaluationDirectory, RunDirectory, reevaluation_name
 from tausearch.runs.objectives.aim import best_trial, eligible
@@ -167,7 +167,7 @@ class Reevaluation:
         """Return the complete fresh runs of a candidate."""
         return [run for run in self.runs if self.spec.candidate(run.number) == candidate and run.status == "complete"]
 
-    def broken_bounds(self) -> list[str]:
+    def violated_constraints(self) -> list[str]:
         """Return the bounds of the search that the means over the chosen trial's fresh runs break, with these."""
         runs = [] if self.verdict is None else self.runs_of(self.verdict.chosen)
         means = [(each, each.mean(runs)) for each in self.spec.search.constraints]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from checked_input.bounds import text_fault
 from checked_input.names import near
+from checked_input.ranges import text_fault
 from checked_input.text_files import one_line, shown
 from tausearch.runs.directories import CampaignDirectory, RunDirectory
 from trainables.errors import InputError

@@ -10,7 +10,7 @@ from functools import partial
 import optuna
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler
 
-from checked_input.bounds import Bounds
+from checked_input.ranges import NumberRange
 from search_spaces import Scalar
 from tausearch.runs import ALGORITHMS, RunSpec, SearchSpec
 from tausearch.studies.named_classes import OPTUNA, made, named_class
@@ -96,7 +96,7 @@ def startup_trials(spec: SearchSpec) -> int:
         InputError: If the search has another number than a whole one from 0 to 1000.
     """
     number = spec.sampler_options.get("n_startup_trials", STARTUP_TRIALS)
-    if fault := Bounds(0, _MOST_STARTUP_TRIALS).fault(number):
+    if fault := NumberRange(0, _MOST_STARTUP_TRIALS).fault(number):
         raise InputError(f"sampler {spec.algorithm!r}: n_startup_trials {fault}")
     return int(number)
 

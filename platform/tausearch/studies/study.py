@@ -16,7 +16,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from search_spaces import Dimension, Range
-from tausearch.runs import ALGORITHMS, SCHEDULERS, SearchSpec, Status, TrialSummary, excesses
+from tausearch.runs import ALGORITHMS, SCHEDULERS, SearchSpec, Status, TrialSummary, violations
 from tausearch.studies.algorithms import algorithm_named, startup_trials
 from tausearch.studies.rebuilt_sampler import RebuiltSampler
 from tausearch.studies.schedulers import first_stop, pruner_named
@@ -148,8 +148,8 @@ class SearchStudy:
         trial as complete with the worst value.
         """
         trial = self.running.pop(number)
-        for name, excess in self._excesses(known).items():
-            trial.set_constraint(name, excess)
+        for name, violation in self._violations(known).items():
+            trial.set_constraint(name, violation)
         values = self._values(status, value, known)
         how: dict[str, Any] = {"state": _told_state(status)} if values is None else {"values": values}
         called(self._sampler, lambda: self.optuna.tell(trial, **how))
@@ -190,12 +190,12 @@ class SearchStudy:
             params=self.point(trial),
             distributions=self.space,
             intermediate_values={} if self.spec.objectives else self.reports(trial),
-            constraints=self._excesses(trial),
+            constraints=self._violations(trial),
         )
 
-    def _excesses(self, trial: TrialSummary | None) -> dict[str, float]:
+    def _violations(self, trial: TrialSummary | None) -> dict[str, float]:
         """Return how far a trial exceeds each constraint, for the samplers `tpe` and `gp`."""
-        return {} if trial is None else dict(excesses(trial, self.spec.constraints))
+        return {} if trial is None else dict(violations(trial, self.spec.constraints))
 
     def reports(self, trial: TrialSummary) -> dict[int, float]:
         """Return task to accuracy of a trial; the task at which it diverged has the worst value."""

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from checked_input.bounds import text_fault
+from checked_input.ranges import text_fault
 from checked_input.text_files import shown
 from tausearch.runs import Storage
 from tausearch.tracking.secrets import hide_secrets, keep_secrets, with_secrets, without_secrets

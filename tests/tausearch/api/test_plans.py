@@ -13,7 +13,7 @@ import pytest
 import timm
 from safetensors.torch import save_file
 
-from checked_input.bounds import TRIALS
+from checked_input.ranges import TRIALS
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.api.plans.new_runs import benchmark_text, earlier_search
 from tausearch.api.plans.trial_counts import MOST_GP_TRIALS, require_enough

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tausearch
-from checked_input import bounds
+from checked_input import ranges
 from tausearch import api
 from tausearch.api import (
     ComposeRequest,
@@ -236,8 +236,8 @@ def test_all_wrong_fields_are_said_at_once() -> None:
         (SearchRequest, {"task": ["0,1", 3]}, "--task must be a list of texts, got ['0,1', 3]"),
         (SearchRequest, {"name": InputError}, f"--name must be a text, got {InputError}"),
         (SearchRequest, {"data_root": Path("a\nb")}, "--data-root must be a line of printable characters, got 'a\\nb'"),
-        (SearchRequest, {"seed": None}, f"--seed {bounds.SEED.fault(None)}"),
-        (TrainRequest, {"best": BEST, "seeds": [0, None]}, f"--seeds {bounds.SEED.fault(None)}"),
+        (SearchRequest, {"seed": None}, f"--seed {ranges.SEED.fault(None)}"),
+        (TrainRequest, {"best": BEST, "seeds": [0, None]}, f"--seeds {ranges.SEED.fault(None)}"),
     ],
 )
 def test_what_is_of_another_kind_is_named(request_of: type, given: dict[str, Any], words: str) -> None:

@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from checked_input.bounds import SEED
+from checked_input.ranges import SEED
 from tausearch.api import SearchRun, synchronisation
 from tausearch.cli.output import show_status, show_statuses
 from tausearch.execution import concurrent_trials

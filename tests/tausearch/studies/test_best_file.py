@@ -161,8 +161,8 @@ def test_it_says_what_the_bounds_have_measured(spec: SearchSpec, tmp_path: Path)
     assert best.selection is not None and best.selection.reevaluation is not None
     assert best.selection.measured == {texts[0]: 40.0, texts[1]: 40.0, texts[2]: 2.0}
     assert best.selection.reevaluation.measured == {texts[0]: 17.5, texts[1]: 17.5, texts[2]: 2.0}
-    assert found.broken_bounds() == [f"{texts[0]}: 17.5"]
-    assert not reevaluation_of(again, trials, fresh[:1]).broken_bounds(), "nothing is chosen yet"
+    assert found.violated_constraints() == [f"{texts[0]}: 17.5"]
+    assert not reevaluation_of(again, trials, fresh[:1]).violated_constraints(), "nothing is chosen yet"
     best.save(tmp_path / "best.yaml")
     assert load_best(tmp_path / "best.yaml") == best
 

@@ -23,12 +23,12 @@ from tausearch.runs import (
     TrialTable,
     best_trial,
     changed_fields,
-    excesses,
     no_feasible_trial_reason,
     read_spec,
     read_status,
     reevaluation_of,
     reevaluations_of,
+    violations,
 )
 from tausearch.runs.creation import create
 from tausearch.runs.search_analysis import pareto_front
@@ -174,7 +174,7 @@ class TestKeeping:
 
     def test_every_row_must_keep_it(self) -> None:
         trial = make_trial(0, value=70)  # average accuracies 90, 80, 70
-        assert excesses(trial, of("average_accuracy >= 75", "average_accuracy <= 85")) == {
+        assert violations(trial, of("average_accuracy >= 75", "average_accuracy <= 85")) == {
             "val/average_accuracy >= 75": 5,
             "val/average_accuracy <= 85": 5,
         }
@@ -186,7 +186,7 @@ class TestKeeping:
 
     def test_what_is_not_measured_is_not_kept(self) -> None:
         trial = make_trial(0, tasks=2, status="pruned")
-        assert not keeps(trial, "forgetting <= 5") and excesses(trial, of("forgetting <= 5")) == {
+        assert not keeps(trial, "forgetting <= 5") and violations(trial, of("forgetting <= 5")) == {
             "val/forgetting <= 5": 0
         }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from checked_input.bounds import TRIALS
 from checked_input.names import counted
+from checked_input.ranges import TRIALS
 from trainables.errors import InputError
 
 DEFAULT_TRIALS = 12

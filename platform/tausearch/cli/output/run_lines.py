@@ -138,9 +138,9 @@ def show_gain(
         lines.say("reevaluated", reevaluation_progress(reevaluation))
         if reevaluation.runs:
             lines.out.print(terminal_table(reevaluation_table(reevaluation)))
-        if broken := reevaluation.broken_bounds():
+        if violated := reevaluation.violated_constraints():
             lines.warn(
-                f"The chosen trial keeps its constraints in the search; its fresh runs do not: {'; '.join(broken)}"
+                f"The chosen trial keeps its constraints in the search; its fresh runs do not: {'; '.join(violated)}"
             )
     if not spec.objectives and best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
         how = "of them the one that forgets least, then the earliest"

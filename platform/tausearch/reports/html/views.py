@@ -239,8 +239,8 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
                 facts["chosen"] = f"trial {status.best.number}: {spec.words(status.best)}"
         if spec.constraints:
             facts["constraints"] = "; ".join(map(str, spec.constraints))
-            broken = [] if status.reevaluation is None else status.reevaluation.broken_bounds()
-            facts |= {"broken over fresh runs": "; ".join(broken)} if broken else {}
+            violated = [] if status.reevaluation is None else status.reevaluation.violated_constraints()
+            facts |= {"broken over fresh runs": "; ".join(violated)} if violated else {}
             if status.best is None:
                 facts["chosen"] = f"nothing: {status.why_nothing_chosen}"
     else:

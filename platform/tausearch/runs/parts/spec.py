@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from checked_input import bounds
+from checked_input import ranges
 from checked_input.schema import Strict
 from tausearch.runs.parts.scores import LABELS, LOWEST, Across
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol, shown_benchmark
@@ -24,7 +24,7 @@ class SearchBenchmark(Strict):
     """One benchmark of a search on several; see `RunSpec` for the fields."""
 
     protocol: ExperimentProtocol
-    steps: Annotated[int, AfterValidator(bounds.TASKS.checked)]
+    steps: Annotated[int, AfterValidator(ranges.TASKS.checked)]
     data: DataFacts | None = None
     data_root: str | None = None
     left_out: tuple[str, ...] = ()

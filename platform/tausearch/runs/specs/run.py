@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
-from checked_input import bounds
+from checked_input import ranges
 from checked_input.schema import Strict
 from checked_input.yaml_text import yaml_of
 from search_spaces import Scalar
@@ -24,7 +24,7 @@ from trainables.task_names import NamedTask, titles
 from trainables.user_code import code_among, folders_of
 
 TrackerName = Literal["mlflow", "tensorboard"]
-Seed = Annotated[int, AfterValidator(bounds.SEED.checked)]
+Seed = Annotated[int, AfterValidator(ranges.SEED.checked)]
 Role = Literal["trial", "seed", "reevaluation", "part"]
 
 
@@ -71,9 +71,9 @@ class RunSpec(Strict):
     method: str
     protocol: ExperimentProtocol
     resources: Resources
-    trials: Annotated[int, AfterValidator(bounds.TRIALS.checked)]
-    steps: Annotated[int, AfterValidator(bounds.TASKS.checked)]
-    cache_size: Annotated[float, AfterValidator(bounds.GIGABYTES.checked)] = DEFAULT_CACHE_SIZE
+    trials: Annotated[int, AfterValidator(ranges.TRIALS.checked)]
+    steps: Annotated[int, AfterValidator(ranges.TASKS.checked)]
+    cache_size: Annotated[float, AfterValidator(ranges.GIGABYTES.checked)] = DEFAULT_CACHE_SIZE
     fixed: dict[str, Scalar] = {}
     tracking: tuple[TrackerName, ...] | None = None
     tracking_uri: str | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt, model_validator
 
-from checked_input import bounds
+from checked_input import ranges
 from checked_input.schema import Strict
 from search_spaces import Scalar
 from search_spaces.schema import Dimension
@@ -35,8 +35,8 @@ class Reevaluate(Strict):
     With `start`, the start of the search runs with them, also where it is not among the best.
     """
 
-    best: Annotated[int, AfterValidator(bounds.REEVALUATED.checked)]
-    runs: Annotated[int, AfterValidator(bounds.ROUNDS.checked)]
+    best: Annotated[int, AfterValidator(ranges.REEVALUATED.checked)]
+    runs: Annotated[int, AfterValidator(ranges.ROUNDS.checked)]
     start: bool = False  # as in searches of earlier versions
 
 
@@ -50,7 +50,7 @@ class StopRule(Strict):
         least_gain: Points by which a value must exceed the best to be a gain; None for one image.
     """
 
-    patience: Annotated[int, AfterValidator(bounds.TRIALS.checked)] | None = None
+    patience: Annotated[int, AfterValidator(ranges.TRIALS.checked)] | None = None
     target: FiniteFloat | None = None
     since: NonNegativeInt = 0
     least_gain: Annotated[FiniteFloat, Field(ge=0)] | None = None

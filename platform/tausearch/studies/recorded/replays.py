@@ -10,7 +10,7 @@ from typing import Any
 
 import optuna
 
-from checked_input.bounds import different_fault
+from checked_input.ranges import different_fault
 from search_spaces import Scalar
 from tausearch.runs import (
     ALGORITHMS,

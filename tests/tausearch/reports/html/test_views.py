@@ -90,7 +90,7 @@ def test_facts_say_why_nothing_is_chosen_and_how_a_race_stands(tmp_path: Path) -
     assert "broken over fresh runs" not in facts
     known = SimpleNamespace(aim=None)
     missed = SimpleNamespace(verdict=None, race=SimpleNamespace(over=False), spec=SimpleNamespace(search=known))
-    missed.broken_bounds = lambda: ["a <= 5: 6", "b >= 1: 0"]
+    missed.violated_constraints = lambda: ["a <= 5: 6", "b >= 1: 0"]
     facts = _facts(replace(read_status(bounded), reevaluation=missed), bounded)  # type: ignore[arg-type]
     assert facts["broken over fresh runs"] == "a <= 5: 6; b >= 1: 0"
     directory = make_search(Storage(tmp_path / "b"), reevaluate=Reevaluate(best=2, runs=1))

@@ -1,6 +1,6 @@
-"""Bounds of numbers and texts from users: the same for command-line options, Python calls and files.
+"""Ranges of numbers and limits of texts from users: the same for command-line options, Python calls and files.
 
-The upper bounds are far beyond any machine. They refuse a typing error, or a foreign file, in one line before any work
+The upper limits are far beyond any machine. They refuse a typing error, or a foreign file, in one line before any work
 starts and before memory runs out.
 """
 
@@ -15,7 +15,7 @@ LONGEST_TEXT = 4096  # characters; as long as a path may be
 
 
 @dataclass(frozen=True)
-class Bounds:
+class NumberRange:
     """A range of numbers, both ends included and finite; messages name the unit."""
 
     low: float
@@ -37,28 +37,28 @@ class Bounds:
         return f"must be {self.words}, got {shown(value, 40)}"
 
     def checked(self, value: float) -> float:
-        """Return a value within the bounds; another value is a ValueError."""
+        """Return a value in the range; another value is a ValueError."""
         if fault := self.fault(value):
             raise ValueError(fault)
         return value
 
 
-TRIALS = Bounds(1, 100_000)  # file names have five digits
-CONCURRENT = Bounds(1, 100_000)
-SEED = Bounds(0, 2**32 - 1)  # numpy's and scikit-learn's
-THREADS = Bounds(1, 4096)
-GIGABYTES = Bounds(0, 1e6, whole=False, unit="gigabytes")
-TIME = Bounds(0.001, 10 * 366 * 86400.0, whole=False, unit="seconds")
-REEVALUATED = Bounds(1, 1000)
-REEVALUATE = Bounds(0, 1000)  # as users give it: 0 re-evaluates nothing
-ROUNDS = Bounds(1, 100)
-TASKS = Bounds(1, 100_000)
-CLASSES_PER_TASK = Bounds(2, 100_000)
-VALUE = Bounds(-1e15, 1e15, whole=False)  # of a metric: percent, seconds or bytes
-EPOCHS = Bounds(1, 100_000)
-BATCH = Bounds(1, 1_000_000)
-SHARE = Bounds(0, 1, whole=False)
-WEIGHT = Bounds(-1e6, 1e6, whole=False)
+TRIALS = NumberRange(1, 100_000)  # file names have five digits
+CONCURRENT = NumberRange(1, 100_000)
+SEED = NumberRange(0, 2**32 - 1)  # numpy's and scikit-learn's
+THREADS = NumberRange(1, 4096)
+GIGABYTES = NumberRange(0, 1e6, whole=False, unit="gigabytes")
+TIME = NumberRange(0.001, 10 * 366 * 86400.0, whole=False, unit="seconds")
+REEVALUATED = NumberRange(1, 1000)
+REEVALUATE = NumberRange(0, 1000)  # as users give it: 0 re-evaluates nothing
+ROUNDS = NumberRange(1, 100)
+TASKS = NumberRange(1, 100_000)
+CLASSES_PER_TASK = NumberRange(2, 100_000)
+VALUE = NumberRange(-1e15, 1e15, whole=False)  # of a metric: percent, seconds or bytes
+EPOCHS = NumberRange(1, 100_000)
+BATCH = NumberRange(1, 1_000_000)
+SHARE = NumberRange(0, 1, whole=False)
+WEIGHT = NumberRange(-1e6, 1e6, whole=False)
 MOST_SEEDS = 1000
 
 

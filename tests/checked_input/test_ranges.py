@@ -1,4 +1,4 @@
-"""Bounds of numbers and texts, and that every request and every file of a run has them."""
+"""Ranges of numbers and limits of texts, and that every request and every file of a run has them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from checked_input import bounds as bounds_module
-from checked_input.bounds import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, Bounds, different_fault, text_fault
+from checked_input import ranges as ranges_module
+from checked_input.ranges import LONGEST_TEXT, SEED, SHARE, TIME, TRIALS, NumberRange, different_fault, text_fault
 from search_spaces import parse_assignments
 from search_spaces.schema import Choices, Range
 from tausearch.api import ComposeRequest, EvaluateRequest, FiguresRequest, ResumeRequest, SearchRequest, TrainRequest
@@ -32,7 +32,7 @@ WRONG_TEXTS = ["", "  ", "a\nb", "a\0b", "\udcff", "x" * (LONGEST_TEXT + 1)]
 
 
 @pytest.mark.parametrize(
-    ("bounds", "inside", "outside"),
+    ("limits", "inside", "outside"),
     [
         (TRIALS, [1, 100_000], [0, 100_001, 1.0, True, "1", None, 10**5000]),
         (SEED, [0, 2**32 - 1], [-1, 2**32, float("nan")]),
@@ -40,13 +40,13 @@ WRONG_TEXTS = ["", "  ", "a\nb", "a\0b", "\udcff", "x" * (LONGEST_TEXT + 1)]
         (TIME, [0.001, 3600], [0, -1, 1e300]),
     ],
 )
-def test_what_lies_within(bounds: Bounds, inside: list[Any], outside: list[Any]) -> None:
-    assert [bounds.fault(value) for value in inside] == [None] * len(inside)
+def test_what_lies_within(limits: NumberRange, inside: list[Any], outside: list[Any]) -> None:
+    assert [limits.fault(value) for value in inside] == [None] * len(inside)
     for value in outside:
-        assert (bounds.fault(value) or "").startswith(f"must be {bounds.words}, got ")
-        assert len(bounds.fault(value) or "") < 150
+        assert (limits.fault(value) or "").startswith(f"must be {limits.words}, got ")
+        assert len(limits.fault(value) or "") < 150
     with pytest.raises(ValueError, match="must be"):
-        bounds.checked(outside[0])
+        limits.checked(outside[0])
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_lies_within(bounds: Bounds, inside: list[Any], outside: list[Any])
     ],
 )
 def test_both_ends_are_allowed_and_nothing_beyond(name: str, low: float, high: float) -> None:
-    found: Bounds = getattr(bounds_module, name)
+    found: NumberRange = getattr(ranges_module, name)
     assert [found.fault(value) is None for value in (low - 1, low, high, high + 1)] == [False, True, True, False]
 
 
@@ -97,7 +97,7 @@ def test_every_number_of_a_request_has_bounds() -> None:
     numbers = [(kind, field) for kind, field in FIELDS if is_number(field)]
     assert len(numbers) > 20
     for kind, field in numbers:
-        assert isinstance(field.metadata.get("bounds"), Bounds), f"{kind.__name__}.{field.name}"
+        assert isinstance(field.metadata.get("range"), NumberRange), f"{kind.__name__}.{field.name}"
 
 
 @pytest.mark.parametrize(
