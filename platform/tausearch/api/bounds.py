@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, TrainRequest
-from tausearch.execution import After, Run
+from tausearch.execution import Run
 from tausearch.runs import (
     AnySpec,
     BesideBounds,
@@ -34,30 +34,27 @@ from trainables.errors import InputError
 S = TypeVar("S", SearchSpec, FinalSpec)
 
 
-def bounds_after(run: Run, open_bound: Callable[[str, ExitStack], Run]) -> After | None:
-    """Return the opener of the bounds that a run lacks once it has ended; None if it does not ask for them.
+class RunWithBounds(Run):
+    """A run that its bounds follow in its driver, if it asks for them."""
 
-    A bound that cannot run is said in a line and costs nothing else. `open_bound` opens that of a method and puts its
-    lock into the stack.
-    """
-    if not run.spec.with_bounds:
-        return None
-    missing: list[str] | None = None
+    _missing: list[str] | None = None  # the methods of the bounds that it lacks; None before it has ended
 
-    def after(locks: ExitStack, say: Callable[[str], None]) -> Run | None:
-        nonlocal missing
-        if missing is None:
-            beside = _bounds_beside(run.directory)
-            missing = [] if beside is None else list(beside.missing)
-        while missing:
-            method = missing.pop(0)
+    def next_run(self, locks: ExitStack, say: Callable[[str], None]) -> Run | None:
+        """Open the next bound that the run lacks. One that cannot run is said in a line and costs nothing else."""
+        if self._missing is None:
+            beside = _bounds_beside(self.directory) if self.spec.with_bounds else None
+            self._missing = [] if beside is None else list(beside.missing)
+        while self._missing:
+            method = self._missing.pop(0)
             try:
-                return open_bound(method, locks)
+                return self.open_bound(method, locks)
             except InputError as error:
                 say(f"{method} cannot be measured: {error}")
         return None
 
-    return after
+    def open_bound(self, method: str, locks: ExitStack) -> Run:
+        """Open the bound of a method; its lock goes into the stack."""
+        raise NotImplementedError
 
 
 def bounds_of(result: RunResult) -> BesideBounds | None:

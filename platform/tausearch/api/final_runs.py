@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from tausearch.api.bounds import as_beside, bound_training, bounds_after, bounds_of
+from tausearch.api.bounds import RunWithBounds, as_beside, bound_training, bounds_of
 from tausearch.api.finishing import FinalFinisher
 from tausearch.api.plans.final_runs import plan_training
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.cluster import require_room_at, with_measured_gpu_share
-from tausearch.execution import DriveOptions, Preview, Run, drive, interruptible, preview_plan
+from tausearch.execution import DriveOptions, Preview, drive, interruptible, preview_plan
 from tausearch.presentation import notebook_cell, scores_table, stream_of, trials_table
 from tausearch.runs import (
     BesideBounds,
@@ -108,17 +108,12 @@ preview_train = with_fields_of(TrainRequest, preview_train_with)
 
 def run_training(run: FinalRun, options: DriveOptions | None = None) -> FinalResult:
     """Drive a final run, and its bounds if it asks for them, until all is over or stopped; returns the result."""
-
-    def open_bound(method: str, locks: ExitStack) -> FinalRun:
-        plan = plan_training(bound_training(run.spec, method, run.storage))
-        return FinalRun.entered(as_beside(plan, run.spec), locks)
-
-    result = drive(run, options, after=bounds_after(run, open_bound))
+    result = drive(run, options)
     results_file = run.directory.results_file if run.directory.results_file.exists() else None
     return FinalResult(**vars(result), summary=summarise(result.trials), results_file=results_file)
 
 
-class FinalRun(Run):
+class FinalRun(RunWithBounds):
     """A final run while its seeds run; it continues where the record ends."""
 
     spec: FinalSpec
@@ -134,6 +129,11 @@ class FinalRun(Run):
         """Make or continue a planned final run; its lock goes into the stack."""
         spec, directory = locks.enter_context(plan.entered())
         return cls(spec, plan.storage, directory)
+
+    def open_bound(self, method: str, locks: ExitStack) -> FinalRun:
+        """Open the bound of a method; its lock goes into the stack."""
+        plan = plan_training(bound_training(self.spec, method, self.storage))
+        return FinalRun.entered(as_beside(plan, self.spec), locks)
 
     def preload_imports(self) -> None:
         """Import what `conclude` needs."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import optuna
 
-from tausearch.api.bounds import as_beside, bound_search, bounds_after, bounds_of
+from tausearch.api.bounds import RunWithBounds, as_beside, bound_search, bounds_of
 from tausearch.api.finishing import SearchFinisher
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
@@ -164,12 +164,7 @@ preview_search = with_fields_of(SearchRequest, preview_search_with)
 
 def run_search(run: SearchRun, options: DriveOptions | None = None) -> SearchResult:
     """Drive a search, and its bounds if it asks for them, until all is over or stopped; returns the result."""
-
-    def open_bound(method: str, locks: ExitStack) -> SearchRun:
-        plan = plan_search(bound_search(run.spec, method, run.storage))
-        return SearchRun.entered(as_beside(plan, run.spec), locks)
-
-    result = drive(run, options, after=bounds_after(run, open_bound))
+    result = drive(run, options)
     file = run.directory.best_file if run.directory.best_file.exists() else None
     best = None if file is None else load_best(file)
     reevaluation = run.finisher.reevaluation(result.trials)
@@ -177,7 +172,7 @@ def run_search(run: SearchRun, options: DriveOptions | None = None) -> SearchRes
     return SearchResult(**vars(result), best=best, best_file=file, reevaluation=reevaluation, ending=ending)
 
 
-class SearchRun(Run):
+class SearchRun(RunWithBounds):
     """A search while its trials run; it continues where the record ends.
 
     `own_listeners` are told of every change after the record, the best file and the study file.
@@ -216,6 +211,11 @@ class SearchRun(Run):
     def follow_up(self) -> Run | None:
         """Return the re-evaluation of the best trials, if the search asks for one."""
         return None if self.spec.reevaluate is None else ReevaluationRun(self)
+
+    def open_bound(self, method: str, locks: ExitStack) -> SearchRun:
+        """Open the bound of a method; its lock goes into the stack."""
+        plan = plan_search(bound_search(self.spec, method, self.storage))
+        return SearchRun.entered(as_beside(plan, self.spec), locks)
 
     def preload_imports(self) -> None:
         """Import what `conclude` needs."""

@@ -11,7 +11,7 @@ from .durations import (
 )
 from .interrupt import Interrupt as Interrupt, interruptible as interruptible
 from .previews import Preview as Preview, preview_plan as preview_plan, preview_spec as preview_spec
-from .queue import After as After, RunQueue as RunQueue, RunSource as RunSource
+from .queue import RunQueue as RunQueue, RunSource as RunSource
 from .recorder import record_of as record_of
 from .run import Run as Run
 from .storage_watch import StorageWatch as StorageWatch

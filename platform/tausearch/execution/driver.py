@@ -29,7 +29,7 @@ from tausearch.execution.concurrency import concurrent_trials_here, known_concur
 from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.execution.previews import preview_spec
-from tausearch.execution.queue import After, RunQueue, RunSource, SingleRun
+from tausearch.execution.queue import RunQueue, RunSource, SingleRun
 from tausearch.execution.run import Epochs, Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
@@ -249,11 +249,11 @@ class DriveOptions:
     trainable: type[Trainable] = Trial
 
 
-def drive(run: Run, options: DriveOptions | None = None, *, after: After | None = None) -> RunResult:
+def drive(run: Run, options: DriveOptions | None = None) -> RunResult:
     """Run all trials of a single run and conclude it.
 
     The caller holds the run's `driver_lock`, so that no other process has changed the run since it was read. The runs
-    that follow it (`after`) use the same Ray.
+    that follow it (`Run.next_run`) use the same Ray.
 
     Returns:
         All trials as the record has them. What stopped a run that follows is noted as if it had stopped this one.
@@ -292,7 +292,7 @@ def drive(run: Run, options: DriveOptions | None = None, *, after: After | None 
             known = preview_spec(spec, run.storage, spec.address, run.trials)
             for line in known.lines(estimate=not run.time_said):
                 display.say(line)
-        cell, interrupt = SingleRun(run, after, display.say), session.interrupt
+        cell, interrupt = SingleRun(run, display.say), session.interrupt
         queue = RunQueue([cell], interrupt, session.watch, display.say, follow, options.callbacks)
         queue.open_first()  # while Ray starts, the tracker imports MLflow
         try:
@@ -312,7 +312,7 @@ def drive(run: Run, options: DriveOptions | None = None, *, after: After | None 
             if not queue.results or not queue.broken:
                 raise  # nothing had begun, or what follows cannot be opened
             raise RunError(f"{error}; what has ended is kept, and this goes on: {driver.resume_command}") from error
-        left = after is not None and not cell.exhausted
+        left = spec.with_bounds and not cell.exhausted
         return _result(run, queue.results, interrupt if left else None)
 
 

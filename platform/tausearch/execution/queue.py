@@ -46,12 +46,8 @@ class RunSource(Protocol):
         ...
 
 
-After = Callable[[ExitStack, Callable[[str], None]], Run | None]
-"""Opens the next run that follows a run, its lock in the stack; None if none is left. It may say lines to a person."""
-
-
 class SingleRun:
-    """A `RunSource` of one run, whose caller holds the run's lock, and of the runs that follow it.
+    """A `RunSource` of one run, whose caller holds the run's lock, and of the runs that follow it (`Run.next_run`).
 
     The thread that concludes runs may meet an error, so `check` raises it.
 
@@ -59,18 +55,19 @@ class SingleRun:
         exhausted: Whether the run and all that follow it have been opened.
     """
 
-    def __init__(self, run: Run, after: After | None = None, say: Callable[[str], None] = print) -> None:
-        self._left = [run]
-        self._after = after
+    def __init__(self, run: Run, say: Callable[[str], None] = print) -> None:
+        self._run = run
         self._say = say
+        self._begun = False
         self._error: Exception | None = None
         self.exhausted = False
 
     def open(self, locks: ExitStack) -> Run | None:
         """Return the run, then each run that follows it."""
-        if self._left:
-            return self._left.pop()
-        found = None if self._after is None or self._error is not None else self._after(locks, self._say)
+        if not self._begun:
+            self._begun = True
+            return self._run
+        found = None if self._error is not None else self._run.next_run(locks, self._say)
         self.exhausted = found is None
         return found
 

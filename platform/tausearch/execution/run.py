@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 from search_spaces import Scalar
@@ -71,6 +72,10 @@ class Run:
 
     def follow_up(self) -> Run | None:
         """Return the run that belongs to this one and follows it; called when all trials have ended."""
+        return None
+
+    def next_run(self, locks: ExitStack, say: Callable[[str], None]) -> Run | None:
+        """Open the next run of its own that follows this one, its lock in the stack; it may say lines to a person."""
         return None
 
     def preload_imports(self) -> None:

@@ -12,8 +12,7 @@ import torch
 from safetensors.torch import save_file
 
 from tausearch.api import SearchRequest, SearchRun, TrainRequest, plan_search, plan_training
-from tausearch.api.bounds import bound_search, bound_training, bounds_after
-from tausearch.execution import Run
+from tausearch.api.bounds import bound_search, bound_training
 from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage, read_spec
 from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
@@ -89,19 +88,19 @@ def opened(directory: RunDirectory, said: list[str], refuse: str | None = None) 
     assert isinstance(spec, SearchSpec)
     storage = Storage(directory.path.parent)
 
-    def open_bound(method: str, locks: ExitStack) -> Run:
-        if method == refuse:
-            raise InputError(f"run 's-{method}' was started otherwise")
-        return SearchRun.entered(plan_search(bound_search(spec, method, storage)), locks)
+    class Search(SearchRun):
+        def open_bound(self, method: str, locks: ExitStack) -> SearchRun:
+            if method == refuse:
+                raise InputError(f"run 's-{method}' was started otherwise")
+            return super().open_bound(method, locks)
 
-    after, methods = bounds_after(SearchRun(spec, storage, directory), open_bound), []
-    while after is not None:
+    search, methods = Search(spec, storage, directory), list[str]()
+    while True:
         with ExitStack() as locks:
-            if (run := after(locks, said.append)) is None:
-                break
+            if (run := search.next_run(locks, said.append)) is None:
+                return methods
             Record(run.directory.record).write(replace(make_trial(0, tasks=run.spec.steps, value=90.0), seed=4))
             methods.append(run.spec.method)
-    return methods
 
 
 def test_missing_bounds_are_run_once(tmp_path: Path, said: list[str]) -> None:

@@ -465,16 +465,16 @@ class TestFinalRun:
     ) -> None:
         directory, driven = stopped.run("f"), []
 
-        def drive(run: Run, options: DriveOptions, **after: Any) -> RunResult:
-            driven.append((run, options, after))
+        def drive(run: Run, options: DriveOptions) -> RunResult:
+            driven.append((run, options))
             trials = list(run.trials)
             return RunResult("f", directory.path, trials, None, False, True, directory.log_file, "sqlite://", None)
 
         monkeypatch.setattr(final_runs, "drive", drive)
         options = DriveOptions(time_budget=60.0)
         result = final_runs.run_training(FinalRun(read_spec(directory), stopped, directory), options)
-        ((run, *given),) = driven
-        assert given == [options, {"after": None}]
+        ((run, given),) = driven
+        assert given is options
         assert [trial.status for trial in run.trials] == ["complete", "failed", "running"]
         assert [run.searcher.next(), run.searcher.next()] == [(2, {}), None]
         assert run.config(2, {}).seed == 2

@@ -72,7 +72,7 @@ def test_a_result_has_the_study_of_ended_trials_and_a_best_file_only_if_one_was_
     trials = [make_trial(0, value=50.0), make_trial(1, 0, status="diverged"), make_trial(2, 1, status="pending")]
     trials.append(make_trial(3, value=40.0))
     result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
-    monkeypatch.setattr(searches, "drive", lambda *how, **after: result)
+    monkeypatch.setattr(searches, "drive", lambda *run_and_options: result)
     found: SearchResult = searches.run_search(SearchRun(spec, storage, directory))
     assert (found.best, found.best_file, found.reevaluation) == (None, None, None)
     assert [trial.state.name for trial in found.study.trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
@@ -104,7 +104,7 @@ def test_a_result_has_its_fresh_runs_and_why_it_ended(
     spec, directory = create(spec, storage)
     trials = [make_trial(number, value=50.0) for number in range(spec.trials)]
     result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
-    monkeypatch.setattr(searches, "drive", lambda *how, **after: result)
+    monkeypatch.setattr(searches, "drive", lambda *run_and_options: result)
     again = SimpleNamespace(runs=())
     monkeypatch.setattr(searches.SearchFinisher, "reevaluation", lambda *_: again)
     found = searches.run_search(SearchRun(spec, storage, directory))
@@ -133,23 +133,13 @@ KINDS = [(searches, "search", "SearchRun"), (final_runs, "training", "FinalRun")
 def test_bounds_run_where_their_run_does(
     module: Any, kind: str, run_class: str, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(module, "bounds_after", lambda run, open_bound: open_bound("probe", None))
+    run, asked = SimpleNamespace(spec=spec, storage=Storage(tmp_path)), list[tuple[Any, ...]]()
+    open_bound = getattr(module, run_class).open_bound
     monkeypatch.setattr(module, f"bound_{kind}", lambda *how: asked.append(how))
     monkeypatch.setattr(module, f"plan_{kind}", lambda request: "plan")
     monkeypatch.setattr(module, "as_beside", lambda plan, beside: (plan, beside))
     monkeypatch.setattr(module, run_class, SimpleNamespace(entered=lambda plan, locks: (plan, locks)))
-    driven: list[Any] = []
-
-    def drive(run: object, options: object, *, after: object) -> None:
-        driven.extend([after, options])
-        raise InputError("driven")
-
-    monkeypatch.setattr(module, "drive", drive)
-    run = SimpleNamespace(spec=spec, storage=Storage(tmp_path))
-    with pytest.raises(InputError, match="driven"):
-        getattr(module, f"run_{kind}")(run, "options")
-    assert asked == [(spec, "probe", run.storage)] and driven == [(("plan", spec), None), "options"]
+    assert open_bound(run, "probe", None) == (("plan", spec), None) and asked == [(spec, "probe", run.storage)]
 
 
 @pytest.mark.parametrize(("module", "kind", "run_class"), KINDS)

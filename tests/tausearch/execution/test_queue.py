@@ -271,7 +271,8 @@ def test_the_error_of_a_single_run_stops_the_driver(queue_of: Callable[..., RunQ
 
 def test_nothing_follows_a_single_run_with_an_error() -> None:
     run = a_run("run")
-    cell = SingleRun(run, lambda locks, say: a_run("next"))
+    run.next_run = lambda locks, say: a_run("next")  # type: ignore[method-assign]
+    cell = SingleRun(run)
     assert cell.open(ExitStack()) is run
     cell.failed(InputError("no"))
     assert cell.open(ExitStack()) is None and cell.exhausted

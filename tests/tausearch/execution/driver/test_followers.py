@@ -57,19 +57,20 @@ def test_a_reevaluation_is_no_run_of_its_own_to_a_person(
 
 
 @pytest.fixture
-def followed() -> Callable[..., RunResult]:
+def followed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
     """Drives a run that others follow: a `Run`, or an error in its place."""
 
     def drive_followed(first: Run, *following: Run | Exception) -> RunResult:
-        left = list(following)
+        left, first.spec = list(following), first.spec.model_copy(update={"with_bounds": True})
 
-        def after(locks: ExitStack, say: Callable[[str], None]) -> Run | None:
+        def next_run(locks: ExitStack, say: Callable[[str], None]) -> Run | None:
             found = left.pop(0) if left else None
             if isinstance(found, Exception):
                 raise found
             return found
 
-        return drive(first, after=after)
+        monkeypatch.setattr(first, "next_run", next_run)
+        return drive(first)
 
     return drive_followed
 
