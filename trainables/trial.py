@@ -49,7 +49,7 @@ def _benchmark(name: str, data_root: str | None, purpose: Purpose, split_seed: i
     return build_benchmark(get_source(name, data_root), purpose, split_seed, reads)
 
 
-class Trial(tune.Trainable):
+class TrialTrainable(tune.Trainable):
     """Runs an `IncrementalSequence` task by task; each result is the metrics row of one task.
 
     A trial that diverges ends normally with `diverged` in its last result, because a retry would not help. The trial

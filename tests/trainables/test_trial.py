@@ -69,7 +69,7 @@ def constants(folder: Path) -> dict[Path, int]:
 def test_a_trial_goes_on_after_the_tasks_of_the_record_and_writes_its_constants_once(
     config: TrialConfig, tmp_path: Path, same_process: bool
 ) -> None:
-    first = trial.Trial(config.as_dict())
+    first = trial.TrialTrainable(config.as_dict())
     for _ in range(3):
         first.step()
     before = constants(tmp_path / "trial")
@@ -78,7 +78,7 @@ def test_a_trial_goes_on_after_the_tasks_of_the_record_and_writes_its_constants_
         second = first
         assert second.reset_config(resumed)
     else:
-        second = trial.Trial(resumed)
+        second = trial.TrialTrainable(resumed)
     assert second.sequence.tasks_done == 2
     assert second.step()["task"] == 3
     assert constants(tmp_path / "trial") == before and len(before) == 3
@@ -87,7 +87,7 @@ def test_a_trial_goes_on_after_the_tasks_of_the_record_and_writes_its_constants_
 def test_the_next_trial_of_a_process_knows_nothing_of_the_last_ones_constants(
     config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = trial.Trial(config.as_dict())
+    process = trial.TrialTrainable(config.as_dict())
     process.step()
     old, released = process.sequence, list[bool]()
     monkeypatch.setattr(trial, "release", lambda: released.append(old.closed))  # type: ignore[attr-defined]
@@ -102,7 +102,7 @@ def test_the_next_trial_of_a_process_knows_nothing_of_the_last_ones_constants(
 def test_a_trial_that_starts_over_does_not_take_its_old_constants_for_the_new(
     config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = trial.Trial(config.as_dict())
+    process = trial.TrialTrainable(config.as_dict())
     process.step()
     monkeypatch.setattr(trial, "build_sequence", lambda config: Counting(5.0))  # as if numbers came out otherwise
     process.reset_config(config.as_dict())
@@ -169,17 +169,17 @@ def test_a_trial_is_a_function_of_all_of_its_config(tmp_path: Path, monkeypatch:
 
 
 def test_an_ended_process_lets_go_of_what_trials_share(config: TrialConfig) -> None:
-    running = trial.Trial(config.as_dict())
+    running = trial.TrialTrainable(config.as_dict())
     sequence: Any = running.sequence
     running.cleanup()
     assert sequence.closed
-    trial.Trial.__new__(trial.Trial).cleanup()  # its setup has failed
+    trial.TrialTrainable.__new__(trial.TrialTrainable).cleanup()  # its setup has failed
 
 
 def test_a_step_is_a_task_with_a_checkpoint_and_the_last_has_none(
     config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = trial.Trial(config.as_dict())
+    running = trial.TrialTrainable(config.as_dict())
     assert running.step() == {"task": 1.0, "val/average_accuracy": 50.0, "done": False}
     monkeypatch.setattr(trial, "peak_bytes", lambda: 7)
     running.step()
@@ -190,7 +190,7 @@ def test_a_step_is_a_task_with_a_checkpoint_and_the_last_has_none(
 
 def test_divergence_is_an_end(config: TrialConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "build_sequence", lambda config: Counting(diverges_at=2))
-    running = trial.Trial(config.as_dict())
+    running = trial.TrialTrainable(config.as_dict())
     assert not running.step()["done"]
     worst = {"task": 2.0, "val/average_accuracy": 0.0, "done": True}
     assert running.step() == {**worst, "diverged": "loss is not finite at task 2, step 7"}
@@ -205,7 +205,7 @@ def test_what_fails_ends_its_traceback_with_the_place_in_the_users_code(
 
     place = f"ValueError: no way in {__file__}, line {fails.__code__.co_firstlineno + 1}"
     for name in ("build", "run_next_task", "state"):
-        running = trial.Trial(config.as_dict())
+        running = trial.TrialTrainable(config.as_dict())
         with monkeypatch.context() as patch:
             if name == "build":
                 patch.setattr(trial, "build_sequence", fails)

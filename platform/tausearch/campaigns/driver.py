@@ -49,7 +49,7 @@ from tausearch.runs import (
 )
 from tausearch.tracking import Callback, callbacks_of, table_writer
 from trainables.errors import InputError
-from trainables.trial import Trial
+from trainables.trial import TrialTrainable
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ campaign = with_fields_of(CampaignRequest, campaign_with)
 
 
 def run_campaign(
-    plan: CampaignPlan, trainable: type[Trainable] = Trial, callbacks: Sequence[Callback] = ()
+    plan: CampaignPlan, trainable: type[Trainable] = TrialTrainable, callbacks: Sequence[Callback] = ()
 ) -> CampaignResult:
     """Run a planned campaign; it continues where the records of its runs end.
 

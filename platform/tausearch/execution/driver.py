@@ -50,7 +50,7 @@ from tausearch.studies import TrialListener
 from tausearch.tracking import Callback
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
-from trainables.trial import Trial
+from trainables.trial import TrialTrainable
 
 Display = TypeVar("Display", bound=LiveDisplay)
 
@@ -94,7 +94,7 @@ class Driver:
     time_budget: float | None = None
     max_concurrent_trials: int | None = None
     processes: int = 0
-    trainable: type[Trainable] = Trial
+    trainable: type[Trainable] = TrialTrainable
     progress_to: Stream = "stdout"
 
     @contextmanager
@@ -246,7 +246,7 @@ class DriveOptions:
     progress_to: Stream = "stdout"
     callbacks: Sequence[Callback] = ()
     resume_options: str = ""
-    trainable: type[Trainable] = Trial
+    trainable: type[Trainable] = TrialTrainable
 
 
 def drive(run: Run, options: DriveOptions | None = None) -> RunResult:

@@ -28,7 +28,7 @@ from ray.tune.error import TuneError
 from ray.tune.execution.class_cache import _ActorClassCache
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
-from ray.tune.search import Searcher
+from ray.tune.search import Searcher as RaySearcher
 from ray.tune.utils.object_cache import _ObjectCache
 
 from tausearch.cluster import placement_of
@@ -117,7 +117,7 @@ def _next_attempt(home: DrivenDirectory) -> str:
     return f"attempt-{done + 1}-{uuid.uuid4().hex[:8]}"
 
 
-class TuneSearcher(Searcher):
+class TuneSearcher(RaySearcher):
     """Gives Tune the trials of a `Dispatcher`, and tells their runs how they end."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -129,7 +129,7 @@ class TuneSearcher(Searcher):
         """Return the config of the next trial, None for "not now", or `FINISHED`."""
         found = self.dispatcher.next()
         if found is None:
-            return Searcher.FINISHED if self.dispatcher.finished else None
+            return RaySearcher.FINISHED if self.dispatcher.finished else None
         run, number, hyperparameters = found
         self.trials[trial_id] = run, number
         return run.config(number, hyperparameters).as_dict()

@@ -36,7 +36,7 @@ WAY = [  # step, its module, and the step that calls it; Tune calls `suggest` of
     ("SearchStudy.ask", "studies.study", "OptunaSearcher.next"),
     ("Run.config", "execution.run", "TuneSearcher.suggest"),
     ("RunSpec.trial_config", "runs.specs.run", "Run.config"),
-    ("Trial", "trainables.trial", None),  # Tune gets the class, and makes it in a worker from the config
+    ("TrialTrainable", "trainables.trial", None),  # Tune gets the class, and makes it in a worker from the config
 ]
 MODULES = {step: module for step, module, _ in WAY}
 

@@ -31,7 +31,7 @@ from tausearch.studies import unsearched_best_file
 from tausearch.tracking import Deliveries
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
-from trainables.trial import Trial
+from trainables.trial import TrialTrainable
 
 
 def test_a_driver_needs_the_resources_of_each_kind_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +40,7 @@ def test_a_driver_needs_the_resources_of_each_kind_of_trials(tmp_path: Path, mon
     own = "cells: [{method: ewc, search: {cpus_per_trial: 3}, train: {gpus_per_trial: 0.5}}]\n"
     for place in (driver_module, concurrency):
         monkeypatch.setattr(place, "local_cpus", lambda: 8)
-    driver = _driver(planned(tmp_path, TABLE + own), Trial)
+    driver = _driver(planned(tmp_path, TABLE + own), TrialTrainable)
     kinds = [Resources(), Resources(cpus_per_trial=3), Resources(gpus_per_trial=0.5)]
     assert driver.processes == 5 and driver.resources == kinds
 
@@ -66,7 +66,7 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(RunSpec, "code", property(lambda spec: (f"m:{spec.method}",)))
     plan = plan_campaign(request)
     assert plan.saved_cells.address == "auto"
-    driver = _driver(plan, Trial)
+    driver = _driver(plan, TrialTrainable)
     assert {name: getattr(driver, name) for name in asked} == asked and driver.processes == 3
     assert driver.read == ["/data", "/finetune", "/ewc"]
     runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code m:finetune+m:finetune+m:ewc+m:ewc"
@@ -106,7 +106,7 @@ def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray(
     for way in ("run", "conclude"):
         monkeypatch.setattr(Driver, way, lambda driver, queue, session, way=way: did.append(way))
     with driver_module._held(plan):
-        driver_module._run(plan, Trial, ())
+        driver_module._run(plan, TrialTrainable, ())
     assert did == ["conclude"]
 
 

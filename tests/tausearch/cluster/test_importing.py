@@ -14,11 +14,11 @@ WAITING = """
 import gc, sys
 import tausearch.cluster.preload
 from trainables.config import TrialConfig
-from trainables.trial import Trial
+from trainables.trial import TrialTrainable
 print(gc.isenabled(), gc.get_freeze_count())
 known = set(sys.modules)
 given = {"alpha": 1.0, "alpha_cls": 0.1, "alpha_cls_prior": 0.01, "lr": 0.01}
-Trial(
+TrialTrainable(
     TrialConfig(
         trial=0,
         benchmark="digits",

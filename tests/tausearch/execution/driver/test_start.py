@@ -23,7 +23,7 @@ from tests.tausearch.execution.driver.world import Tracker, World, on_cluster, o
 from tests.tausearch.several.made import several_spec
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
-from trainables.trial import Trial
+from trainables.trial import TrialTrainable
 
 
 def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +34,7 @@ def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytes
         ("ray", [run.spec.resources], None),
         "raylet watched",
         "a process has started",
-        ("tune", run.directory, Trial, None),
+        ("tune", run.directory, TrialTrainable, None),
         "ray is left",
     ]
     out, err = capfd.readouterr()
@@ -92,7 +92,7 @@ def test_a_cluster_is_joined_watched_and_looked_at(spec: SearchSpec, world: Worl
         ("nodes", [resources], run.directory.path, ["/data"]),
         "nodes watched",
         "a process has started",
-        ("tune", run.directory, Trial, 3),
+        ("tune", run.directory, TrialTrainable, 3),
         "the check is over",
         "ray is left",
     ]
