@@ -27,8 +27,8 @@ from tausearch.tracking import (
     TensorBoardCallback,
     checked_tracking,
     checked_uri,
-    history,
     reason,
+    replayed_events,
     require_installed,
     tracking_uri_of,
 )
@@ -134,6 +134,6 @@ def _write_reevaluations(reevaluation: Reevaluation | None, storage: Storage, ur
 def _write_event_files(run: RunInfo, trials: Sequence[TrialSummary], conclusion: Conclusion) -> None:
     """Write TensorBoard's event files anew."""
     writer = TensorBoardCallback()
-    for event in history(run, trials):
+    for event in replayed_events(run, trials):
         writer.on_event(event)
     writer.on_event(RunEnded(run, stopped=False, metrics=conclusion.metrics))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tausearch.execution.run import Run
 from tausearch.runs import TrialSummary
-from tausearch.tracking import Delivery, Event, RunEnded, changes, history
+from tausearch.tracking import Delivery, Event, RunEnded, replayed_events, trial_events
 
 
 class Announcer:
@@ -36,13 +36,13 @@ class Announcer:
         self.has_begun = True
         if self.parent is not None:
             self.parent.begin()
-        for event in history(self.run.info, list(self._told.values())):
+        for event in replayed_events(self.run.info, list(self._told.values())):
             self.send(event)
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Tell what has changed in a trial."""
         self.begin()
-        for event in changes(self.run.info, trial, self._told.get(trial.number)):
+        for event in trial_events(self.run.info, trial, self._told.get(trial.number)):
             self.send(event)
         self._told[trial.number] = trial
 

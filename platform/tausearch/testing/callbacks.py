@@ -33,8 +33,8 @@ from tausearch.tracking import (
     RunEnded,
     RunInfo,
     callbacks_of,
-    changes,
-    history,
+    replayed_events,
+    trial_events,
 )
 
 _TASKS = 2
@@ -78,25 +78,25 @@ def check_callback(make: Callable[[], Callback], folder: str | Path) -> None:
 
 def _killed(search: RunInfo) -> Iterator[Event]:
     """Yield the events of a driver that was killed in the second trial."""
-    yield from history(search, ())
-    yield from changes(search, _trial(search, 0, 0))
+    yield from replayed_events(search, ())
+    yield from trial_events(search, _trial(search, 0, 0))
     first = _trial(search, 0, _TASKS, "complete")
-    yield from changes(search, first, _trial(search, 0, 0))
+    yield from trial_events(search, first, _trial(search, 0, 0))
     yield ChoiceChanged(search, first)
     yield BestFileWritten(search, search.path / "best.yaml")
-    yield from changes(search, _trial(search, 1, 1))
+    yield from trial_events(search, _trial(search, 1, 1))
 
 
 def _continued(search: RunInfo, again: RunInfo) -> Iterator[Event]:
     """Yield the events of the driver that continues the search, re-evaluates and is stopped."""
     first, second, lost = _trial(search, 0, _TASKS, "complete"), _trial(search, 1, 1), _trial(search, 2, 0, "failed")
-    yield from history(search, [first, second])
+    yield from replayed_events(search, [first, second])
     yield _Later(search)  # type: ignore[misc]
-    yield from changes(search, second, second)
-    yield from changes(search, _trial(search, 1, 1, "pruned"), second)
-    yield from changes(search, lost)
-    yield from history(again, ())
-    yield from changes(again, _trial(again, 0, _TASKS, "complete"))
+    yield from trial_events(search, second, second)
+    yield from trial_events(search, _trial(search, 1, 1, "pruned"), second)
+    yield from trial_events(search, lost)
+    yield from replayed_events(again, ())
+    yield from trial_events(again, _trial(again, 0, _TASKS, "complete"))
     yield ChoiceChanged(search, first, Verdict(0, 70.0, None, None, None, None))
     yield BestFileWritten(search, search.path / "best.yaml")
     yield RunEnded(again, stopped=False, trials=(_trial(again, 0, _TASKS, "complete"),))
@@ -108,7 +108,7 @@ def _trained(final: RunInfo) -> Iterator[Event]:
     """Yield the events of a final run; its storage fails after the results."""
     seed = _trial(final, 0, _TASKS, "complete")
     yield RunBegan(final)
-    yield from changes(final, seed)
+    yield from trial_events(final, seed)
     summary = {final.spec.metrics.final_accuracy: {"mean": 70.0, "std": None, "seeds": 1}}
     yield ResultsWritten(final, summary, final.path / "results.json")  # type: ignore[arg-type]
     yield RunEnded(final, stopped=True)

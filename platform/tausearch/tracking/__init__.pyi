@@ -24,8 +24,8 @@ from .events import (
     TaskDone as TaskDone,
     TrialBegan as TrialBegan,
     TrialEnded as TrialEnded,
-    changes as changes,
-    history as history,
+    replayed_events as replayed_events,
+    trial_events as trial_events,
 )
 from .mlflow_callback import (
     MlflowCallback as MlflowCallback,
@@ -34,8 +34,8 @@ from .mlflow_callback import (
 )
 from .mlflow_run import MlflowRun as MlflowRun
 from .mlflow_store import checked_uri as checked_uri, reason as reason
+from .mlflow_writer import MlflowWriter as MlflowWriter
 from .named import callbacks_of as callbacks_of
 from .secrets import without_secrets as without_secrets
 from .tables import TABLE_TAG as TABLE_TAG, TableRow as TableRow, log_benchmark_table as log_benchmark_table
 from .tensorboard import TensorBoardCallback as TensorBoardCallback
-from .tracker import Tracker as Tracker

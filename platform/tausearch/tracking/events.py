@@ -201,7 +201,7 @@ class Callback(Protocol):
         ...
 
 
-def changes(
+def trial_events(
     run: RunInfo, trial: TrialSummary, before: TrialSummary | None = None, *, repeated: bool = False
 ) -> Iterator[Event]:
     """Yield the events that lead from one state of a trial to the next; `before` is None for a trial not yet told."""
@@ -215,9 +215,9 @@ def changes(
         yield TrialEnded(run, trial, repeated)
 
 
-def history(run: RunInfo, trials: Iterable[TrialSummary]) -> Iterator[Event]:
+def replayed_events(run: RunInfo, trials: Iterable[TrialSummary]) -> Iterator[Event]:
     """Yield the events by which a driver begins a run of which the record has some trials."""
     known = tuple(trials)
     yield RunBegan(run, known)
     for trial in known:
-        yield from changes(run, trial, repeated=True)
+        yield from trial_events(run, trial, repeated=True)

@@ -1,4 +1,4 @@
-"""MLflow as a callback of the driver: it passes events on to a `Tracker` for each run."""
+"""MLflow as a callback of the driver: it passes events on to a `MlflowWriter` for each run."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from tausearch.runs import Conclusion, RunSpec, Storage
 from tausearch.tracking.delivery import Deliveries
 from tausearch.tracking.events import Event, RunBegan, RunEnded, TaskDone, TrialBegan, TrialEnded
 from tausearch.tracking.mlflow_process import MlflowProcess
+from tausearch.tracking.mlflow_writer import MlflowWriter
 from tausearch.tracking.tables import log_benchmark_table
-from tausearch.tracking.tracker import Tracker
 
 
 class MlflowCallback:
-    """Writes runs to MLflow, in a process of its own. It never waits for it: every `Tracker` has a thread for that.
+    """Writes runs to MLflow, in a process of its own. Never waits for it: each `MlflowWriter` has a thread.
 
     A trial that an earlier driver has told is compared with MLflow at the end of the run.
     """
 
     def __init__(self) -> None:
-        self._trackers: dict[str, Tracker] = {}
+        self._writers: dict[str, MlflowWriter] = {}
         self._process = MlflowProcess()
 
     def on_event(self, event: Event) -> None:
         """Note what MLflow is to be told."""
         spec = event.run.spec
         if isinstance(event, RunBegan):
-            self._trackers[spec.name] = self._tracker(spec, event.run.storage)
+            self._writers[spec.name] = self._writer(spec, event.run.storage)
         elif isinstance(event, TrialBegan | TaskDone | TrialEnded):
             if not event.repeated:
-                self._trackers[spec.name].note(event.trial)
+                self._writers[spec.name].note(event.trial)
         elif isinstance(event, RunEnded):
-            tracker = self._trackers[spec.name]
+            writer = self._writers[spec.name]
             for trial in event.trials:  # an earlier driver may have failed to write some
-                tracker.note(trial)
+                writer.note(trial)
             conclusion = Conclusion(event.chosen, event.metrics or {}, event.files, notes=dict(event.notes or {}))
-            tracker.end("KILLED" if event.stopped else "FINISHED", conclusion)
+            writer.end("KILLED" if event.stopped else "FINISHED", conclusion)
 
     def finish(self, spec: RunSpec, longest: float = math.inf) -> str | None:
-        """Wait until MLflow has all of a run that has ended; see `Tracker.wait`.
+        """Wait until MLflow has all of a run that has ended; see `MlflowWriter.wait`.
 
         Returns:
             Why MLflow lacks something; None if it has everything.
         """
-        tracker = self._trackers.pop(spec.name, None)
-        if tracker is None:
+        writer = self._writers.pop(spec.name, None)
+        if writer is None:
             return "it was not told of the run"
-        tracker.wait(longest)
-        return tracker.error
+        writer.wait(longest)
+        return writer.error
 
-    def _tracker(self, spec: RunSpec, storage: Storage) -> Tracker:
+    def _writer(self, spec: RunSpec, storage: Storage) -> MlflowWriter:
         uri = tracking_uri_of(spec, storage)
-        search = None if spec.name == spec.run_name else self._trackers.get(spec.run_name)
-        return Tracker(spec, storage, uri, search, self._process.open)
+        search = None if spec.name == spec.run_name else self._writers.get(spec.run_name)
+        return MlflowWriter(spec, storage, uri, search, self._process.open)
 
 
 def table_writer(deliveries: Deliveries) -> Callable[..., str]:

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 
 from tausearch.api import sync_run
 from tausearch.runs import Conclusion, Record, ReevaluationSpec, read_status
-from tausearch.tracking import Tracker
+from tausearch.tracking import MlflowWriter
 from tausearch.tracking.mlflow_run import PARENT_TAG
 from tests.support.runs.trials import make_trial
 from tests.tausearch.execution.reevaluated import drive, reevaluated_search
@@ -44,8 +44,8 @@ def test_sync_writes_trials_and_reevaluations_once(tmp_path: Path) -> None:
 
 def test_reevaluations_wait_for_the_run_that_they_are_part_of(tmp_path: Path) -> None:
     spec, storage, _ = reevaluated_search(tmp_path)
-    search = Tracker(spec, storage)
-    reevaluating = Tracker(ReevaluationSpec.of(spec), storage, parent=search)
+    search = MlflowWriter(spec, storage)
+    reevaluating = MlflowWriter(ReevaluationSpec.of(spec), storage, parent=search)
     reevaluating.note(make_trial(0, value=80.0))  # nobody has told the search's own tracker of anything
     for tracker in (reevaluating, search):
         tracker.end("FINISHED", Conclusion())

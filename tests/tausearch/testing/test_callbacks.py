@@ -23,7 +23,7 @@ from tausearch.tracking import (
     TrialEnded,
     callbacks_of,
 )
-from tausearch.tracking.events import changes
+from tausearch.tracking.events import trial_events
 from tests.support.packages import install_example
 from tests.support.runs.trials import make_trial
 
@@ -90,12 +90,12 @@ def test_tensorboard_keeps_it(tmp_path: Path) -> None:
 def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[Tracker] = []
+    made: list[MlflowWriter] = []
 
-    class Tracker:
+    class MlflowWriter:
         """Keeps the trials that it is to write, and how the run ended."""
 
-        def __init__(self, spec: RunSpec, storage: Storage, uri: str, parent: Tracker | None, *_: object) -> None:
+        def __init__(self, spec: RunSpec, storage: Storage, uri: str, parent: MlflowWriter | None, *_: object) -> None:
             self.name, self.parent, self.noted, self.status = spec.name, parent, list[int](), ""
             made.append(self)
 
@@ -106,7 +106,7 @@ def test_mlflow_keeps_it_and_compares_what_an_earlier_driver_told_at_the_end(
             self.status = status
 
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: SimpleNamespace(open=None))
-    monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowWriter", MlflowWriter)
     check_callback(MlflowCallback, tmp_path)
     killed, search, again, final = made
     assert [each.status for each in made] == ["", "KILLED", "FINISHED", "KILLED"]
@@ -118,7 +118,7 @@ def test_mlflow_is_told_why_a_search_ended(spec: SearchSpec, tmp_path: Path, mon
     told: list[Conclusion] = []
     tracker = SimpleNamespace(end=lambda status, conclusion: told.append(conclusion))
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: SimpleNamespace(open=None))
-    monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", lambda *_: tracker)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowWriter", lambda *_: tracker)
     info, callback = RunInfo(spec, tmp_path, Storage(tmp_path)), MlflowCallback()
     for event in (RunBegan(info), RunEnded(info, stopped=False, notes={"ended": "patience"})):
         callback.on_event(event)
@@ -127,7 +127,7 @@ def test_mlflow_is_told_why_a_search_ended(spec: SearchSpec, tmp_path: Path, mon
 
 def test_the_end_of_a_trial_is_told_once(spec: SearchSpec, tmp_path: Path) -> None:
     info, ended = RunInfo(spec, tmp_path, Storage(tmp_path)), make_trial(0, value=70.0)
-    told = [list(changes(info, *states)) for states in ((ended, make_trial(0)), (ended, ended))]
+    told = [list(trial_events(info, *states)) for states in ((ended, make_trial(0)), (ended, ended))]
     assert [type(event) for event in told[0]][-1] is TrialEnded and told[1] == []
 
 

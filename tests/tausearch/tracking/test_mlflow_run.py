@@ -30,7 +30,7 @@ from tausearch.runs import (
     TrialSummary,
     open_storage,
 )
-from tausearch.tracking import MlflowRun, Tracker, mlflow_run, mlflow_store, tracker as tracker_module
+from tausearch.tracking import MlflowRun, MlflowWriter, mlflow_run, mlflow_store, mlflow_writer as writer_module
 from tausearch.tracking.mlflow_callback import tracking_uri_of
 from tausearch.tracking.mlflow_run import ID_TAG, MATRIX_FILE, PARENT_TAG, RUN_TAG
 from tests.support.modes import umask
@@ -448,13 +448,13 @@ def test_files_of_a_storage_that_was_moved_twice_are_found_where_it_is(
 
 class TestTracker:
     @pytest.fixture
-    def tracker(self, spec: SearchSpec, tmp_path: Path) -> Tracker:
-        made = Tracker(spec, Storage(tmp_path))
+    def tracker(self, spec: SearchSpec, tmp_path: Path) -> MlflowWriter:
+        made = MlflowWriter(spec, Storage(tmp_path))
         for number in range(4):
             made.trials.put(make_trial(number, tasks=1))
         return made
 
-    def test_trials_are_written_by_number_and_refused_ones_last(self, tracker: Tracker) -> None:
+    def test_trials_are_written_by_number_and_refused_ones_last(self, tracker: MlflowWriter) -> None:
         written: list[int] = []
 
         def write(trial: TrialSummary) -> None:
@@ -468,7 +468,7 @@ class TestTracker:
         assert written == [2, 3, 1, 0] and not tracker._changed
 
     def test_a_task_that_has_ended_begins_the_writing_whatever_begins_next(
-        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+        self, tracker: MlflowWriter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tracker, "_start", lambda: None)
         for trial, computes in ((make_trial(1, tasks=1), False), (make_trial(0, tasks=2), True), (make_trial(9), True)):
@@ -478,7 +478,7 @@ class TestTracker:
     def test_after_a_failure_all_trials_are_compared_again_and_once_more_at_the_end(
         self, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        tracker, written = Tracker(spec, Storage(tmp_path)), list[int]()
+        tracker, written = MlflowWriter(spec, Storage(tmp_path)), list[int]()
 
         def write(trial: TrialSummary) -> None:
             written.append(trial.number)
@@ -486,7 +486,7 @@ class TestTracker:
                 raise ConnectionError("gone")
 
         run = SimpleNamespace(changes=0, write=write, conclude=lambda *_: None)
-        monkeypatch.setattr(tracker_module, "MlflowRun", lambda *_: run)
+        monkeypatch.setattr(writer_module, "MlflowRun", lambda *_: run)
         monkeypatch.setattr(tracker, "_pause", lambda: None)
         for number in (0, 1):
             tracker.trials.put(make_trial(number, tasks=1))
@@ -498,7 +498,7 @@ class TestTracker:
     def test_what_changes_while_the_last_changes_are_written_is_written_too(
         self, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        tracker, written = Tracker(spec, Storage(tmp_path)), list[int | str]()
+        tracker, written = MlflowWriter(spec, Storage(tmp_path)), list[int | str]()
 
         def note(number: int) -> None:
             tracker.trials.put(make_trial(number, tasks=1))
@@ -511,7 +511,7 @@ class TestTracker:
                 note(1)
 
         run = SimpleNamespace(changes=0, write=write, conclude=lambda *_: written.append("end"))
-        monkeypatch.setattr(tracker_module, "MlflowRun", lambda *_: run)
+        monkeypatch.setattr(writer_module, "MlflowRun", lambda *_: run)
         monkeypatch.setattr(tracker, "_pause", lambda: None)
         note(0)
         tracker.end("FINISHED", Conclusion())
@@ -519,13 +519,13 @@ class TestTracker:
         assert written == [0, 1, "end"]
 
     def test_nothing_but_a_change_or_a_server_that_is_back_is_progress(
-        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+        self, tracker: MlflowWriter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(trial: TrialSummary) -> None:
             raise RuntimeError("refused")
 
         run: Any = SimpleNamespace(changes=0, write=refuse)
-        monkeypatch.setattr(tracker_module, "MlflowRun", lambda *_: run)
+        monkeypatch.setattr(writer_module, "MlflowRun", lambda *_: run)
         tracker._last_progress = 0.0
         tracker._connect()
         assert tracker._last_progress > 0
@@ -536,8 +536,10 @@ class TestTracker:
             tracker._write(run)
         assert tracker._last_progress == 0
 
-    def test_one_that_was_given_up_keeps_its_reason(self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 0.0)
+    def test_one_that_was_given_up_keeps_its_reason(
+        self, tracker: MlflowWriter, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(writer_module, "PATIENCE_SECONDS", 0.0)
         monkeypatch.setattr(tracker, "_start", lambda: None)
         tracker._thread = threading.Thread(target=threading.Event().wait, args=(0.1,))
         tracker._thread.start()
@@ -549,7 +551,7 @@ class TestTracker:
     def test_a_part_waits_for_the_run_that_it_belongs_to_and_wakes_it(self, spec: SearchSpec, tmp_path: Path) -> None:
         woken: list[bool] = []
         search: Any = SimpleNamespace(is_known=False, error=None, _start=lambda: woken.append(True))
-        part = Tracker(spec, Storage(tmp_path), URI, parent=search)
+        part = MlflowWriter(spec, Storage(tmp_path), URI, parent=search)
         assert part.uri == URI
         with pytest.raises(ConnectionError, match="is not there yet"):
             part._connect()
@@ -557,27 +559,29 @@ class TestTracker:
         part._start()
         assert woken == [True]
 
-    def test_an_error_is_logged_once_for_all_attempts(self, tracker: Tracker, caplog: pytest.LogCaptureFixture) -> None:
+    def test_an_error_is_logged_once_for_all_attempts(
+        self, tracker: MlflowWriter, caplog: pytest.LogCaptureFixture
+    ) -> None:
         for message in ("first", "first", "second"):
             tracker._note(RuntimeError(message))
         assert len(caplog.records) == 2 and tracker.error == "second"
 
     def test_a_silent_server_is_waited_for_longer_than_a_failing_one(
-        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+        self, tracker: MlflowWriter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 0.01)
+        monkeypatch.setattr(writer_module, "PATIENCE_SECONDS", 0.01)
         concluded: list[str] = []
         slow = SimpleNamespace(
             changes=0, write=lambda trial: time.sleep(0.2), conclude=lambda status, _: concluded.append(status)
         )
-        monkeypatch.setattr(tracker_module, "MlflowRun", lambda *_: slow)
+        monkeypatch.setattr(writer_module, "MlflowRun", lambda *_: slow)
         tracker.note(make_trial(0))
         tracker.end("FINISHED", Conclusion())
         tracker.wait()
         assert concluded == ["FINISHED"] and tracker.error is None
 
     def test_the_end_of_a_run_waits_no_longer_than_it_may(
-        self, tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+        self, tracker: MlflowWriter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked, answer = threading.Event(), threading.Event()
 
@@ -586,7 +590,7 @@ class TestTracker:
             answer.wait(60)
             raise ConnectionError("too late")
 
-        monkeypatch.setattr(tracker_module, "MlflowRun", hang)
+        monkeypatch.setattr(writer_module, "MlflowRun", hang)
         began = time.monotonic()
         tracker.end("FINISHED", Conclusion())
         tracker.wait(longest=0.05)

@@ -74,7 +74,7 @@ def test_the_end_of_a_run_has_its_files_and_is_waited_for_once(
     tracker = SimpleNamespace(end=lambda _, conclusion: told.append(conclusion), wait=lambda longest: None, error="no")
     process = SimpleNamespace(open=None, log_benchmark_table=len)
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: process)
-    monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", lambda *_: tracker)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowWriter", lambda *_: tracker)
     info, deliveries = RunInfo(spec, tmp_path, Storage(tmp_path)), Deliveries(trackers={"mlflow": MlflowCallback})
     assert table_writer(deliveries) is log_benchmark_table, "no run has been told"
     callback = deliveries.tracker("mlflow").callback

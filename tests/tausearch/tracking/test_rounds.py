@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tausearch.runs import Conclusion, SearchSpec, Storage, TrialSummary
-from tausearch.tracking import Tracker, tracker as tracker_module
+from tausearch.tracking import MlflowWriter, mlflow_writer as writer_module
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import make_trial
 
@@ -30,8 +30,8 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         def conclude(self, *_: Any) -> None:
             """Write nothing."""
 
-    monkeypatch.setattr(tracker_module, "MlflowRun", Noted)
-    monkeypatch.setattr(tracker_module, "LEISURE_SECONDS", 0.0)
+    monkeypatch.setattr(writer_module, "MlflowRun", Noted)
+    monkeypatch.setattr(writer_module, "LEISURE_SECONDS", 0.0)
     return written
 
 
@@ -43,8 +43,8 @@ def test_the_first_round_waits_until_a_task_has_ended_in_this_driver(
     written: list[tuple[int, int]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tracker_module, "LEISURE_SECONDS", 60.0)
-    tracker = Tracker(spec, Storage(tmp_path))
+    monkeypatch.setattr(writer_module, "LEISURE_SECONDS", 60.0)
+    tracker = MlflowWriter(spec, Storage(tmp_path))
     for number in (0, 1):
         tracker.note(make_trial(number, tasks=known))
         time.sleep(0.1)
@@ -59,8 +59,8 @@ def test_the_first_round_waits_until_a_task_has_ended_in_this_driver(
 def test_a_run_that_ends_at_once_waits_for_no_task(
     spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracker_module, "LEISURE_SECONDS", 60.0)
-    tracker = Tracker(spec, Storage(tmp_path))
+    monkeypatch.setattr(writer_module, "LEISURE_SECONDS", 60.0)
+    tracker = MlflowWriter(spec, Storage(tmp_path))
     tracker.note(make_trial(0, tasks=0))
     tracker.end("KILLED", Conclusion())
     tracker.wait(30)
@@ -70,10 +70,10 @@ def test_a_run_that_ends_at_once_waits_for_no_task(
 def test_a_slow_server_that_has_not_failed_has_more_patience(
     spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 0.05)
-    note = tracker_module.MlflowRun.write
-    monkeypatch.setattr(tracker_module.MlflowRun, "write", lambda run, trial: (time.sleep(0.3), note(run, trial)))
-    tracker = Tracker(spec, Storage(tmp_path))
+    monkeypatch.setattr(writer_module, "PATIENCE_SECONDS", 0.05)
+    note = writer_module.MlflowRun.write
+    monkeypatch.setattr(writer_module.MlflowRun, "write", lambda run, trial: (time.sleep(0.3), note(run, trial)))
+    tracker = MlflowWriter(spec, Storage(tmp_path))
     tracker.note(make_trial(0, tasks=0))
     tracker.end("FINISHED", Conclusion())
     tracker.wait()
@@ -83,7 +83,7 @@ def test_a_slow_server_that_has_not_failed_has_more_patience(
 def test_tasks_that_end_within_a_round_cost_one_call_together(
     spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]]
 ) -> None:
-    tracker = Tracker(spec, Storage(tmp_path))
+    tracker = MlflowWriter(spec, Storage(tmp_path))
     tracker.note(make_trial(0, tasks=0))
     wait_until(lambda: bool(written), 60, "the first round, which comes at once")
     for trial in (*(make_trial(0, tasks=tasks) for tasks in (1, 2)), make_trial(1, tasks=0), make_trial(1, tasks=1)):
@@ -97,8 +97,8 @@ def test_tasks_that_end_within_a_round_cost_one_call_together(
 def test_a_round_comes_while_the_run_goes_on(
     spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracker_module, "GATHER_SECONDS", 0.02)
-    tracker = Tracker(spec, Storage(tmp_path))
+    monkeypatch.setattr(writer_module, "GATHER_SECONDS", 0.02)
+    tracker = MlflowWriter(spec, Storage(tmp_path))
     for tasks in (0, 1, 2):
         tracker.note(make_trial(0, tasks=tasks))
         wait_until(lambda tasks=tasks: (0, tasks) in written, 60, f"task {tasks} in MLflow")  # type: ignore[misc]

@@ -11,7 +11,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from tausearch.runs import Reevaluate, ReevaluationSpec, RunDirectory, SearchSpec, Storage
-from tausearch.tracking import RunEnded, RunInfo, TensorBoardCallback, changes, history
+from tausearch.tracking import RunEnded, RunInfo, TensorBoardCallback, replayed_events, trial_events
 from tests.support.runs.trials import make_trial
 from tests.tausearch.several.made import several_spec
 
@@ -31,10 +31,10 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def told(callback: TensorBoardCallback, run: RunInfo, *trials: Any) -> None:
-    for event in history(run, ()):
+    for event in replayed_events(run, ()):
         callback.on_event(event)
     for trial in trials:
-        for event in changes(run, trial):
+        for event in trial_events(run, trial):
             callback.on_event(event)
 
 
@@ -92,7 +92,11 @@ def test_the_next_driver_makes_the_files_anew(spec: SearchSpec, tmp_path: Path) 
     again = TensorBoardCallback()
     known, whole = make_trial(0, tasks=2), make_trial(0, value=70.0)
     whole.rows[:2] = known.rows
-    for event in [*history(run, [known]), *changes(run, replace(known), known), *changes(run, whole, known)]:
+    for event in [
+        *replayed_events(run, [known]),
+        *trial_events(run, replace(known), known),
+        *trial_events(run, whole, known),
+    ]:
         again.on_event(event)
     again.on_event(RunEnded(run, stopped=True))
     root = RunDirectory(run.path).tensorboard

@@ -11,7 +11,7 @@ import pytest
 from tausearch.execution import Run, driver as driver_module
 from tausearch.execution.interrupt import Interrupt, interruptible
 from tausearch.runs import SearchSpec
-from tests.tausearch.execution.driver.world import Tracker, World, opened
+from tests.tausearch.execution.driver.world import MlflowWriter, World, opened
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +22,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         monkeypatch.setattr(driver_module, name, getattr(made, name))
     monkeypatch.setattr(driver_module, "cluster_summary", lambda: "joined 3 nodes")
     monkeypatch.setattr(driver_module, "cluster_capacity", lambda: (2.0, 0.0))
-    monkeypatch.setattr("tausearch.tracking.mlflow_callback.Tracker", Tracker)
+    monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowWriter", MlflowWriter)
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: SimpleNamespace(open=None))
-    monkeypatch.setattr(Tracker, "closed", [])
+    monkeypatch.setattr(MlflowWriter, "closed", [])
     return made
 
 

@@ -26,7 +26,7 @@ from tausearch.runs import (
 )
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import make_trial
-from tests.tausearch.execution.driver.world import Tracker, World, finish_one, opened, tell, then
+from tests.tausearch.execution.driver.world import MlflowWriter, World, finish_one, opened, tell, then
 from trainables.errors import InputError
 
 
@@ -38,7 +38,7 @@ def test_the_error_of_a_search_comes_before_that_of_its_reevaluation(
     again = Run(spec, run.storage, run.storage.run("again"), FixedSearcher([]), TrialTable())
     monkeypatch.setattr(run, "follow_up", lambda: again)
     errors = {"again": "of the re-evaluation", **({} if search is None else {run.spec.name: search})}
-    monkeypatch.setattr(Tracker, "errors", errors)
+    monkeypatch.setattr(MlflowWriter, "errors", errors)
     epochs: list[Any] = []
     monkeypatch.setattr(driver_module, "Epochs", epochs.append)
     result = drive(run)
@@ -88,14 +88,14 @@ def test_runs_that_follow_use_the_same_ray(
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Tracker, "errors", {"lower": "of the first", "upper": "of the second"})
+    monkeypatch.setattr(MlflowWriter, "errors", {"lower": "of the first", "upper": "of the second"})
     lower, upper = follower(spec, tmp_path, "lower"), follower(spec, tmp_path, "upper")
     result = followed(run, lower, upper)
     assert (result.name, len(result.trials), result.tracking_error) == (run.spec.name, 4, "of the first")
     assert [each[0] for each in world.did if isinstance(each, tuple)] == ["ray", "tune"]
     assert len(Record(lower.directory.record).trials()) == len(Record(upper.directory.record).trials()) == 1
     said = [line.split(":")[0] for line in capfd.readouterr().out.splitlines() if line.startswith("search ")]
-    assert said == [f"search {run.spec.name}", "search lower", "search upper"] and len(Tracker.closed) == 3
+    assert said == [f"search {run.spec.name}", "search lower", "search upper"] and len(MlflowWriter.closed) == 3
 
 
 def test_of_a_run_that_has_ended_those_that_follow_are_run(
@@ -115,7 +115,7 @@ def test_where_all_that_follow_have_ended_no_ray_is_needed(
 ) -> None:
     first = opened(spec, tmp_path, [make_trial(number, value=60.0) for number in range(4)])
     followed(first, follower(spec, tmp_path, "lower", [make_trial(0, value=1.0)]))
-    assert world.did == [] and len(Tracker.closed) == 2
+    assert world.did == [] and len(MlflowWriter.closed) == 2
 
 
 @pytest.mark.parametrize("trials", [4, 5], ids=["before a follower begins", "in a follower"])
@@ -177,4 +177,4 @@ def test_an_error_in_the_thread_that_concludes_a_run_is_raised_at_the_end(
 def test_a_follower_that_cannot_be_opened_is_an_error_at_the_end(followed: Callable[..., RunResult], run: Run) -> None:
     with pytest.raises(InputError, match="was started otherwise"):
         followed(run, InputError("run 'lower' was started otherwise"))
-    assert len(Record(run.directory.record).trials()) == 4 and len(Tracker.closed) == 1
+    assert len(Record(run.directory.record).trials()) == 4 and len(MlflowWriter.closed) == 1

@@ -19,7 +19,7 @@ from tausearch.execution.recorder import Recorder
 from tausearch.runs import AnySpec, Record, Resources, Retraining, SearchSpec, Storage, TrialTable
 from tausearch.studies import FixedSearcher, TrialListener
 from tests.support.runs.trials import final_spec, make_trial, run_of
-from tests.tausearch.execution.driver.world import Tracker, World, on_cluster, opened
+from tests.tausearch.execution.driver.world import MlflowWriter, World, on_cluster, opened
 from tests.tausearch.several.made import several_spec
 from trainables.data import BenchmarkRef
 from trainables.errors import InputError
@@ -40,7 +40,7 @@ def test_all_trials_run_on_a_ray_of_its_own(run: Run, world: World, capfd: pytes
     out, err = capfd.readouterr()
     assert out.startswith("search digits-ita-lora-1: ita-lora on digits, 4 trials, ") and err == ""
     assert f"log of Ray, Optuna and MLflow: {run.directory.log_file}" in out
-    assert Tracker.closed == [("FINISHED", float("inf"))]
+    assert MlflowWriter.closed == [("FINISHED", float("inf"))]
 
 
 def test_listeners_of_the_run_are_told_after_the_record_and_callbacks(run: Run) -> None:
@@ -113,7 +113,7 @@ def test_a_cluster_whose_nodes_are_unfit_begins_no_trial_and_the_run_is_released
     with pytest.raises(InputError, match="node a: has no torch"):
         drive(on_cluster(run))
     assert "tune" not in [each[0] for each in world.did] and ("a process has started" in world.did) is not answered
-    assert not run.directory.record.exists() and Tracker.closed == []
+    assert not run.directory.record.exists() and MlflowWriter.closed == []
 
 
 def test_ray_starts_as_many_processes_as_trials_run_at_a_time(
@@ -142,7 +142,7 @@ def test_a_benchmark_of_the_users_code_is_allowed_again_in_the_command_that_goes
 def test_what_mlflow_lacks_and_what_was_put_aside_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Tracker, "errors", {run.spec.name: "no server"})
+    monkeypatch.setattr(MlflowWriter, "errors", {run.spec.name: "no server"})
     monkeypatch.setattr("tausearch.execution.queue.ready", lambda *_: ["trial 0: was put aside"])
     assert drive(on_cluster(run)).tracking_error == "no server"
     out = capfd.readouterr().out
@@ -179,7 +179,7 @@ def test_a_run_that_has_ended_needs_no_ray(
     monkeypatch.setattr(run, "follow_up", lambda: again)
     result = drive(run)
     assert len(result.trials) == 4 and world.did == []
-    assert len(Tracker.closed) == 2  # MLflow may lack its re-evaluation
+    assert len(MlflowWriter.closed) == 2  # MLflow may lack its re-evaluation
     out = capfd.readouterr().out
     assert "all trials have ended: none is run" in out and "(continued: 4 have started)" in out
 

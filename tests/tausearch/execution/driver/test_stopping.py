@@ -17,7 +17,7 @@ from tausearch.execution.driver import _why_stopping, drive
 from tausearch.execution.interrupt import Interrupt
 from tausearch.runs import Conclusion, Record, StorageError, TrialSummary, note_stopped
 from tests.support.runs.trials import make_trial
-from tests.tausearch.execution.driver.world import Tracker, World, finish_one, on_cluster, tell, then
+from tests.tausearch.execution.driver.world import MlflowWriter, World, finish_one, on_cluster, tell, then
 from trainables.errors import InputError
 
 
@@ -29,7 +29,7 @@ def test_a_signal_that_ray_takes_stops_it_in_order(error: BaseException, number:
     result = drive(run)
     assert result.signal == number and [trial.number for trial in result.trials] == [0]
     assert run.directory.stopped_file.read_text() == "interrupted\n"
-    assert Tracker.closed == [("KILLED", 8.0 if number == signal.SIGTERM else float("inf"))]
+    assert MlflowWriter.closed == [("KILLED", 8.0 if number == signal.SIGTERM else float("inf"))]
 
 
 def test_an_output_that_nobody_reads_any_more_stops_it_in_order(
@@ -96,7 +96,7 @@ def test_when_the_time_is_up_no_trial_is_begun(run: Run, world: World) -> None:
     result = drive(run, DriveOptions(time_budget=0.0))
     assert (result.out_of_time, result.signal, world.did) == (True, None, [])
     assert run.directory.stopped_file.read_text() == "time budget\n"
-    assert Tracker.closed[0][0] == "KILLED"
+    assert MlflowWriter.closed[0][0] == "KILLED"
 
 
 @pytest.mark.parametrize(("during", "left_out"), [("ray", "nodes"), ("nodes", "tune")])
@@ -125,9 +125,9 @@ def test_the_handlers_of_signals_are_ours_again_once_ray_has_started(run: Run, w
 
 
 def test_no_signal_stops_the_writing_of_results(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    wait = Tracker.wait
+    wait = MlflowWriter.wait
 
-    def interrupted(self: Tracker, longest: float) -> None:
+    def interrupted(self: MlflowWriter, longest: float) -> None:
         for _ in range(3):
             signal.raise_signal(signal.SIGINT)
         wait(self, longest)
@@ -136,9 +136,9 @@ def test_no_signal_stops_the_writing_of_results(run: Run, monkeypatch: pytest.Mo
         signal.raise_signal(signal.SIGINT)
         return Conclusion()
 
-    monkeypatch.setattr(Tracker, "wait", interrupted)
+    monkeypatch.setattr(MlflowWriter, "wait", interrupted)
     monkeypatch.setattr(run, "conclude", conclude)
-    assert drive(run).signal is None and Tracker.closed == [("FINISHED", float("inf"))]
+    assert drive(run).signal is None and MlflowWriter.closed == [("FINISHED", float("inf"))]
 
 
 def test_a_stop_is_shown_until_results_are_written(run: Run, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,20 +160,20 @@ def test_a_signal_counts_before_the_time_budget(run: Run, interrupt: Interrupt) 
     interrupt.note(signal.SIGINT)
     result = drive(run)
     assert (result.out_of_time, result.signal) == (False, signal.SIGINT)
-    assert Tracker.closed == [("KILLED", float("inf"))]
+    assert MlflowWriter.closed == [("KILLED", float("inf"))]
 
 
 def test_the_time_budget_is_checked_in_every_step_of_tune(run: Run, world: World, sent: list[int]) -> None:
     world.tune = lambda dispatcher: world.on_step()
     assert drive(run, DriveOptions(time_budget=60.0)).out_of_time is False and sent == []
-    assert Tracker.closed[0][0] == "KILLED", "nothing of it is over"
+    assert MlflowWriter.closed[0][0] == "KILLED", "nothing of it is over"
 
 
 def test_a_storage_that_is_full_ends_it_with_the_command_that_goes_on(run: Run, world: World) -> None:
     world.tune = then(finish_one, OSError(errno.ENOSPC, "no space left"))
     with pytest.raises(StorageError, match=r"no space left; mend that, then: .*resume digits-ita-lora-1 --storage"):
         drive(run)
-    assert Tracker.closed == [("KILLED", 5.0)]
+    assert MlflowWriter.closed == [("KILLED", 5.0)]
 
 
 def test_a_storage_that_goes_away_stops_tune(run: Run, world: World, sent: list[int]) -> None:
@@ -193,7 +193,7 @@ def test_any_other_error_is_raised_and_what_was_found_is_kept(error: Exception, 
     world.tune = then(finish_one, error)
     with pytest.raises(type(error), match=str(error.args[-1])):
         drive(run)
-    assert Tracker.closed == [("KILLED", float("inf"))]  # concluded as far as it came; it can be continued
+    assert MlflowWriter.closed == [("KILLED", float("inf"))]  # concluded as far as it came; it can be continued
     assert [trial.number for trial in Record(run.directory.record).trials()] == [0]
 
 
@@ -204,7 +204,7 @@ def test_a_cluster_that_cannot_run_trials_leaves_the_run_as_it_was(run: Run, wor
     world.starting = refuse
     with pytest.raises(InputError, match="no node has a GPU"):
         drive(run)
-    assert Tracker.closed == [] and world.did == [("ray", [run.spec.resources], None)]
+    assert MlflowWriter.closed == [] and world.did == [("ray", [run.spec.resources], None)]
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def then(first: Tune, error: BaseException) -> Tune:
     return tune
 
 
-class Tracker:
+class MlflowWriter:
     """Stands in for MLflow."""
 
     closed: list[tuple[str, float]] = []

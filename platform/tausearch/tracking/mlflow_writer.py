@@ -27,7 +27,7 @@ SILENCE_SECONDS = 60.0  # the same for a server that does not answer
 
 
 class WrittenRun(Protocol):
-    """What a tracker does with an `MlflowRun`, wherever that is."""
+    """What a writer does with an `MlflowRun`, wherever that is."""
 
     @property
     def changes(self) -> int:
@@ -46,7 +46,7 @@ class WrittenRun(Protocol):
 OpenRun = Callable[[RunSpec, Storage, str], WrittenRun]
 
 
-class Tracker:
+class MlflowWriter:
     """Writes a run to MLflow while it runs. What a failing server missed is written when it is back.
 
     The caller's thread notes changes; a thread of the tracker is the only writer. Nothing is written before `end` is
@@ -70,7 +70,7 @@ class Tracker:
         spec: RunSpec,
         storage: Storage,
         uri: str | None = None,
-        parent: Tracker | None = None,
+        parent: MlflowWriter | None = None,
         open_run: OpenRun | None = None,
     ) -> None:
         self._open_run = open_run

@@ -25,7 +25,7 @@ from tausearch.runs import (
     TrialSummary,
     open_storage,
 )
-from tausearch.tracking import MlflowRun, Tracker, provenance, tracker as tracker_module
+from tausearch.tracking import MlflowRun, MlflowWriter, mlflow_writer as writer_module, provenance
 from tausearch.tracking.mlflow_run import MATRIX_FILE, PARENT_TAG, RUN_TAG
 from tests.support.drivers.services import wait_until
 from tests.support.imports import ROOT
@@ -51,14 +51,14 @@ def track(
     spec: RunSpec, storage: Storage, *trials: TrialSummary, uri: str | None = None, status: str = "FINISHED"
 ) -> None:
     """Write a run to its end."""
-    tracker = Tracker(spec, storage, uri)
+    tracker = MlflowWriter(spec, storage, uri)
     for trial in trials:
         tracker.note(trial)
     end(tracker, status=status)
     assert tracker.error is None
 
 
-def end(tracker: Tracker, conclusion: Conclusion | None = None, status: str = "FINISHED") -> None:
+def end(tracker: MlflowWriter, conclusion: Conclusion | None = None, status: str = "FINISHED") -> None:
     """End a run, and wait until MLflow has it."""
     tracker.end(status, conclusion or Conclusion())
     tracker.wait()
@@ -79,7 +79,7 @@ def test_every_task_once_and_the_chosen_trial_tagged(
 ) -> None:
     uri = f"sqlite:///{tmp_path / own}" if own else storage.mlflow_uri
     (tmp_path / "best.yaml").write_text("x")
-    tracker = Tracker(spec, storage, uri=uri)
+    tracker = MlflowWriter(spec, storage, uri=uri)
     best = make_trial(0, value=70.0)
     for trial in (*(make_trial(0, tasks=tasks) for tasks in (0, 1, 2)), best, best):
         tracker.note(trial)
@@ -113,10 +113,10 @@ def test_a_dead_server_is_noted_and_delays_nothing(
         assert answered.wait(200), "the search waits for its server"
         return MlflowRun(*arguments)
 
-    assert tracker_module.PATIENCE_SECONDS <= 10  # that the end of a run waits for it, and no longer
-    monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr(tracker_module, "MlflowRun", hang)
-    tracker = Tracker(spec, storage, uri="http://127.0.0.1:9")
+    assert writer_module.PATIENCE_SECONDS <= 10  # that the end of a run waits for it, and no longer
+    monkeypatch.setattr(writer_module, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(writer_module, "MlflowRun", hang)
+    tracker = MlflowWriter(spec, storage, uri="http://127.0.0.1:9")
     tracker.note(make_trial(0, value=1.0))
     assert asked.wait(200)
     for number in range(100):  # while the first request hangs
@@ -130,7 +130,7 @@ def test_a_dead_server_is_noted_and_delays_nothing(
 def test_two_searches_share_the_store(spec: SearchSpec, storage: Storage, second: str) -> None:
     (storage.root / "mlflow.db.1.tmp").write_bytes(b"SQLite half")  # what a kill leaves behind
     specs = [spec, spec.model_copy(update={"name": "other", "benchmark": second})]
-    trackers = [Tracker(s, storage) for s in specs]  # both create the schema, at the same time
+    trackers = [MlflowWriter(s, storage) for s in specs]  # both create the schema, at the same time
     for tracker in trackers:
         tracker.note(make_trial(0, value=1.0))
     for tracker in trackers:
@@ -223,11 +223,11 @@ def test_a_repository_that_only_lies_around_the_code_is_not_its_own(
 def test_what_a_store_missed_is_written_when_it_is_there(
     spec: SearchSpec, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
-    monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 120.0)  # a database is made meanwhile
+    monkeypatch.setattr(writer_module, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(writer_module, "PATIENCE_SECONDS", 120.0)  # a database is made meanwhile
     folder = tmp_path / "later"
     folder.touch()  # in the way of the store's folder
-    tracker = Tracker(spec, storage, uri=f"sqlite:///{folder / 'm.db'}")
+    tracker = MlflowWriter(spec, storage, uri=f"sqlite:///{folder / 'm.db'}")
     for tasks in (0, 1, 2):
         tracker.note(make_trial(0, tasks=tasks))
     wait_until(lambda: tracker.error is not None, 120, "the first failure")
@@ -271,10 +271,10 @@ def test_a_task_that_was_run_again_in_less_time_turns_no_clock_back(spec: Search
 def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
     spec: SearchSpec, storage: Storage, picture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracker_module, "RETRY_SECONDS", 0.1)
-    monkeypatch.setattr(tracker_module, "PATIENCE_SECONDS", 3.0)
+    monkeypatch.setattr(writer_module, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(writer_module, "PATIENCE_SECONDS", 3.0)
     storage.mlflow_artifacts.touch()  # a file where artifacts should lie: no picture can be written
-    tracker = Tracker(spec, storage)
+    tracker = MlflowWriter(spec, storage)
     tracker.note(make_trial(0, value=1.0))
     tracker.note(make_trial(1, tasks=2))
     end(tracker, Conclusion(make_trial(0, value=1.0), files=(picture,)))  # comes back though one write fails for good
@@ -286,7 +286,7 @@ def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
 def test_a_server_that_is_back_after_it_was_given_up_does_not_pass_for_whole(
     spec: SearchSpec, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracker_module, "SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr(writer_module, "SILENCE_SECONDS", 0.3)
     busy, write = threading.Event(), MlflowRun.write
 
     def hang(self: MlflowRun, trial: TrialSummary) -> None:
@@ -295,7 +295,7 @@ def test_a_server_that_is_back_after_it_was_given_up_does_not_pass_for_whole(
 
     MlflowRun(spec, storage, storage.mlflow_uri)  # its database is there already
     monkeypatch.setattr(MlflowRun, "write", hang)
-    tracker = Tracker(spec, storage)
+    tracker = MlflowWriter(spec, storage)
     tracker.note(make_trial(0, value=1.0))
     end(tracker)
     busy.set()
