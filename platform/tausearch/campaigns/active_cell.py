@@ -87,16 +87,16 @@ class ActiveCell:
         if plan.added or not plan.exists:
             self.plan.directory.reopen(plan.spec.name)
 
-    def failed(self, error: Exception) -> None:
+    def on_error(self, error: Exception) -> None:
         """Note the error; the other cells go on."""
         if self.error is None:
             self.error = str(error)
             self.say(f"{self.runs.title}: {error}")
 
-    def concluded(self, result: RunResult) -> None:
+    def on_concluded(self, result: RunResult) -> None:
         """Note in the campaign's folder that a run that is over need not be opened again; write its tables."""
         if result.over:
-            self.plan.directory.conclude(result.name)
+            self.plan.directory.mark_concluded(result.name)
         with suppress(OSError, InputError):  # the end of the campaign writes them again, and says what is wrong
             copy_best(self.plan.storage, self.plan.directory, self.runs)
             if result.name == self.runs.final:  # a search changes nothing in the comparison
@@ -187,11 +187,11 @@ class ActiveCell:
         """Progress of the search, its best accuracy, and progress of the final run, in words."""
         best = best_trial(self.search, self.planned.search.spec.aim)
         trials = self.runs.trials - self._trials_left_out
-        searched = "not searched" if self.runs.search is None else f"{self.search.ended}/{trials}"
+        searched = "not searched" if self.runs.search is None else f"{self.search.n_ended}/{trials}"
         if self.reevaluation:
-            searched += f" and {self.reevaluation.ended}/{self.runs.reevaluations - self._eliminated} again"
+            searched += f" and {self.reevaluation.n_ended}/{self.runs.reevaluations - self._eliminated} again"
         values = [trial.value for trial in self.final if trial.value is not None]
-        final = f"{self.final.ended}/{self.runs.seeds}" if self.final else ""
+        final = f"{self.final.n_ended}/{self.runs.seeds}" if self.final else ""
         if values:
             final += f"  {Score.of(values).text()}"
         return searched, "" if best is None else f"{best.value:.2f}", final

@@ -198,7 +198,7 @@ def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Cal
             display.say(line)
         queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow, callbacks)
         # A driver that was killed after the last trial has left runs to conclude, which takes no Ray.
-        if all(each.next == "nothing" for each in plan.cells) and not queue.pass_over():
+        if all(each.next == "nothing" for each in plan.cells) and not queue.conclude_finished():
             display.say("no cell has anything left to run: the tables are written again")
             driver.conclude(queue, session)
         else:
@@ -220,7 +220,7 @@ def _result(
         track_tables(plan.storage, status, write=table_writer(queue.deliveries))
     except InputError as error:
         tracking_errors[plan.name] = str(error)
-    failed = {each.runs.title: each.reason or "" for each in status.failed}
+    failed = {each.runs.title: each.reason or "" for each in status.failed_cells}
     return CampaignResult(
         standing=status,
         failed={**failed, **{each.runs.title: each.error for each in cells if each.error is not None}},

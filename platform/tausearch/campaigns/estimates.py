@@ -178,7 +178,7 @@ def _estimate_cell(
         return Estimate(None, memory=memory)
     trials, seeds = cell.status.left
     trials += cell.status.reevaluations_left
-    cold = cold_trials(cell.search.spec, cell.status.ended[0]) + cold_reevaluations(cell.search.spec)
+    cold = cold_trials(cell.search.spec, cell.status.n_ended[0]) + cold_reevaluations(cell.search.spec)
     seconds = searching.seconds(trials, min(cold, trials)) + training.seconds(seeds, seeds)
     source = tuple(each.spec.name for each in runs) if in_search or in_final else ("pilot",)
     return Estimate(seconds, source, _disk(storage, runs, cell), memory)

@@ -46,9 +46,9 @@ class CellStatus:
     reason: str | None = None
 
     @property
-    def ended(self) -> tuple[int, int]:
+    def n_ended(self) -> tuple[int, int]:
         """Number of trials of its search and of seeds of its final run that have ended, whatever their status."""
-        return (0 if self.search is None else self.search.ended, 0 if self.final is None else self.final.ended)
+        return (0 if self.search is None else self.search.n_ended, 0 if self.final is None else self.final.n_ended)
 
     @property
     def trials(self) -> int:
@@ -61,7 +61,7 @@ class CellStatus:
         """Number of trials of its search and of seeds of its final run that have not ended and will run."""
         if self.state in ("done", "failed"):
             return 0, 0
-        trials, seeds = self.ended
+        trials, seeds = self.n_ended
         return max(0, self.trials - trials), max(0, self.runs.seeds - seeds)
 
     @property
@@ -91,8 +91,8 @@ class CellStatus:
         return {
             **self.runs.model_dump(mode="json"),
             "state": self.state,
-            "trials_ended": self.ended[0],
-            "seeds_ended": self.ended[1],
+            "trials_ended": self.n_ended[0],
+            "seeds_ended": self.n_ended[1],
             "best": best,
             **({} if self.search is None or self.search.ending is None else {"ended": self.search.ending.model_dump()}),
             **({} if reevaluation is None else {"reevaluation": reevaluation.as_dict()}),
@@ -131,7 +131,7 @@ class CampaignStatus:
         return all(each.state in ("done", "failed") for each in self.cells)
 
     @property
-    def failed(self) -> list[CellStatus]:
+    def failed_cells(self) -> list[CellStatus]:
         """The cells that failed."""
         return [each for each in self.cells if each.state == "failed"]
 
@@ -249,7 +249,7 @@ def _state(runs: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
     if search is None:
         return "waiting", None
     if not searched:
-        under_way: CellState = "reevaluating" if search.ended == search.planned else "searching"
+        under_way: CellState = "reevaluating" if search.n_ended == search.planned else "searching"
         if search.state == "running":  # its run may be open before there is room for its first trial
             return (under_way if search.trials else "waiting"), None
         return "stopped", None
@@ -260,7 +260,7 @@ def _state(runs: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
 
 def _between_runs(runs: CellRuns, search: RunStatus | None, final: RunStatus | None) -> CellState:
     """Return the state of a cell that has none of its runs open while its campaign runs."""
-    if search is not None and search.ended and (final is None or _lacks(search, runs.trials)):
+    if search is not None and search.n_ended and (final is None or _lacks(search, runs.trials)):
         return "searching"
     return "waiting" if final is None else "training"
 

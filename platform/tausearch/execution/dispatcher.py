@@ -80,7 +80,7 @@ class Dispatcher:
         try:
             yield
         except InputError as error:
-            self.queue.failed(run, error)
+            self.queue.stop_run(run, error)
 
     def _run_at(self, position: int) -> Run | None:
         """Return the run at a position, opened if it is the next; None after the last."""
@@ -96,7 +96,7 @@ class Dispatcher:
         A final run comes behind the next search, and takes the slots that the search leaves free. In its place it would
         run first, and at the end of a campaign slots would wait for the last search and for its seeds.
         """
-        position, follower = self.open.index(run), self.queue.ended(run)
+        position, follower = self.open.index(run), self.queue.next_after(run)
         del self.open[position]
         if follower is not None and follower.spec.role == "seed":
             position = self._behind_next_search(position)

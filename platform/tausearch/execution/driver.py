@@ -165,7 +165,7 @@ class Driver:
             except SystemExit:  # while Ray starts, its handler turns SIGTERM into this
                 interrupt.note(signal.SIGTERM)
             except OSError as error:
-                if not watch.failed(error):
+                if not watch.is_storage_error(error):
                     raise
         display.show_stopping(lambda: None)
 
@@ -302,14 +302,14 @@ def drive(run: Run, options: DriveOptions | None = None) -> RunResult:
             raise
         if over:
             display.say("all trials have ended: none is run, and the results are written again")
-        if queue.pass_over():
+        if queue.conclude_finished():
             driver.run(queue, session)
         else:
             driver.conclude(queue, session)
         try:
             cell.check()
         except InputError as error:
-            if not queue.results or not queue.broken:
+            if not queue.results or not queue.has_failed_run:
                 raise  # nothing had begun, or what follows cannot be opened
             raise RunError(f"{error}; what has ended is kept, and this goes on: {driver.resume_command}") from error
         left = spec.with_bounds and not cell.exhausted

@@ -89,7 +89,7 @@ class Observer(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial's process failed for the last time. If it could not write, the trial can be continued."""
-        if self.watch.failed(latest_error(trial)):
+        if self.watch.is_storage_error(latest_error(trial)):
             return
         summary = replace(self._summary(trial), status="failed", error=_reason(trial))
         self._tell(self._run(trial), summary)
@@ -124,7 +124,7 @@ class Observer(tune.Callback):
                 with self.dispatcher.errors_noted(run):  # on several benchmarks a listener asks the pruner
                     listener.trial_changed(summary)
         except OSError as error:
-            if not self.watch.failed(error):
+            if not self.watch.is_storage_error(error):
                 self.error = error
                 raise
 

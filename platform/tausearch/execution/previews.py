@@ -307,7 +307,7 @@ def preview_spec(spec: RunSpec, storage: Storage, address: str | None, trials: I
     finished = [trial.rows for trial in known if trial.status == "complete"]
     if taken.pace is None and finished:
         taken = replace(taken, runs=(spec.name,), pace=pace_of_trials(finished))
-    return Preview(spec, known.ended, begun, tuple(points), random, rest - random, concurrent, taken)
+    return Preview(spec, known.n_ended, begun, tuple(points), random, rest - random, concurrent, taken)
 
 
 def _parts(spec: RunSpec) -> int:

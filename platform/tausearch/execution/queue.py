@@ -37,11 +37,11 @@ class RunSource(Protocol):
         """Return the next run; None if no run is left. `locks` is closed once the run is concluded."""
         ...
 
-    def failed(self, error: Exception) -> None:
+    def on_error(self, error: Exception) -> None:
         """Note that the cell cannot continue, or raise the error to stop the driver."""
         ...
 
-    def concluded(self, result: RunResult) -> None:
+    def on_concluded(self, result: RunResult) -> None:
         """Note that a run has been concluded."""
         ...
 
@@ -71,7 +71,7 @@ class SingleRun:
         self.exhausted = found is None
         return found
 
-    def failed(self, error: Exception) -> None:
+    def on_error(self, error: Exception) -> None:
         """Keep the error for `check`."""
         self._error = self._error or error
 
@@ -80,7 +80,7 @@ class SingleRun:
         if self._error is not None:
             raise self._error
 
-    def concluded(self, result: RunResult) -> None:
+    def on_concluded(self, result: RunResult) -> None:
         """Do nothing: `RunQueue.results` has the result."""
 
 
@@ -132,7 +132,7 @@ class RunQueue:
 
     Attributes:
         results: The results of the runs that have been concluded, in this order.
-        broken: Whether an error has ended a run; see `failed`.
+        has_failed_run: Whether an error has ended a run; see `stop_run`.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class RunQueue:
         self.say = say
         self.follow = follow
         self.results: list[RunResult] = []
-        self.broken = False
+        self.has_failed_run = False
         self.deliveries = Deliveries(callbacks, _TRACKERS, say, lambda: interrupt.must_stop)
         self._cells = list(cells)
         self._first: Run | None = None
@@ -173,7 +173,7 @@ class RunQueue:
                 return run
         return None
 
-    def ended(self, run: Run) -> Run | None:
+    def next_after(self, run: Run) -> Run | None:
         """Return the run that follows an ended one, and conclude the ended one.
 
         First comes what belongs to the run, such as the re-evaluation of a search, then the next run of the cell.
@@ -185,20 +185,20 @@ class RunQueue:
             self._work.put(partial(self._conclude, self._open.pop(each.run.spec.name)))
         return None if self.watch.problem is not None else self._next_of(entry.cell)
 
-    def failed(self, run: Run, error: InputError) -> None:
+    def stop_run(self, run: Run, error: InputError) -> None:
         """Note that a run cannot go on: none of its trials starts any more, and nothing follows it."""
         entry = self._open[run.spec.name]
         if entry.error is None:
             entry.error = error
-            entry.cell.failed(error)
-            self.broken = True
+            entry.cell.on_error(error)
+            self.has_failed_run = True
         run.exhausted = True
 
-    def pass_over(self) -> bool:
+    def conclude_finished(self) -> bool:
         """Open runs and conclude those that are over, up to the first that is not; return whether there is one."""
         while (run := self.open_next()) is not None:
             while run is not None and run.is_over(list(run.trials)):
-                run = self.ended(run)
+                run = self.next_after(run)
             if run is not None:
                 self._first = run
                 return True
@@ -257,8 +257,8 @@ class RunQueue:
             ]
             run.listeners = run.tune_trials.listeners(record, others)
         except (ValueError, OSError) as error:  # of the storage, or of what a sampler does with the record
-            if not self.watch.failed(error):
-                cell.failed(error)
+            if not self.watch.is_storage_error(error):
+                cell.on_error(error)
             return None
         self._open[run.spec.name] = _Entry(cell, run, recorder, locks.pop_all(), parent)
         return run
@@ -279,7 +279,7 @@ class RunQueue:
                 self._write_end(entry)
             except Exception as error:  # the other cells continue
                 _log.exception("%s cannot be concluded", entry.run.spec.name)
-                entry.cell.failed(error)
+                entry.cell.on_error(error)
 
     def _write_end(self, entry: _Entry) -> None:
         if self.watch.problem is not None:
@@ -288,4 +288,4 @@ class RunQueue:
         result = entry.recorder.conclude(self.interrupt)
         self.results.append(result)
         if entry.parent is None:
-            entry.cell.concluded(result)
+            entry.cell.on_concluded(result)

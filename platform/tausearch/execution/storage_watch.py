@@ -28,7 +28,7 @@ class StorageWatch:
             self._find_problem()
         return self.problem is not None
 
-    def failed(self, error: BaseException | None) -> bool:
+    def is_storage_error(self, error: BaseException | None) -> bool:
         """Note an error of writing; returns whether the storage has caused it."""
         cause = error.cause if isinstance(error, RayTaskError) else error
         if not isinstance(cause, OSError):

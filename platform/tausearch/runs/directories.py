@@ -117,7 +117,7 @@ class CampaignDirectory(DrivenDirectory):
         """Whether a driver has finished a run, figures and MLflow included."""
         return (self.path / "concluded" / run).exists()
 
-    def conclude(self, run: str) -> None:
+    def mark_concluded(self, run: str) -> None:
         """Note that a driver has finished a run."""
         (self.path / "concluded").mkdir(exist_ok=True)
         (self.path / "concluded" / run).touch()

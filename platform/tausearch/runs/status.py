@@ -106,7 +106,7 @@ class RunStatus:
         return self.spec.aim.front(self.trials) if self.spec.purpose == "search" else []
 
     @property
-    def ended(self) -> int:
+    def n_ended(self) -> int:
         """Number of trials that have ended, with or without a value."""
         return self.planned - self.counts["running"] - self.counts["pending"]
 

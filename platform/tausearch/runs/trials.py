@@ -150,7 +150,7 @@ class TrialTable:
         return self._ranked
 
     @property
-    def ended(self) -> int:
+    def n_ended(self) -> int:
         """Number of trials that have ended, with or without a value."""
         return len(self) - self.counts["running"]
 

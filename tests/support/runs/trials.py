@@ -109,11 +109,11 @@ class Runs:
         self.opened.append(self.left[0].spec.name)
         return self.left.pop(0)
 
-    def failed(self, run: Run, error: InputError) -> None:
+    def stop_run(self, run: Run, error: InputError) -> None:
         self.errors.append(f"{run.spec.name}: {error}")
         run.exhausted = True
 
-    def ended(self, run: Run) -> Run | None:
+    def next_after(self, run: Run) -> Run | None:
         self.over.append(run.spec.name)
         return self.followers.get(run.spec.name)
 

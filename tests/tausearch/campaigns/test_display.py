@@ -91,7 +91,7 @@ def test_the_display_says_at_once_that_a_cell_has_failed(cause: str, tmp_path: P
         assert "digits/finetune seed 2 complete: 60.00 %" in screen.getvalue()
     else:
         tell(display, first, plan.cells[0].search.spec, *(make_trial(n, 1, status="diverged") for n in range(2)))
-        first.failed(ValueError("no trial finished"))
+        first.on_error(ValueError("no trial finished"))
     assert [first.state, second.state] == ["failed", "waiting"]
     assert display.status_line().startswith("0/2 cells done, 1 failed, 0 trials running | ")
     done, total = first.tasks

@@ -102,7 +102,7 @@ def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray(
     plan, did = planned(tmp_path), list[str]()
     for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
         object.__setattr__(cell, "status", CellStatus(cell.runs, cast(CellState, state)))
-    monkeypatch.setattr(RunQueue, "pass_over", lambda queue: False)
+    monkeypatch.setattr(RunQueue, "conclude_finished", lambda queue: False)
     for way in ("run", "conclude"):
         monkeypatch.setattr(Driver, way, lambda driver, queue, session, way=way: did.append(way))
     with driver_module._held(plan):
@@ -136,7 +136,7 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(driver_module, "track_tables", no_server)
         cells = [ActiveCell(plan, each, lambda line: None) for each in plan.cells]
         for number, error in (errors or {}).items():
-            cells[number].failed(ValueError(error))
+            cells[number].on_error(ValueError(error))
         interrupt = Interrupt(0.0)
         interrupt.note(15)
         runs = [SimpleNamespace(name=name, tracking_error=error) for name, error in (("a", None), ("b", "full"))]

@@ -78,7 +78,7 @@ def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_
     assert opened(planned(tmp_path)) == [first, second]
     plan = planned(tmp_path)
     for name in (first, f"{first}-final"):
-        plan.directory.conclude(name)
+        plan.directory.mark_concluded(name)
     create(plan.cells[0].training.spec, plan.storage)
     assert opened(plan) == [second]
     shutil.rmtree(tmp_path / first)
@@ -94,7 +94,7 @@ def test_a_final_run_with_more_seeds_is_opened_again_and_trains_only_these(tmp_p
     record = Record(create(final, plan.storage)[1].record, tasks=5)
     for number in range(2):
         record.write(replace(make_trial(number, 5, 60.0), seed=number))
-    plan.directory.conclude(final.name)
+    plan.directory.mark_concluded(final.name)
     assert opened(planned(tmp_path, table)) == []
     more = planned(tmp_path, table.replace("[0, 1]", "[7, 1, 0]"))
     (left,) = estimate(more)
@@ -121,7 +121,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     trained, there = create(plan_final(plan.cells[0], plan.request, plan.opening, plan.gpus).spec, plan.storage)
     Record(there.record, tasks=5).write(make_trial(0, 5, 70.0))
     for name in (search, final):
-        plan.directory.conclude(name)
+        plan.directory.mark_concluded(name)
     extended = planned(tmp_path, table.replace("trials: 2", "trials: 3"))
     cell = ActiveCell(extended, extended.cells[0], print)
     assert (cell.state, cell.columns[0], list(cell.final)) == ("searching", "2/3", [])
@@ -166,14 +166,14 @@ def test_a_cell_whose_search_chose_nothing_cannot_be_trained(
         Record(directory.record).write(trial)
     if why is None:
         unsearched_best_file(plan.cells[0].search.spec).save(directory.best_file)
-    plan.directory.conclude("t-digits-finetune")
+    plan.directory.mark_concluded("t-digits-finetune")
     said: list[str] = []
     names = opened(plan, said)
     if why is None:
         assert names == ["t-digits-finetune-final", "t-digits-ewc"] and said == []
     else:
         assert names == ["t-digits-ewc", "digits/finetune"]  # failed, and the other goes on
-        (cell,) = read_campaign_status(plan.storage, plan.directory).failed
+        (cell,) = read_campaign_status(plan.storage, plan.directory).failed_cells
         assert said == [f"digits/finetune: {cell.reason}"] and str(cell.reason).startswith(why)
 
 
@@ -181,7 +181,7 @@ def test_a_cell_whose_search_chose_nothing_cannot_be_trained(
 def test_a_run_that_is_not_over_is_opened_again(over: bool, tmp_path: Path) -> None:
     plan = planned(tmp_path)
     cell = ActiveCell(plan, plan.cells[0], lambda line: None)
-    cell.concluded(cast(RunResult, SimpleNamespace(name="t", over=over)))
+    cell.on_concluded(cast(RunResult, SimpleNamespace(name="t", over=over)))
     assert plan.directory.is_concluded("t") == over
 
 
@@ -202,10 +202,10 @@ def test_the_plots_of_the_report_are_drawn_when_the_search_is_concluded(
     monkeypatch.setattr("tausearch.campaigns.active_cell.draw_search_plots", lambda status: f"plots of {status}")
     plan = planned(tmp_path)
     first, second = (ActiveCell(plan, each, lambda line: None) for each in plan.cells)
-    first.concluded(cast(RunResult, SimpleNamespace(name=first.runs.search, over=False)))
+    first.on_concluded(cast(RunResult, SimpleNamespace(name=first.runs.search, over=False)))
     assert _plots_of_searches([first]) == {}  # a stopped campaign has no report
     for cell, name in ((first, first.runs.search), (second, second.runs.final)):
-        cell.concluded(cast(RunResult, SimpleNamespace(name=name, over=True)))
+        cell.on_concluded(cast(RunResult, SimpleNamespace(name=name, over=True)))
     assert _plots_of_searches([first, second]) == {first.runs.search: f"plots of {first.runs.search}"}
 
 
@@ -213,7 +213,7 @@ def test_only_the_first_error_of_a_cell_is_said(tmp_path: Path) -> None:
     plan, said = planned(tmp_path), list[str]()
     cell = ActiveCell(plan, plan.cells[0], said.append)
     for text in ("first", "second"):
-        cell.failed(ValueError(text))
+        cell.on_error(ValueError(text))
     assert (cell.error, said) == ("first", ["digits/finetune: first"]) and cell.open(ExitStack()) is None
 
 

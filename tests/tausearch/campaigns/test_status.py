@@ -39,7 +39,7 @@ def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) 
         with driver_lock(search.directory):
             assert states(plan)[0] == "waiting"  # open, and there is no room for its first trial
         Record(search.directory.record, tasks=5).write(make_trial(3, 2))
-        assert status_of(plan).cells[0].ended == (0, 0)
+        assert status_of(plan).cells[0].n_ended == (0, 0)
         remember(search.directory, 0, 1.0)
         assert states(plan)[0] == "searching"
         with driver_lock(search.directory):
@@ -67,7 +67,7 @@ def test_a_campaign_has_ended_when_every_cell_is_done_or_failed(tmp_path: Path) 
     ended = CampaignStatus("t", "t.yaml", plan.directory, False, cells)
     assert (ended.finished, ended.state) == (True, "finished")
     assert replace(ended, running=True).state == "running"
-    assert [each.runs.title for each in ended.failed] == ["digits/finetune"]
+    assert [each.runs.title for each in ended.failed_cells] == ["digits/finetune"]
 
 
 def test_the_command_that_continues_allows_the_code_of_cells_that_have_not_begun(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_scores_are_those_of_the_seeds_that_have_finished(tmp_path: Path) -> Non
     record = Record(directory.record, tasks=1)
     record.write(on_test(make_trial(0, 1, 80.0)))
     record.write(replace(make_trial(1, 0), seed=1))
-    assert status_of(plan).cells[2].ended == (0, 1)
+    assert status_of(plan).cells[2].n_ended == (0, 1)
     score = status_of(plan).cells[2].accuracy
     assert score is not None and (score.mean, score.seeds) == (80.0, 1)
 

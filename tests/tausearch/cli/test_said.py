@@ -240,7 +240,12 @@ def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: C
     reasons = {"digits/a": "gone", "digits/c": "lost"}
     failed = [SimpleNamespace(runs=SimpleNamespace(title=t), reason=why, state="failed") for t, why in reasons.items()]
     status = mock.Mock(
-        cells=[], cell_runs=(), failed=failed, state="stopped", file="t.yaml", directory=mock.Mock(log_file="/c/log")
+        cells=[],
+        cell_runs=(),
+        failed_cells=failed,
+        state="stopped",
+        file="t.yaml",
+        directory=mock.Mock(log_file="/c/log"),
     )
     status.name = "t"
     files = [

@@ -63,7 +63,7 @@ def drive(
     announcer = opened(search)
 
     class Queue(Runs):
-        def ended(self, run: Run) -> Run | None:
+        def next_after(self, run: Run) -> Run | None:
             follow_up = run.follow_up()
             if follow_up is not None:
                 opened(follow_up, announcer)

@@ -226,9 +226,11 @@ def test_a_trial_that_could_not_write_is_not_given_up(observer: Observer, heard:
 def test_of_several_problems_of_the_storage_the_first_is_kept(tmp_path: Path) -> None:
     watch = StorageWatch(RunDirectory(tmp_path))
     watch.problem = "the first"
-    assert watch.look() and watch.failed(OSError(errno.ENOSPC, "no space")) and watch.problem == "the first"
+    assert watch.look() and watch.is_storage_error(OSError(errno.ENOSPC, "no space")) and watch.problem == "the first"
     gone = StorageWatch(RunDirectory(tmp_path / "gone"))
-    assert gone.failed(OSError(errno.EIO, "input/output error")) and str(gone.problem).endswith("/gone: is gone")
+    assert gone.is_storage_error(OSError(errno.EIO, "input/output error")) and str(gone.problem).endswith(
+        "/gone: is gone"
+    )
 
 
 def test_an_error_that_is_not_the_storages_stops_the_driver(tmp_path: Path) -> None:
@@ -289,4 +291,4 @@ def test_the_storage_causes_errors_of_writing_here_and_in_the_process_of_a_trial
 ) -> None:
     (tmp_path / "run.yaml").touch()
     watch = StorageWatch(RunDirectory(tmp_path))
-    assert watch.failed(error) is caused is (watch.problem is not None)
+    assert watch.is_storage_error(error) is caused is (watch.problem is not None)

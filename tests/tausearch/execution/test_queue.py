@@ -68,10 +68,10 @@ class Line:
             raise run
         return run
 
-    def failed(self, error: Exception) -> None:
+    def on_error(self, error: Exception) -> None:
         self.errors.append(str(error))
 
-    def concluded(self, result: RunResult) -> None:
+    def on_concluded(self, result: RunResult) -> None:
         self.results.append(result.name)
 
 
@@ -146,7 +146,7 @@ def test_code_that_has_changed_is_said_once_for_a_run_and_not_for_its_reevaluati
     monkeypatch.setattr("tausearch.execution.queue.note_code", lambda *asked: [str(asked[0] is search.spec)])
     queue = queue_of(Line(search))
     queue.open_next()
-    queue.ended(search)
+    queue.next_after(search)
     assert said == ["True"]
 
 
@@ -158,8 +158,8 @@ def test_what_belongs_to_a_run_comes_first_and_is_concluded_before_it(
     cell = Line(search, final)
     queue = queue_of(cell)
     assert queue.open_next() is search
-    assert queue.ended(search) is child and len(child.listeners) == 3
-    assert queue.ended(child) is final and queue.ended(final) is None
+    assert queue.next_after(search) is child and len(child.listeners) == 3
+    assert queue.next_after(child) is final and queue.next_after(final) is None
     queue.close()
     assert happened == [
         "conclude search.reevaluation after search",
@@ -180,7 +180,7 @@ def test_what_is_still_open_at_the_end_is_concluded_too_the_last_first(
     queue = queue_of(Line(search), Line(a_run("other")))
     queue.open_next()
     queue.open_next()
-    queue.ended(search)
+    queue.next_after(search)
     queue.close()
     assert [line for line in happened if line.startswith("conclude")] == [
         "conclude search.reevaluation after search",
@@ -201,21 +201,21 @@ def test_what_is_over_is_passed_over_with_its_reevaluation_up_to_the_first_run_t
 
     left, behind = a_run("left"), a_run("behind")
     queue = queue_of(Line(over("a", over("a.reevaluation")), over("a-final")), Line(over("b"), left), Line(behind))
-    assert queue.pass_over()
+    assert queue.conclude_finished()
     assert [queue.open_next(), queue.open_next()] == [left, behind]
     queue.close()
     ended = [line.split()[1] for line in happened if line.startswith("conclude")]
     assert ended == ["a.reevaluation", "a", "a-final", "b", "behind", "left"]
-    assert not queue_of(Line(over("c"))).pass_over()
+    assert not queue_of(Line(over("c"))).conclude_finished()
 
 
 def test_a_thread_concludes_runs_as_they_end(queue_of: Callable[..., RunQueue], happened: list[str]) -> None:
     runs = [a_run("first"), a_run("second")]
     queue = queue_of(Line(*runs))
     queue.open_next()
-    queue.ended(runs[0])
+    queue.next_after(runs[0])
     wait_until(lambda: "unlock first" in happened, 10, "the first")  # while the next is driven
-    queue.ended(runs[1])
+    queue.next_after(runs[1])
     queue.close()
     assert happened == ["conclude first", "unlock first", "conclude second", "unlock second"]
 
@@ -228,7 +228,7 @@ def test_once_the_storage_has_failed_nothing_is_opened_and_open_runs_are_abandon
     queue = queue_of(cell, Line(a_run("other")))
     queue.open_next()
     watch.problem = "is full"
-    assert queue.open_next() is None and queue.ended(run) is None
+    assert queue.open_next() is None and queue.next_after(run) is None
     assert not queue.deliveries._stopping()
     queue.interrupt.stopped = True  # as the driver does then
     assert queue.deliveries._stopping()
@@ -263,8 +263,8 @@ def test_the_error_of_a_single_run_stops_the_driver(queue_of: Callable[..., RunQ
     run.follow_up = lambda: (_ for _ in ()).throw(InputError("no"))  # type: ignore[method-assign]
     assert queue.open_next() is run and queue.open_next() is None
     cell.check()  # nothing was wrong
-    assert queue.ended(run) is None
-    cell.failed(InputError("later"))
+    assert queue.next_after(run) is None
+    cell.on_error(InputError("later"))
     with pytest.raises(InputError, match="^no$"):
         cell.check()
 
@@ -274,7 +274,7 @@ def test_nothing_follows_a_single_run_with_an_error() -> None:
     run.next_run = lambda locks, say: a_run("next")  # type: ignore[method-assign]
     cell = SingleRun(run)
     assert cell.open(ExitStack()) is run
-    cell.failed(InputError("no"))
+    cell.on_error(InputError("no"))
     assert cell.open(ExitStack()) is None and cell.exhausted
 
 
@@ -319,8 +319,8 @@ def test_a_run_that_cannot_be_concluded_keeps_no_other_from_it(
     with caplog.at_level(logging.ERROR, "tausearch.execution.queue"):
         queue = queue_of(cell)
         queue.open_next()
-        queue.ended(bad)
-        queue.ended(good)
+        queue.next_after(bad)
+        queue.next_after(good)
         queue.close()
     assert cell.errors == ["no figure"] and cell.results == ["good"]
     assert happened == ["unlock bad", "conclude good", "unlock good"]
@@ -349,9 +349,9 @@ def test_nothing_follows_a_run_that_an_error_ends_and_its_cell_is_told_once(
     queue = queue_of(cell)
     queue.open_next()
     for why in ("the sampler failed", "again"):
-        queue.failed(run, InputError(why))
-    assert run.exhausted and queue.broken and cell.errors == ["the sampler failed"]
-    assert queue.ended(run) is None
+        queue.stop_run(run, InputError(why))
+    assert run.exhausted and queue.has_failed_run and cell.errors == ["the sampler failed"]
+    assert queue.next_after(run) is None
     queue.close()
     assert happened == (["conclude run", "unlock run"] if begun else ["unlock run"])
     assert cell.let_go == ["None" if begun else "the sampler failed"]  # by which a new run is removed
@@ -376,7 +376,7 @@ def test_what_the_end_needs_is_imported_once_and_when_a_task_is_finished(
     for number in (0, 1):
         first_task.trial_changed(make_trial(number, tasks=1))
     wait_until(lambda: happened == ["import"], 60, "the import")
-    queue.ended(run)
+    queue.next_after(run)
     queue.close()
     assert happened == ["import", "conclude a", "unlock a"]
 

@@ -57,7 +57,7 @@ def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
     storage = Storage(tmp_path)
     trials = [make_trial(0, value=70.0), make_trial(1, value=72.0), make_trial(2, tasks=1, status="pruned")]
     directory = write_run(storage, spec, [*trials, make_trial(3, tasks=0, status="failed")])
-    assert read_status(directory).ended == 4
+    assert read_status(directory).n_ended == 4
     found = read_status(directory).as_dict()
     assert found == {
         "name": "digits-ita-lora-1",
@@ -96,7 +96,7 @@ def test_a_search_without_its_driver_is_stopped(storage: Storage, spec: SearchSp
     with driver_lock(directory):
         found = read_status(directory)
         assert found.state == "running"
-        assert (found.counts["running"], found.counts["pending"], found.ended) == (1, 2, 1)
+        assert (found.counts["running"], found.counts["pending"], found.n_ended) == (1, 2, 1)
         with pytest.raises(InputError, match="driven by another process"), driver_lock(directory):
             pass
         for number in range(4):

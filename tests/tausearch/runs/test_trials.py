@@ -15,9 +15,9 @@ STATUSES = get_args(Status)
 
 def test_a_trial_that_does_not_run_has_ended() -> None:
     table = TrialTable([make_trial(n, status=status) for n, status in enumerate(STATUSES)])
-    assert table.ended == len(STATUSES) - 1
+    assert table.n_ended == len(STATUSES) - 1
     table.put(make_trial(STATUSES.index("running"), value=70.0))
-    assert table.ended == len(STATUSES)
+    assert table.n_ended == len(STATUSES)
 
 
 def test_a_table_keeps_what_is_known_of_all_trials() -> None:

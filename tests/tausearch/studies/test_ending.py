@@ -129,7 +129,7 @@ def test_a_search_that_ended_early_is_finished_and_says_why(spec: SearchSpec, tm
     spec, trials = ending(spec, patience=2), trials_of([70.0, 70.4, 69.0])
     directory = recorded(spec, tmp_path, trials)
     found = read_status(directory)
-    assert (found.state, found.ended, found.planned, found.counts["pending"]) == ("finished", 3, 3, 0)
+    assert (found.state, found.n_ended, found.planned, found.counts["pending"]) == ("finished", 3, 3, 0)
     why = "2 trials in a row, up to trial 2, did not move the best by more than 0.50 points"
     assert found.as_dict()["ended"] == {"reason": "patience", "why": why}
     last = ending_of(spec.model_copy(update={"trials": 3}), directory, trials)

@@ -75,7 +75,7 @@ def show_campaign_status(
         out.print(f"* {title}: not as most on this benchmark: {'; '.join(reasons)}", soft_wrap=True)
     for line in _of_other_columns(status.cell_runs):
         out.print(line, soft_wrap=True)
-    for each in status.failed:
+    for each in status.failed_cells:
         out.print(f"{each.runs.title}: {each.reason}", style="red", soft_wrap=True)
     if status.state == "stopped":
         out.print(f"go on: {command or status.command(storage_option)}", soft_wrap=True)
@@ -138,7 +138,7 @@ def show_campaign_statuses(statuses: Sequence[CampaignStatus]) -> None:
             each.state,
             len(each.cells),
             sum(cell.state == "done" for cell in each.cells),
-            len(each.failed),
+            len(each.failed_cells),
         )
         for each in statuses
     ]
@@ -151,7 +151,7 @@ def show_campaign(result: CampaignResult, root: Storage, storage_option: str) ->
     show_campaign_status(result.standing, root, storage_option, result.resume_command)
     out = console()
     for title, reason in result.failed.items():
-        if title not in {each.runs.title for each in result.standing.failed}:
+        if title not in {each.runs.title for each in result.standing.failed_cells}:
             out.print(f"{title}: {reason}", style="red", soft_wrap=True)
     for name, error in result.tracking_errors.items():
         out.print(sync_advice(name, error, storage_option, is_run=name != result.standing.name), soft_wrap=True)

@@ -73,7 +73,7 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
             found.spec.benchmark,
             found.spec.method,
             found.state,
-            ", ".join([f"{found.ended}/{found.planned}", *_lost(found)]),
+            ", ".join([f"{found.n_ended}/{found.planned}", *_lost(found)]),
             _best_cell(found),
             None if found.best is None else brief(dict(found.best.hyperparameters), list(found.spec.dimensions)),
             found.note,

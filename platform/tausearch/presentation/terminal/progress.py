@@ -57,14 +57,14 @@ class ProgressDisplay(LiveDisplay):
         self.spec = spec
         self.trials = trials
         self._tasks_known, self._turned = self._tasks_done(), self.elapsed
-        self._bar.update(self._bar_task, description=f"{spec.role}s", total=self._planned, completed=trials.ended)
+        self._bar.update(self._bar_task, description=f"{spec.role}s", total=self._planned, completed=trials.n_ended)
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Show that a trial started, finished a task, or ended."""
         if not self._begun:
             self._turned = self.elapsed  # the start of Ray says nothing about the speed of trials
         self._begun, self.stage = True, None
-        self._bar.update(self._bar_task, total=self._planned, completed=self.trials.ended)
+        self._bar.update(self._bar_task, total=self._planned, completed=self.trials.n_ended)
         if trial.status != "running":
             self.say_plainly(self._ended_line(trial))
 
@@ -80,7 +80,7 @@ class ProgressDisplay(LiveDisplay):
         return max(planned_trials(self.spec, self.trials), known)
 
     def _tasks_done(self) -> int:
-        return self.spec.steps * self.trials.ended + sum(trial.tasks_done for trial in self.trials.running)
+        return self.spec.steps * self.trials.n_ended + sum(trial.tasks_done for trial in self.trials.running)
 
     def _progress_text(self) -> str:
         """Say how the run stands: the best trial of a search, the mean over the seeds of a final run."""
@@ -119,7 +119,7 @@ class ProgressDisplay(LiveDisplay):
 
     def _line(self, *about: str) -> str:
         parts = [*about, self._progress_text(), self.times()]
-        return f"[{self.trials.ended}/{self._planned}] {' | '.join(part for part in parts if part)}"
+        return f"[{self.trials.n_ended}/{self._planned}] {' | '.join(part for part in parts if part)}"
 
     def _way(self, trial: TrialSummary) -> str:
         epochs = self._now(trial)
