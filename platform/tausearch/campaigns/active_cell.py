@@ -104,7 +104,7 @@ class ActiveCell:
             elif result.over:  # for the campaign's report, while trials compute
                 self.drawn = draw_search_plots(read_status(self.plan.storage.run(result.name)))
 
-    def follow(self, run: Run) -> None:
+    def attach(self, run: Run) -> None:
         """Count the trials of a run that was opened."""
         if run.spec.role == "trial":
             self.search, self._search_spec = run.trials, run.spec

@@ -33,10 +33,10 @@ class CampaignDisplay(LiveDisplay):
         self.cells = cells
         self._known = self._tasks()[0]
 
-    def follow(self, cell: RunSource, run: Run) -> Sequence[TrialListener]:
+    def listeners_for(self, cell: RunSource, run: Run) -> Sequence[TrialListener]:
         """Show the trials of a run that is opened; returns the listener of its trials."""
         assert isinstance(cell, ActiveCell)
-        cell.follow(run)
+        cell.attach(run)
         return [_RunListener(self, cell, run)]
 
     def trial_ended(self, cell: ActiveCell, run: Run, trial: TrialSummary) -> None:

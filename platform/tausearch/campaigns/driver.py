@@ -196,7 +196,7 @@ def _run(plan: CampaignPlan, trainable: type[Trainable], callbacks: Sequence[Cal
         display.show(cells)
         for line in _headlines(plan):
             display.say(line)
-        queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.follow, callbacks)
+        queue = RunQueue(cells, session.interrupt, session.watch, display.say, display.listeners_for, callbacks)
         # A driver that was killed after the last trial has left runs to conclude, which takes no Ray.
         if all(each.next == "nothing" for each in plan.cells) and not queue.conclude_finished():
             display.say("no cell has anything left to run: the tables are written again")

@@ -25,7 +25,7 @@ class Announcer:
         self.run = run
         self.deliveries = deliveries
         self.parent = parent
-        self._told = {trial.number: trial for trial in run.trials}
+        self._last_sent = {trial.number: trial for trial in run.trials}
         self.has_begun = False
         run.announce = self.send
 
@@ -36,15 +36,15 @@ class Announcer:
         self.has_begun = True
         if self.parent is not None:
             self.parent.begin()
-        for event in replayed_events(self.run.info, list(self._told.values())):
+        for event in replayed_events(self.run.info, list(self._last_sent.values())):
             self.send(event)
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Tell what has changed in a trial."""
         self.begin()
-        for event in trial_events(self.run.info, trial, self._told.get(trial.number)):
+        for event in trial_events(self.run.info, trial, self._last_sent.get(trial.number)):
             self.send(event)
-        self._told[trial.number] = trial
+        self._last_sent[trial.number] = trial
 
     def end(self, event: RunEnded) -> None:
         """Tell that the run ends."""

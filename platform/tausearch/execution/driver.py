@@ -280,10 +280,10 @@ def drive(run: Run, options: DriveOptions | None = None) -> RunResult:
     with driver.session(lambda screen: ProgressDisplay(spec, run.trials, screen, Epochs(run.directory))) as session:
         display, over = session.display, run.is_over(list(run.trials))
 
-        def follow(cell: RunSource, opened: Run) -> list[TrialListener]:
+        def listeners_for(cell: RunSource, opened: Run) -> list[TrialListener]:
             if opened is not run and opened.spec.role != "reevaluation":
                 display.say(_headline(opened, on_cluster=spec.address is not None))
-            display.turn_to(opened.spec, opened.trials, Epochs(opened.directory))
+            display.show_run(opened.spec, opened.trials, Epochs(opened.directory))
             return [display]
 
         display.say(_headline(run, on_cluster=spec.address is not None))
@@ -293,7 +293,7 @@ def drive(run: Run, options: DriveOptions | None = None) -> RunResult:
             for line in known.lines(estimate=not run.time_said):
                 display.say(line)
         cell, interrupt = SingleRun(run, display.say), session.interrupt
-        queue = RunQueue([cell], interrupt, session.watch, display.say, follow, options.callbacks)
+        queue = RunQueue([cell], interrupt, session.watch, display.say, listeners_for, options.callbacks)
         queue.open_first()  # while Ray starts, the tracker imports MLflow
         try:
             cell.check()

@@ -118,9 +118,9 @@ class Observer(tune.Callback):
             self._before_first = None
         run.tune_trials.trials.put(summary)
         # Once the storage has failed, the record may lack what the table has: only the record is told.
-        told = run.listeners if self.watch.problem is None else run.listeners[:1]
+        receivers = run.listeners if self.watch.problem is None else run.listeners[:1]
         try:
-            for listener in told:
+            for listener in receivers:
                 with self.dispatcher.errors_noted(run):  # on several benchmarks a listener asks the pruner
                     listener.trial_changed(summary)
         except OSError as error:

@@ -127,7 +127,7 @@ class RunQueue:
         interrupt: Knows whether and how the driver was stopped.
         watch: Once it has a problem, no run is opened, and open runs are not concluded.
         say: Prints a line for a person.
-        follow: Returns the display's listeners of a run that is opened.
+        listeners_for: Returns the display's listeners of a run that is opened.
         callbacks: They are told of all runs.
 
     Attributes:
@@ -141,13 +141,13 @@ class RunQueue:
         interrupt: Interrupt,
         watch: StorageWatch,
         say: Callable[[str], None],
-        follow: Callable[[RunSource, Run], Sequence[TrialListener]],
+        listeners_for: Callable[[RunSource, Run], Sequence[TrialListener]],
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.interrupt = interrupt
         self.watch = watch
         self.say = say
-        self.follow = follow
+        self.listeners_for = listeners_for
         self.results: list[RunResult] = []
         self.has_failed_run = False
         self.deliveries = Deliveries(callbacks, _TRACKERS, say, lambda: interrupt.must_stop)
@@ -252,7 +252,7 @@ class RunQueue:
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
             record, *others = [
                 *recorder.listeners,
-                *self.follow(cell, run),
+                *self.listeners_for(cell, run),
                 _FirstTask(self._work, run.preload_imports),
             ]
             run.listeners = run.tune_trials.listeners(record, others)

@@ -13,8 +13,8 @@ from tausearch.presentation.tables import Table
 
 def notebook_cell(lines: Sequence[str], tables: Sequence[Table], pictures: Sequence[Path] = ()) -> str:
     """Return HTML that holds all in itself; PNG files that are not there are left out."""
-    told = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    return told + as_html(tables) + "".join(_picture(file) for file in pictures if file.exists())
+    paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return paragraphs + as_html(tables) + "".join(_picture(file) for file in pictures if file.exists())
 
 
 def _picture(file: Path) -> str:

@@ -36,8 +36,8 @@ class BestListener:
     """Writes the best file whenever the choice changes: another trial, or another verdict of the re-evaluation.
 
     `selection.trials` of the file counts the trials that had finished by then; the end of the search corrects it. It
-    listens to a search, or to its re-evaluations; the two tables are kept up to date by the driver. `told` is called
-    whenever the choice changes.
+    listens to a search, or to its re-evaluations; the two tables are kept up to date by the driver. `on_choice` is
+    called whenever the choice changes.
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class BestListener:
         directory: RunDirectory,
         trials: TrialTable,
         reevaluations: TrialTable,
-        told: Chosen,
+        on_choice: Chosen,
     ) -> None:
         self.spec = spec
         self.directory = directory
         self.trials = trials
         self.reevaluations = reevaluations
-        self.told = told
+        self.on_choice = on_choice
         self._choice: tuple[int, Verdict | None] | None = None
         self._front: list[int] = []  # numbers of its trials, of several objectives
 
@@ -73,7 +73,7 @@ class BestListener:
             _write(self.spec, self.directory, list(self.trials), reevaluation)
             new, self._choice, self._front = choice != self._choice, choice, front
             if new:
-                self.told(chosen, choice[1])
+                self.on_choice(chosen, choice[1])
 
 
 def _write(

@@ -64,15 +64,15 @@ def check_callback(make: Callable[[], Callback], folder: str | Path) -> None:
     empty = isinstance(folder, str | Path) and (not Path(folder).exists() or not any(Path(folder).iterdir()))
     require_argument(empty, "folder", "an empty or new folder", folder)
     search, again, final = _runs(folder)
-    for told in (list(_killed(search)), list(_continued(search, again)), list(_trained(final))):
-        before, said = deepcopy([vars(event) for event in told]), list[str]()
+    for events in (list(_killed(search)), list(_continued(search, again)), list(_trained(final))):
+        before, said = deepcopy([vars(event) for event in events]), list[str]()
         (callback,) = callbacks_of([make()])
         delivery = Delivery(callback, f"callback {type(callback).__qualname__}", said.append)
-        for event in told:
+        for event in events:
             delivery.send(event)
         delivery.close()
         assert delivery.error is None, said[-1]
-        for event, was in zip(told, before, strict=True):
+        for event, was in zip(events, before, strict=True):
             assert vars(event) == was, f"{type(event).__name__} was changed; a callback must not change what it is told"
 
 

@@ -205,8 +205,10 @@ def trial_events(
     run: RunInfo, trial: TrialSummary, before: TrialSummary | None = None, *, repeated: bool = False
 ) -> Iterator[Event]:
     """Yield the events that lead from one state of a trial to the next; `before` is None for a trial not yet told."""
-    told = [] if before is None else before.rows
-    new = [row for position, row in enumerate(trial.rows) if position >= len(told) or row is not told[position]]
+    known_rows = [] if before is None else before.rows
+    new = [
+        row for position, row in enumerate(trial.rows) if position >= len(known_rows) or row is not known_rows[position]
+    ]
     if before is None or (trial.status == "running" and not new):
         yield TrialBegan(run, trial, repeated)
     for row in new:

@@ -72,7 +72,7 @@ def open_store(storage: Storage, uri: str, benchmark: str) -> tuple[Any, str]:
     with store_lock(storage):  # two searches must not create the schema at once
         if uri == storage.mlflow_uri:
             _create_schema(storage)
-            _follow(storage)
+            _relocate_artifacts(storage)
         client = MlflowClient(tracking_uri=with_secrets(uri))
         name = tracked_name(benchmark)
         found = client.get_experiment_by_name(name)
@@ -99,7 +99,7 @@ def store_lock(storage: Storage) -> FileLock:
     return FileLock(storage.root / "mlflow.lock")
 
 
-def _follow(storage: Storage) -> None:
+def _relocate_artifacts(storage: Storage) -> None:
     """Correct the paths of artifacts: MLflow stores absolute paths, and a storage root may have been moved."""
     here = storage.mlflow_artifacts.as_uri()
     with closing(sqlite3.connect(storage.mlflow_file, timeout=60)) as store, store:

@@ -82,7 +82,7 @@ class MlflowWriter:
         self.error: str | None = None
         self.is_known = False
         self._wake = threading.Condition()
-        self._told: set[int] = set()  # trials that have changed since this object was made
+        self._noted: set[int] = set()  # trials that have changed since this object was made
         self._changed: set[int] = set()  # those of which MLflow lacks the latest change
         self._end: tuple[str, Conclusion] | None = None
         self._given_up = False
@@ -99,7 +99,7 @@ class MlflowWriter:
         before = self.trials.get(trial.number)
         self.trials.put(trial)
         with self._wake:
-            self._told.add(trial.number)
+            self._noted.add(trial.number)
             self._changed.add(trial.number)
             self._computes = self._computes or (before is not None and len(trial.rows) > len(before.rows))
         self._start()
@@ -160,7 +160,7 @@ class MlflowWriter:
         if was_away:
             self._last_progress = time.monotonic()
         with self._wake:
-            self._changed = set(self._told)  # costs no request where MLflow has all
+            self._changed = set(self._noted)  # costs no request where MLflow has all
         return run
 
     def _write(self, run: WrittenRun) -> None:

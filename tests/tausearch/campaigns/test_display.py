@@ -30,7 +30,7 @@ def shown(plan: CampaignPlan) -> tuple[CampaignDisplay, list[ActiveCell], io.Str
 def tell(display: CampaignDisplay, cell: ActiveCell, spec: AnySpec, *trials: TrialSummary) -> None:
     """Open a run of a cell, and change its trials one after another."""
     run = run_of(spec, FixedSearcher([]))
-    (listener,) = display.follow(cell, run)
+    (listener,) = display.listeners_for(cell, run)
     for trial in trials:
         run.trials.put(trial)
         listener.trial_changed(trial)

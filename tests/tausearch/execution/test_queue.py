@@ -75,7 +75,7 @@ class Line:
         self.results.append(result.name)
 
 
-def follow(cell: RunSource, run: Run) -> list[TrialListener]:
+def listeners_for(cell: RunSource, run: Run) -> list[TrialListener]:
     return [cast(TrialListener, f"display of {run.spec.name}")]
 
 
@@ -104,7 +104,7 @@ def queue_of(watch: StorageWatch, said: list[str]) -> Iterator[Callable[..., Run
     made: list[RunQueue] = []
 
     def make(*cells: RunSource) -> RunQueue:
-        made.append(RunQueue(cells, Interrupt(), watch, said.append, follow))
+        made.append(RunQueue(cells, Interrupt(), watch, said.append, listeners_for))
         return made[-1]
 
     yield make

@@ -78,10 +78,10 @@ def test_the_best_and_the_mean_so_far_are_said(spec: SearchSpec) -> None:
     lines = printed(display).splitlines()
     assert lines[0].startswith("[1/4] trial 0 complete: 70.00 % | alpha=1 lr=0.01 | best so far 70.00 % (trial 0) | ")
     bound = Constraint(metric="val/final_accuracy", relation="<=", bound=75)
-    display.turn_to(spec.model_copy(update={"constraints": (bound,)}), display.trials, lambda trial: "")
+    display.show_run(spec.model_copy(update={"constraints": (bound,)}), display.trials, lambda trial: "")
     assert "best so far 75.00 % (trial 2)" in display.status_line()
     aim = Objective(metric="val/forgetting", direction="minimize")
-    display.turn_to(spec.model_copy(update={"objectives": (aim,)}), display.trials, lambda trial: "")
+    display.show_run(spec.model_copy(update={"objectives": (aim,)}), display.trials, lambda trial: "")
     assert "best so far forgetting 1.00 points (trial " in display.status_line()
     final = ProgressDisplay(final_spec(spec, seeds=(5, 6, 7), trials=3), TrialTable(), io.StringIO())
     for number, value in enumerate((0.0, 81.0)):
@@ -117,7 +117,7 @@ def test_another_run_is_shown_with_a_speed_of_its_own(spec: SearchSpec, display:
     tell(display, make_trial(0, value=70.0))
     assert display.seconds_left() == pytest.approx(60 * 9 / 3, rel=0.01)
     again = TrialTable([make_trial(0, tasks=1)])
-    display.turn_to(spec.model_copy(update={"trials": 2}), again, lambda trial: "")
+    display.show_run(spec.model_copy(update={"trials": 2}), again, lambda trial: "")
     assert display.seconds_left() is None
     display._turned -= 10
     tell(display, make_trial(0, tasks=2))

@@ -490,7 +490,7 @@ class TestTracker:
         monkeypatch.setattr(tracker, "_pause", lambda: None)
         for number in (0, 1):
             tracker.trials.put(make_trial(number, tasks=1))
-            tracker._told.add(number)
+            tracker._noted.add(number)
         tracker.end("FINISHED", Conclusion())
         tracker.wait()
         assert written == [0, 1, 0, 1, 0, 1] and tracker.error is None
@@ -502,7 +502,7 @@ class TestTracker:
 
         def note(number: int) -> None:
             tracker.trials.put(make_trial(number, tasks=1))
-            tracker._told.add(number)
+            tracker._noted.add(number)
             tracker._changed.add(number)
 
         def write(trial: TrialSummary) -> None:

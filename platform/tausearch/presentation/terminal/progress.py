@@ -49,9 +49,9 @@ class ProgressDisplay(LiveDisplay):
         self._begun = False
         self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=self.console)
         self._bar_task = self._bar.add_task("trials")
-        self.turn_to(spec, trials, epochs)
+        self.show_run(spec, trials, epochs)
 
-    def turn_to(self, spec: RunSpec, trials: TrialTable, epochs: Callable[[TrialSummary], str]) -> None:
+    def show_run(self, spec: RunSpec, trials: TrialTable, epochs: Callable[[TrialSummary], str]) -> None:
         """Show another run from now on, such as the re-evaluation of a search."""
         self._epochs = epochs
         self.spec = spec

@@ -98,7 +98,7 @@ class _TrialNotifier:
         self.tune_trials = tune_trials
         self.record = record
         self.others = others
-        self._told = {trial.number: _stage(trial) for trial in tune_trials.trial_table}
+        self._last_sent = {trial.number: _stage(trial) for trial in tune_trials.trial_table}
 
     def trial_changed(self, part: TrialSummary) -> None:
         """Tell the others of the part's trial if it started, finished a benchmark, or ended."""
@@ -109,8 +109,8 @@ class _TrialNotifier:
                 self.record.trial_changed(lost)
         trial = tune_trials.trial_table.get(number)
         assert trial is not None, "the part belongs to it"
-        if self._told.get(number) != _stage(trial):
-            self._told[number] = _stage(trial)
+        if self._last_sent.get(number) != _stage(trial):
+            self._last_sent[number] = _stage(trial)
             for each in self.others:
                 each.trial_changed(trial)
 
