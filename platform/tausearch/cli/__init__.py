@@ -1,6 +1,6 @@
 """The command line: parse, call, print."""
 
-from tausearch.cli.ending import end_interrupted, run_as_process
+from tausearch.cli.exit_codes import end_interrupted, run_as_process
 
 
 def main() -> None:

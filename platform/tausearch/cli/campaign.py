@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tausearch.cli import options, output
-from tausearch.cli.ending import leave
+from tausearch.cli.exit_codes import leave
 from tausearch.presentation import print_json, print_notices, say_loading, see_page
 from tausearch.runs import DEFAULT_STORAGE, open_storage, require_page, storage_words
 

@@ -12,7 +12,7 @@ from checked_input.text_files import shown
 from tausearch import models
 from tausearch.api import ComposeRequest, EvaluateRequest, FiguresRequest
 from tausearch.cli import completion, options, output
-from tausearch.cli.ending import leave
+from tausearch.cli.exit_codes import leave
 from tausearch.cli.options import app
 from tausearch.cli.sections import SectionedCommand
 from tausearch.presentation import LongWork, print_json, print_notices, say_loading

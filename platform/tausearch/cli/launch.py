@@ -11,7 +11,7 @@ import typer
 
 from tausearch.api import DriveRequest, ResumeRequest, SearchRequest, TrainRequest
 from tausearch.cli import completion, options, output
-from tausearch.cli.ending import leave
+from tausearch.cli.exit_codes import leave
 from tausearch.cli.options import app
 from tausearch.cli.sections import SectionedCommand
 from tausearch.presentation import print_json, print_notices, say_loading

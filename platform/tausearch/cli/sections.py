@@ -10,7 +10,7 @@ from typer import TyperException
 from typer.core import TyperCommand, TyperGroup
 
 from checked_input.text_files import shown
-from tausearch.cli.ending import end_interrupted
+from tausearch.cli.exit_codes import end_interrupted
 from trainables.errors import InputError
 
 SECTIONS = {

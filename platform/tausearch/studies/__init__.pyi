@@ -1,3 +1,14 @@
+from .algorithm_options import (
+    USUAL_REEVALUATION as USUAL_REEVALUATION,
+    constraints_named as constraints_named,
+    objectives_named as objectives_named,
+    one_of as one_of,
+    requested_reevaluation as requested_reevaluation,
+    require_alone as require_alone,
+    require_patience as require_patience,
+    require_scheduler as require_scheduler,
+    usual_reevaluation as usual_reevaluation,
+)
 from .algorithms import algorithm_named as algorithm_named, learns as learns, startup_trials as startup_trials
 from .best_file import (
     BestFile as BestFile,
@@ -11,17 +22,6 @@ from .best_listener import BestListener as BestListener, write_best as write_bes
 from .dashboard import dashboard_of as dashboard_of
 from .grid import grid_size as grid_size
 from .listeners import TrialListener as TrialListener
-from .options import (
-    USUAL_REEVALUATION as USUAL_REEVALUATION,
-    constraints_named as constraints_named,
-    objectives_named as objectives_named,
-    one_of as one_of,
-    requested_reevaluation as requested_reevaluation,
-    require_alone as require_alone,
-    require_patience as require_patience,
-    require_scheduler as require_scheduler,
-    usual_reevaluation as usual_reevaluation,
-)
 from .parts.merging import merged as merged
 from .parts.searchers import MultiSearcher as MultiSearcher
 from .parts.tune_trials import PartTuneTrials as PartTuneTrials, TuneTrials as TuneTrials

@@ -1,3 +1,4 @@
+from .benchmark_tags import TABLE_TAG as TABLE_TAG, TableRow as TableRow, log_benchmark_table as log_benchmark_table
 from .choice import (
     checked_tracking as checked_tracking,
     require_installed as require_installed,
@@ -37,5 +38,4 @@ from .mlflow_store import checked_uri as checked_uri, reason as reason
 from .mlflow_writer import MlflowWriter as MlflowWriter
 from .named import callbacks_of as callbacks_of
 from .secrets import without_secrets as without_secrets
-from .tables import TABLE_TAG as TABLE_TAG, TableRow as TableRow, log_benchmark_table as log_benchmark_table
 from .tensorboard import TensorBoardCallback as TensorBoardCallback

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 
 from tausearch.runs import Conclusion, RunSpec, Storage
+from tausearch.tracking.benchmark_tags import log_benchmark_table
 from tausearch.tracking.delivery import Deliveries
 from tausearch.tracking.events import Event, RunBegan, RunEnded, TaskDone, TrialBegan, TrialEnded
 from tausearch.tracking.mlflow_process import MlflowProcess
 from tausearch.tracking.mlflow_writer import MlflowWriter
-from tausearch.tracking.tables import log_benchmark_table
 
 
 class MlflowCallback:

@@ -16,10 +16,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary
+from tausearch.tracking.benchmark_tags import TableRow, log_benchmark_table
 from tausearch.tracking.mlflow_run import MlflowRun
 from tausearch.tracking.mlflow_store import reason
 from tausearch.tracking.secrets import remember, with_secrets
-from tausearch.tracking.tables import TableRow, log_benchmark_table
 
 _SERVE = f"from {__name__} import serve; serve()"
 

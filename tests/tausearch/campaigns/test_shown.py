@@ -30,7 +30,7 @@ from tausearch.presentation import Table
 from tausearch.reports import paper_results
 from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock
 from tausearch.runs.creation import create
-from tausearch.tracking.tables import TableRow
+from tausearch.tracking.benchmark_tags import TableRow
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import final_spec, make_trial

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tausearch.runs import Storage
-from tausearch.tracking import compositions, mlflow_run, tables
+from tausearch.tracking import benchmark_tags, compositions, mlflow_run
 from tests.tausearch.tracking.memory_store import Store
 
 
@@ -17,6 +17,6 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
         made.opened.add(uri)
         return made, "1"
 
-    for module in (compositions, mlflow_run, tables):
+    for module in (compositions, mlflow_run, benchmark_tags):
         monkeypatch.setattr(module, "open_store", open_store)
     return made

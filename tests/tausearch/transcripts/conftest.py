@@ -40,11 +40,15 @@ def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulation: Simula
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     """MLflow in memory: what the process that writes to MLflow does is done in this one."""
-    from tausearch.tracking import mlflow_callback, mlflow_run, tables  # they import MLflow, which takes seconds
+    from tausearch.tracking import (  # they import MLflow, which takes seconds
+        benchmark_tags,
+        mlflow_callback,
+        mlflow_run,
+    )
 
     made = Store()
-    for module in (mlflow_run, tables):
+    for module in (mlflow_run, benchmark_tags):
         monkeypatch.setattr(module, "open_store", lambda storage, uri, benchmark: (made, "1"))
-    here = SimpleNamespace(open=mlflow_run.MlflowRun, log_benchmark_table=tables.log_benchmark_table)
+    here = SimpleNamespace(open=mlflow_run.MlflowRun, log_benchmark_table=benchmark_tags.log_benchmark_table)
     monkeypatch.setattr(mlflow_callback, "MlflowProcess", lambda: here)
     return made

@@ -28,7 +28,7 @@ from tausearch.runs import (
     read_spec,
     recorded_trials,
 )
-from tausearch.studies.options import one_of, require_alone, scheduler_fault
+from tausearch.studies.algorithm_options import one_of, require_alone, scheduler_fault
 from tausearch.studies.recorded.trials import RecordedTrials
 from tausearch.studies.schedulers import first_stop
 from tausearch.studies.searchers import points_to_evaluate

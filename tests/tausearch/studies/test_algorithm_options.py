@@ -6,7 +6,7 @@ import pytest
 
 from tausearch.runs import Reevaluate
 from tausearch.studies import requested_reevaluation, usual_reevaluation
-from tausearch.studies.options import (
+from tausearch.studies.algorithm_options import (
     constraints_named,
     objectives_named,
     one_of,

@@ -22,7 +22,7 @@ def process(command: str, **options: object) -> subprocess.CompletedProcess[str]
     lines = "".join(f"    {line}\n" for line in command.splitlines())
     code = (
         f"import atexit, sys, threading, time\n{SLOW}\ndef command():\n{lines}\n"
-        "from tausearch.cli.ending import run_as_process\nrun_as_process(command)"
+        "from tausearch.cli.exit_codes import run_as_process\nrun_as_process(command)"
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.run([sys.executable, "-c", code], text=True, env=environment, stderr=subprocess.PIPE, **options)  # type: ignore[call-overload, no-any-return]
