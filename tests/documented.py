@@ -157,7 +157,7 @@ def _searched(folder: Path, name: str, benchmark: str, method: str) -> BestFile:
     """Make a finished search of trials made by hand."""
     plan = plan_of(folder, name, benchmark, method)
     spec, directory = create(plan.spec, plan.storage)
-    record, parts = Record(directory.record, {}, tasks=spec.steps, names=spec.metrics), parts_of(spec)
+    record, parts = Record(directory.record, {}, tasks=spec.steps, metric_names=spec.metrics), parts_of(spec)
     for number in range(spec.trials if parts is None else parts.trials):
         trial_number, units = (number, spec) if parts is None else (parts.trial_of(number), parts)
         point = {name: type(value)(value * (1 + trial_number / 100)) for name, value in spec.start.items()}  # type: ignore

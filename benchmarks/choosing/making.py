@@ -58,7 +58,7 @@ class Wanted:
     def record(self, purpose: Purpose, seed: int, tasks: int = 0) -> Record:
         """Return the record of all runs of one kind."""
         folder = self.work / f"{self.benchmark}-{self.method}" / f"{purpose}-{seed}"
-        return Record(folder, tasks=tasks, names=names_of(purpose))
+        return Record(folder, tasks=tasks, metric_names=names_of(purpose))
 
 
 def make_table(wanted: Wanted, cores: int) -> Path:

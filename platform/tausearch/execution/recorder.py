@@ -120,7 +120,7 @@ def record_of(spec: RunSpec, directory: RunDirectory) -> Record:
             "precision": spec.protocol.precision,
         },
         tasks=spec.protocol.tasks,
-        names=spec.metrics,
+        metric_names=spec.metrics,
         extra=[
             *(metric.name for metric in get_method(spec.method).metrics),
             *(spec.metrics.removability if spec.removability else ()),

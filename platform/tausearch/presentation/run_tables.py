@@ -167,9 +167,9 @@ def mean_rows(trials: Sequence[TrialSummary]) -> list[dict[str, float]]:
     return means
 
 
-def accuracy_cells(rows: Sequence[Mapping[str, float]], names: MetricNames) -> list[list[float | None]]:
+def accuracy_cells(rows: Sequence[Mapping[str, float]], metric_names: MetricNames) -> list[list[float | None]]:
     """Return the accuracy matrix: a line per metrics row, a column per task; None before the task was learned."""
     tasks = 1
-    while any(names.accuracy(tasks + 1) in row for row in rows):
+    while any(metric_names.accuracy(tasks + 1) in row for row in rows):
         tasks += 1
-    return [[row.get(names.accuracy(task)) for task in range(1, tasks + 1)] for row in rows]
+    return [[row.get(metric_names.accuracy(task)) for task in range(1, tasks + 1)] for row in rows]

@@ -203,7 +203,7 @@ def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:
     Returns:
         A line for each name whose code has changed since the run last started.
     """
-    now = {**spec.code_digests, **digests_of(spec.names)}
+    now = {**spec.code_digests, **digests_of(spec.user_code_names)}
     if now != spec.code_digests:
         spec.model_copy(update={"code_digests": now}).save(directory)
     return [

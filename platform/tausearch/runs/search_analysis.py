@@ -41,7 +41,7 @@ def waiting_share(trials: Sequence[TrialSummary]) -> float:
     return sum(row.get(WAITING, 0.0) for row in rows) / trained if trained else 0.0
 
 
-def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> dict[int, float]:
+def rank_correlations(trials: Sequence[TrialSummary], steps: int, metric_names: MetricNames) -> dict[int, float]:
     """Return k to Spearman's rank correlation between average accuracy after task k and final accuracy, for k < T.
 
     Only trials that finished the last task have a final accuracy. A search with early stopping therefore measures the
@@ -49,12 +49,12 @@ def rank_correlations(trials: Sequence[TrialSummary], steps: int, names: MetricN
     It leaves out a k where all accuracies are equal.
     """
     finished = [trial for trial in trials if trial.status == "complete" and trial.tasks_done == steps]
-    final = [trial.rows[-1][names.average_accuracy] for trial in finished]
+    final = [trial.rows[-1][metric_names.average_accuracy] for trial in finished]
     if len(set(final)) < MIN_FINISHED_TRIALS:
         return {}
     import pandas as pd  # takes half a second to import, and scipy a second
 
-    early = {k: [trial.rows[k - 1][names.average_accuracy] for trial in finished] for k in range(1, steps)}
+    early = {k: [trial.rows[k - 1][metric_names.average_accuracy] for trial in finished] for k in range(1, steps)}
     found = pd.DataFrame({0: final, **early}).corr("spearman")[0]
     return {k: float(found[k]) for k, values in early.items() if len(set(values)) > 1}
 
@@ -81,7 +81,7 @@ class EarlyChoice:
     finished: int
 
 
-def early_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNames) -> list[EarlyChoice]:
+def early_choices(trials: Sequence[TrialSummary], steps: int, metric_names: MetricNames) -> list[EarlyChoice]:
     """Return the choices by average accuracy after 1, 3 and all tasks; empty with fewer than 4 finished trials.
 
     Only trials that finished the last task compete: the final accuracy of the others is unknown.
@@ -93,15 +93,15 @@ def early_choices(trials: Sequence[TrialSummary], steps: int, names: MetricNames
         return []
     looks = sorted({tasks for tasks in (*PUBLISHED_TASK_COUNTS, steps) if tasks <= steps})
     earlier = sorted(finished, key=lambda trial: trial.number)  # forgetting is unknown after the first tasks
-    return [_choice(finished if tasks == steps else earlier, tasks, names) for tasks in looks]
+    return [_choice(finished if tasks == steps else earlier, tasks, metric_names) for tasks in looks]
 
 
-def _choice(finished: Sequence[TrialSummary], tasks: int, names: MetricNames) -> EarlyChoice:
+def _choice(finished: Sequence[TrialSummary], tasks: int, metric_names: MetricNames) -> EarlyChoice:
     """Return the choice by accuracy after `tasks` tasks; ties go to the first trial."""
-    chosen = max(finished, key=lambda trial: trial.rows[tasks - 1][names.average_accuracy])
+    chosen = max(finished, key=lambda trial: trial.rows[tasks - 1][metric_names.average_accuracy])
     value = chosen.value or 0.0
     rank = 1 + sum((trial.value or 0.0) > value for trial in finished)
-    accuracy = chosen.rows[tasks - 1][names.average_accuracy]
+    accuracy = chosen.rows[tasks - 1][metric_names.average_accuracy]
     return EarlyChoice(tasks, chosen.number, accuracy, value, rank, len(finished))
 
 

@@ -70,7 +70,7 @@ class TrialSummary:
         """The metrics rows by which bounds are judged."""
         return self.rows
 
-    def judged(self, names: MetricNames) -> list[dict[str, float]]:
+    def judged(self, metric_names: MetricNames) -> list[dict[str, float]]:
         """Return the metrics rows with the average accuracy by which unfinished trials are compared."""
         return self.rows
 

@@ -81,7 +81,7 @@ def finish(spec: SearchSpec, directory: RunDirectory, trials: Sequence[TrialSumm
 
     Each file of the record has the columns of `tasks` tasks.
     """
-    record = Record(directory.record, names=spec.metrics, tasks=tasks)
+    record = Record(directory.record, metric_names=spec.metrics, tasks=tasks)
     for trial in trials:
         record.write(trial)
     with (

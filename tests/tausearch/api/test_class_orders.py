@@ -91,7 +91,7 @@ def test_a_final_run_is_tracked_as_its_search(
 
 def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, directory = create(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
-    Record(directory.record, names=spec.metrics).write(ended(2, 0, 70.0))
+    Record(directory.record, metric_names=spec.metrics).write(ended(2, 0, 70.0))
     run = FinalRun(read_spec(directory), storage, directory)
     assert [run.searcher.next() for _ in range(4)] == [(0, {}), (1, {}), (3, {}), None]
     went_on: list[FinalSpec] = []

@@ -430,7 +430,7 @@ class TestFinalRun:
         make_final_run(storage, "f", [50.0, None, 70.0], benchmark="digits")
         directory = storage.run("f")
         directory.results_file.unlink()
-        record = Record(directory.record, names=read_spec(directory).metrics)
+        record = Record(directory.record, metric_names=read_spec(directory).metrics)
         running = record.trials()[2]
         running.status, running.value, running.rows = "running", None, []
         record.write(running)

@@ -106,7 +106,7 @@ def result(spec: SearchSpec, tmp_path: Path) -> SearchResult:
     spec, directory = create(spec, open_storage(tmp_path, write=True))
     trials = [make_trial(0, value=70.0), make_trial(1, value=75.0), make_trial(2, tasks=1, status="pruned")]
     trials[0].rows[0]["seconds/preconsolidation"] = 40.0
-    record = Record(directory.record, {}, tasks=3, names=spec.metrics)
+    record = Record(directory.record, {}, tasks=3, metric_names=spec.metrics)
     for trial in trials:
         record.write(trial)
     where = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None}

@@ -51,7 +51,7 @@ def runs_of(folder: Path) -> tuple[Storage, list[Run]]:
 
 def write(run: Run, pace: Semaphore) -> None:
     """Do what a driver does of it: trials side by side, record, best file, study file, results."""
-    spec, record = run.spec, Record(run.directory.record, tasks=run.spec.steps, names=run.spec.metrics)
+    spec, record = run.spec, Record(run.directory.record, tasks=run.spec.steps, metric_names=run.spec.metrics)
     with driver_lock(run.directory):
         running: list[TrialSummary] = []
         while True:

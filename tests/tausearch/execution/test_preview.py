@@ -126,7 +126,7 @@ def remembered(
     """Leave a run whose tasks took a third so long, after pre-consolidation: the first trial's, and the others'."""
     storage = open_storage(root, write=True)
     spec, directory = create(spec.model_copy(update=changes), storage)
-    record = Record(directory.record, {}, tasks=3, names=spec.metrics)
+    record = Record(directory.record, {}, tasks=3, metric_names=spec.metrics)
     for number in range(spec.trials):
         trial = make_trial(number, tasks=spec.steps, value=50.0)
         more = {"seconds/training": seconds / 3, "memory/peak_gpu_bytes": 2e9 - 2e8 * number}

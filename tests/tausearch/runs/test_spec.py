@@ -119,7 +119,7 @@ def test_a_benchmark_is_shown_without_its_path_and_its_end_is_cut(text: str, sho
 
 def test_code_is_found_whatever_the_options_of_a_benchmark(spec: SearchSpec) -> None:
     own = spec.model_copy(update={"benchmark": "mine:Source?size=2"})
-    assert own.names[0] == "mine:Source" and own.code == ("mine:Source",)
+    assert own.user_code_names[0] == "mine:Source" and own.code == ("mine:Source",)
     asks = spec.model_copy(update={"algorithm": "mine:sampler", "scheduler": "mine:pruner"})
     assert asks.code == ("mine:sampler", "mine:pruner")
 

@@ -221,7 +221,7 @@ def test_benchmarks_of_one_name_have_their_options_as_titles_and_all_may_be_own_
     assert spec.titles == ("digits?tasks=5", "digits?tasks=2", "mine:Source")
     folders = several_spec(parts=dict.fromkeys(("folder:/a/birds?tasks=5", "folder:/a/birds?tasks=2"), own))
     assert folders.titles == ("folder:birds?tasks=5", "folder:birds?tasks=2")
-    assert {"digits", "mine:Source"} <= set(spec.names) and "mine:Source" in parts(spec).names
+    assert {"digits", "mine:Source"} <= set(spec.user_code_names) and "mine:Source" in parts(spec).user_code_names
 
 
 def test_parts_have_room_for_the_tasks_of_the_longest_benchmark() -> None:

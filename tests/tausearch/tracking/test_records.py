@@ -16,10 +16,10 @@ from tausearch.tracking import (
     TABLE_TAG,
     MlflowRun,
     TableRow,
+    benchmark_tags,
     compositions,
     log_benchmark_table,
     provenance,
-    tables,
     track_composition,
 )
 from tausearch.tracking.mlflow_run import ID_TAG, PARENT_TAG, RUN_TAG
@@ -156,10 +156,10 @@ def test_a_table_has_search_and_final_run_the_latest_paper_and_the_final_runs_hy
         rows = [TableRow("ita-lora", (search, finals[0]), paper), TableRow("ita-lora", (finals[1],), None)]
         page = log_benchmark_table(Storage(tmp_path), "http://a:1", "digits", f"t{paper:g}", rows)
     assert {run.data.tags[TABLE_TAG] for run in store.runs.values()} == {"t80"}
-    papers = [run.data.metrics.get(tables.PAPER_METRIC) for run in store.runs.values()]
+    papers = [run.data.metrics.get(benchmark_tags.PAPER_METRIC) for run in store.runs.values()]
     assert papers == [80.0, 80.0, None] and len(store.batches) == 0
     assert store.logged == [("search", 70.0), ("a", 70.0), ("search", 80.0), ("a", 80.0)]  # only what is new
-    view = json.loads(store.experiment_tags[f"{tables.VIEW_TAG}{page.rpartition('=')[2]}"])
+    view = json.loads(store.experiment_tags[f"{benchmark_tags.VIEW_TAG}{page.rpartition('=')[2]}"])
     assert view["orderByKey"] == "metrics.`test/final_accuracy/mean`" and view["orderByAsc"] is False
     assert view["searchFilter"] == f"tags.`{TABLE_TAG}` = 't80' and tags.kind = 'final'"
     wanted = [

@@ -24,7 +24,7 @@ MOST_NAMED = 12  # tasks up to which they have names, each cell has its number w
 
 def accuracy_matrix_figure(
     rows: Sequence[Mapping[str, float]],
-    names: MetricNames,
+    metric_names: MetricNames,
     title: str,
     labels: Sequence[str] = (),
     step: str = "task",
@@ -33,7 +33,7 @@ def accuracy_matrix_figure(
 
     Args:
         rows: Metrics rows of a trial, one per finished task; not empty.
-        names: The names of the accuracies in `rows`.
+        metric_names: The names of the accuracies in `rows`.
         title: The title of the picture.
         labels: The names of the tasks; without them, and for many tasks, they have numbers.
         step: The word for a task; that of a search on several benchmarks is another.
@@ -42,7 +42,7 @@ def accuracy_matrix_figure(
         A heat map: one row per finished task, one column per task, percent from 0 to 100, as numbers or, for many
         tasks, beside a colour bar. It belongs to no window.
     """
-    cells = accuracy_cells(rows, names)
+    cells = accuracy_cells(rows, metric_names)
     tasks = len(cells[0])
     numbers = tasks <= MOST_NAMED
     width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
@@ -70,7 +70,7 @@ def accuracy_matrix_figure(
         axes.set_xticks(range(0, tasks, every), [str(k + 1) for k in range(0, tasks, every)])
     after = range(0, len(rows), math.ceil(len(rows) / 20))
     axes.set_yticks(after, [str(int(rows[k]["task"])) for k in after])
-    axes.set_xlabel(f"{names.prefix} accuracy (%) on {step}")
+    axes.set_xlabel(f"{metric_names.prefix} accuracy (%) on {step}")
     axes.set_ylabel(f"after {step}")
     axes.spines[:].set_visible(False)
     return figure

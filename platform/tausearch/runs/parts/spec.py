@@ -46,9 +46,9 @@ class MultiSearchSpec(SearchSpec):
     parts: Annotated[dict[str, SearchBenchmark], Field(min_length=2)]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def user_code_names(self) -> tuple[str, ...]:
         """The names that may stand for code of the user; most are the tool's own."""
-        return (*(name.partition("?")[0] for name in self.parts), *super().names)
+        return (*(name.partition("?")[0] for name in self.parts), *super().user_code_names)
 
     def parts_at(self, data_roots: Mapping[str, str | None]) -> dict[str, SearchBenchmark]:
         """Return the benchmarks with their published datasets in other folders, which `data_roots` has by reference."""
@@ -177,9 +177,9 @@ class PartsSpec(SpecOfSearch):
         return self.benchmark_spec_of(number).data_root
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def user_code_names(self) -> tuple[str, ...]:
         """The names that may stand for code of the user, those of the search."""
-        return self.search.names
+        return self.search.user_code_names
 
     def extra_columns(self, number: int) -> dict[str, Any]:
         """Return further columns of a part in the record."""

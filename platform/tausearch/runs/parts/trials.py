@@ -43,9 +43,11 @@ class MultiTrial(TrialSummary):
         """The rows of all parts: a bound must hold on every benchmark."""
         return [row for part in self.parts if part is not None for row in part.rows]
 
-    def judged(self, names: MetricNames) -> list[dict[str, float]]:
+    def judged(self, metric_names: MetricNames) -> list[dict[str, float]]:
         """Return the rows with the score in place of the average accuracy."""
-        return [{**row, names.average_accuracy: score} for row, score in zip(self.rows, self.scores, strict=True)]
+        return [
+            {**row, metric_names.average_accuracy: score} for row, score in zip(self.rows, self.scores, strict=True)
+        ]
 
 
 def combine_parts(
@@ -120,7 +122,7 @@ def _scored(trial: MultiTrial, scales: Scales) -> MultiTrial:
     return replace(trial, scores=tuple(counted), value=value)
 
 
-def _rows(names: MetricNames, parts: Sequence[TrialSummary | None]) -> Iterator[dict[str, float]]:
+def _rows(metric_names: MetricNames, parts: Sequence[TrialSummary | None]) -> Iterator[dict[str, float]]:
     """Yield the row of each benchmark that is finished, up to the first that is not."""
     done: list[TrialSummary] = []
     for place, part in enumerate(parts, start=1):
@@ -128,11 +130,16 @@ def _rows(names: MetricNames, parts: Sequence[TrialSummary | None]) -> Iterator[
             return
         done.append(part)
         accuracies = [each.value or 0.0 for each in done]
-        row = {"task": float(place), names.average_accuracy: round(fmean(accuracies), 9)}
-        row |= {names.accuracy(k): value for k, value in enumerate(accuracies, start=1)}
+        row = {"task": float(place), metric_names.average_accuracy: round(fmean(accuracies), 9)}
+        row |= {metric_names.accuracy(k): value for k, value in enumerate(accuracies, start=1)}
         if place == len(parts):
-            row[names.final_accuracy] = row[names.average_accuracy]
-        for name in (names.pooled_accuracy, names.average_incremental_accuracy, names.forgetting, *names.removability):
+            row[metric_names.final_accuracy] = row[metric_names.average_accuracy]
+        for name in (
+            metric_names.pooled_accuracy,
+            metric_names.average_incremental_accuracy,
+            metric_names.forgetting,
+            *metric_names.removability,
+        ):
             if all(name in each.final for each in done):
                 row[name] = round(fmean(each.final[name] for each in done), 9)
         yield row | _costs(part)

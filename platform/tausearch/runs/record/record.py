@@ -45,7 +45,7 @@ class Record:
         folder: `<run>/record`.
         constants: Columns that are the same in every row, such as benchmark and method.
         tasks: Number of tasks of a trial: all files have the columns of all tasks, as readers use the first's schema.
-        names: Names of the accuracies.
+        metric_names: Names of the accuracies.
         extra: Metrics that the method declares.
         texts: Hyperparameters whose column is text, because some of their values are no numbers.
         extra_columns: Returns further columns of a trial, by its number.
@@ -57,7 +57,7 @@ class Record:
         constants: Mapping[str, str | float] | None = None,
         *,
         tasks: int = 0,
-        names: MetricNames = VALIDATION,
+        metric_names: MetricNames = VALIDATION,
         extra: Sequence[str] = (),
         texts: Collection[str] = (),
         extra_columns: Callable[[int], Mapping[str, Any]] = lambda number: {},
@@ -66,7 +66,7 @@ class Record:
         self.texts = texts
         self.extra_columns = extra_columns
         self.constants = dict(constants or {})
-        self.metrics = row_metrics(tasks, names, extra)
+        self.metrics = row_metrics(tasks, metric_names, extra)
 
     def write(self, trial: TrialSummary) -> None:
         """Write all rows of a trial; a trial without a finished task has a single row, task 0."""
@@ -159,10 +159,15 @@ class Record:
         return self.folder / name
 
 
-def row_metrics(tasks: int, names: MetricNames, extra: Sequence[str]) -> list[str]:
+def row_metrics(tasks: int, metric_names: MetricNames, extra: Sequence[str]) -> list[str]:
     """Return the metrics that the rows of every trial have, on any device; see `Record`."""
-    accuracies = [names.average_accuracy, *(names.accuracy(k) for k in range(1, tasks + 1))]
-    last_task = [names.final_accuracy, names.pooled_accuracy, names.forgetting, names.average_incremental_accuracy]
+    accuracies = [metric_names.average_accuracy, *(metric_names.accuracy(k) for k in range(1, tasks + 1))]
+    last_task = [
+        metric_names.final_accuracy,
+        metric_names.pooled_accuracy,
+        metric_names.forgetting,
+        metric_names.average_incremental_accuracy,
+    ]
     return [*accuracies, *last_task, TRAIN_LOSS, *extra, *(seconds(stage) for stage in STAGES), WAITING]
 
 

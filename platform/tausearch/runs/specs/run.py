@@ -99,10 +99,10 @@ class RunSpec(Strict):
     @property
     def code(self) -> tuple[str, ...]:
         """The code of the user, `MODULE:NAME`, that its trials import."""
-        return code_among(self.names)
+        return code_among(self.user_code_names)
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def user_code_names(self) -> tuple[str, ...]:
         """The names that may stand for code of the user; most are the tool's own."""
         searched = [value for each in self.dimensions.values() if isinstance(each, Choices) for value in each.choices]
         return names_in([self.benchmark], self.method, self.protocol, [*self.fixed.values(), *searched])

@@ -73,7 +73,7 @@ def add_compositions(directory: RunDirectory) -> None:
 def write(spec: RunSpec, directory: RunDirectory, trials: list[TrialSummary]) -> None:
     """Write a record."""
     for trial in trials:
-        Record(directory.record, names=spec.metrics, tasks=TASKS).write(trial)
+        Record(directory.record, metric_names=spec.metrics, tasks=TASKS).write(trial)
 
 
 def finished(number: int) -> TrialSummary:

@@ -284,7 +284,7 @@ def test_fresh_runs_stand_below_the_choice(storage: Storage, tmp_path: Path) -> 
     search = make_search(storage, reevaluate=Reevaluate(best=2, runs=1))
     assert "fresh runs" not in report([cell(search)], tmp_path).text
     spec = read_status(search).reevaluation.spec  # type: ignore[union-attr]
-    Record(search.reevaluation.record, names=spec.metrics, tasks=3).write(
+    Record(search.reevaluation.record, metric_names=spec.metrics, tasks=3).write(
         TrialSummary(5 * 100, spec.seed_of(5 * 100), "running", finished(5).hyperparameters)
     )
     assert "fresh runs" in report([cell(search)], tmp_path).text
