@@ -93,7 +93,7 @@ def code_among(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(_bare, filter(is_code, names))))
 
 
-def code_words(*names: str) -> str:
+def code_option(*names: str) -> str:
     """Return ` --allow-code NAME` for each name that is code, for a command that reads these names from a file."""
     return "".join(f" --allow-code {name}" for name in code_among(names))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from checked_input import ranges
 from checked_input.fields import MAY_BE_CODE, CheckedRequest, field_fault as field_fault, within
 from checked_input.names import require_once
-from tausearch.presentation import Stream, address_words
+from tausearch.presentation import Stream, address_option
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from trainables.errors import InputError as InputError
 from trainables.user_code import allow_typed
@@ -73,9 +73,9 @@ class DriveRequest(CheckedRequest):
     @property
     def resume_options(self) -> str:
         """The options of cluster, callbacks and trackers for the command that continues the runs."""
-        from tausearch.tracking import tracking_words  # pydantic takes a tenth of a second to import
+        from tausearch.tracking import tracking_options  # pydantic takes a tenth of a second to import
 
-        return address_words(self.address) + tracking_words(self.callbacks, self.tracking, self.tracking_uri)
+        return address_option(self.address) + tracking_options(self.callbacks, self.tracking, self.tracking_uri)
 
     def drive_options(self) -> DriveOptions:
         """Return how the run is driven, with the callbacks that are named; a wrong one is an InputError."""

@@ -31,7 +31,7 @@ from tausearch.campaigns.plans import (
 from tausearch.campaigns.status import CampaignStatus, read_campaign_status
 from tausearch.cluster import local_cpus, with_measured_gpu_share
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrent_trials_here, read_by_trials
-from tausearch.presentation import campaign_command, concurrency_words, stream_of
+from tausearch.presentation import campaign_command, concurrency_option, stream_of
 from tausearch.reports import RunPlots
 from tausearch.runs import (
     CampaignDirectory,
@@ -45,7 +45,7 @@ from tausearch.runs import (
     remove_empty_root,
     replace_text,
     require_space,
-    storage_words,
+    storage_option,
 )
 from tausearch.tracking import Callback, callbacks_of, table_writer
 from trainables.errors import InputError
@@ -241,13 +241,12 @@ def _plots_of_searches(cells: Sequence[ActiveCell]) -> dict[str, RunPlots]:
 def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
     request, specs = plan.request, [spec for cell in plan.cells for spec in cell.specs]
     code = [name for spec in specs for name in spec.code]
-    storage_option = storage_words(plan.storage.root)
-    options = request.resume_options + concurrency_words(request.max_concurrent_trials)
+    options = request.resume_options + concurrency_option(request.max_concurrent_trials)
     return Driver(
         home=plan.directory,
         resources=_kinds(plan),
         read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
-        resume_command=campaign_command(str(request.file), storage_option, code, options),
+        resume_command=campaign_command(str(request.file), storage_option(plan.storage.root), code, options),
         address=request.address,
         time_budget=request.time_budget,
         max_concurrent_trials=request.max_concurrent_trials,

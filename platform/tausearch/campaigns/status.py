@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tausearch.campaigns.cells import CellRuns, read_cells
-from tausearch.presentation import address_words, campaign_command, concurrency_words
+from tausearch.presentation import address_option, campaign_command, concurrency_option
 from tausearch.runs import (
     CampaignDirectory,
     RunStatus,
@@ -148,7 +148,7 @@ class CampaignStatus:
         runs = [run for each in self.cells for run in (each.search, each.final) if run is not None]
         named = [name for each in self.cells for name in (each.runs.benchmark, each.runs.method)]
         code = (*named, *(name for run in runs for name in run.spec.code))
-        options = address_words(self.address) + concurrency_words(self.max_concurrent_trials)
+        options = address_option(self.address) + concurrency_option(self.max_concurrent_trials)
         return campaign_command(self.file, storage_option, code, options)
 
     def as_dict(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 from tausearch.cli import options, output
 from tausearch.cli.exit_codes import leave
 from tausearch.presentation import print_json, print_notices, say_loading, see_page
-from tausearch.runs import DEFAULT_STORAGE, open_storage, require_page, storage_words
+from tausearch.runs import DEFAULT_STORAGE, open_storage, require_page, storage_option
 
 campaign_app = typer.Typer(
     help="Make a whole table: methods by benchmarks, from one file. Each cell is searched and trained.",
@@ -88,7 +88,7 @@ def run(
             {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}
         )
     else:
-        output.show_campaign(result, open_storage(storage, write=False), storage_words(storage))
+        output.show_campaign(result, open_storage(storage, write=False), storage_option(storage))
     succeeded = result.out_of_time or (not result.failed and result.standing.finished)
     leave(result.signal, result.out_of_time, result.resume_command, succeeded)
 
@@ -108,7 +108,7 @@ def status(
         if format == "json":
             print_json(status.as_dict())
         else:
-            output.show_campaign_status(status, root, storage_words(storage))
+            output.show_campaign_status(status, root, storage_option(storage))
         return
     statuses, faults = all_campaign_statuses(root)
     print_notices(*faults)

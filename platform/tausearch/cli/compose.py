@@ -16,7 +16,7 @@ from tausearch.cli.exit_codes import leave
 from tausearch.cli.options import app
 from tausearch.cli.sections import SectionedCommand
 from tausearch.presentation import LongWork, print_json, print_notices, say_loading
-from tausearch.runs import DEFAULT_STORAGE, open_storage, storage_words
+from tausearch.runs import DEFAULT_STORAGE, open_storage, storage_option
 from trainables.errors import InputError
 from trainables.task_names import split_names
 
@@ -114,7 +114,7 @@ def compose(
     if format == "json":
         print_json(output.composed_as_dict(done))
     else:
-        output.show_composed(done, storage_words(storage))
+        output.show_composed(done, storage_option(storage))
 
 
 @app.command()
@@ -140,7 +140,7 @@ def evaluate(
     if format == "json":
         print_json([output.evaluated_as_dict(each) for each in done])
     else:
-        output.show_evaluated(done, storage_words(storage))
+        output.show_evaluated(done, storage_option(storage))
 
 
 @app.command()

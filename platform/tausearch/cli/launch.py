@@ -15,7 +15,7 @@ from tausearch.cli.exit_codes import leave
 from tausearch.cli.options import app
 from tausearch.cli.sections import SectionedCommand
 from tausearch.presentation import print_json, print_notices, say_loading
-from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE, open_storage, storage_words
+from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE, open_storage, storage_option
 from trainables.errors import InputError
 from trainables.user_code import allow_typed
 
@@ -303,9 +303,9 @@ def _show_result(result: SearchResult | FinalResult, request: DriveRequest, form
         if isinstance(result, SearchResult) and not (result.best or result.out_of_time or result.signal):
             print(output.nothing_chosen(cast("SearchSpec", spec), result.trials), file=sys.stderr)
     elif isinstance(result, SearchResult):
-        output.show_search(result, cast("SearchSpec", spec), storage_words(storage))
+        output.show_search(result, cast("SearchSpec", spec), storage_option(storage))
     else:
-        output.show_final(result, cast("FinalSpec", spec), storage_words(storage))
+        output.show_final(result, cast("FinalSpec", spec), storage_option(storage))
     if result.out_of_time:
         succeeded = any(complete)  # all of them is not to be expected
     command = resume_command(result.name, storage, spec.code, request.resume_options)

@@ -11,8 +11,8 @@ import typer
 
 from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
-from tausearch.presentation import address_words, print_json, print_notices, resume_command
-from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_page, storage_words
+from tausearch.presentation import address_option, print_json, print_notices, resume_command
+from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_page, storage_option
 from trainables.errors import InputError
 
 if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
@@ -77,9 +77,9 @@ def _go_on(found: RunStatus, root: Storage, storage: str) -> str | None:
 
     if (campaign := campaign_of(root, found.spec.name)) is None:
         last = found.spec
-        return resume_command(last.name, storage, last.code, address_words(last.address))
+        return resume_command(last.name, storage, last.code, address_option(last.address))
     status = read_campaign_status(root, root.campaign(campaign))
-    return None if status.running else status.command(storage_words(storage))
+    return None if status.running else status.command(storage_option(storage))
 
 
 def _choices(found: RunStatus) -> list[EarlyChoice]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from checked_input.names import counted
 from tausearch.models.descriptions import ModelDescription
 from tausearch.models.images import UserImage, find_user_images, read_images
-from tausearch.presentation import Column, Table, emphasise, notebook_cell, words
+from tausearch.presentation import Column, Table, emphasise, notebook_cell, text_columns
 from trainables.data import stacked
 from trainables.data.disk.decoding import MOST_BYTES
 from trainables.data.transforms.normalisation import Transform
@@ -82,9 +82,9 @@ def prediction_table(predictions: Sequence[Prediction]) -> Table:
         wrong = f"wrong: is {each.true_label}" if each.wrong else None
         rows.append((each.image, each.label, each.probability, runners_up, wrong))
     columns = [
-        *words("image", "label"),
+        *text_columns("image", "label"),
         Column("probability", "{:.3f}".format, right=True, wrap=True),
-        *words("next", "truth"),
+        *text_columns("next", "truth"),
     ]
     wrong_ones = emphasise((place for place, each in enumerate(predictions) if each.wrong), "bad")
     return Table("", columns, rows, wrong_ones).without_empty("truth")

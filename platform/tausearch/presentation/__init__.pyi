@@ -52,15 +52,15 @@ from .tables import (
     gain as gain,
     numbers as numbers,
     score as score,
-    words as words,
+    text_columns as text_columns,
 )
 from .terminal.bars import LongWork as LongWork
 from .terminal.commands import (
-    address_words as address_words,
+    address_option as address_option,
     bounds_line as bounds_line,
     campaign_command as campaign_command,
     command_on as command_on,
-    concurrency_words as concurrency_words,
+    concurrency_option as concurrency_option,
     resume_command as resume_command,
     sync_advice as sync_advice,
     tool as tool,

@@ -130,7 +130,7 @@ def numbers(*names: str, format: Callable[[Any], str] = number) -> list[Column]:
     return [Column(name, format, right=True) for name in names]
 
 
-def words(*names: str) -> list[Column]:
+def text_columns(*names: str) -> list[Column]:
     """Return columns of text that a narrow terminal breaks into lines."""
     return [Column(name, wrap=True) for name in names]
 

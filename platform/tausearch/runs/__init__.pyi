@@ -139,7 +139,7 @@ from .storage import (
     nearest_folder as nearest_folder,
     open_storage as open_storage,
     replace_text as replace_text,
-    storage_words as storage_words,
+    storage_option as storage_option,
 )
 from .trials import (
     STATUSES as STATUSES,

@@ -20,7 +20,7 @@ from tausearch.runs.status import RunStatus, read_status
 from tausearch.runs.storage import Storage
 from tausearch.runs.trials import TrialSummary
 from trainables.bounds import BOUNDS
-from trainables.user_code import code_words
+from trainables.user_code import code_option
 
 _OF_CHANCE = 2.0  # times chance, below which little of a task is left
 _OF_LEARNED = 0.5  # of a task's accuracy right after it was learned
@@ -61,7 +61,7 @@ class BesideBounds:
     code: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.line(f"tausearch resume {self.run}{code_words(*self.code)}")
+        return self.line(f"tausearch resume {self.run}{code_option(*self.code)}")
 
     def line(self, resume: str) -> str:
         """Return the accuracy and its bounds in a line; `resume` is the command that measures the missing ones."""

@@ -127,7 +127,7 @@ class Storage:
     def near(self, name: str) -> str:
         """Return the end of an error about an unknown run: the campaign of that name, similar names, or latest runs."""
         if _NAME.fullmatch(name) and self.campaign(name).exists():
-            return f"; {name} is a campaign: tausearch campaign status {name}{storage_words(self.root)}"
+            return f"; {name} is a campaign: tausearch campaign status {name}{storage_option(self.root)}"
         names = [run.name for run in self.runs()]
         found = near(name, names) or names[-_MAX_SUGGESTIONS:][::-1]
         return f"; there are: {', '.join(found)}{', ...' if len(names) > len(found) else ''}" if found else ""
@@ -140,7 +140,7 @@ class Storage:
         return f"{stem}-{number}"
 
 
-def storage_words(root: str | Path) -> str:
+def storage_option(root: str | Path) -> str:
     """Return ` --storage ROOT` for a command; empty for the default root."""
     is_default = Path(root).absolute() == Path(DEFAULT_STORAGE).absolute()
     return "" if is_default else f" --storage {shlex.quote(str(root))}"

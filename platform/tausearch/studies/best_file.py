@@ -38,7 +38,7 @@ from tausearch.runs import (
 from trainables.data import reference, split_references
 from trainables.errors import InputError, faults_of
 from trainables.methods import get_method
-from trainables.user_code import code_words
+from trainables.user_code import code_option
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -179,7 +179,7 @@ class BestFile(Strict):
         """Write the file completely or not at all."""
         on = f" --benchmark {shlex.quote(next(iter(self.benchmarks)))}" if self.benchmarks else ""
         benchmarks = self.benchmarks or (self.benchmark,)
-        code = code_words(*names_in(benchmarks, self.method, self.protocol, self.hyperparameters.values()))
+        code = code_option(*names_in(benchmarks, self.method, self.protocol, self.hyperparameters.values()))
         header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0,1,2{code}\n"
         replace_text(path, header + yaml_of(self.model_dump(mode="json")))
 

@@ -2,8 +2,8 @@ from .benchmark_tags import TABLE_TAG as TABLE_TAG, TableRow as TableRow, log_be
 from .choice import (
     checked_tracking as checked_tracking,
     require_installed as require_installed,
+    tracking_options as tracking_options,
     tracking_text as tracking_text,
-    tracking_words as tracking_words,
 )
 from .compositions import (
     REMOVED_TAG as REMOVED_TAG,

@@ -50,7 +50,7 @@ def tracking_text(trackers: Sequence[TrackerName] | None) -> str | None:
     return None if trackers is None else ",".join(trackers) or NO_TRACKERS
 
 
-def tracking_words(callbacks: Sequence[object], tracking: str | None, uri: str | None) -> str:
+def tracking_options(callbacks: Sequence[object], tracking: str | None, uri: str | None) -> str:
     """Return the options of a command for the command that continues its runs, such as ` --tracking none`.
 
     Args:

@@ -61,7 +61,7 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     request = CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs", **asked, **told)  # type: ignore[arg-type]
     monkeypatch.setattr("tausearch.campaigns.plans.gpus_at", lambda address: 0)
     monkeypatch.setattr(driver_module, "read_by_trials", lambda spec: ["/data", f"/{spec.method}"])
-    said = "tausearch.presentation.terminal.commands.code_words"
+    said = "tausearch.presentation.terminal.commands.code_option"
     monkeypatch.setattr(said, lambda *benchmarks: f" --allow-code {'+'.join(benchmarks)}")
     monkeypatch.setattr(RunSpec, "code", property(lambda spec: (f"m:{spec.method}",)))
     plan = plan_campaign(request)

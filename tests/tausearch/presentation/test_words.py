@@ -15,9 +15,9 @@ import pytest
 from tausearch.presentation import brief, clock, output_to, stopped_words, stream_of, tool
 from tausearch.presentation.terminal import bars, commands, text
 from tausearch.presentation.terminal.text import SafeConsole, number, range_text
-from tausearch.runs import storage_words
+from tausearch.runs import storage_option
 from tests.support.modes import umask
-from trainables.user_code import allow_code, code_words
+from trainables.user_code import allow_code, code_option
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,18 @@ def test_a_command_is_one_that_the_shell_finds(tmp_path: Path, monkeypatch: pyte
 
 def test_a_command_names_another_storage_and_code_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert storage_words("tausearch-runs") == storage_words(tmp_path / "tausearch-runs") == ""
-    assert storage_words("my runs") == " --storage 'my runs'"
+    assert storage_option("tausearch-runs") == storage_option(tmp_path / "tausearch-runs") == ""
+    assert storage_option("my runs") == " --storage 'my runs'"
     for name in ("b.c:D", "a:B"):
         allow_code(name)
     assert (
-        code_words("b.c:D?tasks=2", "digits", "folder:/x:y", "a:B", "b.c:D") == " --allow-code b.c:D --allow-code a:B"
+        code_option("b.c:D?tasks=2", "digits", "folder:/x:y", "a:B", "b.c:D") == " --allow-code b.c:D --allow-code a:B"
     )
 
 
 def test_commands_that_are_advised_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "tool", lambda: "tausearch")
-    assert commands.address_words("my head:6379") == " --address 'my head:6379'"
+    assert commands.address_option("my head:6379") == " --address 'my head:6379'"
     assert commands.campaign_command("my file.yaml", " --storage s", ["a:B", "digits"], " -q") == (
         "tausearch campaign run 'my file.yaml' --storage s --allow-code a:B -q"
     )

@@ -26,7 +26,7 @@ from tausearch.runs import (
 )
 from tausearch.runs.creation import create
 from tausearch.runs.guards import require_new_folder, require_replaceable
-from tausearch.runs.storage import DEFAULT_STORAGE, storage_words
+from tausearch.runs.storage import DEFAULT_STORAGE, storage_option
 from trainables.errors import InputError
 
 AGES = {"b": 2000, "a": 2000, "old": 1000, "young": 3000}
@@ -124,8 +124,8 @@ def test_a_root_may_be_a_link_to_a_folder_and_not_one_that_leads_nowhere(tmp_pat
 
 def test_a_command_names_no_root_that_is_the_default_however_it_is_written(tmp_path: Path) -> None:
     for root in (DEFAULT_STORAGE, Path(DEFAULT_STORAGE).absolute()):
-        assert storage_words(root) == ""
-    assert storage_words(tmp_path / "a b") == f" --storage '{tmp_path}/a b'"
+        assert storage_option(root) == ""
+    assert storage_option(tmp_path / "a b") == f" --storage '{tmp_path}/a b'"
 
 
 @pytest.mark.parametrize("sign", "?#%")

@@ -12,7 +12,14 @@ import pytest
 
 import tausearch
 from tausearch.api import SearchRequest, plan_search
-from tausearch.tracking import callbacks_of, checked_tracking, choice, require_installed, tracking_text, tracking_words
+from tausearch.tracking import (
+    callbacks_of,
+    checked_tracking,
+    choice,
+    require_installed,
+    tracking_options,
+    tracking_text,
+)
 from tests.support.command_line import run
 from trainables.errors import InputError
 
@@ -75,8 +82,8 @@ def test_trackers_are_named(text: str | None, trackers: Any, monkeypatch: pytest
 
 
 def test_a_command_repeats_trackers_and_callbacks_without_passwords() -> None:
-    assert tracking_words((), None, None) == ""
-    given = tracking_words(["m:A", object(), "my tally"], "none", "postgresql://me:secret@host/db")
+    assert tracking_options((), None, None) == ""
+    given = tracking_options(["m:A", object(), "my tally"], "none", "postgresql://me:secret@host/db")
     assert given == " --callback m:A --callback 'my tally' --tracking none --tracking-uri postgresql://me@host/db"
 
 

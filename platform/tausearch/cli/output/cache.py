@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 
 from checked_input.names import counted
-from tausearch.presentation import Table, console, terminal_table, words
+from tausearch.presentation import Table, console, terminal_table, text_columns
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from trainables.preconsolidation.cache import Entry
@@ -62,7 +62,7 @@ def _table(entries: Sequence[Entry]) -> Table:
         )
         for entry in reversed(entries)
     ]
-    return Table("", words(*about, "size", "last used", "in use"), rows)
+    return Table("", text_columns(*about, "size", "last used", "in use"), rows)
 
 
 def _total(entries: Sequence[Entry]) -> str:

@@ -22,8 +22,8 @@ from tausearch.presentation import (
     score,
     sync_advice,
     terminal_table,
+    text_columns,
     tool,
-    words,
 )
 from trainables.metrics import TEST
 
@@ -142,7 +142,7 @@ def show_campaign_statuses(statuses: Sequence[CampaignStatus]) -> None:
         )
         for each in statuses
     ]
-    table = Table("", words("campaign", "state", "cells", "done", "failed"), rows)
+    table = Table("", text_columns("campaign", "state", "cells", "done", "failed"), rows)
     console().print(terminal_table(table) if statuses else "no campaigns yet")
 
 

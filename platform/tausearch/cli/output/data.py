@@ -17,8 +17,8 @@ from tausearch.presentation import (
     print_json,
     rows_as_table,
     terminal_table,
+    text_columns,
     tool,
-    words,
 )
 from trainables.backbones import EMBEDDED
 from trainables.data.dataset import DATA_VARIABLE, data_root
@@ -43,7 +43,7 @@ def show_states(states: Sequence[DataState], root: str | None) -> None:
         )
         for state in states
     ]
-    columns = words("benchmark", "state", "classes", "train (per class)", "test (per class)", "layout")
+    columns = text_columns("benchmark", "state", "classes", "train (per class)", "test (per class)", "layout")
     out.print(terminal_table(Table("", columns, rows)))
     show_installed("benchmark")
     out.print(f"looked for in {data_root(root)}/<benchmark> (--data-root, or {DATA_VARIABLE})", soft_wrap=True)
@@ -65,7 +65,7 @@ def show_check(found: CheckResult) -> None:
         (name, each.train, each.test, each.unreadable or None, _sizes(each.smallest, each.largest))
         for name, each in found.classes.items()
     ]
-    columns = words("class", "train", "test", "unreadable", "fewest to most pixels (width x height)")
+    columns = text_columns("class", "train", "test", "unreadable", "fewest to most pixels (width x height)")
     out.print(terminal_table(Table("", columns, rows)))
     for fault in found.faults:
         out.print(fault, soft_wrap=True)
@@ -115,7 +115,9 @@ def show_backbones(offers: Sequence[Offer], word: str) -> None:
         for each in offers
         if word or each.here
     ]
-    out.print(terminal_table(Table("", words("backbone", "reads", "weights", "tried by hand as", "in tests at"), rows)))
+    out.print(
+        terminal_table(Table("", text_columns("backbone", "reads", "weights", "tried by hand as", "in tests at"), rows))
+    )
     if not word:
         others = sum(not each.here for each in offers)
         out.print(f"timm offers {others} more: {tool()} list backbones WORD, such as vit_base", soft_wrap=True)

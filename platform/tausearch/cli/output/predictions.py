@@ -18,7 +18,7 @@ from tausearch.presentation import (
     percent,
     print_json,
     terminal_table,
-    words,
+    text_columns,
 )
 from tausearch.runs import Storage, require_picture
 from trainables.errors import InputError
@@ -169,10 +169,10 @@ def _show_accuracies(found: Confusion, images: int) -> None:
             taken += [f"{counted(more, 'other class')}"] * (more > 0)
             rows.append((name, sum(line), line[place], 100 * line[place] / sum(line), ", ".join(taken)))
     columns = [
-        *words("true class"),
+        *text_columns("true class"),
         *numbers("images", "right"),
         *numbers("accuracy", format=percent),
-        *words("taken for"),
+        *text_columns("taken for"),
     ]
     out = console()
     out.print(terminal_table(Table("accuracy per class", columns, rows)))

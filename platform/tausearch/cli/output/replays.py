@@ -13,7 +13,7 @@ from tausearch.presentation import (
     percent,
     score,
     terminal_table,
-    words,
+    text_columns,
 )
 from tausearch.studies import ReplayComparison
 
@@ -56,7 +56,7 @@ def _table(comparison: ReplayComparison) -> Table:
     ]
     chosen_by = comparison.spec.aim.metric if comparison.spec.objectives else comparison.spec.value_title
     columns = [
-        *words("algorithm", "scheduler"),
+        *text_columns("algorithm", "scheduler"),
         *numbers(f"chosen, {chosen_by}", format=score),
         *numbers("regret", format=percent),
         *numbers("finds the best", f"{comparison.spec.step_noun}s", "stopped"),

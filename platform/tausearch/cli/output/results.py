@@ -42,7 +42,7 @@ from tausearch.runs import (
     unit_of,
     waiting_share,
 )
-from trainables.user_code import code_words
+from trainables.user_code import code_option
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.api import FinalResult, SearchResult
@@ -71,7 +71,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         _show_left(lines, spec, f"trial {selection.trial}", chosen_trials, forgetting[selection.trial])
         show_bounds(lines, result.bounds)
         lines.say("best file", result.best_file)
-        file, code = shlex.quote(str(result.best_file)), code_words(*spec.code)
+        file, code = shlex.quote(str(result.best_file)), code_option(*spec.code)
         for on in [f" --benchmark {shlex.quote(name)}" for name in result.best.benchmarks] or [""]:
             lines.say("final run", f"{tool()} train {file}{on} --seeds 0,1,2{storage_option}{code}")
     show_settings(lines, spec, result.trials)
@@ -111,7 +111,7 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
         lines.say("results", result.results_file)
     if (result.path / "task_vectors").exists():
         lines.say("task vectors", result.path / "task_vectors")
-        code = code_words(*spec.code)
+        code = code_option(*spec.code)
         lines.say("predict", f"{tool()} predict {result.name} IMAGES{storage_option}{code}")
     _say_trackers(lines, spec, result, storage_option)
     if result.tracking_error:

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from search_spaces import Dimension, Range, ResolvedSpace
 from tausearch.cli.output.data import show_installed
-from tausearch.presentation import Column, Table, console, emphasise, number, terminal_table, tool, words
+from tausearch.presentation import Column, Table, console, emphasise, number, terminal_table, text_columns, tool
 from tausearch.studies import defaults
 from trainables.methods import get_method
 
@@ -33,7 +33,7 @@ def show_spaces(spaces: Sequence[ResolvedSpace], elsewhere: str) -> None:
         )
         for space in spaces
     ]
-    columns = [Column("method"), *words("searched", "the paper chose")]
+    columns = [Column("method"), *text_columns("searched", "the paper chose")]
     out.print(terminal_table(Table(f"search spaces on {spaces[0].benchmark}", columns, rows)))
     rest = f"; {elsewhere}" if elsewhere else ""
     show_installed("method")
@@ -52,7 +52,7 @@ def show_space(space: ResolvedSpace, elsewhere: str) -> None:
     known = len(rows)
     config = get_type_hints(get_method(space.method).config)
     rows += [(name, "default", _choices(config[name]), value, None) for name, value in defaults(space).items()]
-    columns = words("hyperparameter", "searched", "values", "used first", "paper")
+    columns = text_columns("hyperparameter", "searched", "values", "used first", "paper")
     faint = emphasise(range(known, len(rows)), "faint")
     out.print(terminal_table(Table(f"{space.method} on {space.benchmark}", columns, rows, faint)))
     if elsewhere:

@@ -28,7 +28,7 @@ from tausearch.presentation import (
     percent,
     score,
     terminal_table,
-    words,
+    text_columns,
 )
 from tausearch.runs import (
     MIN_FINISHED_TRIALS,
@@ -62,9 +62,9 @@ def show_no_runs(root: Storage) -> None:
 def show_statuses(statuses: Sequence[RunStatus]) -> None:
     """Print one line per run."""
     columns = [
-        *words("run", "purpose", "benchmark", "method", "state"),
+        *text_columns("run", "purpose", "benchmark", "method", "state"),
         *(Column(name, wrap=True) for name in ("trials", "best")),
-        *words("hyperparameters", "note"),
+        *text_columns("hyperparameters", "note"),
     ]
     rows = [
         (
@@ -141,7 +141,7 @@ def show_early_choices(found: RunStatus, choices: Sequence[EarlyChoice]) -> None
         *numbers("tasks", "trial"),
         *numbers("accuracy after them", found.spec.value_name.lower(), "lost", format=percent),
         *numbers(f"rank of {finished}"),
-        *words("hyperparameters"),
+        *text_columns("hyperparameters"),
     ]
     best, by_number = max(each.value for each in choices), {trial.number: trial for trial in found.trials}
     rows = []

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tausearch.runs import storage_words
-from trainables.user_code import code_words
+from tausearch.runs import storage_option
+from trainables.user_code import code_option
 
 if TYPE_CHECKING:  # it takes a quarter of a second to import, which the help would wait for
     from tausearch.runs import BesideBounds
@@ -25,12 +25,12 @@ def tool() -> str:
     return shlex.quote(os.path.relpath(beside)) if beside.exists() else "python -m tausearch"
 
 
-def address_words(address: str | None) -> str:
+def address_option(address: str | None) -> str:
     """Return ` --address ADDRESS` for a command; empty without a cluster."""
     return "" if address is None else f" --address {shlex.quote(address)}"
 
 
-def concurrency_words(max_concurrent_trials: int | None) -> str:
+def concurrency_option(max_concurrent_trials: int | None) -> str:
     """Return ` --max-concurrent-trials NUMBER` for a command; empty for as many as fit."""
     return "" if max_concurrent_trials is None else f" --max-concurrent-trials {max_concurrent_trials}"
 
@@ -46,19 +46,19 @@ def sync_advice(name: str, error: str, storage_option: str, *, is_run: bool = Tr
 
 def command_on(verb: str, name: str, root: str | Path) -> str:
     """Return `tausearch VERB NAME` for a run, with its storage root if that is not the default."""
-    return f"{tool()} {verb} {name}{storage_words(root)}"
+    return f"{tool()} {verb} {name}{storage_option(root)}"
 
 
 def resume_command(name: str, root: str | Path, code: tuple[str, ...], options: str = "") -> str:
     """Return the command that continues a run; `code` is `RunSpec.code`, `options` are more words after a space."""
-    return f"{command_on('resume', name, root)}{code_words(*code)}{options}"
+    return f"{command_on('resume', name, root)}{code_option(*code)}{options}"
 
 
 def bounds_line(beside: BesideBounds) -> str:
     """Return an accuracy and its bounds in a line, with the command that measures the missing ones."""
-    return beside.line(resume_command(beside.run, beside.root, beside.code, address_words(beside.address)))
+    return beside.line(resume_command(beside.run, beside.root, beside.code, address_option(beside.address)))
 
 
 def campaign_command(file: str, storage_option: str, code: Iterable[str], options: str = "") -> str:
     """Return the command that continues a campaign; of the names in `code`, it allows those that are code."""
-    return f"{tool()} campaign run {shlex.quote(file)}{storage_option}{code_words(*code)}{options}"
+    return f"{tool()} campaign run {shlex.quote(file)}{storage_option}{code_option(*code)}{options}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.presentation import Table, as_markdown, numbers, percent, tool, words
+from tausearch.presentation import Table, as_markdown, numbers, percent, text_columns, tool
 from tausearch.reports.comparison.comparison import not_comparable, variant
 from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import PaperResults, paper_results
@@ -75,7 +75,7 @@ def ablation_tables(rows: Sequence[AblationRow]) -> list[Table]:
     """Return a table per benchmark: our accuracy and the paper's for each variant."""
     tables = []
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        columns = words("method")
+        columns = text_columns("method")
         for name in VARIANTS:
             columns += numbers(f"{name}: ours", format=score_text) + numbers(f"{name}: paper", format=percent)
         title = f"{benchmark}: final accuracy by what is regularised, percent"

@@ -8,7 +8,7 @@ from typing import Any
 
 from search_spaces import Scalar
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EvaluationResult, read_evaluation
-from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, tool, words
+from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, text_columns, tool
 from tausearch.reports.comparison.comparison import not_comparable
 from tausearch.reports.comparison.paper import PaperComposition, PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
@@ -19,11 +19,11 @@ from tausearch.runs import Storage
 _SPECIALISED = ("target", "target_gain", "control")
 _UNLEARNED = (*_SPECIALISED, "control_gain")
 _COLUMNS = (
-    *(*words("method"), Column("whose")),
+    *(*text_columns("method"), Column("whose")),
     *(Column("kept", score, right=True), Column("gain", gain, right=True), Column("others", score, right=True)),
     *(Column("unlearned", score, right=True), Column("gain of it", gain, right=True)),
     *(Column("the rest", score, right=True), Column("gain of the rest", gain, right=True)),
-    *words("run"),
+    *text_columns("run"),
 )
 _NOTE = f"readings of unlearning: {see_page('compose')}; a gain is relative to the whole composition"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checked_input.names import counted, require_once
-from tausearch.presentation import Column, Table, tool, words
+from tausearch.presentation import Column, Table, text_columns, tool
 from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, print_answer
@@ -107,7 +107,7 @@ def difference_table(found: Sequence[RunDifference]) -> Table:
     """Return a table with a row for each run."""
     columns = [
         *(Column("run", wrap=True), Column("method", wrap=True), Column("final accuracy", score_text, right=True)),
-        *(Column(_DIFFERENCE, right=True), *words("over")),
+        *(Column(_DIFFERENCE, right=True), *text_columns("over")),
     ]
     first = found[0].run.spec
     title = f"{shown_benchmark(first.benchmark)}: final accuracy, percent, and the difference from {first.name}, points"

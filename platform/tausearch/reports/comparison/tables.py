@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tausearch.presentation import Column, Table, emphasise, gain, percent, words
+from tausearch.presentation import Column, Table, emphasise, gain, percent, text_columns
 from tausearch.reports.comparison.comparison import Comparison, ComparisonRow
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.runs import FinalRunResults, describe, protocol_text
@@ -25,7 +25,7 @@ _BESIDE = (
     *(_METHOD, _OURS, Column("paper", right=True), Column("difference", gain, right=True)),
     *(Column("within 2 sd", wrap=True), *_MEANS, Column("paper's forgetting", percent, right=True, minor=True), _RUN),
 )
-_NOT_COMPARED = (_METHOD, _OURS, *words("why not"), *_MEANS, Column("protocol", wrap=True, minor=True), _RUN)
+_NOT_COMPARED = (_METHOD, _OURS, *text_columns("why not"), *_MEANS, Column("protocol", wrap=True, minor=True), _RUN)
 
 
 def comparison_tables(comparison: Comparison, paper: PaperResults) -> list[Table]:
@@ -45,7 +45,7 @@ def transfer_table(matrix: TransferMatrix) -> Table:
     """Return a matrix of final accuracies with a row per tuning benchmark and a column per judging benchmark."""
     name = label(matrix.method, describe(matrix.settings))
     title = f"{name}: final accuracy in percent, by where it was tuned (rows) and judged (columns)"
-    columns = [*words("tuned on"), *(Column(judged_on, _transferred) for judged_on in matrix.judged_on)]
+    columns = [*text_columns("tuned on"), *(Column(judged_on, _transferred) for judged_on in matrix.judged_on)]
     rows = [
         (tuned_on, *(matrix.cells.get((tuned_on, judged_on)) for judged_on in matrix.judged_on))
         for tuned_on in matrix.tuned_on

@@ -13,7 +13,7 @@ from tausearch.models import evaluation_table, read_compositions, read_evaluatio
 from tausearch.presentation import (
     SearchPlots,
     Table,
-    address_words,
+    address_option,
     brief,
     clock,
     front_table,
@@ -45,7 +45,7 @@ from tausearch.runs import (
 )
 from trainables.errors import InputError
 from trainables.metrics import TEST
-from trainables.user_code import code_words
+from trainables.user_code import code_option
 
 _log = logging.getLogger(__name__)
 
@@ -262,7 +262,9 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
 
 def _beside_bounds(beside: BesideBounds) -> str:
     """Return the bounds in a line whose command holds wherever the page is read: it has no path of this machine."""
-    command = f"tausearch resume {beside.run} --storage FOLDER{code_words(*beside.code)}{address_words(beside.address)}"
+    command = (
+        f"tausearch resume {beside.run} --storage FOLDER{code_option(*beside.code)}{address_option(beside.address)}"
+    )
     where = "; FOLDER is the storage folder, which holds the run" if beside.missing else ""
     return f"{beside.line(command)}{where}"
 
