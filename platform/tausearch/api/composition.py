@@ -112,20 +112,20 @@ def compose_with(request: ComposeRequest) -> Composed:
         raise InputError("--forms: says what to export, so it goes with --export FOLDER or --register alone")
     pools = open_pools(storage, request.runs, request)
     removal = None if request.forget is None else _removal(request, request.forget, pools)
-    again = _retraining(request, pools, removal, storage)
+    retraining = _retraining(request, pools, removal, storage)
     if removal is None:
         merge, left = _merge(request, pools), pools
     else:
-        merge = models.removal_config(removal, retrained=again is not None)
-        left = pools if again is not None else models.reduced(pools, removal)
+        merge = models.removal_config(removal, retrained=retraining is not None)
+        left = pools if retraining is not None else models.reduced(pools, removal)
     linear_merge, merge = merge, merge.merged_by(request.rule, parameters)
-    models.require_curvatures(pools, merge, removal, retrained=again is not None)
+    models.require_curvatures(pools, merge, removal, retrained=retraining is not None)
     problems = models.impossible_forms(left, merge)
     forms = models.chosen_forms(request.forms, problems)
     if request.register:
         _require_registrable(pools, storage)
-    if again is not None:
-        left = _trained_again(again, request, storage)
+    if retraining is not None:
+        left = _trained_again(retraining, request, storage)
     search = None
     with nothing_left(folder), LongWork() as work:
         if space is not None:
@@ -134,7 +134,9 @@ def compose_with(request: ComposeRequest) -> Composed:
             result = models.evaluate(pools, merge, work.start(merge.label, pools.tasks * len(pools.by_seed)), search)
         else:
             tick = work.start(merge.label, models.n_removal_steps(pools, removal))
-            result = models.evaluate_removal(pools, removal, left, merge, tick, None if again is None else again.how)
+            result = models.evaluate_removal(
+                pools, removal, left, merge, tick, None if retraining is None else retraining.how
+            )
         exported = {}
         if folder is not None:
             written = work.start("export", len(forms) * len(pools.by_seed))
@@ -143,7 +145,7 @@ def compose_with(request: ComposeRequest) -> Composed:
         # Without a wanted form whole networks are registered, or vectors of a method that has none.
         loadable: models.ExportForm = "timm" if "timm" in forms else "vectors"
         result = result.model_copy(update={"registered": forms if request.forms else (loadable,)})
-    own = pools if again is None else left
+    own = pools if retraining is None else left
     file, tracking_error = _save(storage, own, result)
     version = _register(storage, own, result, file, tracking_error) if request.register else None
     lacking = problems if exported and not request.forms else {}

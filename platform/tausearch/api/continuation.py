@@ -145,14 +145,14 @@ def _require_unchanged(spec: AnySpec) -> None:
     """Refuse to continue a run with another protocol or number of images: its accuracies could not be compared."""
     whole = spec.protocol
     backbone = Backbone.of(whole.backbone, whole.backbone_weights, whole.initial_head)
-    for where, benchmark, data_root, then, data in _protocols(spec):
+    for where, benchmark, data_root, protocol, data in _protocols(spec):
         source = open_benchmark(benchmark, data_root).source
-        now = runs.protocol_of(source.spec, then.split_seed, backbone, then.precision, then.class_orders)
-        for key, value in then:
+        now = runs.protocol_of(source.spec, protocol.split_seed, backbone, protocol.precision, protocol.class_orders)
+        for key, value in protocol:
             if getattr(now, key) != value:
                 raise InputError(f"run {spec.name!r}: {where}protocol.{key} was {value}, is now {getattr(now, key)}")
         if data is not None:
-            facts = facts_of(build_benchmark(source, spec.purpose, then.split_seed, backbone.input))
+            facts = facts_of(build_benchmark(source, spec.purpose, protocol.split_seed, backbone.input))
             for key in ("train", "evaluation"):
                 count, found = getattr(data, key), getattr(facts, key)
                 if found != count:

@@ -121,12 +121,12 @@ class RetrainingPlan:
             yield f"{self.how.run} was trained again without these classes already, as {name}: nothing is trained"
             return
         tasks = self.removal.tasks
-        again, kept = tasks[self.how.kept :], tasks[: self.how.kept]
+        relearned, kept = tasks[self.how.kept :], tasks[: self.how.kept]
         seeds = ", ".join(map(str, self.spec.seeds))
         goes_on = "continued" if self.plan.exists else "new"
         yield (
-            f"{numbered(again)} of {self.how.run} {'are' if len(again) > 1 else 'is'} trained without the forgotten"
-            f" images, for {'seeds' if len(self.spec.seeds) > 1 else 'seed'} {seeds}:"
+            f"{numbered(relearned)} of {self.how.run} {'are' if len(relearned) > 1 else 'is'} trained without the"
+            f" forgotten images, for {'seeds' if len(self.spec.seeds) > 1 else 'seed'} {seeds}:"
             f" {counted(sum(left.values()), 'training')}, {self._time(left)}; {goes_on} run {name}"
         )
         if kept:
@@ -140,15 +140,15 @@ class RetrainingPlan:
         costs, warm = [], False
         for seed, count in left.items():
             own = {int(row["task"]): row for row in rows.get(seed, [])}
-            again = [own[task] for task in self.removal.tasks[-count:] if task in own]
+            relearned = [own[task] for task in self.removal.tasks[-count:] if task in own]
             kept = [own[task] for task in self.removal.tasks[:-count] if task in own]
-            if len(again) < count:
+            if len(relearned) < count:
                 return "for an unknown time"
             costs.append(
-                sum(value for row in again for name, value in row.items() if is_seconds(name))
+                sum(value for row in relearned for name, value in row.items() if is_seconds(name))
                 + sum(row.get(seconds(PRECONSOLIDATION), 0.0) for row in kept)
             )
-            warm |= any(row.get(CACHE_HIT) for row in (*kept, *again))
+            warm |= any(row.get(CACHE_HIT) for row in (*kept, *relearned))
         at_once = preview_plan(self.plan, None).concurrent_trials or 1
         whole = sum(costs) / len(costs) * -(-len(costs) // at_once)
         more = f", and the pre-consolidation that {self.how.run} had from the cache" if warm else ""
@@ -222,8 +222,8 @@ def plan_retraining(
     if len(pools.sources) > 1 or source.spec is None or source.directory is None:
         raise InputError("--retrain-later: needs one final run of this storage, whose hyperparameters it takes")
     spec, entry = source.spec, get_method(source.spec.method)
-    again = removal.learned_from(alone=entry.capabilities.whole_classifier)
-    if not again:
+    relearned = removal.learned_from(alone=entry.capabilities.whole_classifier)
+    if not relearned:
         return None
     _require_trainable(removal, pools.benchmark.spec)
     opened = open_benchmark(_reference(spec.benchmark, pools.benchmark.spec, removal), data_root or spec.data_root)
@@ -248,7 +248,7 @@ def plan_retraining(
             run=spec.name,
             run_id=spec.id,
             forgotten=tuple(c + 1 for c in sorted(removal.forgotten)),
-            kept=removal.tasks.index(again[0]),
+            kept=removal.tasks.index(relearned[0]),
         ),
     }
     return RetrainingPlan(_plan(spec.model_copy(update=wanted), storage), pools, removal, opened)

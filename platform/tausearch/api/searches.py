@@ -189,8 +189,8 @@ class SearchRun(RunWithBounds):
         own_listeners: Sequence[TrialListener] = (),
     ) -> None:
         tune_trials, trials, self._mirror = _tune_trials_of(spec, directory)
-        again = TrialTable(_reevaluations(spec, directory, trials))
-        best = BestListener(spec, directory, trials, again, self.chose)
+        reevaluations = TrialTable(_reevaluations(spec, directory, trials))
+        best = BestListener(spec, directory, trials, reevaluations, self.chose)
         own: list[TrialListener] = [best, self._mirror, *own_listeners]
         super().__init__(
             spec, storage, directory, tune_trials.searcher, trials, own_listeners=own, tune_trials=tune_trials
@@ -226,8 +226,8 @@ class SearchRun(RunWithBounds):
         self._mirror.conclude()
         conclusion = self.finisher.conclude(trials)
         if conclusion.chosen is not None:
-            again = self.finisher.reevaluation(trials)
-            self.chose(conclusion.chosen, None if again is None else again.verdict)
+            reevaluation = self.finisher.reevaluation(trials)
+            self.chose(conclusion.chosen, None if reevaluation is None else reevaluation.verdict)
         return conclusion
 
     def chose(self, trial: TrialSummary, verdict: Verdict | None) -> None:

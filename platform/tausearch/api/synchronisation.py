@@ -63,22 +63,22 @@ def sync_run(
         InputError: If there is no such run, a process drives it, or a file or MLflow cannot be written.
         StorageError: If the record of its re-evaluations cannot be read.
     """
-    then = runs.read_spec(directory)
-    spec = _tracked_as(then, checked_uri(tracking_uri), checked_tracking(tracking))
+    earlier = runs.read_spec(directory)
+    spec = _tracked_as(earlier, checked_uri(tracking_uri), checked_tracking(tracking))
     require_installed(spec.trackers)
     uri = tracking_uri_of(spec, storage)
     with runs.driver_lock(directory):
         trials = runs.read_trials(spec, directory)
         try:
             with output_to(directory.log_file):
-                again, written = _write(spec, storage, directory, trials)
-            if spec != then:
+                reevaluations, written = _write(spec, storage, directory, trials)
+            if spec != earlier:
                 spec.save(directory)
         except (InputError, StorageError):
             raise
         except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
             raise InputError(f"run {spec.name!r}: {_unwritten(error, uri, directory)}") from error
-    return Synced(spec.name, uri, len(trials), sum(each.tasks_done for each in (*trials, *again)), written)
+    return Synced(spec.name, uri, len(trials), sum(each.tasks_done for each in (*trials, *reevaluations)), written)
 
 
 def _unwritten(error: Exception, uri: str | None, directory: RunDirectory) -> str:
@@ -116,8 +116,8 @@ def _write(
     if "tensorboard" in spec.trackers:
         _write_event_files(RunInfo(spec, directory.path, storage), trials, conclusion)
         if reevaluation is not None:
-            again = RunInfo(reevaluation.spec, directory.reevaluation.path, storage)
-            _write_event_files(again, reevaluation.runs, Conclusion())
+            info = RunInfo(reevaluation.spec, directory.reevaluation.path, storage)
+            _write_event_files(info, reevaluation.runs, Conclusion())
     return () if reevaluation is None else reevaluation.runs, written
 
 

@@ -152,7 +152,7 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
         raise InputError(f"campaign folder {plan.directory.path}: cannot be made ({error.strerror})") from error
     known, spec_file = set(plan.directory.path.iterdir()), plan.directory.spec_file
     new = [run for run in runs if not plan.storage.run_exists(run)]
-    then = spec_file.read_text(encoding="utf-8") if spec_file in known else None
+    saved_text = spec_file.read_text(encoding="utf-8") if spec_file in known else None
     try:
         with driver_lock(plan.directory, "campaign"):
             for run in runs:
@@ -164,8 +164,8 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
         if not any(map(plan.storage.run_exists, runs)):  # it has begun nothing
             for path in set(plan.directory.path.iterdir()) - known:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if then is not None and not any(map(plan.storage.run_exists, new)):
-            replace_text(spec_file, then)
+        if saved_text is not None and not any(map(plan.storage.run_exists, new)):
+            replace_text(spec_file, saved_text)
         remove_empty(plan.directory.path, before)
         remove_empty_root(plan.storage, before)
         raise

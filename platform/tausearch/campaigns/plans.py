@@ -286,15 +286,15 @@ def with_share_of(first: Plan[Any], plan: Plan[Spec]) -> Plan[Spec]:
     return replace(plan, spec=plan.spec.model_copy(update={"resources": first.spec.resources}), pilot=False)
 
 
-def _with_choice_of(then: AnySpec, plan: Plan[FinalSpec]) -> Plan[FinalSpec]:
+def _with_choice_of(earlier: AnySpec, plan: Plan[FinalSpec]) -> Plan[FinalSpec]:
     """Return the plan of a final run with the configuration that an earlier choice has given it."""
-    chosen = {name: getattr(then, name) for name in _CHOSEN if hasattr(then, name)}
+    chosen = {name: getattr(earlier, name) for name in _CHOSEN if hasattr(earlier, name)}
     return replace(plan, spec=plan.spec.model_copy(update=chosen))
 
 
-def _has_chosen_otherwise(then: AnySpec, now: FinalSpec) -> bool:
+def _has_chosen_otherwise(earlier: AnySpec, now: FinalSpec) -> bool:
     """Whether a final run has other hyperparameters only because the search has chosen others since."""
-    return isinstance(then, FinalSpec) and then.overrides == now.overrides and then.fixed != now.fixed
+    return isinstance(earlier, FinalSpec) and earlier.overrides == now.overrides and earlier.fixed != now.fixed
 
 
 def _stem_of(final: str) -> str:
@@ -388,17 +388,19 @@ def _training(cell: CellConfig, name: str, best: BestFile, request: CampaignRequ
     return TrainRequest(best, name=name, **{**_shared_options(request), **cell.train})
 
 
-def _require_alike(planned: CellPlan, then: AnySpec) -> None:
+def _require_alike(planned: CellPlan, earlier: AnySpec) -> None:
     """Refuse a final run without its search, or one that is to have none now."""
-    source = then.source if isinstance(then, FinalSpec) else None
+    source = earlier.source if isinstance(earlier, FinalSpec) else None
     if planned.config.search is not None:
         raise InputError(
-            f"run {then.name!r} was trained without a search"
+            f"run {earlier.name!r} was trained without a search"
             if source is None
-            else f"run {then.name!r} was trained after the search {source!r}, which is gone"
+            else f"run {earlier.name!r} was trained after the search {source!r}, which is gone"
         )
     if source is not None:
-        raise InputError(f"run {then.name!r} was trained after the search {source!r}, and the file asks for none now")
+        raise InputError(
+            f"run {earlier.name!r} was trained after the search {source!r}, and the file asks for none now"
+        )
 
 
 def _with_options_of_existing_runs(

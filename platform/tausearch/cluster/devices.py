@@ -116,7 +116,7 @@ def _asked(wish: float | str | None, address: str | None) -> str | None:
 
 
 def continued_resources(
-    then: AnySpec,
+    earlier: AnySpec,
     wish: float | None,
     max_concurrent_trials: int | None,
     address: str | None,
@@ -127,20 +127,20 @@ def continued_resources(
     Raises:
         InputError: If there is no such GPU, or the precision of the run needs one.
     """
-    was = then.resources
+    was = earlier.resources
     if wish is None:
-        resources = kept_resources(then, was.cpus_per_trial, max_concurrent_trials, address, on_cpu)
+        resources = kept_resources(earlier, was.cpus_per_trial, max_concurrent_trials, address, on_cpu)
     else:
         moved = was.gpus_per_trial > 0 and wish == 0
         own = {"gpus_from": "request" if moved else _asked(wish, address), "precision_from": was.precision_from}
         resources = plan_resources(was.cpus_per_trial, wish, max_concurrent_trials, address).model_copy(update=own)
-    _require_computed(then, resources, f"run {then.name!r}: protocol.precision", address)
-    _require_measurable(then, resources, address)
+    _require_computed(earlier, resources, f"run {earlier.name!r}: protocol.precision", address)
+    _require_measurable(earlier, resources, address)
     return resources
 
 
 def kept_resources(
-    then: AnySpec,
+    earlier: AnySpec,
     cpus_per_trial: int,
     max_concurrent_trials: int | None,
     address: str | None,
@@ -151,11 +151,11 @@ def kept_resources(
     Raises:
         InputError: If this is a GPU, and this machine has none.
     """
-    was = then.resources
+    was = earlier.resources
     if was.gpus_per_trial and address is None and not gpus_here():
         raise InputError(
-            f"run {then.name!r}: each trial began on {was.share}, and this machine has no GPU; continue it where there"
-            f" is one, or on the CPU with {on_cpu}"
+            f"run {earlier.name!r}: each trial began on {was.share}, and this machine has no GPU; continue it where"
+            f" there is one, or on the CPU with {on_cpu}"
         )
     resources = plan_resources(cpus_per_trial, was.gpus_per_trial, max_concurrent_trials, address)
     return resources.model_copy(update={name: getattr(was, name) for name in ("gpus_from", "pilot", "precision_from")})

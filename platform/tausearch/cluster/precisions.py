@@ -63,8 +63,8 @@ def with_auto(plan: Plan[S], address: str | None, bf16: Bf16At) -> Plan[S]:
     """
     precision: Precision
     if plan.exists:
-        then = read_spec(plan.directory)
-        precision, chosen_by = then.protocol.precision, then.resources.precision_from
+        earlier = read_spec(plan.directory)
+        precision, chosen_by = earlier.protocol.precision, earlier.resources.precision_from
     else:
         precision = "bf16" if plan.spec.resources.gpus_per_trial and bf16(address) else "fp32"
         chosen_by = "auto"

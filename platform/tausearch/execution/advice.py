@@ -130,7 +130,7 @@ def _coarse_split(spec: RunSpec) -> Iterator[Unsuited]:
         return
     images = counted(spec.data.evaluation, "image")
     reason = f"of {images} judges in steps of {spec.accuracy_resolution:.2g} points, so trials tie by luck"
-    again = "--reevaluate 3 runs the best again on other splits"
+    suggestion = "--reevaluate 3 runs the best again on other splits"
     if (asked := spec.reevaluate) is not None:
-        again = f"the best {asked.best} are run again on {asked.runs} other splits"
-    yield Unsuited("validation split", reason, again)
+        suggestion = f"the best {asked.best} are run again on {asked.runs} other splits"
+    yield Unsuited("validation split", reason, suggestion)

@@ -398,8 +398,8 @@ def read_by_trials(spec: RunSpec) -> list[str]:
 
 def _started(run: Run) -> int:
     """Return how many trials have started, without seeds that only have the tasks taken over from another run."""
-    again = run.spec.retrained if isinstance(run.spec, FinalSpec) else None
-    kept = 0 if again is None else again.kept
+    retrained = run.spec.retrained if isinstance(run.spec, FinalSpec) else None
+    kept = 0 if retrained is None else retrained.kept
     return sum(trial.has_ended or not kept or trial.tasks_done > kept for trial in run.trials)
 
 

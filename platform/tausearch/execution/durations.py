@@ -152,8 +152,8 @@ def bytes_of(folder: Path) -> int:
 def _if_alike(directory: RunDirectory, spec: RunSpec) -> RunStatus | None:
     there = read_spec(directory)
     keys = [(each.benchmark, each.method, each.protocol.backbone) for each in (there, spec)]
-    again = spec.retrained if isinstance(spec, FinalSpec) else None  # its tasks are those of the other run
-    alike = keys[0] == keys[1] or (again is not None and again.run_id == there.id)
+    retrained = spec.retrained if isinstance(spec, FinalSpec) else None  # its tasks are those of the other run
+    alike = keys[0] == keys[1] or (retrained is not None and retrained.run_id == there.id)
     return read_status(directory) if alike and there.name != spec.name else None
 
 

@@ -119,8 +119,8 @@ class CompositionResult(Strict):
         found = _NUMBERED.fullmatch(label)
         if self.removal is not None:
             names = [each.name or f"class {each.number}" for each in self.removal.classes]
-            again = ["retrained"] if self.removal.retrained else []
-            return ", ".join([f"forget {', '.join(names)}", *again, *rest])
+            marks = ["retrained"] if self.removal.retrained else []
+            return ", ".join([f"forget {', '.join(names)}", *marks, *rest])
         if found is None or not self.task_names:
             return self.label
         named = ", ".join(f"{task} ({self.task_names[int(task) - 1]})" for task in found[2].split(","))
@@ -180,8 +180,8 @@ def _compared(result: CompositionResult, before: CompositionResult | None, metri
     now = result.summary()[metric]
     yield now
     if before is not None:
-        then = before.summary()[metric]
-        yield from (then, now.mean - then.mean)
+        mean_before = before.summary()[metric]
+        yield from (mean_before, now.mean - mean_before.mean)
 
 
 def save_file(directory: RunDirectory, label: str, content: dict[str, Any]) -> Path:

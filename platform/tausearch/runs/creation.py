@@ -126,38 +126,40 @@ class Plan(Generic[S]):
         Raises:
             InputError: If the two specifications differ in anything else.
         """
-        then = read_spec(self.directory)
-        extended = self._extended(then)
-        now = _counting_as(self.spec, then.model_copy(update=extended))
-        if found := changed_fields(then.model_copy(update=extended), now):
-            raise InputError(f"run {then.name!r} was started otherwise: {'; '.join(found)}{_advice(then, now, found)}")
-        assert isinstance(then, type(self.spec)), "purposes would differ"
+        earlier = read_spec(self.directory)
+        extended = self._extended(earlier)
+        now = _counting_as(self.spec, earlier.model_copy(update=extended))
+        if found := changed_fields(earlier.model_copy(update=extended), now):
+            raise InputError(
+                f"run {earlier.name!r} was started otherwise: {'; '.join(found)}{_advice(earlier, now, found)}"
+            )
+        assert isinstance(earlier, type(self.spec)), "purposes would differ"
         renewed = ("resources", "address", "data_root", "cache_size", "with_bounds")
         changed = {name: getattr(self.spec, name) for name in renewed}
-        changed |= _parts_where(then, self.spec)
-        uri = self.spec.tracking_uri or then.tracking_uri
-        tracking = then.tracking if self.spec.tracking is None else self.spec.tracking
-        return then.model_copy(update={**changed, **extended, "tracking": tracking, "tracking_uri": uri})
+        changed |= _parts_where(earlier, self.spec)
+        uri = self.spec.tracking_uri or earlier.tracking_uri
+        tracking = earlier.tracking if self.spec.tracking is None else self.spec.tracking
+        return earlier.model_copy(update={**changed, **extended, "tracking": tracking, "tracking_uri": uri})
 
     @property
     def added(self) -> int:
         """Number of trials that an existing run gets beyond those that it was planned with."""
         if not self.exists:
             return 0
-        then = read_spec(self.directory)
-        return self.spec.trials - then.trials if self._extended(then) else 0
+        earlier = read_spec(self.directory)
+        return self.spec.trials - earlier.trials if self._extended(earlier) else 0
 
-    def _extended(self, then: AnySpec) -> dict[str, Any]:
+    def _extended(self, earlier: AnySpec) -> dict[str, Any]:
         """Return the fields of the existing run that more trials change."""
         spec: RunSpec = self.spec
-        if not self.may_extend or spec.trials <= then.trials:
+        if not self.may_extend or spec.trials <= earlier.trials:
             return {}
-        if isinstance(spec, FinalSpec) and isinstance(then, FinalSpec):
-            return _with_more_seeds(then, spec)
+        if isinstance(spec, FinalSpec) and isinstance(earlier, FinalSpec):
+            return _with_more_seeds(earlier, spec)
         if not isinstance(spec, SearchSpec):
             return {}
-        assert isinstance(then, SearchSpec), "purposes would differ"
-        rule = extended_rule(then, self.directory, recorded_trials(then, Record(self.directory.record)))
+        assert isinstance(earlier, SearchSpec), "purposes would differ"
+        rule = extended_rule(earlier, self.directory, recorded_trials(earlier, Record(self.directory.record)))
         return {"trials": spec.trials, "reevaluate": spec.reevaluate, "stop": rule}
 
     @contextmanager
@@ -187,13 +189,13 @@ def spec_changed(directory: RunDirectory, spec: RunSpec) -> Iterator[None]:
     Raises:
         InputError: That of the block.
     """
-    then = read_spec(directory)
+    earlier = read_spec(directory)
     spec.save(directory)
     try:
         yield
     except InputError:
-        if len(recorded_trials(spec, Record(directory.record))) <= then.trials:
-            then.save(directory)
+        if len(recorded_trials(spec, Record(directory.record))) <= earlier.trials:
+            earlier.save(directory)
         raise
 
 
@@ -213,47 +215,47 @@ def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:
     ]
 
 
-def _parts_where(then: RunSpec, now: RunSpec) -> dict[str, Any]:
+def _parts_where(earlier: RunSpec, now: RunSpec) -> dict[str, Any]:
     """Return the benchmarks of an earlier search on several, with their images where they lie now."""
-    if not isinstance(then, MultiSearchSpec) or not isinstance(now, MultiSearchSpec):
+    if not isinstance(earlier, MultiSearchSpec) or not isinstance(now, MultiSearchSpec):
         return {}
-    return {"parts": then.parts_at({name: part.data_root for name, part in now.parts.items()})}
+    return {"parts": earlier.parts_at({name: part.data_root for name, part in now.parts.items()})}
 
 
-def _with_more_seeds(then: FinalSpec, now: FinalSpec) -> dict[str, Any]:
+def _with_more_seeds(earlier: FinalSpec, now: FinalSpec) -> dict[str, Any]:
     """Return the fields of a final run with more seeds, the new ones last, as a seed keeps its number."""
-    if then.protocol.class_orders is not None or not set(then.seeds) < set(now.seeds):
+    if earlier.protocol.class_orders is not None or not set(earlier.seeds) < set(now.seeds):
         return {}
-    seeds = (*then.seeds, *(seed for seed in now.seeds if seed not in then.seeds))
+    seeds = (*earlier.seeds, *(seed for seed in now.seeds if seed not in earlier.seeds))
     return {"seeds": seeds, "trials": len(seeds)}
 
 
-def _advice(then: AnySpec, now: RunSpec, found: Sequence[str]) -> str:
+def _advice(earlier: AnySpec, now: RunSpec, found: Sequence[str]) -> str:
     """Return how a search gets the trials that it lacks, or why a final run gets no more seeds with class orders."""
     alone = all(line.startswith(("trials ", "reevaluate", "stop.")) for line in found)
-    if isinstance(now, SearchSpec) and then.trials < now.trials and alone:
-        return f"; `tausearch extend {then.name} --trials {now.trials}` only adds trials"
-    if not isinstance(then, FinalSpec) or not isinstance(now, FinalSpec):
+    if isinstance(now, SearchSpec) and earlier.trials < now.trials and alone:
+        return f"; `tausearch extend {earlier.name} --trials {now.trials}` only adds trials"
+    if not isinstance(earlier, FinalSpec) or not isinstance(now, FinalSpec):
         return ""
-    ordered = then.protocol.class_orders is not None and set(then.seeds) < set(now.seeds)
+    ordered = earlier.protocol.class_orders is not None and set(earlier.seeds) < set(now.seeds)
     return " (with class orders no seeds are added: the numbers of its trials would change)" if ordered else ""
 
 
-def _counting_as(spec: RunSpec, then: RunSpec) -> RunSpec:
+def _counting_as(spec: RunSpec, earlier: RunSpec) -> RunSpec:
     """Return a new specification that counts trials, candidates and seeds as an existing run does.
 
     The rule for ending counts from the trial at which the search was extended, and the searches of earlier versions
     re-evaluate their start only if it is among the best.
     """
-    if isinstance(spec, FinalSpec) and isinstance(then, FinalSpec) and set(spec.seeds) == set(then.seeds):
-        return spec.model_copy(update={"seeds": then.seeds})
-    if not isinstance(spec, SearchSpec) or not isinstance(then, SearchSpec):
+    if isinstance(spec, FinalSpec) and isinstance(earlier, FinalSpec) and set(spec.seeds) == set(earlier.seeds):
+        return spec.model_copy(update={"seeds": earlier.seeds})
+    if not isinstance(spec, SearchSpec) or not isinstance(earlier, SearchSpec):
         return spec
-    kept = {name: getattr(then.stop, name) for name in ("since", "least_gain")}
-    again = spec.reevaluate
-    if again is not None and then.reevaluate is not None:
-        again = again.model_copy(update={"start": then.reevaluate.start})
-    return spec.model_copy(update={"stop": spec.stop.model_copy(update=kept), "reevaluate": again})
+    kept = {name: getattr(earlier.stop, name) for name in ("since", "least_gain")}
+    reevaluate = spec.reevaluate
+    if reevaluate is not None and earlier.reevaluate is not None:
+        reevaluate = reevaluate.model_copy(update={"start": earlier.reevaluate.start})
+    return spec.model_copy(update={"stop": spec.stop.model_copy(update=kept), "reevaluate": reevaluate})
 
 
 def _make(spec: RunSpec, directory: RunDirectory) -> None:

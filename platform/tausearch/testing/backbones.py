@@ -18,8 +18,8 @@ def check_backbone(backbone: OwnBackbone) -> None:
     """
     require_argument(isinstance(backbone, OwnBackbone), "backbone", "an OwnBackbone", backbone)
     backbone.shape("under test")
-    first, again = (backbone.network("under test").eval() for _ in range(2))
-    other = {name: value for name, value in again.state_dict().items()}
+    first, second = (backbone.network("under test").eval() for _ in range(2))
+    other = {name: value for name, value in second.state_dict().items()}
     for name, value in first.state_dict().items():
         assert torch.equal(value, other[name]), f"build gives other weights each time, as in {name!r}"
     reads = backbone.input

@@ -35,9 +35,9 @@ def check_benchmark(source: BenchmarkSource) -> None:
     state = torch.get_rng_state()
     for part in SPLIT_NAMES:
         images, labels = checked.load(part)
-        other, again = checked.load(part)
-        assert torch.equal(labels, again), f"load({part!r}) gives other labels each time"
-        assert _same(images, other), f"load({part!r}) gives other images each time"
+        other_images, other_labels = checked.load(part)
+        assert torch.equal(labels, other_labels), f"load({part!r}) gives other labels each time"
+        assert _same(images, other_images), f"load({part!r}) gives other images each time"
         missing = sorted(set(range(len(source.class_names))) - set(labels.tolist()))
         assert not missing, f"load({part!r}) has no image of {source.class_names[missing[0]]!r}"
     for purpose in ("search", "final"):

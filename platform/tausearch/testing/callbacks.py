@@ -63,8 +63,8 @@ def check_callback(make: Callable[[], Callback], folder: str | Path) -> None:
     require_argument(callable(make), "make", "a function that makes the callback", make)
     empty = isinstance(folder, str | Path) and (not Path(folder).exists() or not any(Path(folder).iterdir()))
     require_argument(empty, "folder", "an empty or new folder", folder)
-    search, again, final = _runs(folder)
-    for events in (list(_killed(search)), list(_continued(search, again)), list(_trained(final))):
+    search, reevaluation, final = _runs(folder)
+    for events in (list(_killed(search)), list(_continued(search, reevaluation)), list(_trained(final))):
         before, said = deepcopy([vars(event) for event in events]), list[str]()
         (callback,) = callbacks_of([make()])
         delivery = Delivery(callback, f"callback {type(callback).__qualname__}", said.append)
@@ -87,7 +87,7 @@ def _killed(search: RunInfo) -> Iterator[Event]:
     yield from trial_events(search, _trial(search, 1, 1))
 
 
-def _continued(search: RunInfo, again: RunInfo) -> Iterator[Event]:
+def _continued(search: RunInfo, reevaluation: RunInfo) -> Iterator[Event]:
     """Yield the events of the driver that continues the search, re-evaluates and is stopped."""
     first, second, lost = _trial(search, 0, _TASKS, "complete"), _trial(search, 1, 1), _trial(search, 2, 0, "failed")
     yield from replayed_events(search, [first, second])
@@ -95,11 +95,11 @@ def _continued(search: RunInfo, again: RunInfo) -> Iterator[Event]:
     yield from trial_events(search, second, second)
     yield from trial_events(search, _trial(search, 1, 1, "pruned"), second)
     yield from trial_events(search, lost)
-    yield from replayed_events(again, ())
-    yield from trial_events(again, _trial(again, 0, _TASKS, "complete"))
+    yield from replayed_events(reevaluation, ())
+    yield from trial_events(reevaluation, _trial(reevaluation, 0, _TASKS, "complete"))
     yield ChoiceChanged(search, first, Verdict(0, 70.0, None, None, None, None))
     yield BestFileWritten(search, search.path / "best.yaml")
-    yield RunEnded(again, stopped=False, trials=(_trial(again, 0, _TASKS, "complete"),))
+    yield RunEnded(reevaluation, stopped=False, trials=(_trial(reevaluation, 0, _TASKS, "complete"),))
     trials, files = (first, _trial(search, 1, 1, "pruned"), lost), (search.path / "run.yaml",)
     yield RunEnded(search, stopped=True, trials=trials, chosen=first, metrics={"importance/lr": 1.0}, files=files)
 

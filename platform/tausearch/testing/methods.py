@@ -143,10 +143,10 @@ def check_composition(trial: Recorded, make: Callable[[], IncrementalSequence]) 
         close = torch.allclose(network.predict(images), method.predict(images), rtol=1e-3, atol=1e-3)
         assert close, "`composed` predicts by another composition than the one that was asked for"
     assert torch.equal(method.predict(images), before), "after `composed` the method predicts something else"
-    again = make().method
-    assert isinstance(again, Composable), "so its capabilities say"
-    again.continue_after(vectors)
-    require_same(again.state(), method.state())
+    restored = make().method
+    assert isinstance(restored, Composable), "so its capabilities say"
+    restored.continue_after(vectors)
+    require_same(restored.state(), method.state())
 
 
 def check_secrecy(sequence: IncrementalSequence, reached: list[set[bytes]]) -> None:

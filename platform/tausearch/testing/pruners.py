@@ -34,8 +34,8 @@ def check_pruner(make: Callable[[], BasePruner]) -> None:
     for number in range(_KILLED_AFTER):
         answers.append(_trial(first, number))
     continued = _study(make())
-    again = [_trial(continued, number) for number in range(_KILLED_AFTER)]
-    assert again == answers, "answers otherwise when it is asked again for the same trials; its draws need a seed"
+    repeated = [_trial(continued, number) for number in range(_KILLED_AFTER)]
+    assert repeated == answers, "answers otherwise when it is asked again for the same trials; its draws need a seed"
     for number in range(_KILLED_AFTER, len(_FINAL)):
         message = "answers otherwise after a kill; its state is not a function of what it was told"
         assert _trial(first, number) == _trial(continued, number), message

@@ -55,9 +55,9 @@ def _check(
     merging = Merging(taus=taus, weights=weights, curvatures=curvatures, parameters=parameters, seed=3)
     state = torch.get_rng_state()
     theta_0 = {name: torch.zeros(shape) for name, shape in _SHAPES.items()}
-    first, again = (_accepted(make, lambda what: checked_merge(what, make(), merging, theta_0)) for _ in range(2))
+    first, second = (_accepted(make, lambda what: checked_merge(what, make(), merging, theta_0)) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state), "draws from torch's global generator"
-    assert all(torch.equal(first[name], again[name]) for name in first), "returns something else when asked again"
+    assert all(torch.equal(first[name], second[name]) for name in first), "returns something else when asked again"
     assert all(_equal(tau, _tau(seed)) for seed, tau in enumerate(taus)), "changes the task vectors"
     if kind is not None:
         unchanged = [_curvature(kind, seed).mean.tensors() for seed in range(len(weights))]

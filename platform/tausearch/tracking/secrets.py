@@ -42,9 +42,9 @@ def keep_secrets(uri: str) -> str:
     if clean == uri:
         return uri
     remember(uri, clean)
-    again = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" if clean.startswith("http") else _VARIABLE
+    source = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" if clean.startswith("http") else _VARIABLE
     print(
-        f"tausearch: the password in --tracking-uri is not stored; resume and sync take it from {again}",
+        f"tausearch: the password in --tracking-uri is not stored; resume and sync take it from {source}",
         file=sys.stderr,
     )
     return clean

@@ -56,15 +56,15 @@ def plan_training(
     opened = opening(named, request.data_root)
     overrides = dict(request.set or {})
     config = entry.parse({**best.hyperparameters, **overrides})
-    then = best.protocol
-    backbone = Backbone.of(then.backbone, then.backbone_weights, then.initial_head)
+    protocol = best.protocol
+    backbone = Backbone.of(protocol.backbone, protocol.backbone_weights, protocol.initial_head)
     with faults_of(f"{best.title}: protocol.backbone"):
         reads = backbone.input
     entry.validate(config, entry.scenario(opened.source.spec, backbone))
     usable, protocol = images_then_weights(
-        lambda: opened.require("final", then.split_seed, reads),
+        lambda: opened.require("final", protocol.split_seed, reads),
         backbone,
-        lambda: protocol_of(opened.source.spec, then.split_seed, backbone, then.precision, orders),
+        lambda: protocol_of(opened.source.spec, protocol.split_seed, backbone, protocol.precision, orders),
     )
     _require_same_protocol(best, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
     for order in orders or ():

@@ -23,12 +23,15 @@ WORDS = (
 
 def removed_content_lines(removal: Removal, retrained: Retraining | None) -> tuple[str, ...]:
     """Return what the composition no longer holds, or what was learned again without the classes."""
-    again = [] if retrained is None else removal.tasks[retrained.kept :]
+    relearned = [] if retrained is None else removal.tasks[retrained.kept :]
     zeros = removal.partial if retrained is None else []
     return (
         f"{numbered(removal.touched)}: the whole task vector that was learned from all classes of the task",
         *([f"{numbered(zeros)}: in `vectors`, zeros (for IA3 ones) stand in its place"] * bool(zeros)),
-        *([f"{numbered(again)}: learned again without these images (new vector, h0, mixtures, Fisher)"] * bool(again)),
+        *(
+            [f"{numbered(relearned)}: learned again without these images (new vector, h0, mixtures, Fisher)"]
+            * bool(relearned)
+        ),
         f"{len(removal.forgotten)} of {sum(map(len, removal.task_classes))} classes: rows of the classifier and of h0,"
         " names",
         "mixtures and Fisher matrices of the forgotten classes, which no composition has",

@@ -28,20 +28,20 @@ _HOW = {
 }
 
 
-def changed_fields(then: RunSpec, now: RunSpec) -> list[str]:
+def changed_fields(earlier: RunSpec, now: RunSpec) -> list[str]:
     """Return the differences that make two runs different, such as `trials was 12, is now 24`; not machine or paths."""
-    follows = {"trials"} if isinstance(then, FinalSpec) else set()  # from seeds and class orders, which are named
+    follows = {"trials"} if isinstance(earlier, FinalSpec) else set()  # from seeds and class orders, which are named
     hidden: dict[str, Any] = dict.fromkeys((*_HOW, *follows), True)
-    hidden["data"] = _hidden_of(then, now)
+    hidden["data"] = _hidden_of(earlier, now)
     hidden["warm_start"] = {"__all__": {"origin", "misfits"}}  # the name of a search and the path of a file may change
-    there, here = (getattr(spec, "parts", {}) for spec in (then, now))  # of a search on several benchmarks
+    there, here = (getattr(spec, "parts", {}) for spec in (earlier, now))  # of a search on several benchmarks
     hidden["parts"] = {  # a benchmark that only one of them has is named by `benchmark`
         name: name not in there or name not in here or {"data_root": True, "data": _hidden_of(there[name], here[name])}
         for name in {**there, **here}
     }
-    old, new = (_flat(spec.model_dump(mode="json", exclude=hidden)) for spec in (then, now))
+    old, new = (_flat(spec.model_dump(mode="json", exclude=hidden)) for spec in (earlier, now))
     if old.get("warm_start") != new.get("warm_start"):
-        before, after = _origins(then), _origins(now)
+        before, after = _origins(earlier), _origins(now)
         old["warm_start"], new["warm_start"] = before, f"{after}, with other values" if before == after else after
     pairs = {key: (old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])}
     differ = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
@@ -57,12 +57,12 @@ def _of_the_whole(key: str) -> str:
     return f"protocol.{key.rpartition('.protocol.')[2]}"
 
 
-def _hidden_of(then: Any, now: Any) -> bool | dict[str, bool]:
+def _hidden_of(earlier: Any, now: Any) -> bool | dict[str, bool]:
     """Return what of the `data` of two runs, or of two parts, makes no difference; all of it where one has none.
 
     A digest has the times of files, which a copy changes.
     """
-    if getattr(then, "data", None) is None or getattr(now, "data", None) is None:
+    if getattr(earlier, "data", None) is None or getattr(now, "data", None) is None:
         return True
     return dict.fromkeys(("digest", "evaluation_digest", "per_task"), True)
 
