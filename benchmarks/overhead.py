@@ -20,7 +20,7 @@ from benchmarks.performance.lines import Line, Values, column
 from tausearch.api import SearchRequest, SearchRun, plan_search, run_search
 from tausearch.campaigns import CampaignRequest, CellStatus, plan_campaign, run_campaign
 from tausearch.cluster import local_cpus, ray_session
-from tausearch.runs import Resources, TrialSummary, created
+from tausearch.runs import Resources, TrialSummary, new_locked_run
 from trainables.metrics import is_seconds
 
 SIZES = (16, 64)  # trials
@@ -120,7 +120,7 @@ def measure(trials: int) -> list[dict[str, Any]]:
         )
         plan = plan_search(asked)
         start = time.monotonic()
-        with created(plan.spec, plan.storage) as (spec, directory):
+        with new_locked_run(plan.spec, plan.storage) as (spec, directory):
             run_search(SearchRun(spec, plan.storage, directory, own_listeners=[clock]))
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)

@@ -18,7 +18,7 @@ from benchmarks.performance.lines import Line, column
 from tausearch.execution.announcer import Announcer
 from tausearch.execution.run import Run
 from tausearch.runs import TrialSummary, TrialTable, open_storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import FixedSearcher
 from tausearch.tracking import Deliveries, MlflowCallback, RunEnded
 from tausearch.tracking.mlflow_store import search_runs
@@ -53,7 +53,7 @@ def _measured(folder: Path, store: str | None) -> dict[str, float]:
     storage = open_storage(folder, write=True)
     protocol = search_spec().protocol.model_copy(update={"tasks": TASKS})
     changes = {"trials": TRIALS, "steps": TASKS, "protocol": protocol, "tracking_uri": store}
-    spec, directory = create(search_spec().model_copy(update=changes), storage)
+    spec, directory = make_run_directory(search_spec().model_copy(update=changes), storage)
     callback = MlflowCallback()
     deliveries = Deliveries(trackers={"mlflow": lambda: callback})
     run = Run(spec, storage, directory, FixedSearcher([]), TrialTable())

@@ -16,7 +16,7 @@ from PIL import Image
 from tausearch.api import SearchRequest, plan_search
 from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.runs import Plan, Record, Storage, parts_of
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import BestFile, unsearched_best_file
 from tests.support.imports import ROOT
 from tests.support.layouts import parquet
@@ -156,7 +156,7 @@ def plan_of(folder: Path, name: str, benchmark: str = "digits", method: str = "i
 def _searched(folder: Path, name: str, benchmark: str, method: str) -> BestFile:
     """Make a finished search of trials made by hand."""
     plan = plan_of(folder, name, benchmark, method)
-    spec, directory = create(plan.spec, plan.storage)
+    spec, directory = make_run_directory(plan.spec, plan.storage)
     record, parts = Record(directory.record, {}, tasks=spec.steps, metric_names=spec.metrics), parts_of(spec)
     for number in range(spec.trials if parts is None else parts.trials):
         trial_number, units = (number, spec) if parts is None else (parts.trial_of(number), parts)

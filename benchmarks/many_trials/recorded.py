@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tausearch.execution.recorder import record_of
 from tausearch.runs import Storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import FIXED, make_trial, search_spec
 
 SEARCH, TASKS = "search", 10
@@ -15,7 +15,7 @@ def recorded_search(storage: Storage, trials: int, planned: int | None = None) -
     spec = search_spec()
     protocol = spec.protocol.model_copy(update={"tasks": TASKS})
     changes = {"trials": planned or trials, "name": SEARCH, "steps": TASKS, "protocol": protocol, "algorithm": "tpe"}
-    spec, directory = create(spec.model_copy(update=changes), storage)
+    spec, directory = make_run_directory(spec.model_copy(update=changes), storage)
     record = record_of(spec, directory)
     for number in range(trials):
         value = 70.0 + number % 17

@@ -14,7 +14,7 @@ from ray.cluster_utils import Cluster
 from benchmarks.many_trials.analytic import AnalyticTrial
 from tausearch.api import SearchRun, run_search
 from tausearch.execution import DriveOptions
-from tausearch.runs import ExperimentProtocol, Reevaluate, Resources, SearchSpec, created, open_storage
+from tausearch.runs import ExperimentProtocol, Reevaluate, Resources, SearchSpec, new_locked_run, open_storage
 from tausearch.studies import TrialListener
 
 CONCURRENT = 16  # trials at a time
@@ -46,7 +46,7 @@ def analytic_search(
     with on_nodes(nodes) as address, tempfile.TemporaryDirectory() as folder:
         root = open_storage(Path(folder), write=True)
         start = time.monotonic()
-        with created(spec.model_copy(update={"address": address}), root) as (spec, directory):
+        with new_locked_run(spec.model_copy(update={"address": address}), root) as (spec, directory):
             run = SearchRun(spec, root, directory, own_listeners=[listener] if listener else [])
             result = run_search(run, DriveOptions(trainable=trainable))
         took = time.monotonic() - start

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.choosing import replays
 from benchmarks.results.page import places
 from tausearch.runs import Record, open_storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import make_trial, search_spec
 
 VALUES = (70.0, 90.0, 80.0, 60.0)
@@ -22,7 +22,7 @@ def test_both_tables_are_written_from_the_record(tmp_path: Path, monkeypatch: py
     def search(*what: str, **how: Any) -> None:
         asked.update(how, what=what)
         spec = search_spec().model_copy(update={"name": how["name"]})
-        _, directory = create(spec, open_storage(how["storage"], write=True))
+        _, directory = make_run_directory(spec, open_storage(how["storage"], write=True))
         for number, value in enumerate(VALUES):
             trial = make_trial(number, value=value)
             trial.rows[0]["val/average_accuracy"] += number  # the last looks best after the first task

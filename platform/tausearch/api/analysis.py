@@ -14,7 +14,7 @@ from tausearch.api.composition import open_pools
 from tausearch.api.requests import FiguresRequest, with_fields_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import as_csv, rows_as_table
-from tausearch.runs import Record, Storage, nothing_left, open_storage, read_spec, require_output, shown_benchmark
+from tausearch.runs import Record, Storage, open_storage, read_spec, remove_on_error, require_output, shown_benchmark
 from trainables.errors import InputError
 from trainables.metrics import STAGES, seconds
 
@@ -54,7 +54,7 @@ def draw_with(request: FiguresRequest) -> Drawn:
     storage = open_storage(request.storage, write=False)
     pools, left_out = _pools(storage, request)
     output = _output(storage, request)
-    with nothing_left(output):
+    with remove_on_error(output):
         return Drawn(_draw_figures(storage, request, pools, output), tuple(left_out))
 
 

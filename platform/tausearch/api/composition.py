@@ -15,7 +15,15 @@ from tausearch.api.requests import ComposeRequest, EvaluateRequest, allow_named,
 from tausearch.api.retraining import RetrainingPlan, plan_retraining
 from tausearch.models import CompositionResult, EvaluationResult, MergeConfig, Pools, VectorSource
 from tausearch.presentation import LongWork, command_on, notebook_cell, print_notices, tool
-from tausearch.runs import RunDirectory, RunSpec, Storage, nothing_left, open_storage, read_trials, require_new_folder
+from tausearch.runs import (
+    RunDirectory,
+    RunSpec,
+    Storage,
+    open_storage,
+    read_trials,
+    remove_on_error,
+    require_new_folder,
+)
 from tausearch.tracking import Version, is_registered, register_model
 from trainables.backbones import Backbone
 from trainables.composition import choose_rule
@@ -127,7 +135,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     if retraining is not None:
         left = _trained_again(retraining, request, storage)
     search = None
-    with nothing_left(folder), LongWork() as work:
+    with remove_on_error(folder), LongWork() as work:
         if space is not None:
             merge, search = _search_rule(request, pools, linear_merge, space, work)
         if removal is None:

@@ -38,7 +38,7 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
     directory = root.run(request.name)
     with runs.driver_lock(directory):
         spec = _continued(_read(directory, request.without_damaged), directory, request)
-        with runs.spec_changed(directory, spec):
+        with runs.spec_update_or_rollback(directory, spec):
             if spec.purpose == "search":
                 return run_search(SearchRun(spec, root, directory), options)
             return run_training(FinalRun(spec, root, directory), options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tausearch.runs import Storage, nothing_left, require_output
+from tausearch.runs import Storage, remove_on_error, require_output
 from tausearch.studies import BestFile, load_best
 from trainables.errors import InputError
 
@@ -17,7 +17,7 @@ def export_best(storage: Storage, best: BestFile, target: Path) -> None:
     """
     require_output(storage, target, "--output")
     _require_best_or_none(target)
-    with nothing_left(target):
+    with remove_on_error(target):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             best.save(target)

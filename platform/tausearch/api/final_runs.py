@@ -80,7 +80,7 @@ def train_with(request: TrainRequest) -> FinalResult:
     options = request.drive_options()
     plan = plan_training(request)
     plan = with_measured_gpu_share(plan, request.address, stream_of(request.progress_to))
-    with interruptible(), plan.entered() as (spec, directory):
+    with interruptible(), plan.open_locked() as (spec, directory):
         return run_training(FinalRun(spec, plan.storage, directory), options)
 
 
@@ -125,15 +125,15 @@ class FinalRun(RunWithBounds):
         super().__init__(spec, storage, directory, searcher, trials)
 
     @classmethod
-    def entered(cls, plan: Plan[FinalSpec], locks: ExitStack) -> FinalRun:
+    def open_locked(cls, plan: Plan[FinalSpec], locks: ExitStack) -> FinalRun:
         """Make or continue a planned final run; its lock goes into the stack."""
-        spec, directory = locks.enter_context(plan.entered())
+        spec, directory = locks.enter_context(plan.open_locked())
         return cls(spec, plan.storage, directory)
 
     def open_bound(self, method: str, locks: ExitStack) -> FinalRun:
         """Open the bound of a method; its lock goes into the stack."""
         plan = plan_training(bound_training(self.spec, method, self.storage))
-        return FinalRun.entered(as_beside(plan, self.spec), locks)
+        return FinalRun.open_locked(as_beside(plan, self.spec), locks)
 
     def preload_imports(self) -> None:
         """Import what `conclude` needs."""

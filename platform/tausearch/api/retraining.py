@@ -95,7 +95,7 @@ class RetrainingPlan:
             print_notices(*self.lines())
             return self.spec.name
         print_notices(*self.lines())
-        with interruptible(), self.plan.entered() as (spec, directory):
+        with interruptible(), self.plan.open_locked() as (spec, directory):
             self._take_over(spec, directory)
             run = FinalRun(spec, self.plan.storage, directory)
             run.time_said = True

@@ -134,7 +134,7 @@ def search_with(request: SearchRequest) -> SearchResult:
     plan = plan_search(request)
     out = stream_of(request.progress_to)
     plan = with_measured_gpu_share(plan, request.address, out)
-    with interruptible(), plan.entered() as (spec, directory):
+    with interruptible(), plan.open_locked() as (spec, directory):
         for line in warm_start_lines(spec, points_to_evaluate(spec) if spec.warm_start else []):
             print(line, file=out, flush=True)
         return run_search(SearchRun(spec, plan.storage, directory), options)
@@ -199,9 +199,9 @@ class SearchRun(RunWithBounds):
         self.finisher = SearchFinisher(spec, directory)
 
     @classmethod
-    def entered(cls, plan: Plan[SearchSpec], locks: ExitStack) -> SearchRun:
+    def open_locked(cls, plan: Plan[SearchSpec], locks: ExitStack) -> SearchRun:
         """Make or continue a planned search; its lock goes into the stack."""
-        spec, directory = locks.enter_context(plan.entered())
+        spec, directory = locks.enter_context(plan.open_locked())
         return cls(spec, plan.storage, directory)
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
@@ -215,7 +215,7 @@ class SearchRun(RunWithBounds):
     def open_bound(self, method: str, locks: ExitStack) -> SearchRun:
         """Open the bound of a method; its lock goes into the stack."""
         plan = plan_search(bound_search(self.spec, method, self.storage))
-        return SearchRun.entered(as_beside(plan, self.spec), locks)
+        return SearchRun.open_locked(as_beside(plan, self.spec), locks)
 
     def preload_imports(self) -> None:
         """Import what `conclude` needs."""

@@ -69,7 +69,7 @@ class ActiveCell:
         if not self._searched:
             self._searched = True
             self._reopen(self.planned.search)
-            return SearchRun.entered(self.planned.search, locks)
+            return SearchRun.open_locked(self.planned.search, locks)
         self._trained = True
         grows = self.planned.added_seeds > 0
         if not self._may_choose_anew and not grows and self._is_concluded(self.runs.final):
@@ -80,7 +80,7 @@ class ActiveCell:
             self.final = self._known
             return None
         self._rename(final.spec.name)
-        return FinalRun.entered(final, locks)
+        return FinalRun.open_locked(final, locks)
 
     def _reopen(self, plan: Plan[Any]) -> None:
         """Forget that a run was concluded if it gets more trials, or was deleted since and is made again."""

@@ -13,10 +13,10 @@ from .constraints import (
 )
 from .creation import (
     Plan as Plan,
-    created as created,
+    new_locked_run as new_locked_run,
     new_run as new_run,
     note_code as note_code,
-    spec_changed as spec_changed,
+    spec_update_or_rollback as spec_update_or_rollback,
 )
 from .directories import (
     CampaignDirectory as CampaignDirectory,
@@ -37,9 +37,9 @@ from .guards import (
     PICTURE_MARK as PICTURE_MARK,
     driver_lock as driver_lock,
     is_driven as is_driven,
-    nothing_left as nothing_left,
     remove_empty as remove_empty,
     remove_empty_root as remove_empty_root,
+    remove_on_error as remove_on_error,
     require_new_folder as require_new_folder,
     require_output as require_output,
     require_page as require_page,

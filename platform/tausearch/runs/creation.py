@@ -48,8 +48,8 @@ def new_run(
 
 
 @contextmanager
-def created(spec: S, storage: Storage, *, rename: bool = False) -> Iterator[tuple[S, RunDirectory]]:
-    """Make the run directory as `create` does, and lock it while the block runs.
+def new_locked_run(spec: S, storage: Storage, *, rename: bool = False) -> Iterator[tuple[S, RunDirectory]]:
+    """Make the run directory as `make_run_directory` does, and lock it while the block runs.
 
     If the block raises an `InputError` before the first trial, the directory is removed.
 
@@ -60,7 +60,7 @@ def created(spec: S, storage: Storage, *, rename: bool = False) -> Iterator[tupl
         InputError: If the name is taken, or the folder cannot be made; or the error of the block.
     """
     before = nearest_folder(storage.root)
-    spec, directory = create(spec, storage, rename=rename)
+    spec, directory = make_run_directory(spec, storage, rename=rename)
     with driver_lock(directory):
         try:
             yield spec, directory
@@ -71,7 +71,7 @@ def created(spec: S, storage: Storage, *, rename: bool = False) -> Iterator[tupl
             raise
 
 
-def create(spec: S, storage: Storage, *, rename: bool = False) -> tuple[S, RunDirectory]:
+def make_run_directory(spec: S, storage: Storage, *, rename: bool = False) -> tuple[S, RunDirectory]:
     """Return the specification under its final name, and the run directory with `run.yaml` in it.
 
     A killed process leaves both or neither. With `rename`, the run takes the next free name if another process took
@@ -83,7 +83,7 @@ def create(spec: S, storage: Storage, *, rename: bool = False) -> tuple[S, RunDi
     while True:
         directory = storage.run(spec.name)
         try:
-            _make(spec, directory)
+            _make_atomically(spec, directory)
         except FileExistsError:
             if not rename:
                 raise InputError(_taken(directory)) from None
@@ -163,7 +163,7 @@ class Plan(Generic[S]):
         return {"trials": spec.trials, "reevaluate": spec.reevaluate, "stop": rule}
 
     @contextmanager
-    def entered(self) -> Iterator[tuple[S, RunDirectory]]:
+    def open_locked(self) -> Iterator[tuple[S, RunDirectory]]:
         """Make the run, or continue it, and lock it while the block runs.
 
         Yields:
@@ -173,17 +173,17 @@ class Plan(Generic[S]):
             InputError: If the run cannot be made, differs, or has a driver; or the error of the block.
         """
         if not self.exists:
-            with created(self.spec, self.storage, rename=not self.named) as made:
+            with new_locked_run(self.spec, self.storage, rename=not self.named) as made:
                 yield made
         else:
             with driver_lock(self.directory):
                 spec = self.continued()
-                with spec_changed(self.directory, spec):
+                with spec_update_or_rollback(self.directory, spec):
                     yield spec, self.directory
 
 
 @contextmanager
-def spec_changed(directory: RunDirectory, spec: RunSpec) -> Iterator[None]:
+def spec_update_or_rollback(directory: RunDirectory, spec: RunSpec) -> Iterator[None]:
     """Change the specification of a run; take the change back if the block refuses the run before it has gone on.
 
     Raises:
@@ -258,7 +258,7 @@ def _counting_as(spec: RunSpec, earlier: RunSpec) -> RunSpec:
     return spec.model_copy(update={"stop": spec.stop.model_copy(update=kept), "reevaluate": reevaluate})
 
 
-def _make(spec: RunSpec, directory: RunDirectory) -> None:
+def _make_atomically(spec: RunSpec, directory: RunDirectory) -> None:
     before = nearest_folder(directory.path.parent)
     unfinished = RunDirectory(directory.path.with_name(f".{directory.name}.{os.getpid()}.tmp"))
     try:

@@ -120,7 +120,7 @@ def require_new_folder(storage: Storage, folder: Path, option: str) -> None:
 
 
 @contextmanager
-def nothing_left(*targets: Path | None) -> Iterator[None]:
+def remove_on_error(*targets: Path | None) -> Iterator[None]:
     """Remove the files and folders that the block has made, and the folders above them, if the block raises.
 
     Targets that exist before stay as they are, except that an empty folder is emptied.

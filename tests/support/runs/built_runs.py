@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from tausearch.api.finishing import finisher_of
 from tausearch.runs import Record, RunDirectory, SearchSpec, Storage, TrialSummary
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 
 Build = Callable[..., object]  # build(storage, name, *arguments) makes the run of that name
 
@@ -72,7 +72,7 @@ def make_run(storage: Storage, spec: SearchSpec, trials: Sequence[TrialSummary])
 
 
 def _make(storage: Storage, name: str, spec: SearchSpec, trials: tuple[TrialSummary, ...]) -> None:
-    _, directory = create(spec, storage)
+    _, directory = make_run_directory(spec, storage)
     finish(spec, directory, trials)
 
 

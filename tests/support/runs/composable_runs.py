@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from tausearch.runs import FinalSpec, Resources, RunDirectory, Storage, TrialSummary, protocol_of
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.built_runs import BuiltRuns, finish
 from trainables.backbones import Backbone
 from trainables.composition import VectorPool, vector_folders
@@ -85,7 +85,7 @@ def _train(
         source="search",
         tuned_on=source.name,
     )
-    _, directory = create(spec, storage)
+    _, directory = make_run_directory(spec, storage)
     trials = [_trained(benchmark, spec, directory, number, seed, seed in failed) for number, seed in enumerate(seeds)]
     finish(spec, directory, trials, tasks=source.num_tasks)
 

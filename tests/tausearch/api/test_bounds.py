@@ -25,7 +25,7 @@ OPTIONS: dict[str, Any] = {"trials": 3, "name": "s", "seed": 4, "epochs": 2, "cp
 def made(root: Path, *, value: float | None = 58.0, **changes: Any) -> tuple[SearchSpec, RunDirectory]:
     """A search whose first trial has ended."""
     plan = plan_search(SearchRequest("digits", "ita-lora", **{**OPTIONS, "storage": root, **changes}))
-    with plan.entered() as (spec, directory):
+    with plan.open_locked() as (spec, directory):
         trial = make_trial(0, tasks=5, value=value, status="diverged" if value is None else "complete")
         Record(directory.record).write(replace(trial, seed=spec.seed))
     return spec, directory
@@ -113,7 +113,7 @@ def test_a_bound_that_was_begun_is_continued(tmp_path: Path, said: list[str]) ->
     spec, directory = made(tmp_path, with_bounds=True)
     with ExitStack() as locks:
         request = bound_search(spec, "joint", Storage(tmp_path))
-        begun = SearchRun.entered(plan_search(request), locks).spec.id
+        begun = SearchRun.open_locked(plan_search(request), locks).spec.id
     assert opened(directory, said) == ["probe", "joint"]
     assert read_spec(Storage(tmp_path).run("s-joint")).id == begun
 
@@ -137,5 +137,5 @@ def test_a_run_can_ask_for_bounds_later(tmp_path: Path) -> None:
     plan = plan_search(
         SearchRequest("digits", "ita-lora", **OPTIONS, storage=tmp_path, resume_if_exists=True, with_bounds=True)
     )
-    with plan.entered() as (spec, directory):
+    with plan.open_locked() as (spec, directory):
         assert spec.with_bounds and read_spec(directory).with_bounds and Storage(tmp_path).run("s") == directory

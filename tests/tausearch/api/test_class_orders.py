@@ -25,7 +25,7 @@ from tausearch.cli.output import show_final
 from tausearch.execution import DriveOptions
 from tausearch.reports import compare, paper_results, read_final_runs
 from tausearch.runs import FinalSpec, Record, Storage, TrialSummary, chance, changed_fields, read_spec
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies.best_file import BestFile, make_best_file
 from tests.support.runs.final_runs import make_final_run
 from trainables.config import TrialConfig
@@ -49,7 +49,7 @@ def planned(best: BestFile, storage: Storage, **more: Any) -> FinalSpec:
 
 
 def configs_of(spec: FinalSpec, storage: Storage) -> list[TrialConfig]:
-    _, directory = create(spec, storage)
+    _, directory = make_run_directory(spec, storage)
     return [spec.trial_config(number, {}, cache=None, directory=directory) for number in range(spec.trials)]
 
 
@@ -85,12 +85,12 @@ def test_a_final_run_is_tracked_as_its_search(
     assert planned(best, storage).tracking is None  # the search lies elsewhere
     assert best.selection is not None
     request = SearchRequest("digits", "ita-lora", storage=storage.root, name=best.selection.search, tracking="none")
-    create(plan_search(request).spec, storage)
+    make_run_directory(plan_search(request).spec, storage)
     assert planned(best, storage, tracking=asked).tracking == found
 
 
 def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec, directory = create(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
+    spec, directory = make_run_directory(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
     Record(directory.record, metric_names=spec.metrics).write(ended(2, 0, 70.0))
     run = FinalRun(read_spec(directory), storage, directory)
     assert [run.searcher.next() for _ in range(4)] == [(0, {}), (1, {}), (3, {}), None]
@@ -113,7 +113,7 @@ def test_a_final_run_stops_at_its_time_budget(
 def test_results_are_told_over_all_and_order_by_order(
     best: BestFile, storage: Storage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec, directory = create(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
+    spec, directory = make_run_directory(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
     trials = [ended(n, n % 2, accuracy) for n, accuracy in enumerate((60.0, 62.0, 70.0, 76.0))]
     finisher_of(spec, directory).conclude(trials)
     results = json.loads(directory.results_file.read_text())

@@ -34,7 +34,7 @@ from tausearch.runs import (
     changed_fields,
     read_spec,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies.best_file import BestFile, load_best, make_best_file
 from tausearch.tracking import Event, ResultsWritten
 from tests.support.layouts import mit67
@@ -89,7 +89,7 @@ class TestProtocol:
     @pytest.fixture
     def storage(self, asked: SearchRequest, spec: SearchSpec) -> Storage:
         storage = Storage(Path(asked.storage))
-        create(spec, storage)
+        make_run_directory(spec, storage)
         return storage
 
     def changed(self, spec: SearchSpec, key: str) -> SearchSpec:
@@ -120,7 +120,7 @@ class TestProtocol:
         self, key: str, spec: SearchSpec, storage: Storage, ran: list[SearchSpec]
     ) -> None:
         final = plan_training(TrainRequest(self.best_of(spec), storage=storage.root, name="f")).spec
-        create(self.changed(final, key), storage)
+        make_run_directory(self.changed(final, key), storage)
         self.changed(spec, key).save(storage.run("s"))
         for name in ("s", "f"):
             with pytest.raises(InputError, match=rf"run '{name}': protocol.{key} was {CHANGES[key]}, is now \w+"):
@@ -148,7 +148,7 @@ class TestProtocol:
         rules = [(each.stop.patience, each.stop.target) for each in ran]
         assert rules == [(3, None), (3, 90), (5, 90)] and read_spec(storage.run("s")) == ran[-1]
         final = plan_training(TrainRequest(self.best_of(spec), storage=storage.root, name="f")).spec
-        create(final, storage)
+        make_run_directory(final, storage)
         with pytest.raises(InputError, match="run 'f' is a final run, which runs all seeds; only searches end early"):
             resume("f", storage=storage.root, patience=3)
         with pytest.raises(InputError, match="--patience 99: cannot end a search of "):
@@ -250,7 +250,7 @@ class TestProtocol:
 class TestSearch:
     def begin(self, storage: Path, benchmark: str = "digits", **more: Any) -> SearchSpec:
         request = SearchRequest(benchmark, "finetune", name="s", storage=storage, **more)
-        return create(plan_search(request).spec, Storage(storage))[0]
+        return make_run_directory(plan_search(request).spec, Storage(storage))[0]
 
     def test_what_is_not_asked_for_stays_as_it_was(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
         spec = self.begin(tmp_path, max_concurrent_trials=2, tracking_uri=URI, cpus_per_trial=2)
@@ -362,7 +362,7 @@ class TestSearch:
 
     def test_a_grid_grows_up_to_its_last_point(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
         request = SearchRequest("digits", "ewc", name="s", algorithm="grid", trials=4, storage=tmp_path)
-        create(plan_search(request).spec, Storage(tmp_path))
+        make_run_directory(plan_search(request).spec, Storage(tmp_path))
         for trials in (4, 18):  # as many as before, and the whole grid
             resume("s", storage=tmp_path, trials=trials)
         with pytest.raises(InputError, match="--trials 19: the grid has 18 points"):
@@ -374,7 +374,7 @@ class TestSearch:
     ) -> None:
         request = SearchRequest("digits", "ewc", name="s", algorithm="grid", trials=4, storage=tmp_path)
         beside = KnownPoint(origin="mine", point={"epsilon": 7.0, "gamma": 0.9, "lr": 0.003})
-        create(plan_search(request).spec.model_copy(update={"warm_start": (beside,)}), Storage(tmp_path))
+        make_run_directory(plan_search(request).spec.model_copy(update={"warm_start": (beside,)}), Storage(tmp_path))
         resume("s", storage=tmp_path, trials=19)
         with pytest.raises(InputError, match="--trials 20: the grid has 19 points"):
             resume("s", storage=tmp_path, trials=20)
@@ -385,7 +385,7 @@ class TestSearch:
         self, trials: int, tmp_path: Path, ran: list[SearchSpec], capsys: pytest.CaptureFixture[str]
     ) -> None:
         request = SearchRequest("digits", "ewc", name="s", trials=12, target=90, storage=tmp_path)
-        spec, directory = create(plan_search(request).spec, Storage(tmp_path))
+        spec, directory = make_run_directory(plan_search(request).spec, Storage(tmp_path))
         record = Record(directory.record)
         lowest = {name: searched.low for name, searched in spec.space.items()}
         for number, value in enumerate((80.0, 91.0, 70.0)):

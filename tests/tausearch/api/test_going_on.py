@@ -9,7 +9,7 @@ import pytest
 
 from tausearch.api import SearchRequest, plan_search, search
 from tausearch.runs import Plan, Resources, SearchSpec, Storage, changed_fields, driver_lock, read_spec
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
 
@@ -22,19 +22,19 @@ def planned(root: Path, **changes: Any) -> Plan:
 def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path: Path) -> None:
     first = planned(tmp_path)
     assert not first.exists
-    with first.entered() as (spec, directory):
+    with first.open_locked() as (spec, directory):
         assert (spec, directory.name) == (first.spec, "s")
     again = planned(tmp_path, max_concurrent_trials=1, tracking_uri="http://a:1", cache_size=1)
     assert again.exists and again.spec.id != spec.id
-    with again.entered() as (continued, directory):
+    with again.open_locked() as (continued, directory):
         assert continued.id == spec.id  # MLflow knows it by that
         assert continued == spec.model_copy(
             update={"resources": Resources(max_concurrent_trials=1), "tracking_uri": "http://a:1", "cache_size": 1}
         )
         assert read_spec(directory) == continued
-        with pytest.raises(InputError, match="driven by another process"), planned(tmp_path).entered():
+        with pytest.raises(InputError, match="driven by another process"), planned(tmp_path).open_locked():
             pass
-    with planned(tmp_path).entered() as (continued, _):
+    with planned(tmp_path).open_locked() as (continued, _):
         assert continued.tracking_uri == "http://a:1"  # where it was, unless told otherwise
 
 
@@ -51,7 +51,7 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
     ],
 )
 def test_another_request_is_refused_with_what_differs(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    with planned(tmp_path).entered() as (spec, directory):
+    with planned(tmp_path).open_locked() as (spec, directory):
         pass
     options = {"name": "s", "trials": 4, "resume_if_exists": True, "storage": tmp_path, **changes}
     with pytest.raises(InputError, match=f"run 's' was started otherwise: {said}"):
@@ -81,7 +81,7 @@ def test_what_differs_on_each_of_several_benchmarks_is_said_once(
         "trials": 2,
         "storage": tmp_path,
     }
-    create(plan_search(SearchRequest(**asked)).spec, Storage(tmp_path))
+    make_run_directory(plan_search(SearchRequest(**asked)).spec, Storage(tmp_path))
     with pytest.raises(InputError) as caught:
         plan_search(SearchRequest(**{**asked, "resume_if_exists": True, **changes})).continued()
     assert str(caught.value) == f"run 's' was started otherwise: {said}"
@@ -93,7 +93,7 @@ def test_without_a_name_there_is_nothing_to_go_on_with(tmp_path: Path) -> None:
 
 
 def test_without_the_option_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
-    with planned(tmp_path).entered():
+    with planned(tmp_path).open_locked():
         pass
     with pytest.raises(InputError, match="choose another --name, or continue it with --resume-if-exists"):
         planned(tmp_path, resume_if_exists=False)
@@ -103,7 +103,7 @@ def test_without_the_option_a_name_that_is_taken_is_refused(tmp_path: Path) -> N
 
 
 def test_a_run_that_is_driven_stays_alone(tmp_path: Path) -> None:
-    with planned(tmp_path).entered() as (_, directory):
+    with planned(tmp_path).open_locked() as (_, directory):
         pass
     with driver_lock(directory), pytest.raises(InputError, match="driven by another process"):
         search("digits", "ita-lora", name="s", trials=4, resume_if_exists=True, storage=tmp_path)

@@ -20,7 +20,7 @@ from tausearch.models.removal.names import removal_of
 from tausearch.presentation.figures.matrix import accuracy_matrix_figure
 from tausearch.reports.html.tables import composition_tables, task_accuracy_table
 from tausearch.runs import RunSpec, TrialSummary, read_spec, shown_benchmark
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies.best_file import make_best_file
 from tausearch.tracking.mlflow_run import _task_tags
 from tausearch.tracking.mlflow_store import tracked_name
@@ -99,7 +99,7 @@ def test_a_run_needs_no_file_of_the_user_and_keeps_its_names(tmp_path: Path) -> 
     file = tmp_path / "tasks.yaml"
     file.write_text("even: [0, 2, 4]\nübrige: [7, 9]\n", encoding="utf-8")
     plan = planned(tmp_path, task=[str(file)])
-    spec, directory = create(plan.spec, plan.storage)
+    spec, directory = make_run_directory(plan.spec, plan.storage)
     file.unlink()
     assert spec.benchmark == "digits?task=even=0,2,4&task=übrige=7,9"
     assert str(file) not in directory.spec_file.read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def test_a_run_needs_no_file_of_the_user_and_keeps_its_names(tmp_path: Path) -> 
 
 def test_run_yaml_has_what_it_had(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    spec, directory = create(plan.spec, plan.storage)
+    spec, directory = make_run_directory(plan.spec, plan.storage)
     assert [task.label for task in spec.tasks] == ["0, 1", "2, 3", "4, 5", "6, 7", "8, 9"]
     assert "tasks" not in spec.model_dump() and "\ntasks:" not in directory.spec_file.read_text()
 

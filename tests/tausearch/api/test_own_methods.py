@@ -126,7 +126,7 @@ def test_code_that_was_edited_between_two_starts_is_said_once(folder: Path) -> N
     def started() -> list[str]:
         return note_code(read_spec(plan.directory), plan.directory)
 
-    with plan.entered():
+    with plan.open_locked():
         assert [started(), started()] == [[], []]
         file.write_text(f"{GOOD}\n")
         assert started() == [

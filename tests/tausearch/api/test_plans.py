@@ -18,7 +18,7 @@ from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_trainin
 from tausearch.api.plans.new_runs import benchmark_text, earlier_search
 from tausearch.api.plans.trial_counts import MOST_GP_TRIALS, require_enough
 from tausearch.runs import Reevaluate, Storage, TrialSummary
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import requested_reevaluation, unsearched_best_file
 from tausearch.studies.best_file import make_best_file
 from trainables.backbones import Backbone, glyph_vit
@@ -142,7 +142,7 @@ def test_a_final_run_measures_the_removability_that_its_search_has_aimed_at(
 
 def test_only_a_search_that_goes_on_has_an_earlier_one(tmp_path: Path) -> None:
     request = SearchRequest("digits", "finetune", name="s", storage=tmp_path)
-    directory = create(plan_search(request).spec, Storage(tmp_path))[1]
+    directory = make_run_directory(plan_search(request).spec, Storage(tmp_path))[1]
     (tmp_path / "empty").mkdir()
     assert earlier_search(request) is earlier_search(replace(request, name="empty", resume_if_exists=True)) is None
     assert earlier_search(replace(request, resume_if_exists=True)) == directory

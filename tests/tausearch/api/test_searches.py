@@ -37,7 +37,7 @@ from tausearch.runs import (
     ending_of,
     read_spec,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import BestListener, StudyMirror, unsearched_best_file
 from tausearch.tracking import BestFileWritten, ChoiceChanged, Event
 from tests.support.runs.trials import make_trial
@@ -48,7 +48,7 @@ def test_the_best_file_is_told_before_the_study_and_both_before_others(
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = Storage(tmp_path)
-    spec, directory = create(spec, storage)
+    spec, directory = make_run_directory(spec, storage)
     other = SimpleNamespace(trial_changed=lambda trial: None)
     run = SearchRun(spec, storage, directory, own_listeners=[other])
     best, study, *others = run.own_listeners
@@ -68,7 +68,7 @@ def test_a_result_has_the_study_of_ended_trials_and_a_best_file_only_if_one_was_
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = Storage(tmp_path)
-    spec, directory = create(spec, storage)
+    spec, directory = make_run_directory(spec, storage)
     trials = [make_trial(0, value=50.0), make_trial(1, 0, status="diverged"), make_trial(2, 1, status="pending")]
     trials.append(make_trial(3, value=40.0))
     result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
@@ -83,7 +83,7 @@ def test_at_its_end_a_search_tells_its_choice_and_then_the_verdict_of_fresh_runs
     spec: SearchSpec, tmp_path: Path
 ) -> None:
     storage, told = Storage(tmp_path), list[Event]()
-    run = SearchRun(spec, storage, create(spec, storage)[1])
+    run = SearchRun(spec, storage, make_run_directory(spec, storage)[1])
     run.announce = told.append
     closed: list[None] = []
     run._mirror = SimpleNamespace(conclude=lambda: closed.append(None))  # type: ignore[assignment]
@@ -101,7 +101,7 @@ def test_a_result_has_its_fresh_runs_and_why_it_ended(
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = Storage(tmp_path)
-    spec, directory = create(spec, storage)
+    spec, directory = make_run_directory(spec, storage)
     trials = [make_trial(number, value=50.0) for number in range(spec.trials)]
     result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
     monkeypatch.setattr(searches, "drive", lambda *run_and_options: result)
@@ -122,7 +122,7 @@ def test_a_sampler_that_proposes_other_points_than_before_is_said(
     searcher = SimpleNamespace(study=SimpleNamespace(agrees=agrees, as_optuna=None))
     monkeypatch.setattr(searches, "OptunaSearcher", lambda *_: searcher)
     monkeypatch.setattr(searches, "StudyMirror", lambda *_: None)
-    searches._tune_trials_of(spec, create(spec, Storage(tmp_path))[1])
+    searches._tune_trials_of(spec, make_run_directory(spec, Storage(tmp_path))[1])
     assert ("it proposes other points than before" in capsys.readouterr().err) != agrees
 
 
@@ -138,7 +138,7 @@ def test_bounds_run_where_their_run_does(
     monkeypatch.setattr(module, f"bound_{kind}", lambda *how: asked.append(how))
     monkeypatch.setattr(module, f"plan_{kind}", lambda request: "plan")
     monkeypatch.setattr(module, "as_beside", lambda plan, beside: (plan, beside))
-    monkeypatch.setattr(module, run_class, SimpleNamespace(entered=lambda plan, locks: (plan, locks)))
+    monkeypatch.setattr(module, run_class, SimpleNamespace(open_locked=lambda plan, locks: (plan, locks)))
     assert open_bound(run, "probe", None) == (("plan", spec), None) and asked == [(spec, "probe", run.storage)]
 
 
@@ -156,7 +156,7 @@ def test_a_run_is_measured_where_its_progress_is_shown_and_its_code_counts_as_ty
     """The lines of a warm start go there, too: standard output may be JSON."""
     told: list[object] = []
     begun = spec.model_copy(update={"warm_start": warm})
-    plan = SimpleNamespace(entered=lambda: nullcontext((begun, "directory")), storage="storage")
+    plan = SimpleNamespace(open_locked=lambda: nullcontext((begun, "directory")), storage="storage")
     monkeypatch.setattr(module, "allow_named", told.append)
     monkeypatch.setattr(module, f"plan_{kind}", lambda request: "not measured")
     monkeypatch.setattr(module, "with_measured_gpu_share", lambda *how: told.append(how) or plan)
@@ -205,7 +205,7 @@ def test_sync_writes_where_it_is_asked_to_else_where_the_run_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     storage = Storage(tmp_path)
-    spec, directory = create(spec.model_copy(update={"tracking_uri": own}), storage)
+    spec, directory = make_run_directory(spec.model_copy(update={"tracking_uri": own}), storage)
     written: list[str | None] = []
 
     @contextmanager

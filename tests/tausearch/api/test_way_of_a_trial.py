@@ -22,7 +22,7 @@ WAY = [  # step, its module, and the step that calls it; Tune calls `suggest` of
     ("SearchRequest", "api.requests", "search"),
     ("search_with", "api.searches", "search"),
     ("plan_search", "api.plans.searches", "search_with"),
-    ("Plan.entered", "runs.creation", "search_with"),
+    ("Plan.open_locked", "runs.creation", "search_with"),
     ("SearchRun", "api.searches", "search_with"),
     ("run_search", "api.searches", "search_with"),
     ("drive", "execution.driver", "run_search"),

@@ -12,7 +12,7 @@ from tausearch.campaigns import CampaignPlan
 from tausearch.campaigns.active_cell import ActiveCell
 from tausearch.campaigns.display import AROUND, CampaignDisplay
 from tausearch.runs import AnySpec, Record, ReevaluationSpec, TrialSummary
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import FixedSearcher, unsearched_best_file
 from tests.support.runs.trials import make_trial, run_of
 from tests.tausearch.campaigns.test_queue import TABLE, planned
@@ -101,7 +101,7 @@ def test_the_display_says_at_once_that_a_cell_has_failed(cause: str, tmp_path: P
 
 def test_a_cell_whose_search_chose_nothing_before_is_shown_as_failed(tmp_path: Path) -> None:
     search = planned(tmp_path).cells[0].search
-    record = Record(create(search.spec, search.storage)[1].record, tasks=5)
+    record = Record(make_run_directory(search.spec, search.storage)[1].record, tasks=5)
     for number in range(2):
         record.write(make_trial(number, 1, status="diverged"))
     _, (first, second), _ = shown(planned(tmp_path))
@@ -110,7 +110,7 @@ def test_a_cell_whose_search_chose_nothing_before_is_shown_as_failed(tmp_path: P
 
 def test_a_campaign_that_goes_on_counts_earlier_trials_and_measures_its_own_speed(tmp_path: Path) -> None:
     begun = planned(tmp_path).cells[0]
-    runs = [create(spec, begun.search.storage)[1] for spec in (begun.search.spec, begun.training.spec)]
+    runs = [make_run_directory(spec, begun.search.storage)[1] for spec in (begun.search.spec, begun.training.spec)]
     unsearched_best_file(begun.search.spec).save(runs[0].best_file)
     for run, trial in ((0, make_trial(0, 5, 70.0)), (1, make_trial(0, 5, 60.0)), (0, make_trial(1, 5, 80.0))):
         Record(runs[run].record, tasks=5).write(trial)

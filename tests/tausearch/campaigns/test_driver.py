@@ -26,7 +26,7 @@ from tausearch.campaigns.status import CellState, CellStatus
 from tausearch.cluster import resources
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrency
 from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec, StorageError
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
 from tausearch.tracking import Deliveries
 from tests.tausearch.campaigns.test_queue import TABLE, planned
@@ -252,7 +252,7 @@ def test_a_final_run_that_is_planned_after_its_search_has_the_share_of_the_cell(
     assert found.spec.resources.gpus_per_trial == 0.2 and not found.pilot
     kept = replace(cell.training, pilot=False)
     assert with_share_of(replace(cell.search, spec=shared), kept) == kept
-    create(cell.search.spec, plan.storage)
+    make_run_directory(cell.search.spec, plan.storage)
     unsearched_best_file(cell.search.spec).save(cell.search.directory.best_file)
     known = replace(cell, training=replace(found, pilot=False))
     final = plan_final(known, plan.request, plan.opening, plan.gpus)
@@ -275,7 +275,7 @@ def test_a_campaign_that_is_refused_before_a_run_has_begun_leaves_nothing(begun:
         plan.directory.log_file.touch()
         plan.storage.cache.mkdir()
         if begun:
-            create(plan.cells[0].search.spec, plan.storage)
+            make_run_directory(plan.cells[0].search.spec, plan.storage)
         raise InputError("no node fits")
     assert (tmp_path / "runs").exists() == plan.directory.spec_file.exists() == begun
 
@@ -297,14 +297,14 @@ def test_a_campaign_that_grew_and_is_refused_keeps_its_cells(begun: bool, tmp_pa
     request = CampaignRequest(file, storage=tmp_path / "runs")
     plan = plan_campaign(request)
     with driver_module._held(plan):
-        create(plan.cells[0].search.spec, plan.storage)
+        make_run_directory(plan.cells[0].search.spec, plan.storage)
     before = plan.directory.spec_file.read_bytes()
     file.write_text(TABLE.replace("trials: 2", "trials: 4"))
     grown = plan_campaign(request)
     with pytest.raises(InputError), driver_module._held(grown):
         assert plan.directory.spec_file.read_bytes() != before
         if begun:
-            create(grown.cells[0].training.spec, plan.storage)
+            make_run_directory(grown.cells[0].training.spec, plan.storage)
         raise InputError("no node fits")
     assert (plan.directory.spec_file.read_bytes() == before) != begun
 

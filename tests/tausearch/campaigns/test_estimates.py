@@ -22,7 +22,7 @@ from tausearch.campaigns import (
 )
 from tausearch.execution import Pace, bytes_of
 from tausearch.runs import Record, driver_lock, read_status
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, planned, remember, started
@@ -37,7 +37,7 @@ def test_what_is_left_is_estimated_from_what_the_storage_holds(tmp_path: Path) -
     left = estimate(planned(tmp_path, REEVALUATED))
     assert left[0].seconds == pytest.approx((4 - 2 + 6) * 10 + 2 * 10)  # no final run yet: as long as the search's
     assert left[0].source == (plan.cells[0].runs.search,) and left[1].seconds is None
-    remember(create(plan.cells[0].training.spec, plan.storage)[1], 0, 7.0)
+    remember(make_run_directory(plan.cells[0].training.spec, plan.storage)[1], 0, 7.0)
     anew = planned(tmp_path, REEVALUATED, redo=["digits/ita-lora"])  # it has no run yet
     assert estimate(anew)[0].seconds == pytest.approx((4 + 6) * 10 + 2 * 35)
 
@@ -48,7 +48,7 @@ def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path)
     for number in range(4):
         remember(search.directory, number, 2.0)
     unsearched_best_file(search.spec).save(search.directory.best_file)
-    record = Record(create(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
+    record = Record(make_run_directory(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
     record.write(make_trial(0, 5, 5.0))
     assert planned(tmp_path).cells[0].status.state == "stopped"
     record.write(replace(make_trial(1, 0, status="diverged", error="not finite"), seed=1))
@@ -161,7 +161,7 @@ def test_a_pilot_takes_its_first_task_once_and_its_second_for_every_other(
 
 def test_another_benchmark_says_nothing_of_the_time_and_only_ended_runs_of_the_size(tmp_path: Path) -> None:
     plan = started(tmp_path, TABLE.replace("[digits]", "[digits, 'digits?epochs=1']"))
-    search, final = plan.cells[0].search, create(plan.cells[0].training.spec, plan.storage)[1]
+    search, final = plan.cells[0].search, make_run_directory(plan.cells[0].training.spec, plan.storage)[1]
     unsearched_best_file(search.spec).save(search.directory.best_file)
     for number in range(2):
         remember(final, number, 2.0, seed=number)
@@ -178,13 +178,13 @@ def test_another_benchmark_says_nothing_of_the_time_and_only_ended_runs_of_the_s
 
 def test_a_cell_that_is_not_searched_becomes_as_large_as_its_final_run(tmp_path: Path) -> None:
     plan = started(tmp_path)
-    final = create(plan.cells[2].training.spec, plan.storage)[1]
+    final = make_run_directory(plan.cells[2].training.spec, plan.storage)[1]
     for number in range(2):
         Record(final.record, tasks=1).write(replace(make_trial(number, 1, 5.0), seed=number))
     anew = planned(tmp_path, redo=["digits/joint"])
     assert estimate(anew)[2].disk == bytes_of(final.path)
     searched = plan.cells[2].search.spec.model_copy(update={"name": "s", "id": "s", "trials": 1, "reevaluate": None})
-    search = create(searched, plan.storage)[1]
+    search = make_run_directory(searched, plan.storage)[1]
     Record(search.record, tasks=1).write(make_trial(0, 1, 5.0))
     unsearched_best_file(searched).save(search.best_file)
     assert read_status(plan.storage.run("s")).state == "finished"
@@ -195,7 +195,7 @@ def test_a_cell_that_is_not_searched_becomes_as_large_as_its_final_run(tmp_path:
 def test_a_run_of_either_purpose_is_preferred_to_a_pilot(purpose: str, tmp_path: Path) -> None:
     plan = started(tmp_path)
     search, training = plan.cells[0].search, plan.cells[0].training
-    measured = search.directory if purpose == "search" else create(training.spec, plan.storage)[1]
+    measured = search.directory if purpose == "search" else make_run_directory(training.spec, plan.storage)[1]
     remember(measured, 0, 10.0)  # 50 seconds
     piloted(plan)
     anew = planned(tmp_path, redo=["digits/ita-lora"])

@@ -24,7 +24,7 @@ from tausearch.campaigns.plans import _has_chosen_otherwise, plan_final, work_le
 from tausearch.campaigns.remainder import remainder
 from tausearch.cluster import AddressFault
 from tausearch.runs import Record, RunDirectory, Storage, driver_lock
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial
@@ -126,13 +126,13 @@ def started(tmp_path: Path, text: str = TABLE) -> CampaignPlan:
     plan = planned(tmp_path, text)
     plan.directory.path.mkdir(parents=True)
     plan.saved_cells.save(plan.directory)
-    create(plan.cells[0].search.spec, plan.storage)
+    make_run_directory(plan.cells[0].search.spec, plan.storage)
     return plan
 
 
 def test_a_campaign_of_which_a_run_is_driven_leaves_nothing_behind(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    create(plan.cells[0].search.spec, plan.storage)
+    make_run_directory(plan.cells[0].search.spec, plan.storage)
     with driver_lock(plan.storage.run("t-digits-ita-lora")):
         before = sorted(plan.storage.root.rglob("*"))
         with pytest.raises(InputError, match="'t-digits-ita-lora' is being driven by another process"):
@@ -142,7 +142,7 @@ def test_a_campaign_of_which_a_run_is_driven_leaves_nothing_behind(tmp_path: Pat
 
 def test_a_campaign_waits_for_a_final_run_that_another_process_drives(tmp_path: Path) -> None:
     plan = started(tmp_path)
-    _, final = create(plan.cells[0].training.spec, plan.storage)
+    _, final = make_run_directory(plan.cells[0].training.spec, plan.storage)
     with driver_lock(final), pytest.raises(InputError, match=f"'{final.name}' is being driven by another process"):
         run_campaign(plan)
 
@@ -159,7 +159,7 @@ def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Pa
 def test_a_cell_that_was_not_searched_gets_no_search_beside_its_final_run(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     joint = plan.cells[-1]
-    create(joint.training.spec, plan.storage)
+    make_run_directory(joint.training.spec, plan.storage)
     assert planned(tmp_path).cells[-1].status.state == "stopped"
     said = "run 't-digits-joint-final' was trained without a search; .*: --redo digits/joint"
     with pytest.raises(InputError, match=said):
@@ -332,7 +332,7 @@ def test_cells_that_are_not_known_are_not_judged(tmp_path: Path, old: str, new: 
 
 
 def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> None:
-    create(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
+    make_run_directory(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
     assert planned(tmp_path).cells[2].status.state == "stopped"
     said = "digits/joint: .*'t-digits-joint-final' was started otherwise: seeds was 0 1, is now 0 2 3; to start the"
     with pytest.raises(InputError, match=said):  # their number follows, and is no option of the file
@@ -340,7 +340,7 @@ def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> 
 
 
 def test_more_seeds_extend_a_final_run_and_each_keeps_its_number(tmp_path: Path) -> None:
-    create(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
+    make_run_directory(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
     joint = planned(tmp_path, TABLE.replace("[0, 1]", "[4, 1, 0, 3]")).cells[2]
     assert (joint.added_seeds, joint.next, joint.training.continued().seeds) == (2, "2 seeds more", (0, 1, 4, 3))
     assert [each.next for each in planned(tmp_path, TABLE.replace("[0, 1]", "[1, 0]")).cells] == ["start"] * 2 + [
@@ -348,7 +348,7 @@ def test_more_seeds_extend_a_final_run_and_each_keeps_its_number(tmp_path: Path)
     ]
     ordered = TABLE.replace("seeds: [0, 1]", "seeds: [0, 1], class_orders: [5, 6]").replace("t\n", "u\n", 1)
     assert [cell.runs.seeds for cell in planned(tmp_path, ordered).cells] == [4] * 3  # two seeds of each order
-    create(planned(tmp_path, ordered).cells[2].training.spec, Storage(tmp_path / "runs"))
+    make_run_directory(planned(tmp_path, ordered).cells[2].training.spec, Storage(tmp_path / "runs"))
     said = r"seeds was 0 1, is now 0 1 2 \(with class orders no seeds are added: .* change\); to start .*: --redo"
     with pytest.raises(InputError, match=said):
         planned(tmp_path, ordered.replace("[0, 1]", "[0, 1, 2]"))
@@ -359,7 +359,7 @@ def test_fewer_seeds_are_refused_in_the_plan_whether_or_not_the_search_goes_on(t
     """And what a search may still choose differently is no difference."""
     plan = started(tmp_path)
     first = plan.cells[0]
-    create(
+    make_run_directory(
         first.training.spec.model_copy(update={"fixed": {"lr": 0.5}, "source": first.search.spec.name}), plan.storage
     )
     with pytest.raises(
@@ -374,7 +374,7 @@ def test_fewer_seeds_are_refused_in_the_plan_whether_or_not_the_search_goes_on(t
 def test_a_search_that_gets_more_trials_comes_before_a_final_run_of_its_choice_so_far(tmp_path: Path) -> None:
     plan = started(tmp_path)
     first = plan.cells[0]
-    create(
+    make_run_directory(
         first.training.spec.model_copy(update={"fixed": {"lr": 0.5}, "source": first.search.spec.name}), plan.storage
     )
     for number in range(4):
@@ -407,14 +407,14 @@ def test_a_cell_without_a_search_is_started_anew_again_and_again(tmp_path: Path)
     for _ in range(3):
         plan = planned(tmp_path, redo=["digits/joint"])
         names.append(plan.cells[-1].runs.final)
-        create(plan.cells[-1].training.spec, plan.storage)
+        make_run_directory(plan.cells[-1].training.spec, plan.storage)
     assert names == [f"t-digits-joint-{number}-final" for number in (1, 2, 3)]
 
 
 def test_a_final_run_whose_search_is_gone_or_is_asked_for_no_more_is_refused_by_its_reason(tmp_path: Path) -> None:
     plan = started(tmp_path)
     search, training = plan.cells[0].search, plan.cells[0].training
-    create(training.spec.model_copy(update={"source": search.spec.name}), plan.storage)
+    make_run_directory(training.spec.model_copy(update={"source": search.spec.name}), plan.storage)
     none = TABLE.replace("cells: [", "cells: [{{method: ita-lora, search: null}}, ")
     with pytest.raises(
         InputError, match="after the search 't-digits-ita-lora', and the file asks for none now; .*redo"

@@ -27,7 +27,7 @@ from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
 from tausearch.runs import Record, RunResult, read_spec
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best, unsearched_best_file
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
@@ -79,7 +79,7 @@ def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_
     plan = planned(tmp_path)
     for name in (first, f"{first}-final"):
         plan.directory.mark_concluded(name)
-    create(plan.cells[0].training.spec, plan.storage)
+    make_run_directory(plan.cells[0].training.spec, plan.storage)
     assert opened(plan) == [second]
     shutil.rmtree(tmp_path / first)
     assert opened(plan) == [first, second]
@@ -91,7 +91,7 @@ def test_a_final_run_with_more_seeds_is_opened_again_and_trains_only_these(tmp_p
     table += "train: {seeds: [0, 1]}\n"
     plan = planned(tmp_path, table)
     final = plan.cells[0].training.spec
-    record = Record(create(final, plan.storage)[1].record, tasks=5)
+    record = Record(make_run_directory(final, plan.storage)[1].record, tasks=5)
     for number in range(2):
         record.write(replace(make_trial(number, 5, 60.0), seed=number))
     plan.directory.mark_concluded(final.name)
@@ -113,12 +113,14 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     search, final = "t-digits-finetune", "t-digits-finetune-final"
     table = TABLE.replace("[finetune, ewc]", "[finetune]")
     plan = planned(tmp_path, table)
-    finisher = finisher_of(create(plan.cells[0].search.spec, plan.storage)[0], plan.storage.run(search))
+    finisher = finisher_of(make_run_directory(plan.cells[0].search.spec, plan.storage)[0], plan.storage.run(search))
     trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + 0.01 * number}) for number in range(2)]
     for trial in trials:
         Record(finisher.directory.record, tasks=5).write(trial)
     finisher.conclude(trials)
-    trained, there = create(plan_final(plan.cells[0], plan.request, plan.opening, plan.gpus).spec, plan.storage)
+    trained, there = make_run_directory(
+        plan_final(plan.cells[0], plan.request, plan.opening, plan.gpus).spec, plan.storage
+    )
     Record(there.record, tasks=5).write(make_trial(0, 5, 70.0))
     for name in (search, final):
         plan.directory.mark_concluded(name)

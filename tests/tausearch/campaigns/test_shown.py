@@ -29,7 +29,7 @@ from tausearch.cli.output import show_campaign_status, show_campaign_statuses
 from tausearch.presentation import Table
 from tausearch.reports import paper_results
 from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.tracking.benchmark_tags import TableRow
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
@@ -271,7 +271,7 @@ def test_a_campaign_without_a_run_is_starting(
         monkeypatch.setattr("tausearch.cli.output.statuses._NAMED_CELLS", 2)
         assert run(status, capsys, monkeypatch)[1].endswith("waiting: digits/ita-lora, digits/finetune and 1 more\n")
         assert json.loads(run([*status, "--format", "json"], capsys, monkeypatch)[1]) == []
-        create(plan.cells[0].search.spec, plan.storage)
+        make_run_directory(plan.cells[0].search.spec, plan.storage)
         with monkeypatch.context() as patch:
             patch.setattr("tausearch.campaigns.status.read_status", lambda _: pytest.fail("a run was read twice"))
             out = run(status, capsys, monkeypatch)[1]

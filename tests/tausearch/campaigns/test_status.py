@@ -15,7 +15,7 @@ from tausearch.campaigns import CampaignPlan, all_campaign_statuses, read_campai
 from tausearch.campaigns.outputs import copy_best, write_outputs
 from tausearch.campaigns.status import CampaignStatus, CellStatus
 from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary, driver_lock
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best, unsearched_best_file
 from tests.support.command_line import Command
 from tests.support.runs.trials import make_trial
@@ -48,7 +48,7 @@ def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) 
             remember(search.directory, number, 1.0)
         unsearched_best_file(search.spec).save(search.directory.best_file)
         assert states(plan)[0] == "searching"  # it has chosen, and its final run is not made
-        final = create(plan.cells[0].training.spec, plan.storage)[1]
+        final = make_run_directory(plan.cells[0].training.spec, plan.storage)[1]
         assert states(plan)[0] == "training"
         for seed in range(2):
             remember(final, seed, 1.0, seed=seed)
@@ -79,7 +79,7 @@ def test_the_command_that_continues_allows_the_code_of_cells_that_have_not_begun
 
 def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
     plan = started(tmp_path, TABLE.replace("[0, 1]", "[5, 6]"))
-    record = Record(create(plan.cells[2].training.spec, plan.storage)[1].record, tasks=1)
+    record = Record(make_run_directory(plan.cells[2].training.spec, plan.storage)[1].record, tasks=1)
     record.write(replace(make_trial(0, 0, status="diverged", error="not finite"), seed=5))
     record.write(replace(make_trial(1, 0, status="failed", error="killed"), seed=6))
     first = status_of(plan).cells[2]
@@ -88,7 +88,7 @@ def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
 
 def test_scores_are_those_of_the_seeds_that_have_finished(tmp_path: Path) -> None:
     plan = started(tmp_path)
-    directory = create(plan.cells[2].training.spec, plan.storage)[1]
+    directory = make_run_directory(plan.cells[2].training.spec, plan.storage)[1]
     directory.results_file.write_text("{}")  # of an earlier, shorter run
     assert status_of(plan).cells[2].scores == {}
     record = Record(directory.record, tasks=1)
@@ -107,7 +107,7 @@ def on_test(trial: TrialSummary) -> TrialSummary:
 def test_a_cell_is_done_when_it_has_what_its_file_asks_for_now(tmp_path: Path) -> None:
     """A driver that was killed soon after the file had changed has begun none of the new trials and seeds."""
     plan = started(tmp_path)
-    search, final = plan.cells[0].search, create(plan.cells[0].training.spec, plan.storage)[1]
+    search, final = plan.cells[0].search, make_run_directory(plan.cells[0].training.spec, plan.storage)[1]
     for number in range(4):
         remember(search.directory, number, 1.0)
     for seed in range(2):
@@ -202,7 +202,7 @@ def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(tmp_p
     best = unsearched_best_file(first.search.spec)
     chosen = best.model_copy(update={"hyperparameters": {**best.hyperparameters, "lr": 0.07}})
     chosen.save(first.search.directory.best_file)
-    create(joint.training.spec, plan.storage)
+    make_run_directory(joint.training.spec, plan.storage)
     files = [copy_best(plan.storage, plan.directory, each.runs) for each in plan.cells]
     searched, none, trained = files
     assert searched and trained and none is None and load_best(searched).hyperparameters["lr"] == 0.07

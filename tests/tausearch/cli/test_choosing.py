@@ -13,7 +13,7 @@ import pytest
 
 from tausearch.cli import launch, look
 from tausearch.runs import Constraint, Record, SearchSpec, Storage, open_storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best
 from tests.support.command_line import Ask
 from tests.support.runs.built_runs import make_run
@@ -26,16 +26,16 @@ def test_pages_of_runs_that_are_tracked_elsewhere_are_named_with_their_servers(
     spec: SearchSpec, tmp_path: Path, ask: Ask
 ) -> None:
     for name, uri in (("a", "http://b:1"), ("b", None), ("c", "http://a:1"), ("d", "http://b:1")):
-        create(spec.model_copy(update={"name": name, "id": name, "tracking_uri": uri}), Storage(tmp_path))
+        make_run_directory(spec.model_copy(update={"name": name, "id": name, "tracking_uri": uri}), Storage(tmp_path))
     unused = {"name": "e", "id": "e", "tracking_uri": "http://c:1", "tracking": ()}
-    create(spec.model_copy(update=unused), Storage(tmp_path))
+    make_run_directory(spec.model_copy(update=unused), Storage(tmp_path))
     code, _, err = ask("runs", "ui", "--storage", str(tmp_path))
     assert code == 2 and err.endswith("its runs are tracked at http://a:1, http://b:1\n")
 
 
 def test_pages_of_runs_that_mlflow_does_not_track_are_not_promised(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
     for name, tracking, said in (("a", (), "its runs are not tracked by MLflow"), ("b", None, "has no runs yet")):
-        create(spec.model_copy(update={"name": name, "id": name, "tracking": tracking}), Storage(tmp_path))
+        make_run_directory(spec.model_copy(update={"name": name, "id": name, "tracking": tracking}), Storage(tmp_path))
         code, _, err = ask("runs", "ui", "--storage", str(tmp_path))
         assert code == 2 and err.endswith(f"{said}\n")  # one that MLflow tracks may still come to lie there
     Storage(tmp_path).run("a").spec_file.write_text("{")
@@ -90,7 +90,7 @@ def test_the_best_of_a_benchmark_and_a_method_is_exported_under_their_names(
     best = load_best(tmp_path / "mine.yaml").selection
     assert json.loads(out) == {"best_file": "mine.yaml"} and best is not None and best.search == "low"
     assert ask("export", "low", *at)[:2] == (0, "best file: low.best.yaml\n")
-    create(final_spec(spec, name="final"), Storage(tmp_path / "runs"))
+    make_run_directory(final_spec(spec, name="final"), Storage(tmp_path / "runs"))
     code, _, err = ask("export", "final", *at)
     assert code == 2 and err.startswith("tausearch: run 'final': is a final run, which chooses nothing; `")
 
@@ -139,7 +139,7 @@ def test_the_images_that_are_listed_are_those_that_are_asked_for(ask: Ask, monke
 
 
 def test_a_final_run_chooses_nothing_by_its_first_tasks(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
-    create(final_spec(spec, name="final"), Storage(tmp_path))
+    make_run_directory(final_spec(spec, name="final"), Storage(tmp_path))
     code, _, err = ask("status", "final", "--protocols", "--storage", str(tmp_path))
     assert code == 2 and "run 'final' is a final run; only searches choose" in err
     code, _, err = ask("status", "--protocols", "--storage", str(tmp_path))
@@ -148,7 +148,7 @@ def test_a_final_run_chooses_nothing_by_its_first_tasks(spec: SearchSpec, tmp_pa
 
 def test_first_tasks_choose_among_trials_that_keep_the_bounds(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
     bound = Constraint(metric="val/forgetting", relation="<=", bound=5)
-    _, directory = create(spec.model_copy(update={"trials": 6, "constraints": (bound,)}), Storage(tmp_path))
+    _, directory = make_run_directory(spec.model_copy(update={"trials": 6, "constraints": (bound,)}), Storage(tmp_path))
     for number in range(6):
         trial = make_trial(number, value=70.0 + number)
         trial.rows[-1]["val/forgetting"] = 9.0 if number == 5 else 1.0

@@ -14,7 +14,7 @@ from tausearch.api import DriveRequest, FinalResult, SearchResult
 from tausearch.cli import completion, launch, output
 from tausearch.presentation import command_on
 from tausearch.runs import SearchSpec, Storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies.best_file import make_best_file
 from tests.support.command_line import Ask
 from tests.support.runs.trials import final_spec, make_trial
@@ -313,7 +313,7 @@ def test_what_a_run_says_next_has_its_storage_folder(
     purpose: str, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = spec if purpose == "search" else final_spec(spec, name="final")
-    _, directory = create(run, Storage(tmp_path))
+    _, directory = make_run_directory(run, Storage(tmp_path))
     about: dict[str, Any] = {"log_file": directory.log_file, "tracking_uri": "", "tracking_error": None}
     found: Any = (directory.name, directory.path, [make_trial(0, value=70.0)], None, False, True)
     if purpose == "search":
@@ -363,7 +363,7 @@ def test_a_comparison_hands_on_benchmarks_form_picture_and_the_papers_rows(
 def test_what_belongs_to_benchmarks_does_not_go_with_names_of_runs(
     option: list[str], spec: SearchSpec, tmp_path: Path, ask: Ask
 ) -> None:
-    create(final_spec(spec, name="a"), Storage(tmp_path))
+    make_run_directory(final_spec(spec, name="a"), Storage(tmp_path))
     form = ["--format", "latex"] if option == ["--paper"] else []
     code, _, err = ask("compare", "a", "b", *option, *form, "--storage", str(tmp_path))
     assert (code, err) == (2, f"tausearch: {option[0]}: does not go with names of runs\n")
@@ -372,7 +372,7 @@ def test_what_belongs_to_benchmarks_does_not_go_with_names_of_runs(
 def test_a_status_has_its_bounds_in_both_forms(
     spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create(spec, Storage(tmp_path))
+    make_run_directory(spec, Storage(tmp_path))
     monkeypatch.setattr("tausearch.runs.beside_bounds", lambda *_: "bounds")
     monkeypatch.setattr(output, "status_as_dict", lambda found, choices, beside: [choices, beside])
     monkeypatch.setattr(output, "show_status", lambda found, beside, command: print(beside))

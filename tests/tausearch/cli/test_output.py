@@ -51,7 +51,7 @@ from tausearch.runs import (
     replace_text,
     verdict,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import BestFile
 from tausearch.studies.best_file import make_best_file
 from tausearch.tracking import Version
@@ -67,7 +67,7 @@ SEE = "(see the page troubleshooting of the documentation)"
 
 
 def recorded(spec: SearchSpec, trials: list[TrialSummary], folder: Path) -> RunDirectory:
-    _, directory = create(spec, Storage(folder))
+    _, directory = make_run_directory(spec, Storage(folder))
     for trial in trials:
         Record(directory.record).write(trial)
     return directory
@@ -130,7 +130,7 @@ def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
     protocol = spec.protocol.model_copy(update={"backbone": "nets:NET"})
     named = {"trials": 1, "protocol": protocol, "address": "192.0.2.2:7391"}
     given = spec.model_copy(update=named) if purpose == "search" else final_spec(spec, name="final", **named)
-    _, directory = create(given, Storage(tmp_path))
+    _, directory = make_run_directory(given, Storage(tmp_path))
     words = ["status", given.name, "--storage", str(tmp_path)]
     _, out, err = run(words, capsys, monkeypatch)
     begun = f"ita-lora on digits: no {'trial' if purpose == 'search' else 'seed'} has begun"
@@ -426,7 +426,7 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
         result = searched(spec, trials, tmp_path, best, **stopped)
         code = 0 if (code, ENDED in trials) == (1, True) else code
     else:
-        _, directory = create(final_spec(spec, name="final"), Storage(tmp_path))
+        _, directory = make_run_directory(final_spec(spec, name="final"), Storage(tmp_path))
         result = result_of(directory, trials, summary={}, results_file=None, **stopped)
     try:
         launch._show_result(result, DriveRequest(storage=tmp_path, callbacks=["m:C"], tracking="none"), format="json")

@@ -19,7 +19,7 @@ import tausearch
 from tausearch.api import SearchResult
 from tausearch.cli.application import app
 from tausearch.runs import Record, SearchSpec, Storage, open_storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import make_trial
 
 COMMANDS: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -103,7 +103,7 @@ def test_what_there_is_can_be_listed() -> None:
 
 @pytest.fixture
 def result(spec: SearchSpec, tmp_path: Path) -> SearchResult:
-    spec, directory = create(spec, open_storage(tmp_path, write=True))
+    spec, directory = make_run_directory(spec, open_storage(tmp_path, write=True))
     trials = [make_trial(0, value=70.0), make_trial(1, value=75.0), make_trial(2, tasks=1, status="pruned")]
     trials[0].rows[0]["seconds/preconsolidation"] = 40.0
     record = Record(directory.record, {}, tasks=3, metric_names=spec.metrics)
@@ -163,7 +163,7 @@ def test_a_result_as_a_study_of_optuna(result: SearchResult) -> None:
 def test_the_shell_completes_names_without_torch(
     spec: SearchSpec, tmp_path: Path, words: list[str], offered: list[str]
 ) -> None:
-    create(spec, Storage(tmp_path))
+    make_run_directory(spec, Storage(tmp_path))
     line = ["tausearch", *(str(tmp_path) if word == "ROOT" else word for word in words)]
     code = (
         "import sys, json; from tausearch.cli import main; sys.argv[:] = ['tausearch']\n"

@@ -18,7 +18,7 @@ from tausearch.cli import application, completion, compose, options
 from tausearch.cli.application import app
 from tausearch.models import ModelOptions
 from tausearch.runs import DEFAULT_CACHE_SIZE, RunDirectory, SearchSpec, Storage, StorageError
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.command_line import Ask, get_command
 from trainables.errors import InputError
 
@@ -146,7 +146,7 @@ def test_every_option_of_a_folder_or_server_has_an_environment_variable() -> Non
 def test_the_storage_folder_of_the_environment_is_used_on_the_command_line_and_in_python(
     spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    create(spec, Storage(tmp_path))
+    make_run_directory(spec, Storage(tmp_path))
     monkeypatch.setenv("TAUSEARCH_STORAGE", str(tmp_path))
     code, out, _ = ask("status")
     assert code == 0 and spec.name in out
@@ -156,7 +156,7 @@ def test_the_storage_folder_of_the_environment_is_used_on_the_command_line_and_i
 
 def test_the_shell_is_offered_the_newest_run_first(spec: SearchSpec, tmp_path: Path) -> None:
     for name in ("b-old", "a-new", "b-new"):
-        create(spec.model_copy(update={"name": name, "id": name}), Storage(tmp_path))
+        make_run_directory(spec.model_copy(update={"name": name, "id": name}), Storage(tmp_path))
     context: Any = SimpleNamespace(params={"storage": str(tmp_path)})
     assert completion.runs(context, "") == ["b-new", "a-new", "b-old"]
     assert completion.runs(context, "b") == ["b-new", "b-old"] and completion.runs(context, "new") == []
@@ -215,7 +215,7 @@ def test_sync_goes_on_after_a_run_that_fails_and_leaves_driven_ones_alone(
     spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b", "c", "d", "e"):
-        create(spec.model_copy(update={"name": name, "id": name}), Storage(tmp_path))
+        make_run_directory(spec.model_copy(update={"name": name, "id": name}), Storage(tmp_path))
 
     def sync_run(_: Storage, directory: RunDirectory, uri: str | None, tracking: str | None) -> Synced:
         if directory.name == "a":

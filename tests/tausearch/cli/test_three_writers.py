@@ -19,7 +19,7 @@ from tausearch.api.searches import SearchRun
 from tausearch.campaigns import CampaignRequest, plan_campaign
 from tausearch.execution import Run
 from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, driver_lock, final_value, read_status
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.command_line import run
 
 TABLE = """
@@ -45,7 +45,7 @@ def runs_of(folder: Path) -> tuple[Storage, list[Run]]:
         (plan.cells[1].search.spec, SearchRun),
         (plan.cells[2].training.spec, FinalRun),
     ]
-    made = [(*create(spec, plan.storage), kind) for spec, kind in planned]
+    made = [(*make_run_directory(spec, plan.storage), kind) for spec, kind in planned]
     return plan.storage, [kind(spec, plan.storage, directory) for spec, directory, kind in made]
 
 

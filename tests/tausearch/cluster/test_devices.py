@@ -23,7 +23,7 @@ from tausearch.cluster import (
 from tausearch.cluster.devices import _asked
 from tausearch.execution import preview_plan, record_of
 from tausearch.runs import Pilot, Plan, Resources, SearchSpec, Storage, read_spec, read_status
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
 from trainables.backbones import EMBEDDED
@@ -222,7 +222,7 @@ def test_a_pilot_that_fails_ends_the_command_only_if_it_was_asked_for(
 def test_a_run_that_goes_on_keeps_its_device(wish: Any, spec: SearchSpec, tmp_path: Path, gpus: GPUS) -> None:
     gpus(1)
     plan = plan_of(spec, tmp_path)
-    create(plan.spec.model_copy(update={"resources": SHARED}), plan.storage)
+    make_run_directory(plan.spec.model_copy(update={"resources": SHARED}), plan.storage)
     request = request_of(tmp_path, wish, cpus_per_trial=2)
     found = with_device(plan, request, lambda address: pytest.fail("joined"))
     assert found.spec.resources == SHARED.model_copy(update={"cpus_per_trial": 2}) and not found.pilot
@@ -235,7 +235,7 @@ def test_a_run_that_goes_on_keeps_its_device(wish: Any, spec: SearchSpec, tmp_pa
 def test_a_run_that_began_on_the_cpu_stays_there(spec: SearchSpec, tmp_path: Path, gpus: GPUS) -> None:
     gpus(1)
     plan = plan_of(spec, tmp_path)
-    create(plan.spec, plan.storage)
+    make_run_directory(plan.spec, plan.storage)
     found = with_device(plan, request_of(tmp_path), lambda address: 1)
     assert found.spec.resources == Resources() and not found.pilot
 
@@ -288,7 +288,7 @@ def test_the_device_is_in_the_best_file_in_the_run_file_and_in_the_record(spec: 
         == on_gpu.device
         == "1/4 of a GPU in fp32 (a pilot trial took 1.00 of 80.0 GiB)"
     )
-    _, directory = create(on_gpu, Storage(tmp_path))
+    _, directory = make_run_directory(on_gpu, Storage(tmp_path))
     assert read_spec(directory).resources == SHARED
     record = record_of(on_gpu, directory)
     record.write(make_trial(0))

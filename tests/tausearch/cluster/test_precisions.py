@@ -15,7 +15,7 @@ from tausearch.cluster import bf16_at, continued_resources, resources as cluster
 from tausearch.cluster.precisions import require_gpus_have
 from tausearch.execution import preview_plan, record_of
 from tausearch.runs import MultiSearchSpec, Plan, Resources, SearchSpec, read_spec
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
@@ -148,7 +148,7 @@ def test_auto_holds_on_each_of_several_benchmarks(cards: Cards, tmp_path: Path) 
 def test_run_file_best_file_record_and_final_run_have_what_auto_became(cards: Cards, tmp_path: Path) -> None:
     cards((9, 0))
     plan = plan_search(request_of(tmp_path, gpus_per_trial=1, name="s"))
-    spec, directory = create(plan.spec, plan.storage)
+    spec, directory = make_run_directory(plan.spec, plan.storage)
     assert read_spec(directory).protocol.precision == "bf16"
     assert "precision: auto" not in directory.spec_file.read_text()
     assert read_spec(directory).resources.precision_from == "auto"
@@ -170,7 +170,7 @@ def test_a_run_that_goes_on_keeps_its_precision_on_other_gpus(cards: Cards, tmp_
 
     first, named = planned(), planned("named", "bf16")
     for each in (first, named):
-        create(each.spec, each.storage)
+        make_run_directory(each.spec, each.storage)
     cards((7, 5))
     assert planned().continued() == first.spec
     assert planned("named").continued() == named.spec  # which was not chosen by the GPUs

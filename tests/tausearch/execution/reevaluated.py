@@ -14,7 +14,7 @@ from tausearch.api import SearchRun
 from tausearch.execution import Dispatcher, Run, record_of
 from tausearch.execution.announcer import Announcer
 from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, Storage, TrialSummary
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.tracking import Delivery, Event
 from tests.support.runs.trials import Runs, search_spec
 
@@ -33,7 +33,7 @@ def reevaluated_search(root: Path, **changes: Any) -> tuple[SearchSpec, Storage,
     """A search that has been made and asks for re-evaluation."""
     asked = {"algorithm": "grid", "trials": 5, "reevaluate": Reevaluate(best=3, runs=2), **changes}
     storage = Storage(root)
-    spec, directory = create(search_spec().model_copy(update=asked), storage)
+    spec, directory = make_run_directory(search_spec().model_copy(update=asked), storage)
     return spec, storage, directory
 
 

@@ -26,7 +26,7 @@ from tausearch.runs import (
     Storage,
     open_storage,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import OptunaSearcher
 from tests.support.command_line import run
 from tests.support.runs.trials import final_spec, make_trial
@@ -125,7 +125,7 @@ def remembered(
 ) -> None:
     """Leave a run whose tasks took a third so long, after pre-consolidation: the first trial's, and the others'."""
     storage = open_storage(root, write=True)
-    spec, directory = create(spec.model_copy(update=changes), storage)
+    spec, directory = make_run_directory(spec.model_copy(update=changes), storage)
     record = Record(directory.record, {}, tasks=3, metric_names=spec.metrics)
     for number in range(spec.trials):
         trial = make_trial(number, tasks=spec.steps, value=50.0)
@@ -144,7 +144,7 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     on_other = {"protocol": spec.protocol.model_copy(update={"backbone": "vit_x"})}
     remembered(spec, tmp_path, 999.0, name="other-backbone", **on_other)
     remembered(final_spec(spec), tmp_path, 999.0, name="final")  # known, but a search says more of a search
-    begun = create(spec.model_copy(update={"name": "begun"}), Storage(tmp_path))[1]
+    begun = make_run_directory(spec.model_copy(update={"name": "begun"}), Storage(tmp_path))[1]
     Record(begun.record, {}, tasks=3).write(make_trial(0, tasks=2))  # of no use without a finished trial
     found = previewed(spec, tmp_path, name="now", trials=12)
     assert found.taken.runs == ("before",) and found.taken.pace == Pace(pytest.approx(60))
@@ -287,7 +287,7 @@ def test_where_nothing_is_searched_no_more_trials_are_advised(spec: SearchSpec, 
 
 
 def test_a_run_that_goes_on_is_previewed_with_what_it_has(spec: SearchSpec, tmp_path: Path) -> None:
-    spec, directory = create(spec, Storage(tmp_path))
+    spec, directory = make_run_directory(spec, Storage(tmp_path))
     Record(directory.record).write(make_trial(0, value=50.0))
     found = preview_plan(Plan(spec, Storage(tmp_path), named=True, resume_if_exists=True), None)
     assert (found.ended, found.tasks) == (1, 9)

@@ -10,14 +10,14 @@ import pytest
 from tausearch.execution import Run, run as run_module
 from tausearch.execution.run import Epochs
 from tausearch.runs import SearchSpec, Storage, TrialTable
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import make_trial, run_of
 
 
 def test_a_started_trial_goes_on_after_its_tasks_and_a_new_one_begins(spec: SearchSpec, tmp_path: Path) -> None:
     storage = Storage(tmp_path)
-    spec, directory = create(spec, storage)
+    spec, directory = make_run_directory(spec, storage)
     run = Run(spec, storage, directory, FixedSearcher([]), TrialTable([make_trial(0, tasks=1)]))
     first, second = (run.config(number, {"alpha": 1.0, "lr": 0.1}) for number in range(2))
     assert (first.tasks_done, second.tasks_done) == (1, 0)
@@ -47,7 +47,7 @@ def test_a_run_is_not_over_while_its_last_trial_is_under_way(spec: SearchSpec) -
 def test_epochs_of_a_task_that_is_done_are_not_shown(
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec, directory = create(spec, Storage(tmp_path))
+    spec, directory = make_run_directory(spec, Storage(tmp_path))
     directory.checkpoints(3).mkdir(parents=True)
     said, epochs = directory.checkpoints(3) / "epoch.txt", Epochs(directory)
     said.write_text("2 7 50\n")

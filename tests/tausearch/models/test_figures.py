@@ -23,7 +23,7 @@ from tausearch.models import analysis as numbers, find_source, make_pools, n_mea
 from tausearch.presentation import save
 from tausearch.presentation.figures.composition import theorem_figure
 from tausearch.runs import Record, SearchSpec, Storage, read_spec
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
 from tests.support.runs.trials import final_spec, make_trial
@@ -204,7 +204,7 @@ def finals(spec: SearchSpec, tmp_path: Path) -> Storage:
     """Two final runs of one method; the second one has a failed trial."""
     storage = Storage(tmp_path / "runs")
     for name in ("r", "s"):
-        create(final_spec(spec, name=name, seeds=(7,)), storage)
+        make_run_directory(final_spec(spec, name=name, seeds=(7,)), storage)
     trial = replace(make_trial(3, tasks=2), status="failed", seed=7)
     trial.rows[1]["seconds/preconsolidation"] = 4.0
     Record(storage.run("s").record).write(trial)

@@ -15,7 +15,7 @@ from tausearch.models import Pools, analysis, pools, sources
 from tausearch.models.descriptions import ModelDescription
 from tausearch.models.sources import VectorSource, chosen_seeds, describe_source, find_source, source_of_run
 from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import final_spec, make_trial, search_spec
 from trainables.errors import InputError
 from trainables.task_names import NamedTask
@@ -66,11 +66,11 @@ def test_a_description_has_the_classes_of_the_first_seed_with_vectors(
 def test_of_a_search_its_final_runs_are_named_or_how_to_make_one(spec: SearchSpec, tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     for name in ("s", "other"):
-        create(spec.model_copy(update={"name": name, "id": name}), storage)
+        make_run_directory(spec.model_copy(update={"name": name, "id": name}), storage)
     with pytest.raises(InputError, match="its final runs do: `tausearch train s` makes one$"):
         find_source(storage, "s")
     for name, search in (("f", "s"), ("g", "s"), ("h", "other")):
-        create(final_spec(spec).model_copy(update={"name": name, "id": name, "source": search}), storage)
+        make_run_directory(final_spec(spec).model_copy(update={"name": name, "id": name, "source": search}), storage)
     with pytest.raises(InputError, match="its final runs do: f, g$"):
         find_source(storage, "s")
 
@@ -137,7 +137,7 @@ def test_a_third_source_must_be_like_the_first(source: VectorSource, what: str, 
 def test_a_run_of_code_that_may_not_run_says_why_it_has_no_vectors(
     status: Any, why: str, spec: SearchSpec, tmp_path: Path
 ) -> None:
-    _, directory = create(final_spec(spec, method="m:Mine", seeds=(5,), trials=1), Storage(tmp_path))
+    _, directory = make_run_directory(final_spec(spec, method="m:Mine", seeds=(5,), trials=1), Storage(tmp_path))
     Record(directory.record).write(replace(make_trial(0, value=70.0), seed=5, status=status))
     with pytest.raises(InputError, match=f": {why}$"):
         source_of_run(directory)
@@ -146,7 +146,7 @@ def test_a_run_of_code_that_may_not_run_says_why_it_has_no_vectors(
 def test_only_seeds_that_finished_and_left_vectors_count_in_the_order_of_the_run(
     spec: SearchSpec, tmp_path: Path
 ) -> None:
-    final, directory = create(final_spec(spec, seeds=(5, 3, 4, 2), trials=4), Storage(tmp_path))
+    final, directory = make_run_directory(final_spec(spec, seeds=(5, 3, 4, 2), trials=4), Storage(tmp_path))
     for number, (seed, status) in enumerate({5: "complete", 3: "complete", 4: "complete", 2: "failed"}.items()):
         trial = replace(make_trial(number, value=70.0), seed=seed, status=status)  # type: ignore[arg-type]
         Record(directory.record).write(trial)
@@ -198,7 +198,7 @@ def test_a_run_goes_before_a_folder_of_its_name_unless_the_folder_has_a_path(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     exported(tmp_path / "r", spec, 7)
-    _, directory = create(final_spec(spec, name="r"), Storage(tmp_path / "runs"))
+    _, directory = make_run_directory(final_spec(spec, name="r"), Storage(tmp_path / "runs"))
     monkeypatch.setattr(sources, "source_of_run", lambda found: found)
     assert find_source(Storage(tmp_path / "runs"), "r") == directory  # type: ignore[comparison-overlap]
     assert find_source(Storage(tmp_path / "runs"), "./r").seeds == (7,)

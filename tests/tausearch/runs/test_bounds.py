@@ -26,7 +26,7 @@ from tausearch.runs import (
     read_spec,
     read_status,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
@@ -44,7 +44,7 @@ def storage(tmp_path: Path) -> Storage:
 
 def searched(storage: Storage, spec: RunSpec, value: float | None, **changes: Any) -> RunDirectory:
     """A finished search of one trial."""
-    _, directory = create(spec.model_copy(update={"tasks": TASKS, "trials": 1, **changes}), storage)
+    _, directory = make_run_directory(spec.model_copy(update={"tasks": TASKS, "trials": 1, **changes}), storage)
     trial = make_trial(0, value=value) if value is not None else make_trial(0)
     Record(directory.record).write(trial)
     return directory

@@ -18,7 +18,7 @@ from tausearch.runs import (
     changed_fields,
     read_spec,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
 
@@ -53,7 +53,7 @@ def test_a_setting_makes_no_other_run(spec: SearchSpec, name: str) -> None:
 def test_anything_else_does(spec: SearchSpec, tmp_path: Path, name: str) -> None:
     changed = spec.model_copy(update={name: CHANGES[name]})
     assert all(line.startswith(name) for line in changed_fields(spec, changed)) and changed_fields(spec, changed)
-    create(spec, Storage(tmp_path))
+    make_run_directory(spec, Storage(tmp_path))
     with pytest.raises(InputError, match=f"was started otherwise: {name}"):
         Plan(changed, Storage(tmp_path), named=True, resume_if_exists=True).continued()
 
@@ -82,12 +82,12 @@ def test_a_difference_has_the_old_value_first_and_names_what_is_new(spec: Search
 
 
 def test_a_continued_run_takes_the_new_settings_and_keeps_what_it_is(spec: SearchSpec, tmp_path: Path) -> None:
-    then, _ = create(
+    then, _ = make_run_directory(
         spec.model_copy(update={"id": "own", "data_root": "/old", "tracking_uri": "http://old:1"}), Storage(tmp_path)
     )
     now = then.model_copy(update=SETTINGS)
     new = {name: SETTINGS[name] for name in ("resources", "address", "data_root", "cache_size", "tracking_uri")}
-    with Plan(now, Storage(tmp_path), named=True, resume_if_exists=True).entered() as (found, directory):
+    with Plan(now, Storage(tmp_path), named=True, resume_if_exists=True).open_locked() as (found, directory):
         assert found == then.model_copy(update=new) == read_spec(directory)
     plain = then.model_copy(update={"data_root": None, "tracking_uri": None})
     again = Plan(plain, Storage(tmp_path), named=True, resume_if_exists=True).continued()
@@ -99,7 +99,7 @@ def test_a_continued_run_takes_the_new_settings_and_keeps_what_it_is(spec: Searc
 
 
 def test_a_continued_run_has_bounds_and_trackers_as_the_new_request_says(spec: SearchSpec, tmp_path: Path) -> None:
-    create(spec.model_copy(update={"tracking": ("tensorboard",)}), Storage(tmp_path))
+    make_run_directory(spec.model_copy(update={"tracking": ("tensorboard",)}), Storage(tmp_path))
 
     def continued(**changes: Any) -> SearchSpec:
         asked = spec.model_copy(update=changes)
@@ -122,16 +122,16 @@ def test_a_continued_run_counts_as_it_did(spec: SearchSpec, tmp_path: Path) -> N
     asked = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2, start=True), "stop": StopRule(patience=2)})
     rule = StopRule(patience=2, since=3, least_gain=1.5)  # as of a search that was extended
     then = asked.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2), "stop": rule})
-    create(then, Storage(tmp_path))
+    make_run_directory(then, Storage(tmp_path))
     assert Plan(asked, Storage(tmp_path), named=True, resume_if_exists=True).continued() == then
     final = final_spec(spec, name="f", seeds=(0, 1), trials=2)
-    create(final, Storage(tmp_path))
+    make_run_directory(final, Storage(tmp_path))
     turned = final.model_copy(update={"seeds": (1, 0)})
     assert Plan(turned, Storage(tmp_path), named=True, resume_if_exists=True).continued().seeds == (0, 1)
 
 
 def test_an_extended_search_re_evaluates_as_many_as_it_is_now_asked_for(spec: SearchSpec, tmp_path: Path) -> None:
-    create(spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)}), Storage(tmp_path))
+    make_run_directory(spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)}), Storage(tmp_path))
     more = spec.model_copy(update={"trials": 9, "reevaluate": Reevaluate(best=3, runs=2)})
     plans = [Plan(more, Storage(tmp_path), True, resume_if_exists=True, may_extend=each) for each in (False, True)]
     assert [plan.added for plan in plans] == [0, 5] and plans[1].continued().reevaluate == more.reevaluate
@@ -157,7 +157,7 @@ def test_seeds_are_added_to_those_that_there_are_and_not_with_class_orders(
     spec: SearchSpec, tmp_path: Path, orders: tuple[int, ...] | None, seeds: tuple[int, ...], may: bool, why: str
 ) -> None:
     protocol, count = spec.protocol.model_copy(update={"class_orders": orders}), len(orders or (None,))
-    create(final_spec(spec, protocol=protocol, seeds=(0, 1), trials=2 * count), Storage(tmp_path))
+    make_run_directory(final_spec(spec, protocol=protocol, seeds=(0, 1), trials=2 * count), Storage(tmp_path))
     more = final_spec(spec, protocol=protocol, seeds=seeds, trials=len(seeds) * count)
     with pytest.raises(InputError, match=why):
         Plan(more, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=may).continued()

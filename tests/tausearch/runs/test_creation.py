@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import SearchSpec, Storage, read_spec, replace_text
-from tausearch.runs.creation import create, created, note_code
+from tausearch.runs.creation import make_run_directory, new_locked_run, note_code
 from trainables.errors import InputError
 
 
@@ -29,9 +29,9 @@ def test_a_driver_that_dies_while_it_makes_its_run_leaves_the_name_free(
     for owner, step in ((SearchSpec, "save"), (Path, "rename")):
         with monkeypatch.context() as patched, pytest.raises(Killed):
             patched.setattr(owner, step, die)
-            create(spec, storage)
+            make_run_directory(spec, storage)
     assert storage.runs() == [] and not directory.path.exists() and storage.free_name(spec.method).endswith("-1")
-    create(spec, storage)
+    make_run_directory(spec, storage)
     assert storage.runs() == [directory] and read_spec(directory) == spec
 
 
@@ -43,15 +43,15 @@ def test_a_run_that_cannot_be_made_leaves_no_folder(
 
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(InputError, match=r"cannot be made \(No space left\)"):
-        create(spec, Storage(tmp_path / "new" / "runs"))
+        make_run_directory(spec, Storage(tmp_path / "new" / "runs"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_second_of_two_drivers_that_want_a_name_is_refused(spec: SearchSpec, tmp_path: Path) -> None:
     storage = Storage(tmp_path)
-    create(spec, storage)
+    make_run_directory(spec, storage)
     with pytest.raises(InputError, match=f"a run named '{spec.name}' exists"):
-        create(spec, storage)
+        make_run_directory(spec, storage)
     assert [path.name for path in tmp_path.iterdir()] == [spec.name]
 
 
@@ -63,7 +63,7 @@ def test_re_evaluations_are_called_after_their_search(tmp_path: Path) -> None:
 def test_a_run_that_is_refused_leaves_no_storage_that_it_has_made(spec: SearchSpec, tmp_path: Path) -> None:
     for root, stays in ((tmp_path, True), (tmp_path / "new" / "runs", False)):
         storage = Storage(root)
-        with pytest.raises(InputError, match="no node fits"), created(spec, storage) as (_, directory):
+        with pytest.raises(InputError, match="no node fits"), new_locked_run(spec, storage) as (_, directory):
             storage.cache.mkdir()  # by the process of a trial
             directory.ray.mkdir()
             raise InputError("no node fits")
@@ -72,7 +72,7 @@ def test_a_run_that_is_refused_leaves_no_storage_that_it_has_made(spec: SearchSp
 
 def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: SearchSpec, tmp_path: Path) -> None:
     storage = Storage(tmp_path)
-    specs = [create(spec, storage, rename=True)[0] for _ in range(3)]
+    specs = [make_run_directory(spec, storage, rename=True)[0] for _ in range(3)]
     assert [each.name for each in specs] == ["digits-ita-lora-1", "digits-ita-lora-2", "digits-ita-lora-3"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [each.name for each in specs]
     assert [read_spec(run) for run in storage.runs()] == specs
@@ -82,7 +82,7 @@ def test_code_that_changed_is_told_and_noted_and_code_that_is_new_is_noted(
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     then = {"mine:Same": "1", "mine:Changed": "1", "mine:Gone": "1"}
-    spec, directory = create(spec.model_copy(update={"code_digests": then}), Storage(tmp_path))
+    spec, directory = make_run_directory(spec.model_copy(update={"code_digests": then}), Storage(tmp_path))
     now = {"mine:Same": "1", "mine:Changed": "2", "mine:New": "1"}
     monkeypatch.setattr("tausearch.runs.creation.digests_of", lambda names: now)
     (line,) = note_code(spec, directory)

@@ -22,9 +22,9 @@ from tausearch.runs import (
     Storage,
     driver_lock,
     is_driven,
-    nothing_left,
     open_storage,
     read_status,
+    remove_on_error,
 )
 from tausearch.runs.record.files import write_rows
 from tausearch.studies import best_of_all, best_of_run, load_best
@@ -259,7 +259,7 @@ def test_nothing_is_left_of_what_fails(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "file").write_text("x")
     targets = [tmp_path / "a" / "b" / "file", tmp_path / "empty", tmp_path / "kept", tmp_path / "c"]
-    with pytest.raises(KeyboardInterrupt), nothing_left(*targets, tmp_path / "link", None):
+    with pytest.raises(KeyboardInterrupt), remove_on_error(*targets, tmp_path / "link", None):
         targets[0].parent.mkdir(parents=True)
         for path in (targets[0], targets[1] / "half", targets[2] / "half", targets[3]):
             path.write_text("half")
@@ -268,7 +268,7 @@ def test_nothing_is_left_of_what_fails(tmp_path: Path) -> None:
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
         *("empty", "kept", "kept/file", "kept/half")
     ]
-    with nothing_left(targets[0]):
+    with remove_on_error(targets[0]):
         targets[0].parent.mkdir(parents=True)
         targets[0].write_text("whole")
     assert targets[0].read_text() == "whole"

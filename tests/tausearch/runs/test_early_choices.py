@@ -16,7 +16,7 @@ from tausearch.runs import (
     early_choices,
     open_storage,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.command_line import run
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.metrics import VALIDATION
@@ -72,10 +72,10 @@ def test_the_command(
 ) -> None:
     storage = open_storage(tmp_path, write=True)
     for name, found in (("s", trials()), ("few", trials()[:2])):
-        made, directory = create(spec.model_copy(update={"name": name, "steps": 5, "trials": 5}), storage)
+        made, directory = make_run_directory(spec.model_copy(update={"name": name, "steps": 5, "trials": 5}), storage)
         for each in found:
             Record(directory.record, tasks=5).write(each)
-    create(final_spec(spec, name="final"), storage)
+    make_run_directory(final_spec(spec, name="final"), storage)
     there = ["--storage", str(tmp_path)]
     code, out, err = run(["status", "s", "--protocols", *there], capsys, monkeypatch)
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
@@ -101,7 +101,7 @@ def test_the_command_leaves_out_trials_that_break_a_constraint(
 ) -> None:
     bound = Constraint(metric="val/final_accuracy", relation="<=", bound=57)  # trial 4, the best after the last, has 58
     asked = spec.model_copy(update={"steps": 5, "trials": 5, "constraints": (bound,)})
-    made, directory = create(asked, open_storage(tmp_path, write=True))
+    made, directory = make_run_directory(asked, open_storage(tmp_path, write=True))
     for each in trials():
         Record(directory.record, tasks=5).write(each)
     words = ["status", made.name, "--protocols", "--format", "json", "--storage", str(tmp_path)]

@@ -14,8 +14,8 @@ from tausearch.runs import (
     RunDirectory,
     SearchSpec,
     Storage,
-    created,
     guards,
+    new_locked_run,
     new_run,
     open_storage,
     read_spec,
@@ -24,7 +24,7 @@ from tausearch.runs import (
     require_space,
     shortage,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.runs.guards import require_new_folder, require_replaceable
 from tausearch.runs.storage import DEFAULT_STORAGE, storage_option
 from trainables.errors import InputError
@@ -266,7 +266,7 @@ class TestNewRuns:
         self, spec: SearchSpec, tmp_path: Path, error: Exception, started: bool, stays: bool
     ) -> None:
         storage = Storage(tmp_path / "new" / "runs")
-        with pytest.raises(type(error)), created(spec, storage) as (_, directory):
+        with pytest.raises(type(error)), new_locked_run(spec, storage) as (_, directory):
             if started:
                 directory.record.mkdir()
             raise error
@@ -277,11 +277,11 @@ class TestNewRuns:
         self, spec: SearchSpec, tmp_path: Path, named: bool
     ) -> None:
         storage = Storage(tmp_path)
-        create(spec, storage)  # by another process, just now
+        make_run_directory(spec, storage)  # by another process, just now
         plan = Plan(spec, storage, named)
         if not named:
-            with plan.entered() as (made, _):
+            with plan.open_locked() as (made, _):
                 assert made.name == "digits-ita-lora-2"
             return
-        with pytest.raises(InputError, match="exists"), plan.entered():
+        with pytest.raises(InputError, match="exists"), plan.open_locked():
             pass

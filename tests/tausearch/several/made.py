@@ -16,7 +16,7 @@ from tausearch.runs import (
     TrialSummary,
     parts_of,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import search_spec
 from trainables.task_names import NamedTask
 
@@ -51,7 +51,7 @@ def parts(spec: MultiSearchSpec) -> PartsSpec:
 def several_search(root: Path, **changes: Any) -> tuple[MultiSearchSpec, Storage, RunDirectory]:
     """A search that has been made."""
     storage = Storage(root)
-    spec, directory = create(several_spec(**changes), storage)
+    spec, directory = make_run_directory(several_spec(**changes), storage)
     return spec, storage, directory
 
 

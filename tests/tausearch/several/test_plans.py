@@ -29,7 +29,7 @@ from tausearch.runs import (
     read_status,
     titles_of,
 )
-from tausearch.runs.creation import Plan, create
+from tausearch.runs.creation import Plan, make_run_directory
 from tausearch.studies import best_of_all, load_best, unsearched_best_file, write_best
 from tausearch.studies.parts.merging import merged
 from tests.support.runs.final_runs import make_final_run
@@ -79,7 +79,7 @@ def test_a_mean_accuracy_moves_by_one_image_of_the_benchmark_with_the_fewest(tmp
 
 @pytest.mark.parametrize("across", ["normalised", "rank"])
 def test_a_search_whose_values_move_cannot_be_continued_until_one_is_reached(across: str, tmp_path: Path) -> None:
-    spec, _ = create(planned(tmp_path, across=across), Storage(tmp_path))
+    spec, _ = make_run_directory(planned(tmp_path, across=across), Storage(tmp_path))
     for asked in ({"patience": 1}, {"target": 90.0}, {"trials": 6, "target": 90.0}):
         with pytest.raises(InputError, match="--patience, --target: with several benchmarks, go with --across mean"):
             resume_with(ResumeRequest(spec.name, storage=tmp_path, **asked))
@@ -91,7 +91,7 @@ def test_a_search_whose_values_are_means_gets_another_end(tmp_path: Path) -> Non
 
 
 def test_a_search_does_not_go_on_with_other_images_on_one_of_its_benchmarks(tmp_path: Path) -> None:
-    spec, directory = create(planned(tmp_path, epochs=None), Storage(tmp_path))
+    spec, directory = make_run_directory(planned(tmp_path, epochs=None), Storage(tmp_path))
     letters = spec.parts["letters"]
     assert letters.data is not None
     data = letters.data.model_copy(update={"train": letters.data.train + 1})
@@ -125,7 +125,7 @@ def lying(root: str, digest: str) -> MultiSearchSpec:
 def test_the_same_search_goes_on_with_a_copy_of_its_images_in_another_folder(tmp_path: Path) -> None:
     """As on one benchmark; with other images it does not."""
     storage = Storage(tmp_path)
-    create(lying("/here", "a"), storage)
+    make_run_directory(lying("/here", "a"), storage)
     again = Plan(lying("/there", "b"), storage, named=True, resume_if_exists=True).continued()
     assert [again.data_root, *(part.data_root for part in again.parts.values())] == ["/there"] * 3
     assert all(part.data is not None and part.data.digest == "a" * 8 for part in again.parts.values())
@@ -331,7 +331,7 @@ def test_the_choice_is_trained_on_each_of_its_benchmarks(tmp_path: Path, capsys:
     plan = plan_search(SearchRequest("digits,letters?epochs=1", "ita-lora", trials=1, storage=tmp_path, name="both"))
     spec = plan.spec
     assert isinstance(spec, MultiSearchSpec)
-    with plan.entered() as (_, directory):
+    with plan.open_locked() as (_, directory):
         for place in range(2):
             point = {**spec.start, **spec.fixed}
             Record(directory.record).write(part(spec, 0, place, 80.0, hyperparameters=point))
@@ -355,7 +355,7 @@ def test_two_searches_compare_where_their_values_are_accuracies(
     for name, value in (("both", 80.0), ("other", 90.0)):
         request = SearchRequest(BOTH, "ita-lora", trials=1, storage=tmp_path, name=name, across=across)
         plan = plan_search(request)
-        with plan.entered() as (spec, directory):
+        with plan.open_locked() as (spec, directory):
             assert isinstance(spec, MultiSearchSpec)
             for place in range(2):
                 point = {**spec.start, **spec.fixed}

@@ -22,7 +22,7 @@ from tausearch.runs import (
     TrialTable,
     reevaluation_of,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import BestListener, load_best, space_of, unsearched_best_file, write_best
 from tausearch.studies.best_file import make_best_file
 from tests.support.runs.trials import make_trial, tell
@@ -103,7 +103,7 @@ def test_a_re_evaluated_choice_names_candidates_and_seeds_in_their_order(spec: S
 def test_the_best_file_follows_the_fresh_runs_and_each_choice_is_told_once(spec: SearchSpec, tmp_path: Path) -> None:
     """Trial 1 is the best of the search; its fresh run diverges last, and so trial 3 wins over the start, trial 0."""
     asked = spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=1, start=True), "trials": 5})
-    spec, directory = create(asked, Storage(tmp_path))
+    spec, directory = make_run_directory(asked, Storage(tmp_path))
     trials, runs, again = TrialTable(), TrialTable(), ReevaluationSpec.of(spec)
     told: list[tuple[int, float | None]] = []
     listener = BestListener(spec, directory, trials, runs, lambda t, v: told.append((t.number, v and v.mean)))

@@ -30,7 +30,7 @@ from tausearch.runs import (
     reevaluations_of,
     violations,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.runs.search_analysis import pareto_front
 from tausearch.studies import OptunaSearcher, best_of_run, constraints_named, load_best, write_best
 from tests.support.command_line import run
@@ -149,7 +149,7 @@ class TestReading:
         assert len(of("forgetting <= 5", "forgetting >= 5", "final_accuracy >= 10")) == 3
 
     def test_it_is_a_text_in_run_yaml(self, spec: SearchSpec, tmp_path: Path) -> None:
-        spec, directory = create(bound(spec, "forgetting <= 5", "seconds <= 9"), Storage(tmp_path))
+        spec, directory = make_run_directory(bound(spec, "forgetting <= 5", "seconds <= 9"), Storage(tmp_path))
         assert read_yaml(directory.spec_file)["constraints"] == ["val/forgetting <= 5", "seconds <= 9"]  # type: ignore[call-overload, index]
         assert read_spec(directory) == spec
         other = spec.model_copy(update={"constraints": of("forgetting <= 6")})
@@ -158,7 +158,7 @@ class TestReading:
         ]
 
     def test_an_edited_run_yaml_is_named(self, spec: SearchSpec, tmp_path: Path) -> None:
-        _, directory = create(bound(spec, "forgetting <= 5"), Storage(tmp_path))
+        _, directory = make_run_directory(bound(spec, "forgetting <= 5"), Storage(tmp_path))
         text = directory.spec_file.read_text()
         directory.spec_file.write_text(text.replace("val/forgetting <= 5", "val/forgetting = 5"))
         with pytest.raises(InputError, match="constraints.*must be METRIC <= NUMBER"):
@@ -200,7 +200,7 @@ class TestChoosing:
     TRIALS = (forgets(0, 80, 2), forgets(1, 90, 9), forgets(2, 85, 5), forgets(3, 85, 1))
 
     def test_the_best_that_keeps_them_is_chosen(self, spec: SearchSpec, tmp_path: Path) -> None:
-        spec, directory = create(bound(spec, "forgetting <= 5"), Storage(tmp_path))
+        spec, directory = make_run_directory(bound(spec, "forgetting <= 5"), Storage(tmp_path))
         best = write_best(spec, directory, self.TRIALS)
         assert best is not None and best.selection is not None
         assert best.selection.trial == 3  # as accurate as 2, and forgets less
@@ -211,7 +211,7 @@ class TestChoosing:
     def test_nothing_is_chosen_if_none_keeps_them(
         self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        spec, directory = create(bound(spec, "forgetting <= 0", "seconds <= 100"), Storage(tmp_path))
+        spec, directory = make_run_directory(bound(spec, "forgetting <= 0", "seconds <= 100"), Storage(tmp_path))
         assert write_best(spec, directory, self.TRIALS) is None and not directory.best_file.exists()
         for trial in self.TRIALS:
             Record(directory.record).write(trial)
@@ -238,7 +238,7 @@ class TestChoosing:
     def test_the_command_then_fails(
         self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        spec, directory = create(bound(spec, "forgetting <= 0"), Storage(tmp_path))
+        spec, directory = make_run_directory(bound(spec, "forgetting <= 0"), Storage(tmp_path))
         about = {"signal": None, "out_of_time": False, "over": True, "log_file": tmp_path}
         nothing = dict.fromkeys(("tracking_uri", "tracking_error", "best", "best_file", "reevaluation"))
         result = SearchResult(spec.name, directory.path, list(self.TRIALS), **about, **nothing)  # type: ignore[arg-type]
@@ -328,7 +328,7 @@ class TestFront:
     def test_status_shows_it(
         self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        spec, directory = create(spec, Storage(tmp_path))
+        spec, directory = make_run_directory(spec, Storage(tmp_path))
         for trial in TestChoosing.TRIALS:
             Record(directory.record).write(trial)
         command = ["status", spec.name, "--storage", str(tmp_path)]

@@ -11,7 +11,7 @@ import optuna
 import pytest
 
 from tausearch.runs import Storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import StudyMirror
 from tausearch.studies.study import SearchStudy
 from tests.support.command_line import run
@@ -30,7 +30,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def make_search(storage: Storage, name: str, values: list[float]) -> None:
     spec = search_spec().model_copy(update={"name": name})
-    _, directory = create(spec, storage)
+    _, directory = make_run_directory(spec, storage)
     trials = [make_trial(number, value=value) for number, value in enumerate(values)]
     StudyMirror(directory.study_file, SearchStudy(spec), trials).conclude()
 

@@ -27,7 +27,7 @@ from tausearch.runs import (
     planned_trials,
     read_status,
 )
-from tausearch.runs.creation import Plan, create
+from tausearch.runs.creation import Plan, make_run_directory
 from tausearch.studies import OptunaSearcher, load_best, write_best
 from tests.support.runs.trials import make_trial
 from trainables.metrics import VALIDATION
@@ -119,7 +119,7 @@ def test_a_killed_search_ends_where_it_would_have_ended(spec: SearchSpec, killed
 
 
 def recorded(spec: SearchSpec, tmp_path: Path, trials: Sequence[TrialSummary]) -> Any:
-    spec, directory = create(spec, Storage(tmp_path))
+    spec, directory = make_run_directory(spec, Storage(tmp_path))
     for trial in trials:
         Record(directory.record).write(trial)
     return directory

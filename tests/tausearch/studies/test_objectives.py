@@ -35,7 +35,7 @@ from tausearch.runs import (
     read_status,
     reevaluation_of,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import (
     BestListener,
     OptunaSearcher,
@@ -407,7 +407,7 @@ def test_the_front_is_written_shown_and_drawn(
     spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     start = {"alpha": 1.0, "lr": 0.01}
-    spec, directory = create(aiming(spec, "final_accuracy", "forgetting", start=start), Storage(tmp_path))
+    spec, directory = make_run_directory(aiming(spec, "final_accuracy", "forgetting", start=start), Storage(tmp_path))
     trials = trials_at(POINTS)
     for trial in trials:
         Record(directory.record).write(trial)
@@ -446,7 +446,7 @@ def test_the_front_is_written_shown_and_drawn(
 
 def test_the_files_of_the_front_follow_a_search_whose_choice_stays(spec: SearchSpec, tmp_path: Path) -> None:
     aim = aiming(spec, "final_accuracy", "forgetting", prefer="final_accuracy")
-    spec, directory = create(aim, Storage(tmp_path))
+    spec, directory = make_run_directory(aim, Storage(tmp_path))
     trials = TrialTable()
     chosen: list[int] = []
     listener = BestListener(spec, directory, trials, TrialTable(), lambda trial, verdict: chosen.append(trial.number))
@@ -458,7 +458,7 @@ def test_the_files_of_the_front_follow_a_search_whose_choice_stays(spec: SearchS
 
 
 def test_one_objective_has_no_files_of_a_front_and_its_value_in_the_best_file(spec: SearchSpec, tmp_path: Path) -> None:
-    spec, directory = create(aiming(spec, "forgetting"), Storage(tmp_path))
+    spec, directory = make_run_directory(aiming(spec, "forgetting"), Storage(tmp_path))
     for trial in trials_at(POINTS):
         Record(directory.record).write(trial)
     best = write_best(spec, directory, trials_at(POINTS))
@@ -470,7 +470,7 @@ def test_one_objective_has_no_files_of_a_front_and_its_value_in_the_best_file(sp
 
 def test_a_search_for_accuracy_alone_has_no_word_of_them_in_its_best_file(spec: SearchSpec, tmp_path: Path) -> None:
     trials = trials_at(POINTS)
-    write_best(*create(spec, Storage(tmp_path)), trials)
+    write_best(*make_run_directory(spec, Storage(tmp_path)), trials)
     text = Storage(tmp_path).run(spec.name).best_file.read_text()
     assert "gain:" in text and "objectives" not in text and "unit" not in text
 

@@ -15,7 +15,7 @@ import pytest
 from search_spaces.schema import Choices, Range
 from tausearch.cli.output import show_replays
 from tausearch.runs import Constraint, Record, Score, SearchSpec, Storage, TrialSummary, open_storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import RecordedTrials, points_to_evaluate, replay, replays_of
 from tausearch.studies.grid import grid_points
 from tausearch.studies.recorded.replays import Replay, ReplayedSetting
@@ -242,15 +242,15 @@ def test_no_scheduler_is_asked_after_the_last_task_or_where_a_trial_diverged(lon
 def storage(long_spec: SearchSpec, tmp_path: Path) -> Storage:
     root = open_storage(tmp_path / "runs", write=True)
     for name, trials in (("s", recorded(long_spec, 20)), ("few", recorded(long_spec, 3))):
-        spec, directory = create(with_(long_spec, name=name), root)
+        spec, directory = make_run_directory(with_(long_spec, name=name), root)
         for each in trials:
             Record(directory.record, tasks=TASKS).write(each)
     never = Constraint(metric="val/final_accuracy", relation=">=", bound=99.9)
-    spec, directory = create(with_(long_spec, name="none", constraints=(never,)), root)
+    spec, directory = make_run_directory(with_(long_spec, name="none", constraints=(never,)), root)
     for each in recorded(long_spec, 4):
         Record(directory.record, tasks=TASKS).write(each)
-    create(final_spec(long_spec, name="final"), root)
-    create(with_(long_spec, name="fixed", space={}, start={}), root)
+    make_run_directory(final_spec(long_spec, name="final"), root)
+    make_run_directory(with_(long_spec, name="fixed", space={}, start={}), root)
     return root
 
 
@@ -270,7 +270,9 @@ def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(
     storage: Storage, long_spec: SearchSpec, studies: list[SearchStudy]
 ) -> None:
     options = {"sampler_options": {"n_startup_trials": 4}, "pruner_options": {"reduction_factor": 3}}
-    spec, directory = create(with_(long_spec, name="o", algorithm="tpe", scheduler="asha", **options), storage)
+    spec, directory = make_run_directory(
+        with_(long_spec, name="o", algorithm="tpe", scheduler="asha", **options), storage
+    )
     for each in recorded(long_spec, 6):
         Record(directory.record, tasks=TASKS).write(each)
     assert len(replays_of(storage, "o", seeds=(0,)).outcomes) == len(studies) == 7
@@ -282,7 +284,7 @@ def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(
 def test_a_search_with_an_objective_is_replayed_by_it_and_without_schedulers(
     storage: Storage, long_spec: SearchSpec, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec, directory = create(aiming(with_(long_spec, name="aims"), "forgetting"), storage)
+    spec, directory = make_run_directory(aiming(with_(long_spec, name="aims"), "forgetting"), storage)
     for each in recorded(long_spec, 6):
         each.rows[-1]["val/forgetting"] = 7.0 - each.number
         Record(directory.record, tasks=TASKS).write(each)
@@ -308,7 +310,7 @@ def test_a_search_on_two_benchmarks_is_replayed_with_all_schedulers(tmp_path: Pa
 def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(
     storage: Storage, long_spec: SearchSpec, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spec, directory = create(with_(long_spec, name="five"), storage)
+    spec, directory = make_run_directory(with_(long_spec, name="five"), storage)
     for number, each in enumerate(recorded(long_spec, 6)):
         if number == 1:
             each = replace(each, status="pruned", value=None, rows=each.rows[:2])

@@ -11,7 +11,7 @@ import pytest
 from search_spaces import Scalar, paper_points
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import Constraint, KnownPoint, Record, SearchSpec, Storage, TrialSummary, read_spec
-from tausearch.runs.creation import Plan, create
+from tausearch.runs.creation import Plan, make_run_directory
 from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of, warm_start_lines
 from tausearch.studies.best_file import make_best_file
 from tausearch.studies.grid import grid_points
@@ -35,7 +35,7 @@ def values(source: OptunaSearcher) -> list[dict[str, Scalar]]:
 
 def made(storage: Storage, spec: SearchSpec, trials: list[TrialSummary]) -> SearchSpec:
     """A search with a record."""
-    spec, directory = create(spec, storage)
+    spec, directory = make_run_directory(spec, storage)
     record = Record(directory.record, tasks=spec.steps)
     for trial in trials:
         record.write(trial)
@@ -83,7 +83,7 @@ def test_a_grid_goes_on_with_values_that_start_and_warm_start_have_not(spec: Sea
 
 def test_a_continued_search_tries_those_that_are_left(spec: SearchSpec, tmp_path: Path) -> None:
     spec = spec.model_copy(update={"warm_start": KNOWN, "trials": 5})
-    spec, directory = create(spec, Storage(tmp_path))
+    spec, directory = make_run_directory(spec, Storage(tmp_path))
     assert read_spec(directory) == spec
     history = [
         make_trial(0, value=70.0, hyperparameters={**spec.start, **FIXED}),
@@ -189,7 +189,7 @@ def test_the_same_command_goes_on_with_its_points_whatever_has_become_of_their_s
         known = {"warm_start": sources, "name": "warm", "resume_if_exists": True, "trials": 6}
         return plan_search(SearchRequest(benchmark, "ita-lora", storage=storage.root, **known))  # type: ignore[arg-type]
 
-    with plan("source", "paper").entered() as (first, _):
+    with plan("source", "paper").open_locked() as (first, _):
         assert first.warm_start[-1].origin.startswith("the paper on ")
     Record(storage.run("source").record, tasks=source.steps).write(trials[4])  # now another one is its best
     assert plan("source", "paper").continued().warm_start == first.warm_start
@@ -205,7 +205,7 @@ def test_the_same_command_goes_on_with_its_points_whatever_has_become_of_their_s
 
 def test_a_warm_start_of_another_space_is_not_kept_and_the_difference_is_said(storage: Storage) -> None:
     request = SearchRequest("digits", "tmc", storage=storage.root, warm_start=["paper"], name="x", set={"kappa": 15.0})
-    with plan_search(request).entered():
+    with plan_search(request).open_locked():
         pass
     with pytest.raises(InputError, match=r"^run 'x' was started otherwise: .*kappa"):
         plan_search(replace(request, set=None, resume_if_exists=True)).continued()
@@ -219,7 +219,7 @@ def test_a_best_file_may_have_moved_between_two_starts(spec: SearchSpec, storage
         known = {"warm_start": [tmp_path / name], "name": "warm", "resume_if_exists": True}
         return plan_search(SearchRequest("letters", "ita-lora", storage=storage.root, **known))  # type: ignore[arg-type]
 
-    with plan("one.yaml").entered():
+    with plan("one.yaml").open_locked():
         pass
     assert plan("other.yaml").continued().warm_start[0].origin.startswith(f"{tmp_path}/one.yaml")
 

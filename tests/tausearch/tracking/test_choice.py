@@ -113,7 +113,7 @@ def test_a_run_that_goes_on_is_tracked_as_before_unless_told_otherwise(tmp_path:
         return plan_search(SearchRequest("digits", "finetune", **asked, **more))
 
     assert plan().spec.trackers == ("mlflow",)
-    with plan(tracking="none").entered() as (spec, _):
+    with plan(tracking="none").open_locked() as (spec, _):
         assert spec.trackers == ()
     assert [plan().continued().trackers, plan(tracking="mlflow").continued().trackers] == [(), ("mlflow",)]
 

@@ -128,7 +128,7 @@ def test_a_run_keeps_its_head_and_is_not_continued_with_another(head: Path, tmp_
         plan_training(TrainRequest(unsearched_best_file(spec), seeds=[0], storage=tmp_path)).spec.protocol
         == spec.protocol
     )
-    with plan.entered():
+    with plan.open_locked():
         pass
     save_file(vectors(seed=1), head)
     with pytest.raises(InputError, match="run 's': protocol.initial_head_digest was "):

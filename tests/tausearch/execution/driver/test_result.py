@@ -14,7 +14,7 @@ from tausearch.execution import Interrupt
 from tausearch.execution.driver import _result
 from tausearch.execution.recorder import Recorder
 from tausearch.runs import RunResult, SearchSpec, Storage
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 
 RUN: Any = SimpleNamespace(directory=SimpleNamespace(path=Path("first")))
 
@@ -26,7 +26,7 @@ def result(name: str, number: int | None = None, *, late: bool = False, error: s
 
 def test_a_run_that_mlflow_does_not_get_does_not_wait_for_it(spec: SearchSpec, tmp_path: Path) -> None:
     storage = Storage(tmp_path)
-    spec, directory = create(spec.model_copy(update={"tracking": ("tensorboard",)}), storage)
+    spec, directory = make_run_directory(spec.model_copy(update={"tracking": ("tensorboard",)}), storage)
     deliveries: Any = SimpleNamespace(of=lambda _: [], tracker=lambda name: pytest.fail(f"waits for {name}"))
     assert Recorder(SearchRun(spec, storage, directory), deliveries).conclude(Interrupt()).tracking_error is None
 

@@ -21,7 +21,7 @@ from tausearch.runs import (
     TrialSummary,
     TrialTable,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import FixedSearcher
 from tests.support.runs.trials import make_trial
 
@@ -169,7 +169,7 @@ class MlflowWriter:
 def opened(spec: SearchSpec, root: Path, known: Sequence[TrialSummary] = ()) -> Run:
     """A run of which some trials are known."""
     storage = Storage(root)
-    spec, directory = create(spec, storage)
+    spec, directory = make_run_directory(spec, storage)
     for trial in known:
         Record(directory.record).write(trial)
     left = [number for number in range(spec.trials) if number not in {trial.number for trial in known}]

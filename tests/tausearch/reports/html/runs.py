@@ -8,7 +8,7 @@ from typing import Any
 from tausearch.models import CompositionResult, EvaluationResult
 from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.runs import FinalSpec, Record, RunDirectory, RunSpec, Storage, TrialSummary, write_results
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tausearch.studies import write_best
 from tests.support.runs.trials import FIXED, final_spec, search_spec
 
@@ -30,7 +30,7 @@ def make_trials() -> list[TrialSummary]:
 def make_search(storage: Storage, **changes: Any) -> RunDirectory:
     """A search with the trials of `make_trials`."""
     spec = search_spec().model_copy(update={"name": "the-search", "trials": 12, **changes})
-    _, directory = create(spec, storage)
+    _, directory = make_run_directory(spec, storage)
     trials = make_trials()
     write(spec, directory, trials)
     write_best(spec, directory, trials)
@@ -42,7 +42,7 @@ def make_final(storage: Storage, name: str = "the-final", **changes: Any) -> Run
     update = {"name": name, "trials": 2, "seeds": (0, 1), "source": "the-search", "tuned_on": "digits"}
     fixed = {**FIXED, "alpha": 2.0, "lr": 0.02}
     spec = final_spec(search_spec(), **{**update, "fixed": fixed, **changes})
-    _, directory = create(spec, storage)
+    _, directory = make_run_directory(spec, storage)
     trials = [_tested(seed, spec) for seed in spec.seeds]
     write(spec, directory, trials)
     write_results(spec, directory, trials)

@@ -47,7 +47,7 @@ from tausearch.runs import (
     read_spec,
     read_status,
 )
-from tausearch.runs.creation import create
+from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import final_spec, make_trial, search_spec
 from tests.tausearch.models.test_removal_report import forgotten
 from tests.tausearch.reports.html.runs import add_compositions, make_final, make_search, write
@@ -332,14 +332,16 @@ class TestPairs:
     def test_a_search_of_another_name_or_method_has_no_such_final_run(self, tmp_path: Path) -> None:
         storage = Storage(tmp_path)
         make_search(storage)
-        create(search_spec().model_copy(update={"name": "other", "id": "other", "method": "ita-ia3"}), storage)
+        make_run_directory(
+            search_spec().model_copy(update={"name": "other", "id": "other", "method": "ita-ia3"}), storage
+        )
         make_final(storage, "of-other", source="other")
         assert cell_of(storage, "the-search").final is None and cell_of(storage, "the-search").state == "search"
         assert cell_of(storage, "other").final is None and cell_of(storage, "of-other").search is None
 
 
 def test_what_a_search_chose_is_marked_and_every_trial_says_something_at_the_pointer(tmp_path: Path) -> None:
-    spec, directory = create(search_spec(), Storage(tmp_path))
+    spec, directory = make_run_directory(search_spec(), Storage(tmp_path))
     front = [make_trial(0, value=70.0), make_trial(2, value=80.0)]
     front[1].rows[-1]["val/forgetting"] = 5.0
     write(spec, directory, [*front, make_trial(3, tasks=1, status="failed", error="gone")])
@@ -366,7 +368,9 @@ def test_a_plot_that_fails_costs_no_other_and_is_named(tmp_path: Path, monkeypat
 
 
 def test_seeds_of_a_final_run_that_do_not_fit_together_cost_their_table_alone(tmp_path: Path) -> None:
-    spec, directory = create(final_spec(search_spec(), name="final", trials=2, seeds=(0, 1)), Storage(tmp_path))
+    spec, directory = make_run_directory(
+        final_spec(search_spec(), name="final", trials=2, seeds=(0, 1)), Storage(tmp_path)
+    )
     write(spec, directory, [make_trial(0, value=70.0), replace(make_trial(1, tasks=2, value=70.0), seed=1)])
     add_compositions(directory)
     view = read_cell(ReportCell("digits", "ita-lora", None, directory, "x"))
@@ -377,9 +381,9 @@ def test_seeds_of_a_final_run_that_do_not_fit_together_cost_their_table_alone(tm
 def test_a_page_of_a_run_has_what_its_trials_suffice_for(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     spec = search_spec().model_copy(update={"trials": 1})
-    _, directory = create(spec, storage)
+    _, directory = make_run_directory(spec, storage)
     write(spec, directory, [make_trial(0, value=70.0)])
-    final, made = create(final_spec(spec, name="final"), storage)
+    final, made = make_run_directory(final_spec(spec, name="final"), storage)
     write(final, made, [make_trial(0, tasks=1, status="failed", error="gone")])
     add_compositions(made)
     view = read_cell(ReportCell("digits", "ita-lora", directory, made, "x"))
