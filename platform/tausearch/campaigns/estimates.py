@@ -15,7 +15,14 @@ from typing import Any
 from checked_input.text_files import read_json
 from tausearch.campaigns.plans import CampaignPlan, CellPlan
 from tausearch.cluster import gpus_here, local_cpus
-from tausearch.execution import Pace, bytes_of, cold_reevaluations, cold_trials, pace_of, pace_of_trials
+from tausearch.execution import (
+    SecondsPerTrial,
+    bytes_of,
+    n_cache_misses,
+    n_reevaluation_cache_misses,
+    pace_of,
+    pace_of_trials,
+)
 from tausearch.presentation import LongWork
 from tausearch.runs import (
     CampaignDirectory,
@@ -42,7 +49,7 @@ class PilotMeasurement:
         of: What was measured, as `_of_trial` says it.
     """
 
-    pace: Pace
+    pace: SecondsPerTrial
     memory: int
     of: str
 
@@ -109,7 +116,7 @@ def pilots_of(directory: CampaignDirectory) -> dict[str, PilotMeasurement]:
 
 
 def _read_measurement(found: Mapping[str, Any]) -> PilotMeasurement:
-    pace = Pace(float(found["pace"]["own"]), float(found["pace"]["shared"]))
+    pace = SecondsPerTrial(float(found["pace"]["own"]), float(found["pace"]["shared"]))
     return PilotMeasurement(pace, int(found["memory"]), str(found["of"]))
 
 
@@ -147,7 +154,7 @@ def _pilot(cell: CellPlan) -> PilotMeasurement:
         rows.extend(first_rows(build_sequence(config), PILOT_TASKS))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     whole = rows[:1] + rows[-1:] * (cell.search.spec.steps - 1)
-    return PilotMeasurement(pace_of_trials([whole]) or Pace(0.0), memory, _of_trial(config))
+    return PilotMeasurement(pace_of_trials([whole]) or SecondsPerTrial(0.0), memory, _of_trial(config))
 
 
 def seconds_here(plan: CampaignPlan, estimates: Sequence[Estimate]) -> float:
@@ -178,8 +185,9 @@ def _estimate_cell(
         return Estimate(None, memory=memory)
     trials, seeds = cell.status.left
     trials += cell.status.reevaluations_left
-    cold = cold_trials(cell.search.spec, cell.status.n_ended[0]) + cold_reevaluations(cell.search.spec)
-    seconds = searching.seconds(trials, min(cold, trials)) + training.seconds(seeds, seeds)
+    misses = n_cache_misses(cell.search.spec, cell.status.n_ended[0])
+    misses += n_reevaluation_cache_misses(cell.search.spec)
+    seconds = searching.seconds(trials, min(misses, trials)) + training.seconds(seeds, seeds)
     source = tuple(each.spec.name for each in runs) if in_search or in_final else ("pilot",)
     return Estimate(seconds, source, _disk(storage, runs, cell), memory)
 

@@ -2,10 +2,10 @@ from .concurrency import concurrent_trials as concurrent_trials, concurrent_tria
 from .dispatcher import Dispatcher as Dispatcher
 from .driver import DriveOptions as DriveOptions, Driver as Driver, drive as drive, read_by_trials as read_by_trials
 from .durations import (
-    Pace as Pace,
+    SecondsPerTrial as SecondsPerTrial,
     bytes_of as bytes_of,
-    cold_reevaluations as cold_reevaluations,
-    cold_trials as cold_trials,
+    n_cache_misses as n_cache_misses,
+    n_reevaluation_cache_misses as n_reevaluation_cache_misses,
     pace_of as pace_of,
     pace_of_trials as pace_of_trials,
 )

@@ -29,7 +29,7 @@ NEWEST = 50  # the newest runs that are read: reading hundreds would delay the s
 
 
 @dataclass(frozen=True)
-class Pace:
+class SecondsPerTrial:
     """Mean time of trials that finished their last task, in two parts.
 
     Attributes:
@@ -40,17 +40,17 @@ class Pace:
     own: float
     shared: float = 0.0
 
-    def seconds(self, trials: int, cold: int, concurrent_trials: int = 1) -> float:
-        """Return the seconds that `trials` take; `cold` of them find no pre-consolidation in the cache."""
-        return self.own * -(-trials // concurrent_trials) + self.shared * -(-cold // concurrent_trials)
+    def seconds(self, trials: int, cache_misses: int, concurrent_trials: int = 1) -> float:
+        """Return the seconds that `trials` take; `cache_misses` of them find no pre-consolidation in the cache."""
+        return self.own * -(-trials // concurrent_trials) + self.shared * -(-cache_misses // concurrent_trials)
 
-    def of_share(self, share: float) -> Pace:
+    def of_share(self, share: float) -> SecondsPerTrial:
         """Return the time of trials that have this share of the tasks."""
-        return Pace(self.own * share, self.shared * share)
+        return SecondsPerTrial(self.own * share, self.shared * share)
 
 
 @dataclass(frozen=True)
-class Taken:
+class PastDurations:
     """Measurements of runs like the one that is previewed; None for an unknown number.
 
     Attributes:
@@ -62,36 +62,36 @@ class Taken:
     """
 
     runs: tuple[str, ...] = ()
-    pace: Pace | None = None
+    pace: SecondsPerTrial | None = None
     gpu_bytes: float | None = None
     disk: int | None = None
     lacking: tuple[str, ...] = ()
 
 
-def taken_by_others(storage: Storage, spec: RunSpec) -> Taken:
+def durations_of_similar_runs(storage: Storage, spec: RunSpec) -> PastDurations:
     """Return the measurements of runs with the same method, benchmark and backbone; same kind of run first.
 
     Those of the run whose tasks are trained again count if no other run has these tasks alone. A trial on several
     benchmarks takes what trials on each alone have taken, if no run has measured it.
     """
-    found = _taken(storage, spec)
+    found = _durations_of(storage, spec)
     if found.pace is not None or not isinstance(spec, MultiSearchSpec):
         return found
     each = {
-        name: _taken(storage, spec.model_copy(update={"benchmark": name, "steps": part.steps}))
+        name: _durations_of(storage, spec.model_copy(update={"benchmark": name, "steps": part.steps}))
         for name, part in spec.parts.items()
     }
     paces = [taken.pace for taken in each.values() if taken.pace is not None]
     lacking = tuple(name for name, taken in each.items() if taken.pace is None)
-    return Taken(
+    return PastDurations(
         runs=tuple(dict.fromkeys(name for taken in each.values() for name in taken.runs)),
-        pace=None if lacking else Pace(sum(pace.own for pace in paces), sum(pace.shared for pace in paces)),
+        pace=None if lacking else SecondsPerTrial(sum(pace.own for pace in paces), sum(pace.shared for pace in paces)),
         gpu_bytes=max((taken.gpu_bytes for taken in each.values() if taken.gpu_bytes is not None), default=None),
         lacking=lacking if paces else (),
     )
 
 
-def _taken(storage: Storage, spec: RunSpec) -> Taken:
+def _durations_of(storage: Storage, spec: RunSpec) -> PastDurations:
     found = storage.read_each(lambda directory: _if_alike(directory, spec), NEWEST)[0]
     ended = [each for each in found if each is not None and list(_finished([each]))]
     alike = [each for each in ended if each.spec.benchmark == spec.benchmark] or ended
@@ -100,7 +100,7 @@ def _taken(storage: Storage, spec: RunSpec) -> Taken:
     pace = pace_of(runs)
     peaks = [row[PEAK_GPU_BYTES] for each in _finished(runs) for row in each.rows if PEAK_GPU_BYTES in row]
     sizes = [bytes_of(storage.run(each.spec.name).path) for each in same if each.state == "finished"]
-    return Taken(
+    return PastDurations(
         runs=tuple(each.spec.name for each in runs),
         pace=pace.of_share(spec.steps / runs[0].spec.steps) if pace else None,
         gpu_bytes=max(peaks, default=None),
@@ -108,13 +108,13 @@ def _taken(storage: Storage, spec: RunSpec) -> Taken:
     )
 
 
-def pace_of(runs: Iterable[RunStatus], purpose: Purpose | None = None) -> Pace | None:
+def pace_of(runs: Iterable[RunStatus], purpose: Purpose | None = None) -> SecondsPerTrial | None:
     """Return the mean time of a trial that finished its last task, in runs of one purpose or both; else None."""
     wanted = [run for run in runs if purpose is None or run.spec.purpose == purpose]
     return pace_of_trials([trial.rows for trial in _finished(wanted)])
 
 
-def pace_of_trials(trials: Sequence[Sequence[Row]]) -> Pace | None:
+def pace_of_trials(trials: Sequence[Sequence[Row]]) -> SecondsPerTrial | None:
     """Return the mean time of trials from their metrics rows, which are equally many in each; None without trials.
 
     The cache gives a result at once, or when another trial has computed it: the shortest time counts for all.
@@ -128,17 +128,17 @@ def pace_of_trials(trials: Sequence[Sequence[Row]]) -> Pace | None:
     waited = sum(given) - min(given, default=0.0) * len(given)
     whole = sum(value for row in rows for name, value in row.items() if is_seconds(name))
     shared = statistics.fmean(computed) * len(trials[0]) if computed else 0.0
-    return Pace((whole - sum(computed) - waited) / len(trials), shared)
+    return SecondsPerTrial((whole - sum(computed) - waited) / len(trials), shared)
 
 
-def cold_trials(spec: RunSpec, ended: int = 0) -> int:
+def n_cache_misses(spec: RunSpec, ended: int = 0) -> int:
     """Return how many of the trials that are left compute their pre-consolidation: one for each seed without one."""
     if spec.purpose == "final" or not spec.cache_size:
         return spec.trials - ended
     return 0 if ended else 1
 
 
-def cold_reevaluations(spec: RunSpec) -> int:
+def n_reevaluation_cache_misses(spec: RunSpec) -> int:
     """Return how many re-evaluations at most compute their pre-consolidation: one in each round, which has a seed."""
     asked = spec.reevaluate if isinstance(spec, SearchSpec) else None
     return 0 if asked is None else asked.runs if spec.cache_size else reevaluations_of(spec)

@@ -12,7 +12,13 @@ from checked_input.names import counted
 from search_spaces import Scalar, far_off
 from tausearch.execution.advice import BackboneTime, backbone_line, backbone_times, grey_line, unsuited_to
 from tausearch.execution.concurrency import known_concurrent_trials
-from tausearch.execution.durations import Taken, cold_reevaluations, cold_trials, pace_of_trials, taken_by_others
+from tausearch.execution.durations import (
+    PastDurations,
+    durations_of_similar_runs,
+    n_cache_misses,
+    n_reevaluation_cache_misses,
+    pace_of_trials,
+)
 from tausearch.presentation import Table, brief, clock, notebook_cell, numbers, range_text
 from tausearch.runs import (
     ALGORITHMS,
@@ -68,7 +74,7 @@ class Preview:
     random: int
     learned: int
     concurrent_trials: int | None
-    taken: Taken
+    taken: PastDurations
     unsuited: tuple[Unsuited, ...] = ()
     backbones: tuple[BackboneTime, ...] = ()
     pilot: bool = False
@@ -96,7 +102,7 @@ class Preview:
     @property
     def seconds_reevaluating(self) -> float | None:
         """Seconds that re-evaluations will take at most; None if unknown."""
-        return self._seconds_of(self.reevaluations, cold_reevaluations(self.spec), self.concurrent_trials)
+        return self._seconds_of(self.reevaluations, n_reevaluation_cache_misses(self.spec), self.concurrent_trials)
 
     @property
     def steps_per_epoch(self) -> tuple[int, ...]:
@@ -114,15 +120,15 @@ class Preview:
 
     def _seconds_left(self, concurrent: int | None) -> float | None:
         """Return the seconds of the trials that are left, without the tasks that they have finished."""
-        whole = self._seconds_of(self._left, cold_trials(self.spec, self.ended), concurrent)
+        whole = self._seconds_of(self._left, n_cache_misses(self.spec, self.ended), concurrent)
         return None if whole is None else whole * self.tasks / max(1, self._left * self.spec.steps)
 
-    def _seconds_of(self, trials: int, cold: int, concurrent: int | None) -> float | None:
+    def _seconds_of(self, trials: int, cache_misses: int, concurrent: int | None) -> float | None:
         pace = self.taken.pace
         if pace is None or concurrent is None:
             return None
         count = _parts(self.spec)
-        return pace.of_share(1 / count).seconds(trials * count, cold * count, concurrent)
+        return pace.of_share(1 / count).seconds(trials * count, cache_misses * count, concurrent)
 
     @property
     def in_words(self) -> str:
@@ -303,7 +309,7 @@ def preview_spec(spec: RunSpec, storage: Storage, address: str | None, trials: I
     rest = spec.trials - len(points) if isinstance(spec, SearchSpec) else 0
     at_once = -(-(concurrent or 1) // _parts(spec))
     random = _random_trials(spec, rest, len(points), at_once) if isinstance(spec, SearchSpec) else 0
-    taken = taken_by_others(storage, spec)
+    taken = durations_of_similar_runs(storage, spec)
     finished = [trial.rows for trial in known if trial.status == "complete"]
     if taken.pace is None and finished:
         taken = replace(taken, runs=(spec.name,), pace=pace_of_trials(finished))

@@ -20,7 +20,7 @@ from tausearch.campaigns import (
     run_pilots,
     seconds_here,
 )
-from tausearch.execution import Pace, bytes_of
+from tausearch.execution import SecondsPerTrial, bytes_of
 from tausearch.runs import Record, driver_lock, read_status
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
@@ -126,7 +126,7 @@ def test_a_pilot_of_other_options_says_nothing_and_is_run_again(
 
     def pilot(cell: CellPlan) -> PilotMeasurement:
         asked.append(cell.title)
-        return PilotMeasurement(Pace(1.0), 1, "")
+        return PilotMeasurement(SecondsPerTrial(1.0), 1, "")
 
     monkeypatch.setattr(estimates, "_pilot", pilot)
     run_pilots(planned(tmp_path))
@@ -240,7 +240,7 @@ def test_pilots_need_no_gpu_for_a_cell_that_is_measured(tmp_path: Path, monkeypa
 
     def pilot(cell: CellPlan) -> PilotMeasurement:
         asked.append(cell.title)
-        return PilotMeasurement(Pace(1.0), 1, "")
+        return PilotMeasurement(SecondsPerTrial(1.0), 1, "")
 
     monkeypatch.setattr(estimates, "gpus_here", lambda: 0)
     monkeypatch.setattr(estimates, "estimate", lambda _: [estimates.Estimate(each) for each in (100.0, None, None)])

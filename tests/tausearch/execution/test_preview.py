@@ -11,7 +11,7 @@ import pytest
 from rich.filesize import decimal
 
 import tausearch
-from tausearch.execution import Pace, pace_of_trials, preview_plan, preview_spec
+from tausearch.execution import SecondsPerTrial, pace_of_trials, preview_plan, preview_spec
 from tausearch.runs import (
     DataFacts,
     KnownPoint,
@@ -147,7 +147,7 @@ def test_time_is_known_from_runs_alike_and_from_no_others(spec: SearchSpec, tmp_
     begun = make_run_directory(spec.model_copy(update={"name": "begun"}), Storage(tmp_path))[1]
     Record(begun.record, {}, tasks=3).write(make_trial(0, tasks=2))  # of no use without a finished trial
     found = previewed(spec, tmp_path, name="now", trials=12)
-    assert found.taken.runs == ("before",) and found.taken.pace == Pace(pytest.approx(60))
+    assert found.taken.runs == ("before",) and found.taken.pace == SecondsPerTrial(pytest.approx(60))
     assert found.concurrent_trials == 2 and found.seconds == pytest.approx(360)
     assert "6:00 with 2 at a time, after Ray has started, 12:00 inside 12 trials, 2.0 GB of a GPU per trial" in str(
         found
@@ -169,7 +169,7 @@ def test_the_time_on_several_benchmarks_is_known_from_runs_on_each(spec: SearchS
     one = measured("digits", 60.0)
     assert f"{unknown} glyphs and this backbone lies here" in str(one) and one.seconds is None
     found = measured("glyphs", 30.0)
-    assert found.taken.pace == Pace(pytest.approx(90)) and "6:00 inside 4 trials" in str(found)
+    assert found.taken.pace == SecondsPerTrial(pytest.approx(90)) and "6:00 inside 4 trials" in str(found)
     assert set(found.taken.runs) == {"on-digits", "on-glyphs"}
     remembered(spec, tmp_path, 30.0, name="on-both", benchmark=both.benchmark, steps=both.steps)
     assert set(preview_spec(both, Storage(tmp_path), None).taken.runs) == {"on-both"}
@@ -183,7 +183,7 @@ def test_tasks_that_are_trained_again_take_their_share_of_the_other_run(spec: Se
     remembered(other, tmp_path, 60.0)
     for name, runs, seconds in (("again", ("other",), 40.0), ("once-more", ("again",), 30.0)):
         taken = preview_spec(again.model_copy(update={"name": name}), Storage(tmp_path), None).taken
-        assert taken.runs == runs and taken.pace == Pace(pytest.approx(seconds))
+        assert taken.runs == runs and taken.pace == SecondsPerTrial(pytest.approx(seconds))
         remembered(again, tmp_path, 45.0, name=name)
 
 
@@ -192,17 +192,17 @@ def test_the_wait_until_another_trial_has_computed_a_result_is_no_time_of_a_tria
         return [{"seconds/training": 10.0, "seconds/preconsolidation": prepared, "cache/hit": hit}]
 
     found = pace_of_trials([trial(9.0, 0.0), trial(8.0, 1.0), trial(0.5, 1.0)])  # the second waited for the first
-    assert found == Pace(pytest.approx(10 + 2 * 0.5 / 3), pytest.approx(9.0))
-    assert pace_of_trials([trial(9.0, 0.0), trial(11.0, 0.0)]) == Pace(10.0, 10.0)  # of a trial, not of both
-    assert Pace(6.0, 4.0).of_share(0.5) == Pace(3.0, 2.0)
+    assert found == SecondsPerTrial(pytest.approx(10 + 2 * 0.5 / 3), pytest.approx(9.0))
+    assert pace_of_trials([trial(9.0, 0.0), trial(11.0, 0.0)]) == SecondsPerTrial(10.0, 10.0)  # of a trial, not of both
+    assert SecondsPerTrial(6.0, 4.0).of_share(0.5) == SecondsPerTrial(3.0, 2.0)
 
 
 def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path: Path) -> None:
     """A search takes it from the cache after its first trial; without a cache every trial computes it."""
     remembered(spec, tmp_path, 60.0, name="before", prepared=(9.0, 1.0))
-    pace = Pace(60 + 1.0 * 3 / 4, 9.0)  # three of the four trials read three tasks in a second
+    pace = SecondsPerTrial(60 + 1.0 * 3 / 4, 9.0)  # three of the four trials read three tasks in a second
     found = previewed(spec, tmp_path, name="now", trials=12)
-    assert found.taken.pace == Pace(pytest.approx(pace.own), pytest.approx(pace.shared))
+    assert found.taken.pace == SecondsPerTrial(pytest.approx(pace.own), pytest.approx(pace.shared))
     assert found.seconds_inside == pytest.approx(12 * pace.own + 9)
     assert found.seconds == pytest.approx(6 * pace.own + 9)
     assert previewed(spec, tmp_path, name="now", trials=12, cache_size=0).seconds == pytest.approx(6 * (pace.own + 9))
