@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tausearch.campaigns.cells import CellRuns, read_cells
+from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.presentation import address_option, campaign_command, concurrency_option
 from tausearch.runs import (
     CampaignDirectory,
@@ -106,19 +106,19 @@ class CampaignStatus:
     """The state of a campaign.
 
     Attributes:
-        file: Its file as the last driver was given it.
         running: Whether a process drives it.
-        address: Address of the Ray cluster that the last driver joined; None for a Ray of its own.
-        max_concurrent_trials: Trials at a time, as the last driver was asked for; None for as many as fit.
+        saved: Its cells and the options of its last driver, as its folder keeps them.
     """
 
-    name: str
-    file: str
     directory: CampaignDirectory
     running: bool
     cells: tuple[CellStatus, ...]
-    address: str | None = None
-    max_concurrent_trials: int | None = None
+    saved: CampaignCells
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.directory.name
 
     @property
     def cell_runs(self) -> tuple[CellRuns, ...]:
@@ -148,18 +148,18 @@ class CampaignStatus:
         runs = [run for each in self.cells for run in (each.search, each.final) if run is not None]
         named = [name for each in self.cells for name in (each.runs.benchmark, each.runs.method)]
         code = (*named, *(name for run in runs for name in run.spec.code))
-        options = address_option(self.address) + concurrency_option(self.max_concurrent_trials)
-        return campaign_command(self.file, storage_option, code, options)
+        options = address_option(self.saved.address) + concurrency_option(self.saved.max_concurrent_trials)
+        return campaign_command(self.saved.file, storage_option, code, options)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --format json` prints."""
         cells = [each.as_dict() for each in self.cells]
         return {
             "name": self.name,
-            "file": self.file,
+            "file": self.saved.file,
             "running": self.running,
             "finished": self.finished,
-            **({"address": self.address} if self.address else {}),
+            **({"address": self.saved.address} if self.saved.address else {}),
             "cells": cells,
         }
 
@@ -176,8 +176,7 @@ def read_campaign_status(
     """
     saved, running = read_cells(directory), is_driven(directory) if running is None else running
     cells = tuple(_readable_or_failed(storage, cell, running=running) for cell in saved.cells)
-    driver = (saved.address, saved.max_concurrent_trials)
-    return CampaignStatus(directory.name, saved.file, directory, running, cells, *driver)
+    return CampaignStatus(directory, running, cells, saved)
 
 
 def _readable_or_failed(storage: Storage, runs: CellRuns, *, running: bool) -> CellStatus:

@@ -116,16 +116,11 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     plan = planned(tmp_path)
 
     def result_of(*states: CellState, errors: dict[int, str] | None = None) -> CampaignResult:
-        status = CampaignStatus(
-            "t",
-            "t.yaml",
-            plan.directory,
-            False,
-            tuple(
-                CellStatus(cell.runs, state, reason="a seed diverged" if state == "failed" else None)
-                for cell, state in zip(plan.cells, states, strict=True)
-            ),
+        cells = tuple(
+            CellStatus(cell.runs, state, reason="a seed diverged" if state == "failed" else None)
+            for cell, state in zip(plan.cells, states, strict=True)
         )
+        status = CampaignStatus(plan.directory, False, cells, plan.saved_cells)
 
         def read(storage: object, directory: object, *, running: bool) -> CampaignStatus:
             assert not running  # the lock that it would see is its own

@@ -64,7 +64,7 @@ def test_a_campaign_has_ended_when_every_cell_is_done_or_failed(tmp_path: Path) 
     cells = tuple(
         CellStatus(each.runs, state) for each, state in zip(plan.cells, ("done", "failed", "done"), strict=True)
     )  # type: ignore[arg-type]
-    ended = CampaignStatus("t", "t.yaml", plan.directory, False, cells)
+    ended = CampaignStatus(plan.directory, False, cells, plan.saved_cells)
     assert (ended.finished, ended.state) == (True, "finished")
     assert replace(ended, running=True).state == "running"
     assert [each.runs.title for each in ended.failed_cells] == ["digits/finetune"]
@@ -215,5 +215,5 @@ def test_the_report_is_written_at_the_end_only(finished: bool, tmp_path: Path, m
     report = plan.directory.report_file
     monkeypatch.setattr("tausearch.campaigns.outputs._write_report", lambda *_: report)
     cells = tuple(CellStatus(each.runs, "failed" if finished else "waiting") for each in plan.cells)
-    files = write_outputs(plan.storage, CampaignStatus("t", "t.yaml", plan.directory, False, cells))
+    files = write_outputs(plan.storage, CampaignStatus(plan.directory, False, cells, plan.saved_cells))
     assert files == [report] * finished

@@ -239,14 +239,8 @@ def test_the_costs_of_a_campaign_are_sums_and_the_largest_memory() -> None:
 def test_files_of_a_campaign_are_listed_after_the_number_of_best_files(capsys: Captured) -> None:
     reasons = {"digits/a": "gone", "digits/c": "lost"}
     failed = [SimpleNamespace(runs=SimpleNamespace(title=t), reason=why, state="failed") for t, why in reasons.items()]
-    status = mock.Mock(
-        cells=[],
-        cell_runs=(),
-        failed_cells=failed,
-        state="stopped",
-        file="t.yaml",
-        directory=mock.Mock(log_file="/c/log"),
-    )
+    directory = mock.Mock(log_file="/c/log")
+    status = mock.Mock(cells=[], cell_runs=(), failed_cells=failed, state="stopped", directory=directory)
     status.name = "t"
     files = [
         Path("/c/best/digits/a.yaml"),
