@@ -125,8 +125,8 @@ def _write_reevaluations(reevaluation: Reevaluation | None, storage: Storage, ur
     if reevaluation is None or not reevaluation.runs:
         return 0
     nested = MlflowRun(reevaluation.spec, storage, uri)
-    for run in reevaluation.runs:
-        nested.write(run)
+    for trial in reevaluation.runs:
+        nested.write(trial)
     nested.conclude("FINISHED", Conclusion())
     return nested.written
 

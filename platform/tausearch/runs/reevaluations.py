@@ -165,12 +165,13 @@ class Reevaluation:
 
     def runs_of(self, candidate: int) -> list[TrialSummary]:
         """Return the complete fresh runs of a candidate."""
-        return [run for run in self.runs if self.spec.candidate(run.number) == candidate and run.status == "complete"]
+        complete = [trial for trial in self.runs if trial.status == "complete"]
+        return [trial for trial in complete if self.spec.candidate(trial.number) == candidate]
 
     def violated_constraints(self) -> list[str]:
         """Return the bounds of the search that the means over the chosen trial's fresh runs break, with these."""
-        runs = [] if self.verdict is None else self.runs_of(self.verdict.chosen)
-        means = [(each, each.mean(runs)) for each in self.spec.search.constraints]
+        trials = [] if self.verdict is None else self.runs_of(self.verdict.chosen)
+        means = [(each, each.mean(trials)) for each in self.spec.search.constraints]
         return [f"{each}: {mean:.4g}" for each, mean in means if mean is not None and not each.allows(mean)]
 
     def state_of(self, candidate: int) -> str:
@@ -187,14 +188,15 @@ class Reevaluation:
 
 
 def reevaluation_of(
-    spec: ReevaluationSpec, trials: Iterable[TrialSummary], runs: Sequence[TrialSummary]
+    spec: ReevaluationSpec, trials: Iterable[TrialSummary], reevaluations: Sequence[TrialSummary]
 ) -> Reevaluation:
     """Return the state of a re-evaluation from the trials of its search and the re-evaluations that have started.
 
     The candidates are the best complete trials so far that keep all constraints, and the start if it is such a trial.
     """
     table = list(trials)
-    runs = rescored(runs, scales_within(spec.search, table))  # the search may have moved its scales since
+    # The search may have moved its scales since.
+    reevaluations = rescored(reevaluations, scales_within(spec.search, table))
     fit = eligible(table, spec.search.aim)
     candidates = [trial.number for trial in fit[: spec.reevaluate.best]]
     start = start_trial(spec.search, fit) if spec.reevaluate.start else None
@@ -202,15 +204,15 @@ def reevaluation_of(
         candidates.append(start.number)
     score = spec.search.aim.score(fit)
     known = {
-        (spec.candidate(run.number), spec.round(run.number)): score(run) if run.status == "complete" else None
-        for run in runs
-        if run.has_ended
+        (spec.candidate(trial.number), spec.round(trial.number)): score(trial) if trial.status == "complete" else None
+        for trial in reevaluations
+        if trial.has_ended
     }
     state = race(candidates, spec.reevaluate.runs, known, spec.search.value_resolution)
     found, by = verdict(state, spec.search.value_resolution), spec.search.aim.chosen_by
     if found is not None and by is not None:
         found = replace(found, mean=by.signed(found.mean))
-    return Reevaluation(spec, state, found, tuple(runs))
+    return Reevaluation(spec, state, found, tuple(reevaluations))
 
 
 def start_trial(search: SearchSpec, trials: Iterable[TrialSummary]) -> TrialSummary | None:
@@ -292,11 +294,11 @@ def read_reevaluation(
     if search.reevaluate is None:
         return None
     spec, known = ReevaluationSpec.of(search), {trial.number: trial for trial in trials}
-    runs = recorded_trials(spec, Record(directory.record))
-    for run in runs:
-        if fault := _foreign(spec, run, known):
-            raise InputError(f"record {directory.record}: re-evaluation {run.number} is not of this search: {fault}")
-    return reevaluation_of(spec, known.values(), runs)
+    reevaluations = recorded_trials(spec, Record(directory.record))
+    for trial in reevaluations:
+        if fault := _foreign(spec, trial, known):
+            raise InputError(f"record {directory.record}: re-evaluation {trial.number} is not of this search: {fault}")
+    return reevaluation_of(spec, known.values(), reevaluations)
 
 
 def scales_within(search: SearchSpec, trials: Iterable[TrialSummary]) -> Scales | None:
@@ -315,21 +317,21 @@ def set_aside_orphans(directory: RunDirectory, count: int = 1) -> list[str]:
     lines = []
     known = {trial.number // count for trial in Record(directory.record).trials()}
     reevaluated = Record(directory.reevaluation.record)
-    orphans = [run.number for run in reevaluated.trials() if run.number // count // _MOST not in known]
+    orphans = [trial.number for trial in reevaluated.trials() if trial.number // count // _MOST not in known]
     for path in dict.fromkeys(reevaluated.file_of(number) for number in orphans):
         path.rename(path.with_name(f".{path.name}.damaged"))
         lines.append(f"record file {path}: is a re-evaluation of a trial that is run again; it was put aside")
     return lines
 
 
-def _foreign(spec: ReevaluationSpec, run: TrialSummary, trials: Mapping[int, TrialSummary]) -> str | None:
+def _foreign(spec: ReevaluationSpec, trial: TrialSummary, trials: Mapping[int, TrialSummary]) -> str | None:
     """Return why a re-evaluation cannot belong to the search; None if it can."""
-    reevaluated = trials.get(spec.candidate(run.number))
+    reevaluated = trials.get(spec.candidate(trial.number))
     if reevaluated is None:
         mend = f"`tausearch resume {spec.run_name} --without-damaged` puts it aside"
-        return f"the search has no trial {spec.candidate(run.number)}; {mend}"
-    if run.seed != spec.seed_of(run.number):
-        return f"its seed is {run.seed}, must be {spec.seed_of(run.number)}"
-    if run.hyperparameters != reevaluated.hyperparameters:
+        return f"the search has no trial {spec.candidate(trial.number)}; {mend}"
+    if trial.seed != spec.seed_of(trial.number):
+        return f"its seed is {trial.seed}, must be {spec.seed_of(trial.number)}"
+    if trial.hyperparameters != reevaluated.hyperparameters:
         return f"its hyperparameters are not those of trial {reevaluated.number}"
-    return f"it has {run.tasks_done} tasks of {spec.steps}" if run.tasks_done > spec.steps else None
+    return f"it has {trial.tasks_done} tasks of {spec.steps}" if trial.tasks_done > spec.steps else None

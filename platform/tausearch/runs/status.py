@@ -62,7 +62,7 @@ class RunStatus:
             return None if self.best is None else self.best.value
         if self.reevaluation.measure is None and not self.reevaluation.spec.search.aim.by_knee:
             return verdict.mean
-        values = [run.value for run in self.reevaluation.runs_of(verdict.chosen) if run.value is not None]
+        values = [trial.value for trial in self.reevaluation.runs_of(verdict.chosen) if trial.value is not None]
         return fmean(values) if values else None
 
     @property

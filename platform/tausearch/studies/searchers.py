@@ -99,19 +99,20 @@ class ReevaluationSearcher(Searcher):
     Args:
         spec: The re-evaluations.
         trials: The trials of the search, all of which have ended.
-        runs: The driver's table of all re-evaluations, with those of earlier drivers.
+        reevaluations: The driver's table of all re-evaluations, with those of earlier drivers.
     """
 
-    def __init__(self, spec: ReevaluationSpec, trials: Iterable[TrialSummary], runs: TrialTable) -> None:
+    def __init__(self, spec: ReevaluationSpec, trials: Iterable[TrialSummary], reevaluations: TrialTable) -> None:
         self.spec = spec
-        self.table = runs
+        self.table = reevaluations
         self.trials = {trial.number: trial for trial in trials}
-        self.runs = {run.number: run for run in runs}  # the race wants the unfinished ones again
+        # The race wants the unfinished ones again.
+        self.reevaluations = {trial.number: trial for trial in reevaluations}
         self.given: set[int] = set()
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next re-evaluation; see `Searcher`."""
-        reevaluation = reevaluation_of(self.spec, self.trials.values(), list(self.runs.values()))
+        reevaluation = reevaluation_of(self.spec, self.trials.values(), list(self.reevaluations.values()))
         for candidate, round_ in reevaluation.race.wanted:
             number = self.spec.number(candidate, round_)
             if number not in self.given:
@@ -125,7 +126,7 @@ class ReevaluationSearcher(Searcher):
         if known is None:
             hyperparameters = self.trials[self.spec.candidate(number)].hyperparameters
             known = TrialSummary(number, self.spec.seed_of(number), status, hyperparameters)
-        self.runs[number] = replace(known, status=status, value=value)
+        self.reevaluations[number] = replace(known, status=status, value=value)
 
 
 def points_to_evaluate(spec: SearchSpec) -> list[dict[str, Scalar]]:

@@ -166,7 +166,7 @@ def test_re_evaluations_run_round_by_round_and_each_once(spec: SearchSpec) -> No
     source.finish(100, "failed", None)  # so trial 1 is out, and the next best comes in
     assert source.next() is None
     source.finish(201, "complete", 90.0)
-    assert reevaluation_of(again, trials, list(source.runs.values())).verdict.chosen == 2
+    assert reevaluation_of(again, trials, list(source.reevaluations.values())).verdict.chosen == 2
 
 
 class TestContinued:

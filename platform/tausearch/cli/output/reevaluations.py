@@ -26,7 +26,7 @@ def reevaluation_progress(reevaluation: Reevaluation) -> str:
     )
     asked = f"the best {len(race.candidates)} on {fresh}"
     if not race.over:
-        ended = sum(run.has_ended for run in reevaluation.runs)
+        ended = sum(trial.has_ended for trial in reevaluation.runs)
         return f"not yet: {asked}, {counted(ended, 'run')} ended"
     if verdict is None:
         return f"no: a fresh run of each of {asked} did not end, so the highest value is chosen"
