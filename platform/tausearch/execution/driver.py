@@ -280,7 +280,7 @@ def drive(run: Run, options: DriveOptions | None = None) -> RunResult:
     with driver.session(lambda screen: ProgressDisplay(spec, run.trials, screen, Epochs(run.directory))) as session:
         display, over = session.display, run.is_over(list(run.trials))
 
-        def listeners_for(cell: RunSource, opened: Run) -> list[TrialListener]:
+        def listeners_for(source: RunSource, opened: Run) -> list[TrialListener]:
             if opened is not run and opened.spec.role != "reevaluation":
                 display.say(_headline(opened, on_cluster=spec.address is not None))
             display.show_run(opened.spec, opened.trials, Epochs(opened.directory))
@@ -292,11 +292,11 @@ def drive(run: Run, options: DriveOptions | None = None) -> RunResult:
             known = preview_spec(spec, run.storage, spec.address, run.trials)
             for line in known.lines(estimate=not run.time_said):
                 display.say(line)
-        cell, interrupt = SingleRun(run, display.say), session.interrupt
-        queue = RunQueue([cell], interrupt, session.watch, display.say, listeners_for, options.callbacks)
+        source, interrupt = SingleRun(run, display.say), session.interrupt
+        queue = RunQueue([source], interrupt, session.watch, display.say, listeners_for, options.callbacks)
         queue.open_first()  # while Ray starts, the tracker imports MLflow
         try:
-            cell.check()
+            source.check()
         except BaseException:
             queue.close()  # ends its thread
             raise
@@ -307,12 +307,12 @@ def drive(run: Run, options: DriveOptions | None = None) -> RunResult:
         else:
             driver.conclude(queue, session)
         try:
-            cell.check()
+            source.check()
         except InputError as error:
             if not queue.results or not queue.has_failed_run:
                 raise  # nothing had begun, or what follows cannot be opened
             raise RunError(f"{error}; what has ended is kept, and this goes on: {driver.resume_command}") from error
-        left = spec.with_bounds and not cell.exhausted
+        left = spec.with_bounds and not source.exhausted
         return _result(run, queue.results, interrupt if left else None)
 
 

@@ -38,7 +38,7 @@ class RunSource(Protocol):
         ...
 
     def on_error(self, error: Exception) -> None:
-        """Note that the cell cannot continue, or raise the error to stop the driver."""
+        """Note that the source cannot continue, or raise the error to stop the driver."""
         ...
 
     def on_concluded(self, result: RunResult) -> None:
@@ -88,7 +88,7 @@ class SingleRun:
 class _Entry:
     """An open run; `parent` is the search that it belongs to, which is concluded after it. An `error` ends it early."""
 
-    cell: RunSource
+    source: RunSource
     run: Run
     recorder: Recorder
     locks: ExitStack
@@ -118,12 +118,12 @@ class _FirstTask:
 
 
 class RunQueue:
-    """Opens the runs of cells as they are needed, early cells first. A thread concludes each run as it ends.
+    """Opens the runs of its sources as they are needed, early sources first. A thread concludes each run as it ends.
 
     So no trial waits for figures or MLflow, and the end of a run does not wait for that of Ray.
 
     Args:
-        cells: The cells, in order.
+        sources: The cells of a campaign in order, or a single run.
         interrupt: Knows whether and how the driver was stopped.
         watch: Once it has a problem, no run is opened, and open runs are not concluded.
         say: Prints a line for a person.
@@ -137,7 +137,7 @@ class RunQueue:
 
     def __init__(
         self,
-        cells: Sequence[RunSource],
+        sources: Sequence[RunSource],
         interrupt: Interrupt,
         watch: StorageWatch,
         say: Callable[[str], None],
@@ -151,7 +151,7 @@ class RunQueue:
         self.results: list[RunResult] = []
         self.has_failed_run = False
         self.deliveries = Deliveries(callbacks, _TRACKERS, say, lambda: interrupt.must_stop)
-        self._cells = list(cells)
+        self._sources = list(sources)
         self._first: Run | None = None
         self._open: dict[str, _Entry] = {}  # by names of runs
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -163,12 +163,12 @@ class RunQueue:
         self._first = self.open_next()
 
     def open_next(self) -> Run | None:
-        """Open the first run of the next cell; None if no cell is left."""
+        """Open the first run of the next source; None if no source is left."""
         if self._first is not None:
             first, self._first = self._first, None
             return first
-        while self._cells and self.watch.problem is None:
-            run = self._next_of(self._cells.pop(0))
+        while self._sources and self.watch.problem is None:
+            run = self._next_of(self._sources.pop(0))
             if run is not None:
                 return run
         return None
@@ -176,21 +176,21 @@ class RunQueue:
     def next_after(self, run: Run) -> Run | None:
         """Return the run that follows an ended one, and conclude the ended one.
 
-        First comes what belongs to the run, such as the re-evaluation of a search, then the next run of the cell.
+        First comes what belongs to the run, such as the re-evaluation of a search, then the next run of the source.
         """
         entry = self._open[run.spec.name]
         if entry.error is None and (follow_up := self._follow_up(entry)) is not None:
             return follow_up
         for each in filter(None, (entry, entry.parent)):
             self._work.put(partial(self._conclude, self._open.pop(each.run.spec.name)))
-        return None if self.watch.problem is not None else self._next_of(entry.cell)
+        return None if self.watch.problem is not None else self._next_of(entry.source)
 
     def stop_run(self, run: Run, error: InputError) -> None:
         """Note that a run cannot go on: none of its trials starts any more, and nothing follows it."""
         entry = self._open[run.spec.name]
         if entry.error is None:
             entry.error = error
-            entry.cell.on_error(error)
+            entry.source.on_error(error)
             self.has_failed_run = True
         run.exhausted = True
 
@@ -229,19 +229,19 @@ class RunQueue:
             return LOST_SECONDS
         return URGENT_SECONDS if self.interrupt.urgent else math.inf
 
-    def _next_of(self, cell: RunSource) -> Run | None:
+    def _next_of(self, source: RunSource) -> Run | None:
         with ExitStack() as locks:
-            return self._opened(cell, lambda: cell.open(locks), locks)
+            return self._opened(source, lambda: source.open(locks), locks)
 
     def _follow_up(self, entry: _Entry) -> Run | None:
         if self.watch.problem is not None:
             return None
-        return self._opened(entry.cell, entry.run.follow_up, ExitStack(), entry)
+        return self._opened(entry.source, entry.run.follow_up, ExitStack(), entry)
 
     def _opened(
-        self, cell: RunSource, open_run: Callable[[], Run | None], locks: ExitStack, parent: _Entry | None = None
+        self, source: RunSource, open_run: Callable[[], Run | None], locks: ExitStack, parent: _Entry | None = None
     ) -> Run | None:
-        """Open a run and its recorder. An error that the storage did not cause is the cell's."""
+        """Open a run and its recorder. An error that the storage did not cause is the source's."""
         try:
             run = open_run()
             if run is None:
@@ -252,15 +252,15 @@ class RunQueue:
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
             record, *others = [
                 *recorder.listeners,
-                *self.listeners_for(cell, run),
+                *self.listeners_for(source, run),
                 _FirstTask(self._work, run.preload_imports),
             ]
             run.listeners = run.tune_trials.listeners(record, others)
         except (ValueError, OSError) as error:  # of the storage, or of what a sampler does with the record
             if not self.watch.is_storage_error(error):
-                cell.on_error(error)
+                source.on_error(error)
             return None
-        self._open[run.spec.name] = _Entry(cell, run, recorder, locks.pop_all(), parent)
+        self._open[run.spec.name] = _Entry(source, run, recorder, locks.pop_all(), parent)
         return run
 
     def _work_off(self) -> None:
@@ -277,9 +277,9 @@ class RunQueue:
         with entry.locks:
             try:
                 self._write_end(entry)
-            except Exception as error:  # the other cells continue
+            except Exception as error:  # the other sources continue
                 _log.exception("%s cannot be concluded", entry.run.spec.name)
-                entry.cell.on_error(error)
+                entry.source.on_error(error)
 
     def _write_end(self, entry: _Entry) -> None:
         if self.watch.problem is not None:
@@ -288,4 +288,4 @@ class RunQueue:
         result = entry.recorder.conclude(self.interrupt)
         self.results.append(result)
         if entry.parent is None:
-            entry.cell.on_concluded(result)
+            entry.source.on_concluded(result)
