@@ -213,7 +213,7 @@ def make_best_file(
             second=verdict.second,
             ahead=verdict.ahead,
             ahead_error=verdict.ahead_error,
-            measured=_measured(spec.constraints, reevaluation.runs_of(verdict.chosen)),
+            measured=_constraint_means(spec.constraints, reevaluation.runs_of(verdict.chosen)),
             objectives=spec.aim.means(reevaluation.runs_of(verdict.chosen)),
         )
     selection = Selection(
@@ -223,7 +223,7 @@ def make_best_file(
         trial=best.number,
         search=spec.name,
         constraints=spec.constraints,
-        measured=_measured(spec.constraints, [best]),
+        measured=_constraint_means(spec.constraints, [best]),
         objectives=spec.aim.objective_values(best),
         reevaluation=reevaluated,
         gain=gain,
@@ -241,7 +241,7 @@ def _accuracies(spec: SearchSpec, trial: TrialSummary) -> dict[str, float]:
     return {name: accuracy for name, accuracy in found if accuracy is not None}
 
 
-def _measured(constraints: Iterable[Constraint], trials: Sequence[TrialSummary]) -> dict[str, float]:
+def _constraint_means(constraints: Iterable[Constraint], trials: Sequence[TrialSummary]) -> dict[str, float]:
     """Return the mean over trials of each constraint's metric, in its worst row; only of metrics that all have."""
     found = {str(each): each.mean(trials) for each in constraints}
     return {text: value for text, value in found.items() if value is not None}
