@@ -90,7 +90,7 @@ class MlflowWriter:
         self._away = True  # at the last attempt to connect
         self._failures: Counter[int] = Counter()  # per trial; a trial that MLflow refuses must not hold up others
         self._last_progress = time.monotonic()
-        self._computes = False  # whether a trial has finished a task in this driver
+        self._may_begin = False  # whether a trial has finished a task in this driver, or a part waits for this run
         self._round = -math.inf  # when the last round of writes began
         self._thread = threading.Thread(target=self._work, name="mlflow", daemon=True)
 
@@ -101,12 +101,14 @@ class MlflowWriter:
         with self._wake:
             self._noted.add(trial.number)
             self._changed.add(trial.number)
-            self._computes = self._computes or (before is not None and len(trial.rows) > len(before.rows))
+            self._may_begin = self._may_begin or (before is not None and len(trial.rows) > len(before.rows))
         self._start()
 
     def end(self, status: str, conclusion: Conclusion) -> None:
         """Have the chosen trial tagged and the parent run ended, as "FINISHED", "FAILED" or "KILLED"."""
         self._end = (status, conclusion)
+        if self.parent is not None:
+            self.parent._may_begin = True
         self._start()
 
     def wait(self, longest: float = math.inf) -> None:
@@ -129,12 +131,12 @@ class MlflowWriter:
         if self._thread.ident is None:
             self._thread.start()
         with self._wake:
-            self._wake.notify()
+            self._wake.notify_all()
 
     def _work(self) -> None:
         run: WrittenRun | None = None
         with self._wake:
-            self._wake.wait_for(lambda: self._computes or self._hurries, LEISURE_SECONDS)
+            self._wake.wait_for(lambda: self._may_begin or self._hurries, LEISURE_SECONDS)
         while not self._given_up:
             try:
                 run = run or self._connect()
@@ -153,15 +155,24 @@ class MlflowWriter:
 
     def _connect(self) -> WrittenRun:
         was_away, self._away = self._away, True
-        if self.parent is not None and not self.parent.is_known:
-            raise ConnectionError(self.parent.error or "the run that this is part of is not there yet")
+        if self.parent is not None:
+            self._wait_for(self.parent)
         run = (self._open_run or MlflowRun)(self.spec, self.storage, self.uri)
-        self._away, self.is_known = False, True
+        with self._wake:
+            self._away, self.is_known = False, True
+            self._wake.notify_all()  # a part of this run waits for it
         if was_away:
             self._last_progress = time.monotonic()
         with self._wake:
             self._changed = set(self._noted)  # costs no request where MLflow has all
         return run
+
+    def _wait_for(self, parent: MlflowWriter) -> None:
+        """Wait until MLflow has the run that this one is part of; raises a `ConnectionError` if it fails there."""
+        with parent._wake:
+            parent._wake.wait_for(lambda: parent.is_known or parent.error is not None or self._given_up)
+        if not parent.is_known:
+            raise ConnectionError(parent.error or "no answer")
 
     def _write(self, run: WrittenRun) -> None:
         """Write all changes so far, each trial once."""
@@ -196,7 +207,9 @@ class MlflowWriter:
         message = reason(error)
         if message != self.error:
             _log.warning("MLflow at %s: %s; tried again every %g s", self.uri, message, RETRY_SECONDS)
-        self.error = message
+        with self._wake:
+            self.error = message
+            self._wake.notify_all()
 
     @property
     def _hurries(self) -> bool:

@@ -471,9 +471,9 @@ class TestTracker:
         self, tracker: MlflowWriter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tracker, "_start", lambda: None)
-        for trial, computes in ((make_trial(1, tasks=1), False), (make_trial(0, tasks=2), True), (make_trial(9), True)):
+        for trial, begins in ((make_trial(1, tasks=1), False), (make_trial(0, tasks=2), True), (make_trial(9), True)):
             tracker.note(trial)
-            assert tracker._computes == computes
+            assert tracker._may_begin == begins
 
     def test_after_a_failure_all_trials_are_compared_again_and_once_more_at_the_end(
         self, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -548,12 +548,13 @@ class TestTracker:
         tracker._has_all()
         assert tracker._given_up and tracker.error == "no server answers there"
 
-    def test_a_part_waits_for_the_run_that_it_belongs_to_and_wakes_it(self, spec: SearchSpec, tmp_path: Path) -> None:
+    def test_a_part_wakes_the_run_that_it_belongs_to_and_fails_with_it(self, spec: SearchSpec, tmp_path: Path) -> None:
         woken: list[bool] = []
-        search: Any = SimpleNamespace(is_known=False, error=None, _start=lambda: woken.append(True))
+        wake = threading.Condition()
+        search: Any = SimpleNamespace(is_known=False, error="HTTP 500", _start=lambda: woken.append(True), _wake=wake)
         part = MlflowWriter(spec, Storage(tmp_path), URI, parent=search)
         assert part.uri == URI
-        with pytest.raises(ConnectionError, match="is not there yet"):
+        with pytest.raises(ConnectionError, match="^HTTP 500$"):
             part._connect()
         part._thread = threading.Thread(target=list)
         part._start()

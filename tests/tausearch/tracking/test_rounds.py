@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tausearch.runs import Conclusion, SearchSpec, Storage, TrialSummary
-from tausearch.tracking import MlflowWriter, mlflow_writer as writer_module
+from tausearch.tracking import MlflowRun, MlflowWriter, mlflow_writer as writer_module
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import make_trial
 
@@ -105,3 +105,22 @@ def test_a_round_comes_while_the_run_goes_on(
     tracker.end("FINISHED", Conclusion())
     tracker.wait()
     assert written == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_part_has_the_patience_that_the_run_it_belongs_to_needs(
+    spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "LEISURE_SECONDS", 60.0)
+    monkeypatch.setattr(writer_module, "PATIENCE_SECONDS", 0.05)
+    open_run = writer_module.MlflowRun
+
+    def open_slowly(*how: Any) -> MlflowRun:
+        time.sleep(0.3)
+        return open_run(*how)
+
+    search = MlflowWriter(spec, Storage(tmp_path), open_run=open_slowly)
+    part = MlflowWriter(spec, Storage(tmp_path), parent=search)  # nothing is new in the search itself
+    part.note(make_trial(0, value=1.0))
+    part.end("FINISHED", Conclusion())
+    part.wait(30)
+    assert search.is_known and part.error is None and [number for number, _ in written] == [0]
