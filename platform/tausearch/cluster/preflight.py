@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -58,8 +57,8 @@ def nodes_checked(
     token = f".preflight-{uuid4().hex[:12]}"
     (home.path / token).write_text(token)
     try:
-        answers = _ask(nodes, home, token, list(needed))
-        yield NodeCheck(nodes, answers, needs, (home.path, token), say)
+        asked = _ask(nodes, home, token, list(needed))
+        yield NodeCheck(nodes, asked, time.monotonic() + _ANSWER_SECONDS, needs, (home.path, token), say)
     finally:
         _remove(home.path, token)
 
@@ -70,8 +69,8 @@ class NodeCheck:
 
     Attributes:
         nodes: The nodes that are asked.
-        answers: Waits for so many seconds; returns node id to report or error, without nodes that did not answer in
-            time; None if some may still answer.
+        asked: The probe that runs on each node, to the id of the node.
+        deadline: The time by which the nodes have to answer, as `time.monotonic` gives it.
         needs: The resources of a trial, of each kind of trials.
         files: A folder, and the name of the driver's file there; that of each node's file begins with it.
         say: Prints a line for a person.
@@ -79,7 +78,8 @@ class NodeCheck:
     """
 
     nodes: list[dict[str, Any]]
-    answers: Callable[[float], dict[str, Any] | None]
+    asked: Mapping[Any, str]
+    deadline: float
     needs: Sequence[Resources]
     files: tuple[Path, str]
     say: Callable[[str], None]
@@ -94,7 +94,7 @@ class NodeCheck:
         Raises:
             InputError: If a node cannot run trials; one line per such node says why.
         """
-        if self.passed or (reports := self.answers(seconds)) is None:
+        if self.passed or (reports := self._answers(seconds)) is None:
             return self.passed
         faults = {each["NodeID"]: fault for each in self.nodes if (fault := _problem(each, reports, *self.files))}
         _remove(*self.files)
@@ -105,6 +105,20 @@ class NodeCheck:
             self.say(line)
         self.passed = True
         return True
+
+    def _answers(self, seconds: float) -> dict[str, Any] | None:
+        """Return node id to report or error, without nodes that did not answer in time; None if some still may."""
+        left = max(0.0, self.deadline - time.monotonic())
+        answered, silent = ray.wait(list(self.asked), num_returns=len(self.asked), timeout=min(seconds, left))
+        if silent and seconds < left:
+            return None
+        reports: dict[str, Any] = {}
+        for answer in answered:
+            try:
+                reports[self.asked[answer]] = ray.get(answer)
+            except Exception as error:  # the node, its worker or Ray itself
+                reports[self.asked[answer]] = error
+        return reports
 
 
 def _remove(folder: Path, token: str) -> None:
@@ -124,10 +138,8 @@ def _without_lock(faults: Mapping[str, str]) -> str | None:
     )
 
 
-def _ask(
-    nodes: list[dict[str, Any]], home: DrivenDirectory, token: str, needed: list[str]
-) -> Callable[[float], dict[str, Any] | None]:
-    """Start the probe on all nodes at once; returns the `answers` of a `NodeCheck`."""
+def _ask(nodes: list[dict[str, Any]], home: DrivenDirectory, token: str, needed: list[str]) -> dict[Any, str]:
+    """Start the probe on all nodes at once; returns each probe to the id of its node."""
     probe = ray.remote(num_cpus=0, max_retries=0, max_calls=1)(node_probe.probe_node)
     asked = {}
     for node in nodes:
@@ -135,21 +147,7 @@ def _ask(
         call = probe.options(scheduling_strategy=here)
         files = (str(home.path), token, _answer_file(token, node), str(home.lock_file))
         asked[call.remote(*files, PACKAGES, _IMPORTED, needed, node_probe.environment())] = node["NodeID"]
-    return partial(_answers, asked, time.monotonic() + _ANSWER_SECONDS)
-
-
-def _answers(asked: Mapping[Any, str], deadline: float, seconds: float) -> dict[str, Any] | None:
-    left = max(0.0, deadline - time.monotonic())
-    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=min(seconds, left))
-    if silent and seconds < left:
-        return None
-    reports: dict[str, Any] = {}
-    for answer in answered:
-        try:
-            reports[asked[answer]] = ray.get(answer)
-        except Exception as error:  # the node, its worker or Ray itself
-            reports[asked[answer]] = error
-    return reports
+    return asked
 
 
 def _too_small(nodes: Sequence[dict[str, Any]], needs: Sequence[Resources]) -> Iterator[str]:

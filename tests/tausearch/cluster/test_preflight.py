@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -42,20 +41,18 @@ def looked_at(
     home, lines = RunDirectory(folder), list[str]()
     able = [each for each in nodes if each["Alive"] and each["Resources"]]
 
-    def ask(
-        asked: list[dict[str, Any]], here: RunDirectory, token: str, needed: list[str]
-    ) -> Callable[[float], dict[str, Any] | None]:
+    def ask(asked: list[dict[str, Any]], here: RunDirectory, token: str, needed: list[str]) -> dict[str, Any]:
         assert asked == able and here == home and (folder / token).read_text() == token
         assert needed == ["/data"]
         found = {each["NodeID"]: answers.get(each["NodeManagerHostname"], report()) for each in asked}
         for each in asked:
             if answers.get(each["NodeManagerHostname"]) != "elsewhere":
                 (folder / f"{token}-{each['NodeID']}").touch()
-        said = {name: report() if each == "elsewhere" else each for name, each in found.items() if each is not None}
-        return lambda seconds: said if seconds else None
+        return {name: report() if each == "elsewhere" else each for name, each in found.items() if each is not None}
 
     patch.setattr(preflight.ray, "nodes", lambda: nodes)
     patch.setattr(preflight, "_ask", ask)
+    patch.setattr(preflight.NodeCheck, "_answers", lambda check, seconds: check.asked if seconds else None)
     patch.setattr(node_probe, "SETTLE_SECONDS", 0.0)
     with nodes_checked([NEEDS], home, ["/data"], lines.append) as check:
         assert not check.require_fit(0.0) and lines == []  # some have not answered
@@ -84,7 +81,8 @@ def test_a_node_that_never_answers_is_waited_for_from_the_asking_on(
     asked_nodes: tuple[list[float], dict[str, Any]],
 ) -> None:
     waits, clock = asked_nodes
-    answers = partial(preflight._answers, {"a": "node 1", "b": "node 2"}, 110.0)
+    nodes = {"a": "node 1", "b": "node 2"}
+    answers = preflight.NodeCheck([], nodes, 110.0, [NEEDS], (Path(), "driver"), print)._answers
     assert answers(0.0) is None and answers(4.0) is None and waits == [0.0, 4.0]
     clock["now"] = 109.0
     assert answers(5.0) == {"node 1": "report of a"} and waits[2:] == [1.0]
@@ -158,8 +156,11 @@ def test_a_node_that_fits_one_kind_of_trials_is_large_enough(tmp_path: Path, mon
     assert line == "no node fits a trial of 16 CPU and 0 GPU; ask for less"
 
 
-def test_a_node_with_a_fault_is_named_once_though_it_is_too_small_too(tmp_path: Path) -> None:
-    check = preflight.NodeCheck([node(1, cpus=1)], lambda seconds: {}, [NEEDS], (tmp_path, "driver"), print)
+def test_a_node_with_a_fault_is_named_once_though_it_is_too_small_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = preflight.NodeCheck([node(1, cpus=1)], {}, 0.0, [NEEDS], (tmp_path, "driver"), print)
+    monkeypatch.setattr(check, "_answers", lambda seconds: {})
     with pytest.raises(InputError, match=r"^node host1 .* did not answer within 180 s$"):
         check.require_fit(0.0)
 
