@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 from rich.console import Group
@@ -92,13 +93,13 @@ class CampaignDisplay(LiveDisplay):
         )
 
 
+@dataclass
 class _RunListener:
     """A `TrialListener` that passes changes of one run's trials to the display."""
 
-    def __init__(self, display: CampaignDisplay, cell: ActiveCell, run: Run) -> None:
-        self.display = display
-        self.cell = cell
-        self.run = run
+    display: CampaignDisplay
+    cell: ActiveCell
+    run: Run
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Print a line if the trial has ended."""
