@@ -11,85 +11,40 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import (
-    arithmetic,
-    commands,
-    fisher,
-    growth,
-    overhead,
-    processors,
-    sharing,
-    stages,
-    tracking,
-    vit_b16,
-    waiting,
-    writers,
-)
-from benchmarks.authors import comparison, page as authors
-from benchmarks.authors.parity import parts, trials
+from benchmarks import vit_b16
+from benchmarks.authors import page as authors
 from benchmarks.choosing import measuring, patience
 from benchmarks.curvature import page as curvature, steps
-from benchmarks.embedded import distance, page as embedded, probe, settings
+from benchmarks.embedded import page as embedded
 from benchmarks.gpu import named as gpu, page as gpu_page
-from benchmarks.many_trials import scale, slots, thousands
-from benchmarks.own_pictures import measuring as measuring_own_pictures, page as own_pictures, removability
+from benchmarks.own_pictures import page as own_pictures
 from benchmarks.performance import kept
 from benchmarks.performance.lines import HEADER, Rows
-from benchmarks.performance.page import LINES, write_page
+from benchmarks.performance.page import BENCHMARKS as PERFORMANCE, LINES, write_page
 from benchmarks.planning import estimates, held, page as planning
 from benchmarks.soak.command import main as soak
 
-BENCHMARKS: dict[str, Callable[[], Rows]] = {
-    "probe": probe.run,
-    "distance": distance.run,
-    settings.NAME: settings.run,
-    settings.RATES: settings.run_rates,
-    "sharing": sharing.run,
-    "fisher": fisher.run,
-    "waiting": waiting.run,
-    "overhead": overhead.run,
-    "scale": scale.run,
-    "short-trials": slots.run_short,
-    "slots": slots.run_busy,
-    "commands": commands.run,
-    "thousands": thousands.run,
-    "writers": writers.run,
-    "tracking": tracking.run,
-    planning.HELD: held.run,
-    planning.ESTIMATES: estimates.run,
-    "stages": stages.run,
-    "arithmetic": arithmetic.run,
-    curvature.STEPS: steps.run,
-    "growth": growth.run,
-    "processors": processors.run,
-    "choosing": measuring.run,
-    "patience": patience.run,
-    own_pictures.NAME: measuring_own_pictures.run,
-    **{name: partial(removability.run, number) for name, number in removability.BENCHMARKS.items()},
-    "vit-b16": vit_b16.run,
-    **gpu.BENCHMARKS,
-    "trials": trials.run,
-    "trial-parts": parts.run,
-    "authors": comparison.run,
-    **{name: program.compare for name, program in authors.PROGRAMS.items()},
-}
-PAGES: tuple[tuple[set[str], Callable[[], None]], ...] = (  # what is measured for pages, and what writes them
-    (set(LINES), write_page),
-    (set(own_pictures.NAMES), own_pictures.write_pages),
-    (set(authors.measurable()), authors.write_pages),
-    (set(gpu.ON_GPUS), gpu_page.write_pages),
-    (set(embedded.NAMES), embedded.write_pages),
-    ({curvature.STEPS}, curvature.write_kronecker),
-    ({planning.HELD, planning.ESTIMATES, *planning.TAKEN}, planning.write_page),
+GROUPS: tuple[tuple[Mapping[str, Callable[[], Rows]], Path, Callable[[], None]], ...] = (  # kept where, and written how
+    (PERFORMANCE, kept.MEASURED, write_page),
+    (own_pictures.BENCHMARKS, own_pictures.MEASURED, own_pictures.write_pages),
+    (authors.BENCHMARKS, authors.MEASURED, authors.write_pages),
+    (gpu.ON_GPUS, gpu.MEASURED, gpu_page.write_pages),
+    (embedded.BENCHMARKS, embedded.MEASURED, embedded.write_pages),
+    ({curvature.STEPS: steps.run}, curvature.TIMED, curvature.write_kronecker),
+    ({planning.HELD: held.run, planning.ESTIMATES: estimates.run}, planning.MEASURED, planning.write_page),
 )
+FOLDERS = {name: folder for runs, folder, _ in GROUPS for name in runs}
+BENCHMARKS: dict[str, Callable[[], Rows]] = {
+    **{name: run for runs, _, _ in GROUPS for name, run in runs.items()},
+    **{"choosing": measuring.run, "patience": patience.run, "vit-b16": vit_b16.run},
+}
 
 
 def main() -> None:
@@ -97,8 +52,7 @@ def main() -> None:
     if sys.argv[1:2] == ["soak"]:
         sys.exit(soak(sys.argv[2:]))
     if sys.argv[1:] == ["page"]:
-        for _, write in PAGES:
-            write()
+        write_pages()
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help=f"which to run, of: {', '.join(BENCHMARKS)} (default: all)")
@@ -109,12 +63,11 @@ def main() -> None:
         parser.error(f"unknown benchmark {unknown[0]!r}; allowed: {', '.join(BENCHMARKS)}")
     figures = {name: measured(name) for name in arguments.names or BENCHMARKS}
     for name, rows in figures.items():
-        _print(name, list(rows[0]), [list(row.values()) for row in rows])
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        _print(name, columns, [[row.get(column, "") for column in columns] for row in rows])
         if lines := LINES.get(name):
             _print(f"{name}, on the page", HEADER, [line.cells(rows) for line in lines])
-    for names, write in PAGES:
-        if names & set(figures):
-            write()
+    write_pages()
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
@@ -123,16 +76,15 @@ def measured(name: str) -> Rows:
     """Run a benchmark; keep what it measured if it is one of a page."""
     if name in gpu.BENCHMARKS:
         return gpu.measured(name)
-    run = BENCHMARKS[name]
-    folders = {
-        **dict.fromkeys(LINES, kept.MEASURED),
-        **dict.fromkeys(own_pictures.NAMES, own_pictures.MEASURED),
-        **dict.fromkeys(authors.measurable(), authors.MEASURED),
-        **dict.fromkeys(embedded.NAMES, embedded.MEASURED),
-        curvature.STEPS: curvature.TIMED,
-        **dict.fromkeys((planning.HELD, planning.ESTIMATES), planning.MEASURED),
-    }
-    return kept.measure(name, run, folders[name]).rows if name in folders else run()
+    if name not in FOLDERS or name in authors.unmeasurable():
+        return BENCHMARKS[name]()
+    return kept.measure(name, BENCHMARKS[name], FOLDERS[name]).rows
+
+
+def write_pages() -> None:
+    """Write all pages from what is kept."""
+    for _, _, write in GROUPS:
+        write()
 
 
 def _print(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

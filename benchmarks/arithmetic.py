@@ -116,17 +116,20 @@ def prepared(
     noise = ImageSet(images, torch.arange(len(images)) % CLASSES, Normalise())
     task = Task(1, range(CLASSES), noise, noise)
     if entry.capabilities.curvature:
-        known.append(_consolidation(learner, curvature))
+        known.append(consolidation(1, learner, CLASSES, curvature))
     learner.begin_task(task)
     return learner, task
 
 
-def _consolidation(learner: Any, curvature: CurvatureKind) -> Consolidation:
+def consolidation(
+    task: int, learner: Any, classes: int, kind: CurvatureKind = "diagonal", previous: Consolidation | None = None
+) -> Consolidation:
+    """Return a pre-consolidation of a task with so many classes so far, whose values do not matter for time."""
     width = learner.width
     mixture = Mixture(torch.ones(1), torch.zeros(1, width), torch.ones(1, width))
-    held = _curvature(curvature, {name: tuple(weight.shape) for name, weight in learner.vectors.theta_0.items()})
-    head = (torch.zeros(CLASSES, width), torch.zeros(CLASSES))
-    return Consolidation(1, head, (mixture,) * CLASSES, held, 1, None)
+    held = _curvature(kind, {name: tuple(weight.shape) for name, weight in learner.vectors.theta_0.items()})
+    head = (torch.zeros(classes, width), torch.zeros(classes))
+    return Consolidation(task, head, (mixture,) * classes, held, task, previous)
 
 
 def _curvature(kind: CurvatureKind, shapes: dict[str, tuple[int, ...]]) -> Curvature:

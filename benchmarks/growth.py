@@ -15,15 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.arithmetic import prepare_from
+from benchmarks.arithmetic import consolidation, prepare_from
 from benchmarks.performance.lines import Line, column
 from trainables.backbones import Backbone
-from trainables.curvature import DiagonalCurvature
 from trainables.data import ImageSet, Task
 from trainables.data.transforms.normalisation import Normalise
 from trainables.methods import Context, get_method
 from trainables.preconsolidation import Consolidation
-from trainables.preconsolidation.mixtures import Mixture
 from trainables.process import settle
 
 METHODS = ("ita-fft", "ita-lora", "ita-ia3", "iel-fft", "iel-lora", "iel-ia3")
@@ -72,20 +70,13 @@ def _prepared(name: str, tasks: int, images: Tensor) -> tuple[Any, Task]:
     task = None
     for t in range(1, tasks + 2):
         task = Task(t, range(t - 1, t), *(ImageSet(images, torch.full((32,), t - 1), Normalise()) for _ in range(2)))
-        known.append(_consolidation(t, method, Consolidation.shorten(known[-1] if known else None)))
+        before = Consolidation.shorten(known[-1] if known else None)
+        known.append(consolidation(t, method, t, previous=before))
         method.begin_task(task)
         if t <= tasks:
             method.end_task(task)
     assert task is not None
     return method, task
-
-
-def _consolidation(t: int, method: Any, previous: Consolidation | None) -> Consolidation:
-    width = method.width
-    mixture = Mixture(torch.ones(1), torch.zeros(1, width), torch.ones(1, width))
-    theta_0 = method.vectors.theta_0.items()
-    fisher = DiagonalCurvature({name: torch.full_like(weight, 1e-3 * t) for name, weight in theta_0})
-    return Consolidation(t, (torch.zeros(t, width), torch.zeros(t)), (mixture,) * t, fisher, t, previous)
 
 
 def _ratio(large: Callable[[], None], small: Callable[[], None]) -> float:

@@ -116,13 +116,14 @@ class WideHead:
         self.bias = nn.Parameter(torch.empty(0, device=device))
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return weight and bias; `grow` and `load_state` replace both, so build the optimiser afterwards."""
+        """Return weight and bias; `grow` replaces both, so build the optimiser afterwards."""
         return [self.weight, self.bias]
 
     def grow(self, head: Head) -> None:
         """Append rows, `(c, d)` and `(c,)`; earlier rows keep their values."""
         weight, bias = (part.detach().to(self.weight.device) for part in head)
-        self._replace(torch.cat([self.weight.detach(), weight]), torch.cat([self.bias.detach(), bias]))
+        self.weight = nn.Parameter(torch.cat([self.weight.detach(), weight]))
+        self.bias = nn.Parameter(torch.cat([self.bias.detach(), bias]))
 
     def logits(self, features: Tensor) -> Tensor:
         """Return logits of all rows: `(b, d)` to `(b, C)`."""
@@ -140,11 +141,3 @@ class WideHead:
     def state(self) -> State:
         """Return all rows."""
         return State({"weight": self.weight.detach(), "bias": self.bias.detach()})
-
-    def load_state(self, state: State) -> None:
-        """Load all rows; their number may differ from the present one."""
-        weight, bias = (state.tensors[name].to(self.weight.device, copy=True) for name in ("weight", "bias"))
-        self._replace(weight, bias)
-
-    def _replace(self, weight: Tensor, bias: Tensor) -> None:
-        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)

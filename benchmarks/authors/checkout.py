@@ -41,10 +41,7 @@ _ALWAYS: list[Change] = [*_TUNERS, _VIT, *_IMPORTS_OF_ALL, *_OPTIONAL_PACKAGES, 
 
 
 def make_runnable(checkout: Path, folder: Path, changes: Iterable[Change] = ()) -> Path:
-    """Copy a checkout into a folder that does not exist, and change what must be changed, and more.
-
-    Returns:
-        The folder.
+    """Copy a checkout into a folder that does not exist, change what must be changed, and more; return the folder.
 
     Raises:
         ValueError: If the checkout is of another version, in which a change has no place.

@@ -68,13 +68,7 @@ class _Batches:
 
 
 class Feeder:
-    """Makes loaders of one kind.
-
-    Args:
-        feed: Which; see `point.Feed`.
-        batch_size: Of training and of evaluation.
-        seed: Of orders and augmentations.
-    """
+    """Makes loaders of one kind, see `point.Feed`; the seed is of orders and augmentations."""
 
     def __init__(self, feed: Feed, batch_size: int, seed: int) -> None:
         self.feed, self.batch_size = feed, batch_size

@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.authors import comparison
 from benchmarks.authors.parity import inflora, parts, prompts, second_order, seed, sequential, tak, tmc, trials
 from benchmarks.performance.kept import Measured
-from benchmarks.results.page import as_table, filled, of_columns
+from benchmarks.results.page import as_table, of_columns, write
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation"
 PAGES = ("parity.md", "parity-competitors.md", "speed-beside-authors.md")
@@ -30,6 +30,10 @@ PROGRAMS = {
     "authors-tak": tak.PROGRAM,
     "authors-tak-as-it-is": tak.PROGRAM_AS_IT_IS,
 }
+BENCHMARKS = {
+    **{"trials": trials.run, "trial-parts": parts.run, "authors": comparison.run},
+    **{name: program.compare for name, program in PROGRAMS.items()},
+}
 CHECKOUTS: Mapping[str, set[str]] = {  # environment variables without which a benchmark does not measure its table
     **{name: {program.checkout} for name, program in PROGRAMS.items()},
     "authors": {comparison.CHECKOUT},
@@ -38,17 +42,14 @@ CHECKOUTS: Mapping[str, set[str]] = {  # environment variables without which a b
 }
 
 
-def measurable() -> list[str]:
-    """Return the benchmarks whose checkouts are all named."""
-    return [name for name, variables in CHECKOUTS.items() if all(map(os.environ.get, variables))]
+def unmeasurable() -> list[str]:
+    """Return the benchmarks of which a checkout is not named."""
+    return [name for name, variables in CHECKOUTS.items() if not all(map(os.environ.get, variables))]
 
 
 def write_pages(docs: Path = DOCS, folder: Path = MEASURED) -> None:
     """Write the tables of all pages."""
-    found = tables(folder)
-    for page in (docs / name for name in PAGES):
-        page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
-        print(f"written: {page}")
+    write(tables(folder), *(docs / name for name in PAGES))
 
 
 def tables(folder: Path = MEASURED) -> dict[str, str]:

@@ -11,18 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def python(*arguments: str, threads: int) -> str:
-    """Run Python with the given arguments and return what it prints.
-
-    Args:
-        arguments: As on the command line.
-        threads: What BLAS and PyTorch may use.
-
-    Returns:
-        Its standard output.
-
-    Raises:
-        RuntimeError: If it fails; has its standard error.
-    """
+    """Run Python on so many threads and return its standard output; a RuntimeError has the standard error."""
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "TQDM_DISABLE": "1"}
     environment["PYTHONPATH"] = f"{ROOT}{os.pathsep}{environment.get('PYTHONPATH', '')}"
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 
-from benchmarks.choosing.making import SPLITS, TEST_SEEDS, Wanted, collect, cores, make_table
+from benchmarks.choosing.making import SPLITS, TEST_SEEDS, Wanted, collect, make_table
+from tausearch.cluster import local_cpus
+
+PAGES = {  # module to what it writes
+    "page": "replay on all tables, and write table and figure of the page",
+    "patience": "replay with `--patience`, and write the table of what-helps.md",
+    "travel": "one configuration for several benchmarks or one for each, in several-benchmarks.md",
+    "replays": "record a search, and write what its record tells, in replay.md",
+}
 
 
 def main() -> None:
@@ -19,36 +28,17 @@ def main() -> None:
     table.add_argument("--splits", type=int, nargs="+", default=SPLITS, help="seeds of validation splits")
     table.add_argument("--test-seeds", type=int, nargs="+", default=TEST_SEEDS)
     table.add_argument("--work", type=Path, default=Path("tausearch-runs/choosing"), help="folder of records and cache")
-    table.add_argument("--cores", type=int, default=cores())
+    table.add_argument("--cores", type=int, default=local_cpus())
     table.add_argument("--gpu", action="store_true", help="all processes share one GPU")
     table.add_argument("--collect", action="store_true", help="run nothing more, write what there is")
-    commands.add_parser("page", help="replay on all tables, and write table and figure of the page")
-    commands.add_parser("patience", help="replay with `--patience`, and write the table of what-helps.md")
-    commands.add_parser(
-        "travel", help="one configuration for several benchmarks or one for each, in several-benchmarks.md"
-    )
-    commands.add_parser("replays", help="record a search, and write what its record tells, in replay.md")
+    for name, text in PAGES.items():
+        commands.add_parser(name, help=text)
     given = parser.parse_args()
-    if given.command == "page":
-        from benchmarks.choosing.page import write_page
-
-        write_page()
-        return
-    if given.command == "patience":
-        from benchmarks.choosing import patience
-
-        patience.write_page()
-        return
-    if given.command == "travel":
-        from benchmarks.choosing import travel
-
-        travel.measure_all()
-        travel.write_page()
-        return
-    if given.command == "replays":
-        from benchmarks.choosing import replays
-
-        replays.write_page()
+    if given.command in PAGES:
+        module = import_module(f"benchmarks.choosing.{given.command}")
+        if given.command == "travel":
+            module.measure_all()
+        module.write_page()
         return
     seeds = tuple(given.splits), tuple(given.test_seeds)
     share = 1 / given.cores if given.gpu else 0

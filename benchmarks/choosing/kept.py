@@ -16,24 +16,14 @@ MEASURED = Path(__file__).parent / "measured"
 
 
 class Kept(BaseModel):
-    """The file.
+    """The file."""
 
-    Attributes:
-        of: SHA-256 of the table's rows and of what is measured on them.
-        outcomes: Every way to choose, at every price.
-    """
-
-    of: str
-    outcomes: list[Outcome]
+    of: str  # SHA-256 of the table's rows and of what is measured on them
+    outcomes: list[Outcome]  # every way to choose, at every price
 
 
 def measured(path: Path, folder: Path = MEASURED) -> tuple[ConfigurationTable, list[Outcome]]:
-    """Return a table and what every way to choose is worth on it, measured only if that is not known.
-
-    Args:
-        path: The table's file.
-        folder: Where what was measured is kept.
-    """
+    """Return a table and what every way to choose is worth on it, measured only if the folder does not keep it."""
     file, table, key = folder / f"{path.stem}.json", read_table(path), _key(path)
     if file.exists() and (kept := Kept.model_validate_json(file.read_text())).of == key:
         return table, kept.outcomes

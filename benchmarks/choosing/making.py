@@ -7,7 +7,6 @@ the work folder and is not run again.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from pathlib import Path
 import torch
 
 from tausearch.api import SearchRequest, plan_search
+from tausearch.cluster import local_cpus
 from tausearch.runs import Record, SearchSpec, TrialSummary, final_value
 from tausearch.studies import TABLES, ConfigurationTable, OptunaSearcher, points_to_evaluate, write_table
 from trainables.config import Purpose, TrialConfig
@@ -30,25 +30,15 @@ BLOCK = 16  # configurations that run everywhere before the next ones begin, so 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A table to make.
+    """A table to make."""
 
-    Attributes:
-        benchmark: Name.
-        method: Name.
-        configurations: How many random ones, beside the start and what the paper chose.
-        splits: Seeds of the validation splits, and of the trials on them.
-        test_seeds: Seeds of the final runs.
-        work: Folder for records and cache.
-        gpus_per_trial: 1/k of a GPU for each process, or 0 to compute on the CPU.
-    """
-
-    benchmark: str
-    method: str
-    configurations: int
-    splits: tuple[int, ...]
-    test_seeds: tuple[int, ...]
-    work: Path
-    gpus_per_trial: float = 0
+    benchmark: str  # name
+    method: str  # name
+    configurations: int  # how many random ones, beside the start and what the paper chose
+    splits: tuple[int, ...]  # seeds of the validation splits, and of the trials on them
+    test_seeds: tuple[int, ...]  # seeds of the final runs
+    work: Path  # folder for records and cache
+    gpus_per_trial: float = 0  # 1/k of a GPU for each process, or 0 to compute on the CPU
 
     @property
     def runs(self) -> list[tuple[Purpose, int]]:
@@ -62,15 +52,7 @@ class Wanted:
 
 
 def make_table(wanted: Wanted, cores: int) -> Path:
-    """Run what has not been run, and write the table of all configurations whose runs are done.
-
-    Args:
-        wanted: The table.
-        cores: Number of processes.
-
-    Returns:
-        The file.
-    """
+    """Run what has not been run in so many processes; write the table of all that is done, and return its file."""
     spec = _spec(wanted)
     left = list(_left(wanted, spec))
     print(f"{len(left)} of {spec.trials * len(wanted.runs)} runs are left", flush=True)
@@ -143,13 +125,8 @@ def _run(config: TrialConfig) -> TrialSummary:
     return run
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
 def processes() -> ProcessPoolExecutor:
     """Return a process per core, each of one thread: with two, a Gaussian process took 8.1 s for 4.5 s on two cores."""
     return ProcessPoolExecutor(
-        cores(), mp_context=get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+        local_cpus(), mp_context=get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
     )

@@ -72,23 +72,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a way to choose has come to, at a price.
+    """What a way to choose has come to, at a price."""
 
-    Attributes:
-        search: The search.
-        reevaluate: Whether its best trials were re-evaluated.
-        price: Trials that are not stopped, for which all its trials and re-evaluations are had.
-        accuracy: Test accuracy of what is chosen, percent.
-        gain: What that is more than by random search, not re-evaluated, in the same draws at the same price.
-        searches: Number of searches.
-    """
-
-    search: Search
-    reevaluate: bool
-    price: int
-    accuracy: Estimate
-    gain: Estimate
-    searches: int
+    search: Search  # the search
+    reevaluate: bool  # whether its best trials were re-evaluated
+    price: int  # trials that are not stopped, for which all its trials and re-evaluations are had
+    accuracy: Estimate  # test accuracy of what is chosen, percent
+    gain: Estimate  # what that is more than by random search, not re-evaluated, in the same draws at the same price
+    searches: int  # number of searches
 
     @property
     def label(self) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -40,10 +40,7 @@ def write_page() -> None:
 def write_data(path: Path, known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]]) -> None:
     """Write every way to choose on every table as CSV: accuracy and gain in percentage points, with 95 % intervals."""
     rows = [_row(table.spec.benchmark, each) for table, found in known for each in found]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    pd.DataFrame(rows).to_csv(path, index=False)
 
 
 def _row(benchmark: str, each: Outcome) -> dict[str, object]:
@@ -59,8 +56,11 @@ def _row(benchmark: str, each: Outcome) -> dict[str, object]:
 def as_summary(known: Sequence[Sequence[Outcome]]) -> str:
     """Return the mean gain over all tables as Markdown, by way to choose and price."""
     over = _over(known)
+    prices = sorted({price for _, price in over})
+    header = ("way to choose", *(f"price {price}" for price in prices))
+    table = as_table(header, [(way, *(_gain(over[way, price]) for price in prices)) for way in _best_first(over)])
     unit = f"Difference to random search in points of test accuracy, mean over {counted(len(known), 'benchmark')}:"
-    return f"{unit}\n\n{_table({key: _gain(gain) for key, gain in over.items()}, over)}"
+    return f"{unit}\n\n{table}"
 
 
 def by_benchmark(known: Sequence[tuple[ConfigurationTable, Sequence[Outcome]]], price: int = PRICES[1]) -> str:
@@ -86,13 +86,6 @@ def _best_first(gains: Mapping[tuple[str, int], Estimate]) -> list[str]:
     """Return the ways to choose, that with the largest gain at the highest price first."""
     last = max(price for _, price in gains)
     return sorted(dict.fromkeys(way for way, _ in gains), key=lambda way: -gains[way, last].mean)
-
-
-def _table(cells: Mapping[tuple[str, int], str], gains: Mapping[tuple[str, int], Estimate]) -> str:
-    """Return a table of ways to choose and prices, the best at the highest price at the top."""
-    prices = sorted({price for _, price in cells})
-    header = ("way to choose", *(f"price {price}" for price in prices))
-    return as_table(header, [(way, *(cells[way, price] for price in prices)) for way in _best_first(gains)])
 
 
 def about(table: ConfigurationTable, found: Sequence[Outcome]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tausearch
 from benchmarks.performance.kept import today
-from benchmarks.results.page import as_table, filled
+from benchmarks.results.page import as_table, write
 from tausearch.runs import EarlyChoice, Storage, early_choices, eligible
 from tausearch.studies import ReplayComparison, ReplayedSetting, replays_of
 
@@ -21,7 +21,7 @@ def write_page() -> None:
     """Search at random, or go on with that search, and write both tables of the page from its record."""
     how: dict[str, Any] = {"storage": STORAGE, "tracking": "none", "resume_if_exists": True}
     tausearch.search("letters", "ita-lora", name=RUN, algorithm="random", trials=TRIALS, reevaluate=0, **how)
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), tables(Storage(STORAGE))), encoding="utf-8")
+    write(tables(Storage(STORAGE)), PAGE)
 
 
 def tables(storage: Storage) -> dict[str, str]:

@@ -11,56 +11,33 @@ import numpy as np
 from tausearch.runs import SearchSpec, race, verdict
 from tausearch.studies import USUAL_REEVALUATION, ConfigurationTable, RecordedTrials, Replay, replay
 
-CANDIDATES, ROUNDS = (
-    USUAL_REEVALUATION.best,
-    USUAL_REEVALUATION.runs,
-)  # three best, twice each
+CANDIDATES, ROUNDS = USUAL_REEVALUATION.best, USUAL_REEVALUATION.runs  # three best, twice each
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search of some algorithm, without its length.
+    """A search of some algorithm, without its length."""
 
-    Attributes:
-        algorithm: The search algorithm.
-        scheduler: The rule for stopping early.
-        warm: Whether what the paper chose is tried first.
-    """
-
-    algorithm: str
-    scheduler: str = "none"
-    warm: bool = False
+    algorithm: str  # the search algorithm
+    scheduler: str = "none"  # the rule for stopping early
+    warm: bool = False  # whether what the paper chose is tried first
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One search's share of chance: its configurations, its validation split, the seed of its algorithm.
+    """One search's share of chance: its configurations, its validation split, the seed of its algorithm."""
 
-    Attributes:
-        table: Everything that is recorded.
-        numbers: Configurations that the search can find, of those of the table.
-        split: Seed of the validation split that it searches on.
-        seed: Seed of its algorithm.
-    """
-
-    table: ConfigurationTable
-    numbers: tuple[int, ...]
-    split: int
-    seed: int
+    table: ConfigurationTable  # everything that is recorded
+    numbers: tuple[int, ...]  # configurations that the search can find, of those of the table
+    split: int  # seed of the validation split that it searches on
+    seed: int  # seed of its algorithm
 
 
 def draws_of(table: ConfigurationTable, resamples: int, searches: int) -> list[list[Draw]]:
     """Draw tables with replacement from the random configurations of a table, and searches on each.
 
-    A configuration that is drawn twice is there once: no search gains from a second one that is the same.
-
-    Args:
-        table: The table.
-        resamples: How many tables to draw.
-        searches: How many searches on each.
-
-    Returns:
-        The searches of each table; the same arguments draw the same.
+    A configuration that is drawn twice is there once: no search gains from a second one that is the same. The same
+    arguments draw the same.
     """
     known = 1 + len(table.spec.warm_start)
     numbers = sorted(table.test)

@@ -14,6 +14,7 @@ from typing import Any
 import tausearch
 from benchmarks.curvature.running import BENCHMARKS, MEASURED, Variant, campaign_name, measured_file, variants
 from benchmarks.curvature.views import views
+from benchmarks.performance.kept import rounded
 from tausearch import models
 from tausearch.api.composition import open_pools
 from tausearch.api.requests import EvaluateRequest
@@ -35,17 +36,8 @@ def measure_all(storage: Path, benchmarks: Sequence[str] = BENCHMARKS, folder: P
                 if not file.exists():
                     found = {"benchmark": benchmark, "curvature": variant.name, "method": cell.runs.method}
                     found |= _measured(opened, cell)
-                    file.write_text(json.dumps(_rounded(found)) + "\n", encoding="utf-8")
+                    file.write_text(json.dumps(rounded(found)) + "\n", encoding="utf-8")
                     print(f"measured: {file.stem}")
-
-
-def _rounded(value: Any) -> Any:
-    """Return a value with six digits of each number."""
-    if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_rounded(each) for each in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def read_all(folder: Path = MEASURED) -> list[dict[str, Any]]:

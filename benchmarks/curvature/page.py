@@ -12,7 +12,7 @@ from benchmarks.curvature.picture import NAMES, draw, shares
 from benchmarks.curvature.running import BENCHMARKS, COMPARED
 from benchmarks.curvature.views import VIEWS, correlations
 from benchmarks.performance.kept import Measured
-from benchmarks.results.page import as_table, filled
+from benchmarks.results.page import as_table, write
 from trainables.backbones import EMBEDDED
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -30,9 +30,8 @@ Row = dict[str, Any]
 def write_page() -> None:
     """Write the page's tables and its picture."""
     found = sorted_rows(read_all())
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), tables(found)), encoding="utf-8")
+    write(tables(found), PAGE)
     draw(found, PICTURE)
-    print(f"written: {PAGE} and {PICTURE}")
     write_kronecker()
 
 
@@ -40,9 +39,7 @@ def write_kronecker(page: Path = KRONECKER, folder: Path = TIMED) -> None:
     """Write the tables of kronecker.md."""
     steps = Measured.of(STEPS, folder)
     table = as_table(("backbone", "CPU seconds, diagonal", "Kronecker / diagonal"), _steps(steps.rows))
-    made = {STEPS: f"{table}\n\n{steps.when}"}
-    page.write_text(filled(page.read_text(encoding="utf-8"), made), encoding="utf-8")
-    print(f"written: {page}")
+    write({STEPS: f"{table}\n\n{steps.when}"}, page)
 
 
 def _steps(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
@@ -84,13 +81,8 @@ def _views(rows: Sequence[Row]) -> str:
 
 def sorted_rows(rows: Sequence[Row]) -> list[Row]:
     """Return the rows in the order of the page."""
-    return sorted(rows, key=_place)
-
-
-def _place(row: Row) -> tuple[int, ...]:
-    systems = (*COMPARED, "tak")
-    places = systems.index(row["method"]), CURVATURES.index(row["curvature"])
-    return BENCHMARKS.index(row["benchmark"]), *places
+    orders = {"benchmark": BENCHMARKS, "method": (*COMPARED, "tak"), "curvature": CURVATURES}
+    return sorted(rows, key=lambda row: [order.index(row[name]) for name, order in orders.items()])
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -6,26 +6,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import processors
+from benchmarks.embedded import distance, probe, settings
 from benchmarks.embedded.settings import FIGURES, NAME, RATES
 from benchmarks.performance.kept import Measured
-from benchmarks.results.page import as_table, filled
+from benchmarks.results.page import as_table, write
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("reference/benchmarks.md", "explanation/same-numbers.md", "explanation/settings.md")
 MEASURED = Path(__file__).parent / "measured"
-NAMES = ("probe", "distance", "processors", NAME, RATES)
+BENCHMARKS = {
+    "probe": probe.run,
+    "distance": distance.run,
+    "processors": processors.run,
+    NAME: settings.run,
+    RATES: settings.run_rates,
+}
 
 
 def write_pages(docs: Path = DOCS, folder: Path = MEASURED) -> None:
     """Write the tables of all pages."""
-    for page in (docs / name for name in PAGES):
-        page.write_text(filled(page.read_text(encoding="utf-8"), tables(folder)), encoding="utf-8")
-        print(f"written: {page}")
+    write(tables(folder), *(docs / name for name in PAGES))
 
 
 def tables(folder: Path = MEASURED) -> dict[str, str]:
     """Return the tables of the pages, by place; each is followed by the day and the commit of its figures."""
-    read = {name: Measured.of(name, folder) for name in NAMES}
+    read = {name: Measured.of(name, folder) for name in BENCHMARKS}
     made = {
         "probe": as_table(
             ("benchmark", "test accuracy"),

@@ -31,21 +31,13 @@ FIGURES = ("accuracy", "forgetting", "last task", "within tasks", "Euler factor"
 
 @dataclass(frozen=True)
 class Setting:
-    """A method with some hyperparameters; the others are those at which a search on the benchmark starts.
+    """A method with some hyperparameters; the others are those at which a search on the benchmark starts."""
 
-    Attributes:
-        method: Its name.
-        given: The hyperparameters.
-        seeds: Each is a run.
-        purpose: `final` is tested, `search` is judged by the validation split.
-        benchmark: An embedded one.
-    """
-
-    method: str
-    given: Mapping[str, Any]
-    seeds: Sequence[int] = (0,)
-    purpose: Purpose = "search"
-    benchmark: str = "digits"
+    method: str  # its name
+    given: Mapping[str, Any]  # the hyperparameters
+    seeds: Sequence[int] = (0,)  # each is a run
+    purpose: Purpose = "search"  # `final` is tested, `search` is judged by the validation split
+    benchmark: str = "digits"  # an embedded one
 
     @property
     def words(self) -> str:

@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from multiprocessing.connection import Connection
@@ -30,10 +30,10 @@ from unittest.mock import patch
 import torch
 
 from benchmarks.arithmetic import NAME, random_weights
-from benchmarks.gpu import NO_GPU
 from benchmarks.gpu.drawn import TASKS, Counts, Cut, Shape, benchmark, draw
 from benchmarks.gpu.scaling import Measured, gpu_hours, whole
 from benchmarks.planning.table import DATASETS
+from benchmarks.stopwatch import Stopwatch
 from search_spaces import load_space
 from trainables.backbones import Backbone
 from trainables.config import Precision
@@ -113,18 +113,20 @@ class Place:
 
     def _prepared(self, case: Case) -> Figures:
         """Compute the pre-consolidation of both tasks; return the seconds of its parts."""
-        sequence, seconds = self._sequence(case), {"alignment": 0.0, "fisher": 0.0}
+        sequence, watch = self._sequence(case), Stopwatch(time.perf_counter)
         (provider,) = sequence.preparer.providers
         rest = []
-        with _timed_parts(seconds, self.cut.fisher):
+        parts = [(consolidation, "align", "alignment"), (consolidation, "_curvature", "fisher")]
+        with watch.watching(parts), _of_few(self.cut.fisher):
             for number in range(1, TASKS + 1):
-                seconds.update(alignment=0.0, fisher=0.0)
-                start = time.perf_counter()
+                watch.seconds.clear()
+                watch.begin("rest")
                 provider.task(number)
-                rest.append(time.perf_counter() - start - sum(seconds.values()))
+                watch.end()
+                rest.append(watch.seconds.pop("rest"))
         assert not provider.hit, "it was computed before"
         sequence.close()
-        return {"first_statistics": rest[0], "statistics": rest[1], **seconds, "peak": peak_bytes() / GIB}
+        return {"first_statistics": rest[0], "statistics": rest[1], **watch.seconds, "peak": peak_bytes() / GIB}
 
     def _trained(self, case: Case) -> Figures:
         """Run both tasks; return the seconds of the second, and of an epoch of the first."""
@@ -160,40 +162,24 @@ def _built(root: Path, dataset: str, cut: Cut, backbone: Backbone) -> Benchmark:
     return benchmark(root, dataset, cut, backbone)
 
 
-@contextmanager
-def _timed_parts(seconds: dict[str, float], fisher_images: int) -> Iterator[None]:
-    """Time the alignment and the Fisher, and let the latter see the first images of a task alone."""
-    align, curvature = consolidation.align, consolidation._curvature
-
-    def timed(name: str, work: Any, *args: Any) -> Any:
-        start = time.perf_counter()
-        found = work(*args)
-        seconds[name] += time.perf_counter() - start
-        return found
+def _of_few(fisher_images: int) -> AbstractContextManager[Any]:
+    """Return a context in which the Fisher sees some images of a task alone."""
+    curvature = consolidation._curvature
 
     def of_few(task: Task, *args: Any) -> Any:
         images, labels = task.train.images, task.train.labels
         count = fisher_images if task.index == TASKS else fisher_images // 4
         rows = torch.linspace(0, len(labels) - 1, min(count, len(labels))).long()  # of all classes
         few = replace(task.train, images=narrow(images, rows), labels=labels[rows])
-        return timed("fisher", curvature, replace(task, train=few), *args)
+        return curvature(replace(task, train=few), *args)
 
-    with (
-        patch.object(consolidation, "align", lambda *args: timed("alignment", align, *args)),
-        patch.object(consolidation, "_curvature", of_few),
-    ):
-        yield
+    return patch.object(consolidation, "_curvature", of_few)
 
 
 def row_of(case: Case, found: Sequence[Figures], prepared: Figures, cut: Cut, at_once: int = AT_ONCE) -> Figures:
-    """Return what is kept of a case: what the processes measured, on average, and what follows for a whole trial.
+    """Return what is kept of a case: what the processes found, on average, and what follows for a whole trial.
 
-    Args:
-        case: The case, with a method.
-        found: What each process measured.
-        prepared: The seconds of the parts of its pre-consolidation; zeros for a method without.
-        cut: What it ran on.
-        at_once: Trials on the card.
+    `prepared` has the seconds of the parts of its pre-consolidation; zeros for a method without.
     """
     about = {**asdict(case), "trials on one GPU": at_once}
     faults = [each["fault"] for each in (*found, prepared) if "fault" in each]
@@ -232,13 +218,9 @@ def row_of(case: Case, found: Sequence[Figures], prepared: Figures, cut: Cut, at
 
 
 def rows(cases: Sequence[Case], measure: Any, cut: Cut, at_once: int = AT_ONCE) -> list[Figures]:
-    """Return a row for each case with a method.
+    """Return a row for each case with a method; `measure` returns what each process found of a case.
 
-    Args:
-        cases: In order; before the methods of a dataset its pre-consolidation, for each number of threads.
-        measure: Function of a case that returns what each process found.
-        cut: What they run on.
-        at_once: Trials on the card.
+    Before the methods of a dataset comes its pre-consolidation, for each number of threads.
     """
     begun, prepared, made = time.perf_counter(), {}, []
     for case in cases:
@@ -310,8 +292,6 @@ def processes(count: int, share: float, root: Path, backbone: Backbone, cut: Cut
 
 def run() -> list[Figures]:
     """Draw the pictures, and measure all cases."""
-    if not torch.cuda.is_available():
-        return NO_GPU
     cut, cpus = Cut(), min(MOST_DRAWING, len(os.sched_getaffinity(0)))
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as root, random_weights() as weights:

@@ -30,42 +30,25 @@ TASKS = 2
 
 @dataclass(frozen=True)
 class Cut:
-    """How much of a dataset is drawn: at most so much, where a task of the dataset has more.
+    """How much of a dataset is drawn: at most so much, where a task of the dataset has more."""
 
-    Attributes:
-        images: Training images of the second task.
-        first: Training images of the first task.
-        classes: Fewest classes of a task; more where a class has few images.
-        evaluated: Evaluation images of each task.
-        epochs: Passes over the training images, two at least.
-        fisher: Images of the second task that the Fisher is taken over; of the first a quarter.
-    """
-
-    images: int = 512
-    first: int = 256
-    classes: int = 5
-    evaluated: int = 128
-    epochs: int = 3
-    fisher: int = 64
+    images: int = 512  # training images of the second task
+    first: int = 256  # training images of the first task
+    classes: int = 5  # fewest classes of a task; more where a class has few images
+    evaluated: int = 128  # evaluation images of each task
+    epochs: int = 3  # passes over the training images, two at least
+    fisher: int = 64  # images of the second task that the Fisher is taken over; of the first a quarter
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a trial of a search on a whole dataset computes over: a tenth of the training images is held out.
+    """What a trial of a search on a whole dataset computes over: a tenth of the training images is held out."""
 
-    Attributes:
-        tasks: Their number T.
-        epochs: Passes over the images of a task.
-        images: Training images of a task, on average.
-        evaluated: Held-out images of a task, on average.
-        classes: Classes of a task, on average.
-    """
-
-    tasks: int
-    epochs: int
-    images: float
-    evaluated: float
-    classes: float
+    tasks: int  # their number T
+    epochs: int  # passes over the images of a task
+    images: float  # training images of a task, on average
+    evaluated: float  # held-out images of a task, on average
+    classes: float  # classes of a task, on average
 
     @classmethod
     def of(cls, dataset: str) -> Shape:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.gpu import cost, kernels, packing, precisions, reading, repeats, steps, systems
+from benchmarks.gpu import NO_GPU, cost, kernels, packing, precisions, reading, repeats, steps, systems
 from benchmarks.performance import kept
 from benchmarks.performance.lines import Rows
 
@@ -28,14 +28,7 @@ BENCHMARKS: dict[str, Callable[[], Rows]] = {"reading": reading.run, "kernels": 
 
 
 def measured(name: str, folder: Path | None = None, commit: str | None = None) -> Rows:
-    """Run a benchmark and keep what it measured, unless it needs a GPU and there is none.
-
-    Args:
-        name: One of `BENCHMARKS`.
-        folder: Where it is kept; by default where the pages are written from.
-        commit: The commit that runs; git says it by default.
-    """
-    run = BENCHMARKS[name]
+    """Run a benchmark and keep what it measured, by default for the pages, unless it needs a GPU and there is none."""
     if name in ON_GPUS and not torch.cuda.is_available():
-        return run()
-    return kept.measure(name, run, folder or (MEASURED if name in ON_GPUS else kept.MEASURED), commit).rows
+        return NO_GPU
+    return kept.measure(name, BENCHMARKS[name], folder or (MEASURED if name in ON_GPUS else kept.MEASURED), commit).rows

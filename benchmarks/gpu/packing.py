@@ -16,7 +16,6 @@ import torch
 import torch.multiprocessing as mp
 
 from benchmarks.arithmetic import NAME, prepared, random_weights
-from benchmarks.gpu import NO_GPU
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.config import Precision
 from trainables.data import Task
@@ -83,8 +82,6 @@ def images_per_second(learner: Any, task: Task, seconds: float) -> float:
 
 def run() -> list[dict[str, Any]]:
     """Measure 1, 2, 4 and 8 processes on one card."""
-    if not torch.cuda.is_available():
-        return NO_GPU
     rows = []
     with random_weights() as weights:
         for case in CASES:

@@ -1,7 +1,4 @@
-"""Write the tables of docs/explanation/gpu.md, gpu-speed.md, gpu-steps.md and precision.md that have a kept file.
-
-Before the file is there, its table says so.
-"""
+"""Write the tables of docs/explanation/gpu.md, gpu-speed.md, gpu-steps.md and precision.md from the kept files."""
 
 from __future__ import annotations
 
@@ -12,10 +9,9 @@ from typing import Any
 from benchmarks.gpu.named import COST, GRAPHS, MEASURED, PACKING, PRECISIONS, READING, STEPS, SYSTEMS
 from benchmarks.gpu.precisions import HEADER, summary, table
 from benchmarks.gpu.reading import THREADS
-from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept, Measured
 from benchmarks.planning.table import DATASETS
-from benchmarks.results.page import as_table, filled
+from benchmarks.results.page import as_table, write
 from trainables.backbones import EMBEDDED
 
 PAGES = Path(__file__).parents[2] / "docs" / "explanation"
@@ -41,16 +37,12 @@ def write_pages(pages: Path = PAGES, folder: Path = MEASURED) -> None:
         "precision": precisions(folder),
     }
     for name, found in tables.items():
-        page = pages / f"{name}.md"
-        page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
-        print(f"written: {page}")
+        write(found, pages / f"{name}.md")
 
 
 def cost(folder: Path = MEASURED) -> dict[str, str]:
     """Return the tables of what a search costs, by place."""
-    found = kept.read([COST], folder).get(COST)
-    if found is None:
-        return {"cost": _not_yet(COST), OTHERWISE: _not_yet(COST)}
+    found = Kept.of(COST, folder)
     rows = [row for row in found.rows if "fault" not in row]
     usual = [row for row in rows if _is_usual(row)]
     others = [row for row in rows if not _is_usual(row)]
@@ -61,10 +53,6 @@ def cost(folder: Path = MEASURED) -> dict[str, str]:
         "cost": f"{_table(('dataset', 'method'), usual)}\n\n{_when(found)} {missing[True]}".rstrip(),
         OTHERWISE: otherwise if others else missing[False],
     }
-
-
-def _not_yet(name: str) -> str:
-    return f"Not measured yet: `python -m benchmarks.gpu {name}` measures it on a machine with a GPU."
 
 
 def _missing(rows: Iterable[Mapping[str, Any]], usual: bool) -> Iterator[str]:
@@ -79,9 +67,7 @@ def _missing(rows: Iterable[Mapping[str, Any]], usual: bool) -> Iterator[str]:
 
 def precisions(folder: Path = MEASURED) -> dict[str, str]:
     """Return the tables of what a precision costs, by place."""
-    found = kept.read([PRECISIONS], folder).get(PRECISIONS)
-    if found is None:
-        return {"precisions": _not_yet(PRECISIONS), "summary": _not_yet(PRECISIONS)}
+    found = Kept.of(PRECISIONS, folder)
     summed = as_table(("", "pairs", "mean", "lowest", "highest"), summary(found.rows))
     return {"precisions": f"{as_table(HEADER, table(found.rows))}\n\n{_when(found)}", "summary": summed}
 
@@ -123,9 +109,7 @@ def _packing(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def steps(folder: Path = MEASURED) -> dict[str, str]:
     """Return the tables of compiled blocks and of other ways."""
-    found = kept.read([STEPS], folder).get(STEPS)
-    if found is None:
-        return {"compiled": _not_yet(STEPS), "ways": _not_yet(STEPS)}
+    found = Kept.of(STEPS, folder)
     compiled = (
         (
             _call(row),
@@ -150,8 +134,6 @@ def steps(folder: Path = MEASURED) -> dict[str, str]:
 
 def graphs(folder: Path = MEASURED) -> dict[str, str]:
     """Return the table of CUDA graphs."""
-    if not (folder / f"{GRAPHS}.json").exists():
-        return {"graphs": _not_yet(GRAPHS)}
     found = Measured.of(GRAPHS, folder)
     lines = ((_call(row), *_rates(row), f"{row['difference']:.0e}" if row["difference"] else "0") for row in found.rows)
     table = as_table(("", "images/s", "with a graph", "ratio", "difference of weights"), lines)
@@ -160,9 +142,7 @@ def graphs(folder: Path = MEASURED) -> dict[str, str]:
 
 def reading(folder: Path = MEASURED) -> dict[str, str]:
     """Return the table of how many images a trial has ready in a second, by place."""
-    found = kept.read([READING], folder).get(READING)
-    if found is None:
-        return {"reading": _not_yet(READING)}
+    found = Kept.of(READING, folder)
     by_case: dict[tuple[str, str], list[str]] = {}
     for row in found.rows:
         by_case.setdefault((row["dataset"], row["form"]), []).append(f"{row['images/s']:.0f}")

@@ -16,9 +16,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import torch
-
-from benchmarks.gpu import NO_GPU
 from benchmarks.gpu.repeats import begun, finished, processes_on_one_gpu
 from benchmarks.performance.lines import Rows
 from trainables.config import PRECISIONS, Precision
@@ -66,16 +63,10 @@ def accuracy(case: Case, share: float, cache: Path) -> float:
 
 def run() -> list[dict[str, Any]]:
     """Measure all, several at a time; a row for each trial."""
-    return list(measured()) if torch.cuda.is_available() else NO_GPU
-
-
-def measured() -> Iterator[dict[str, Any]]:
-    """Yield the row of each trial as it ends."""
     with tempfile.TemporaryDirectory() as cache, processes_on_one_gpu() as (pool, share):
         one = partial(accuracy, share=share, cache=Path(cache))
         running = {pool.submit(one, case): case for case in cases()}
-        for done in as_completed(running):
-            yield {**vars(running[done]), "accuracy": done.result()}
+        return [{**vars(running[done]), "accuracy": done.result()} for done in as_completed(running)]
 
 
 HEADER = ("", *(f"{benchmark}, {label}" for benchmark in BENCHMARKS for label in ("fp32", "tf32", "bf16")))

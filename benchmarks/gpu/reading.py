@@ -22,7 +22,6 @@ from PIL import Image
 from torch import Tensor
 
 from benchmarks.arithmetic import seconds_of
-from benchmarks.gpu import NO_GPU
 from benchmarks.performance.lines import Line, column
 from trainables.backbones import InputSpec
 from trainables.data import ImageSet
@@ -155,8 +154,6 @@ def measure_on_gpu(dataset: str, root: Path) -> Iterator[dict[str, Any]]:
 
 
 def run_on_gpu() -> list[dict[str, Any]]:
-    """Measure on a GPU, if there is one."""
-    if not torch.cuda.is_available():
-        return NO_GPU
+    """Measure on a GPU."""
     with tempfile.TemporaryDirectory() as root:
         return [row for dataset in SIDES for row in measure_on_gpu(dataset, Path(root) / dataset)]

@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu import NO_GPU
 from search_spaces import load_space
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark, get_source
@@ -94,8 +93,6 @@ def measure(method: str, share: float) -> dict[str, Any]:
 
 def run() -> list[dict[str, Any]]:
     """Measure all methods, several at a time."""
-    if not torch.cuda.is_available():
-        return NO_GPU
     with processes_on_one_gpu() as (pool, share):
         return list(pool.map(partial(measure, share=share), METHODS))
 

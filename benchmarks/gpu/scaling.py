@@ -27,41 +27,23 @@ from trainables.preconsolidation.probing import ALIGNMENT_EPOCHS
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The second of two tasks: how much it had, and the seconds of its parts; some of the first, too.
+    """The second of two tasks: how much it had, and the seconds of its parts; some of the first, too."""
 
-    Attributes:
-        images: Training images.
-        first_images: Those of the first task.
-        epochs: Passes over them.
-        evaluated: Evaluation images of both tasks.
-        classes: Classes of both tasks.
-        fisher_images: Images that the Fisher was taken over.
-        begin: Until training, with the pre-consolidation in the cache.
-        training: The whole training.
-        epoch: One epoch after the first one, on average.
-        first_epoch: The same of the first task.
-        evaluation: The whole evaluation.
-        statistics: Mixtures and linear probing.
-        first_statistics: The same of the first task.
-        alignment: Alignment of the head.
-        fisher: The Fisher.
-    """
-
-    images: int
-    first_images: int
-    epochs: int
-    evaluated: int
-    classes: int
-    fisher_images: int
-    begin: float
-    training: float
-    epoch: float
-    first_epoch: float
-    evaluation: float
-    statistics: float = 0.0
-    first_statistics: float = 0.0
-    alignment: float = 0.0
-    fisher: float = 0.0
+    images: int  # training images
+    first_images: int  # those of the first task
+    epochs: int  # passes over them
+    evaluated: int  # evaluation images of both tasks
+    classes: int  # classes of both tasks
+    fisher_images: int  # images that the Fisher was taken over
+    begin: float  # until training, with the pre-consolidation in the cache
+    training: float  # the whole training
+    epoch: float  # one epoch after the first one, on average
+    first_epoch: float  # the same of the first task
+    evaluation: float  # the whole evaluation
+    statistics: float = 0.0  # mixtures and linear probing
+    first_statistics: float = 0.0  # the same of the first task
+    alignment: float = 0.0  # alignment of the head
+    fisher: float = 0.0  # the Fisher
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Measured:
@@ -117,14 +99,10 @@ def whole(measured: Measured, shape: Shape) -> list[TaskCost]:
 def gpu_hours(
     tasks: Sequence[TaskCost], trials: int, share: float, *, shared: bool, early_stopping: bool = False
 ) -> float:
-    """Return the GPU hours of a search.
+    """Return the GPU hours of a search whose trials have a share of a GPU each.
 
-    Args:
-        tasks: The tasks of a trial.
-        trials: Their number.
-        share: Of a GPU that a trial has.
-        shared: Whether only one trial computes the pre-consolidation.
-        early_stopping: Whether the worse half of the trials ends after the third task, and of the rest after the sixth.
+    If it is `shared`, only one trial computes the pre-consolidation. With early stopping the worse half of the trials
+    ends after the third task, and of the rest after the sixth.
     """
     stops = {after: ends for after, ends in ASHA if early_stopping and after < len(tasks)}
     seconds, left = 0.0, float(trials)

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.arithmetic import NAME, matrix_rate, prepared, random_weights, seconds_of
-from benchmarks.gpu import NO_GPU
 from benchmarks.gpu.packing import images_per_second
 from trainables.backbones import Backbone
 from trainables.backbones.compiling import compile_blocks
@@ -146,8 +145,6 @@ def _fastest(learner: Any, task: Task) -> float:
 
 def run() -> list[dict[str, Any]]:
     """Measure ViT-B/16."""
-    if not torch.cuda.is_available():
-        return NO_GPU
     settle(1)
     claim(1.0)
     with random_weights() as weights:
@@ -158,8 +155,6 @@ def run() -> list[dict[str, Any]]:
 
 def run_graphs() -> list[dict[str, Any]]:
     """Measure the embedded ViT."""
-    if not torch.cuda.is_available():
-        return NO_GPU
     settle(1)
     claim(1.0)
     return [small(method, precision) for method in SMALL_METHODS for precision in PRECISIONS]

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from benchmarks.arithmetic import NAME, random_weights
-from benchmarks.gpu import NO_GPU
 from search_spaces import load_space
 from trainables.backbones import Backbone
 from trainables.config import Precision
@@ -99,8 +98,6 @@ def _run(sequence: IncrementalSequence) -> tuple[float, dict[str, float]]:
 
 def run() -> list[dict[str, Any]]:
     """Measure all methods, one after the other."""
-    if not torch.cuda.is_available():
-        return NO_GPU
     settle(1)
     claim(1.0)
     benchmark = build_benchmark(SOURCE, "final")

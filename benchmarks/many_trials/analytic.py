@@ -27,14 +27,10 @@ class AnalyticTrial(tune.Trainable):
     """Reports the metrics row of each task at once.
 
     Its config is a `TrialConfig` as a dictionary; `hyperparameters` holds `alpha` and `lr`.
-
-    Attributes:
-        tasks: Their number.
-        seconds_per_task: How long it waits before it reports one.
     """
 
-    tasks: ClassVar[int] = 10
-    seconds_per_task: ClassVar[float] = 0.0
+    tasks: ClassVar[int] = 10  # their number
+    seconds_per_task: ClassVar[float] = 0.0  # how long it waits before it reports one
 
     def setup(self, config: dict[str, Any]) -> None:
         """Start before the first task."""

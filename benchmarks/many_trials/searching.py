@@ -29,18 +29,9 @@ def analytic_search(
     algorithm: str = "random",
     reevaluate: Reevaluate | None = None,
 ) -> float:
-    """Run a search.
+    """Run a search, and return the seconds from its call to its end; Ray runs before.
 
-    Args:
-        trials: Their number.
-        nodes: CPUs of each node that Ray believes to have; a trial takes one.
-        trainable: What a trial does.
-        listener: Is told of each change of a trial.
-        algorithm: What proposes the points.
-        reevaluate: How the best trials run again; None for not at all.
-
-    Returns:
-        Seconds from the call of the search to its end. Ray runs before.
+    `nodes` are the CPUs of each node that Ray believes to have; a trial takes one.
     """
     spec = _spec(trials, sum(nodes), trainable.tasks, algorithm, reevaluate)
     with on_nodes(nodes) as address, tempfile.TemporaryDirectory() as folder:

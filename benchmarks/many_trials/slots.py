@@ -92,10 +92,9 @@ def _busy(tasks: Sequence[Told]) -> dict[str, float]:
 
 
 def _by_ray_tune(trials: int, nodes: Sequence[int], trainable: type[AnalyticTrial], callback: tune.Callback) -> float:
-    """Run as many trials by Ray Tune alone, with checkpoints of Tune; those of one task have none, as in a search.
+    """Run as many trials by Ray Tune alone, and return its seconds.
 
-    Returns:
-        Its seconds.
+    Tune writes checkpoints; trials of one task have none, as in a search.
     """
     points = {name: tune.loguniform(*bounds) for name, bounds in RANGES.items()}
     with on_nodes(nodes) as address, tempfile.TemporaryDirectory() as folder:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.own_pictures import removability
+from benchmarks.own_pictures import measuring, removability
 from benchmarks.own_pictures.measuring import SETS
 from benchmarks.performance.kept import Measured
-from benchmarks.results.page import as_table, filled
+from benchmarks.performance.lines import Rows
+from benchmarks.results.page import as_table, write
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to"
 PAGES = ("few-images.md", "removability.md")
 MEASURED = Path(__file__).parent / "measured"
 NAME = "own-pictures"  # of the benchmark, its file and its table
-NAMES = (NAME, *removability.BENCHMARKS)
+BENCHMARKS: dict[str, Callable[[], Rows]] = {
+    NAME: measuring.run,
+    **{name: partial(removability.run, number) for name, number in removability.BENCHMARKS.items()},
+}
 REMOVABILITY = "removability"  # the table of several benchmarks
 DRAWN = "drawn-sets"  # of the two sets on which defaults were chosen; no benchmark draws them again
 _COLUMNS = {  # heading to the name of the rows
@@ -28,9 +33,7 @@ _COLUMNS = {  # heading to the name of the rows
 
 def write_pages(docs: Path = DOCS, folder: Path = MEASURED) -> None:
     """Write the tables of both pages."""
-    for page in (docs / name for name in PAGES):
-        page.write_text(filled(page.read_text(encoding="utf-8"), tables(folder)), encoding="utf-8")
-        print(f"written: {page}")
+    write(tables(folder), *(docs / name for name in PAGES))
 
 
 def tables(folder: Path = MEASURED) -> dict[str, str]:

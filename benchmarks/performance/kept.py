@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from pydantic import BaseModel
@@ -19,27 +19,16 @@ MEASURED = Path(__file__).parent / "measured"
 
 
 class Machine(BaseModel):
-    """What a benchmark ran on; None is what was not noted.
+    """What a benchmark ran on; None is what was not noted."""
 
-    Attributes:
-        processor: Its model.
-        cores: Their number.
-        instructions: The newest set that torch uses.
-        gibibytes: Memory.
-        torch: Version of PyTorch.
-        load: Processes that computed on average in the minute before.
-        gpu: Model of the GPU; None also where there is none.
-        driver: Version of its driver.
-    """
-
-    processor: str | None
-    cores: int
-    instructions: str | None
-    gibibytes: int
-    torch: str
-    load: float | None = None
-    gpu: str | None = None
-    driver: str | None = None
+    processor: str | None  # its model
+    cores: int  # their number
+    instructions: str | None  # the newest set that torch uses
+    gibibytes: int  # memory
+    torch: str  # version of PyTorch
+    load: float | None = None  # processes that computed on average in the minute before
+    gpu: str | None = None  # model of the GPU; None also where there is none
+    driver: str | None = None  # version of its driver
 
     @classmethod
     def here(cls) -> Machine:
@@ -57,39 +46,16 @@ class Machine(BaseModel):
         )
 
 
-class Kept(BaseModel):
-    """The file.
-
-    Attributes:
-        day: When it was measured, as YYYY-MM-DD.
-        commit: The commit that ran.
-        machine: What it ran on.
-        rows: What the benchmark returned, six digits of each number.
-    """
-
-    day: str
-    commit: str
-    machine: Machine
-    rows: list[dict[str, Any]]
-
-
 class Measured(BaseModel):
-    """The file where the machine may not have been noted.
+    """The file where the machine may not have been noted."""
 
-    Attributes:
-        day: When it was measured, as YYYY-MM-DD.
-        commit: The commit that ran.
-        carried_over: Where the figures were taken from, if no benchmark wrote the file.
-        rows: What the benchmark returned or returns.
-    """
-
-    day: str
-    commit: str
-    carried_over: str | None = None
-    rows: list[dict[str, Any]]
+    day: str  # when it was measured, as YYYY-MM-DD
+    commit: str  # the commit that ran
+    carried_over: str | None = None  # where the figures were taken from, if no benchmark wrote the file
+    rows: list[dict[str, Any]]  # what the benchmark returned, six digits of each number
 
     @classmethod
-    def of(cls, name: str, folder: Path) -> Measured:
+    def of(cls, name: str, folder: Path) -> Self:
         """Read the file of that name."""
         return cls.model_validate_json(_file(name, folder).read_text(encoding="utf-8"))
 
@@ -105,38 +71,41 @@ class Measured(BaseModel):
         return f"Figures of {self.source}."
 
 
+class Kept(Measured):
+    """The file of a benchmark that has noted its machine."""
+
+    machine: Machine
+
+
 def measure(name: str, run: Callable[[], Rows], folder: Path = MEASURED, commit: str | None = None) -> Kept:
     """Run a benchmark, and keep what it measured in place of what was kept before; git says the commit by default."""
-    machine, commit = Machine.here(), commit or _commit()
-    rows = [{label: _rounded(value) for label, value in row.items()} for row in run()]
-    kept = Kept(day=time.strftime("%Y-%m-%d"), commit=commit, machine=machine, rows=rows)
+    machine, commit = Machine.here(), commit or commit_here()
+    kept = Kept(day=time.strftime("%Y-%m-%d"), commit=commit, machine=machine, rows=list(map(rounded, run())))
     folder.mkdir(parents=True, exist_ok=True)
-    _file(name, folder).write_text(kept.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    _file(name, folder).write_text(kept.model_dump_json(indent=1, exclude={"carried_over"}) + "\n", encoding="utf-8")
     return kept
 
 
 def read(names: Iterable[str], folder: Path = MEASURED) -> dict[str, Kept]:
     """Return what benchmarks have kept, by name; one that was never run is left out."""
-    files = {name: _file(name, folder) for name in names}
-    return {
-        name: Kept.model_validate_json(file.read_text(encoding="utf-8"))
-        for name, file in files.items()
-        if file.exists()
-    }
+    return {name: Kept.of(name, folder) for name in names if _file(name, folder).exists()}
 
 
 def today() -> str:
     """Return the sentence that says when a table was measured, and at which commit."""
-    return Measured(day=time.strftime("%Y-%m-%d"), commit=_commit(), rows=[]).when
+    return Measured(day=time.strftime("%Y-%m-%d"), commit=commit_here(), rows=[]).when
 
 
 def _file(name: str, folder: Path) -> Path:
     return folder / f"{name}.json"
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """Return a value with six digits of each number."""
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_rounded(each) for each in value]
+        return [rounded(each) for each in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
@@ -157,7 +126,7 @@ def _gpu() -> tuple[str | None, str | None]:
     return name.strip(), driver.strip() or None
 
 
-def _commit() -> str:
+def commit_here() -> str:
     """Return the commit; a copy of the files without git's folder has none."""
     return _said("git", "rev-parse", "--short", "HEAD") or "not noted"
 

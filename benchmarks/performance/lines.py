@@ -14,27 +14,16 @@ LISTED = 3  # more values are shown as a range
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One line.
+    """One line."""
 
-    Attributes:
-        what: What is measured.
-        values: Picks the values and names each; a name may be empty.
-        unit: Follows each number, with its space.
-        shown: Format of a number.
-        at_most: The limit of each value, where less is better.
-        at_least: The limit of each value, where more is better.
-        floor: What cannot be beaten, or whose the measured floor is.
-        floors: Picks a floor that is measured in the same run.
-    """
-
-    what: str
-    values: Values
-    unit: str = ""
-    shown: str = ".2f"
-    at_most: float | None = None
-    at_least: float | None = None
-    floor: str = ""
-    floors: Values | None = None
+    what: str  # what is measured
+    values: Values  # picks the values and names each; a name may be empty
+    unit: str = ""  # follows each number, with its space
+    shown: str = ".2f"  # format of a number
+    at_most: float | None = None  # the limit of each value, where less is better
+    at_least: float | None = None  # the limit of each value, where more is better
+    floor: str = ""  # what cannot be beaten, or whose the measured floor is
+    floors: Values | None = None  # picks a floor that is measured in the same run
 
     def cells(self, rows: Rows) -> tuple[str, str, str, str]:
         """Return the cells under `HEADER`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from benchmarks import (
@@ -13,6 +13,7 @@ from benchmarks import (
     growth,
     overhead,
     sharing,
+    stages,
     tracking,
     waiting,
     writers,
@@ -22,34 +23,34 @@ from benchmarks.many_trials import scale, slots, thousands
 from benchmarks.performance import kept
 from benchmarks.performance.kept import Kept
 from benchmarks.performance.lines import HEADER, Line, Rows
-from benchmarks.results.page import as_table, filled
+from benchmarks.results.page import as_table, write
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "performance.md"
-LINES: Mapping[str, tuple[Line, ...]] = {
-    "sharing": sharing.LINES,
-    "fisher": fisher.LINES,
-    "growth": growth.LINES,
-    "kernels": kernels.LINES,
-    "reading": reading.LINES,
-    "waiting": waiting.LINES,
-    "overhead": overhead.LINES,
-    "scale": scale.LINES,
-    "slots": slots.LINES,
-    "short-trials": slots.SHORT_LINES,
-    "commands": commands.LINES,
-    "thousands": thousands.LINES,
-    "writers": writers.LINES,
-    "tracking": tracking.LINES,
-    "arithmetic": arithmetic.LINES,
-    "stages": (),  # has a table of its own
+_PARTS: Mapping[str, tuple[Callable[[], Rows], tuple[Line, ...]]] = {
+    "sharing": (sharing.run, sharing.LINES),
+    "fisher": (fisher.run, fisher.LINES),
+    "growth": (growth.run, growth.LINES),
+    "kernels": (kernels.run, kernels.LINES),
+    "reading": (reading.run, reading.LINES),
+    "waiting": (waiting.run, waiting.LINES),
+    "overhead": (overhead.run, overhead.LINES),
+    "scale": (scale.run, scale.LINES),
+    "slots": (slots.run_busy, slots.LINES),
+    "short-trials": (slots.run_short, slots.SHORT_LINES),
+    "commands": (commands.run, commands.LINES),
+    "thousands": (thousands.run, thousands.LINES),
+    "writers": (writers.run, writers.LINES),
+    "tracking": (tracking.run, tracking.LINES),
+    "arithmetic": (arithmetic.run, arithmetic.LINES),
+    "stages": (stages.run, ()),  # has a table of its own
 }
+BENCHMARKS = {name: run for name, (run, _) in _PARTS.items()}
+LINES = {name: lines for name, (_, lines) in _PARTS.items()}
 
 
 def write_page(page: Path = PAGE, folder: Path = kept.MEASURED) -> None:
     """Write all tables of the page."""
-    found = tables(kept.read(LINES, folder))
-    page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
-    print(f"written: {page}")
+    write(tables(kept.read(LINES, folder)), page)
 
 
 def tables(found: Mapping[str, Kept]) -> dict[str, str]:

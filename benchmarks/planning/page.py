@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.performance import kept
-from benchmarks.performance.kept import Measured
+from benchmarks.performance.kept import Kept, Measured
 from benchmarks.planning.simulator import Machine, Outcome, Work, lower_bound, simulate
-from benchmarks.planning.table import BEFORE, DATASETS, SYSTEMS, task_seconds, whole_table
-from benchmarks.results.page import as_table, filled, of_columns
+from benchmarks.planning.table import BEFORE, DATASETS, task_seconds, whole_table
+from benchmarks.results.page import as_table, of_columns, write
 from tausearch.presentation import clock
 
 MEASURED, HELD, ESTIMATES = Path(__file__).parent / "measured", "planning", "estimates"
@@ -17,15 +17,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "scale.md"
 GPUS = (8, 64, 512)
 TRIALS, SEEDS = 24, 3
 START = 5.0  # seconds from a free slot to the first task: a process that reads ViT-B/16
-TAKEN = ("scale", SYSTEMS)  # the benchmarks from which the simulation takes durations
 FAILURES = (0.01, 0.1)  # of a GPU, per hour
 
 
 def write_page() -> None:
     """Simulate, and write all tables."""
-    tables = {"work": work(), "makespan": as_table(_HEADER, _rows())} | held() | estimates()
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
-    print(f"written: {PAGE}")
+    write({"work": work(), "makespan": as_table(_HEADER, _rows())} | held() | estimates(), PAGE)
 
 
 def driver_seconds() -> float:
@@ -43,9 +40,7 @@ def held(folder: Path = MEASURED) -> dict[str, str]:
 
 def estimates(folder: Path = MEASURED) -> dict[str, str]:
     """Return the table of what estimates said and what the runs took."""
-    found = kept.read([ESTIMATES], folder).get(ESTIMATES)
-    if found is None:
-        return {ESTIMATES: f"Not measured yet: `python -m benchmarks {ESTIMATES}` measures it."}
+    found = Kept.of(ESTIMATES, folder)
     rows = ({**row, **{name: f"{row[name]:.0f} s" for name in ("said", "took")}} for row in found.rows)
     machine = f"{found.machine.processor}, {found.machine.cores} cores"
     when = f"Figures of {found.day}, commit {found.commit}: {machine}."

@@ -47,40 +47,24 @@ class Work:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a campaign runs on.
+    """What a campaign runs on."""
 
-    Attributes:
-        slots: Trials at a time.
-        start: Seconds from a free slot to the first task of a new trial in a process that is there.
-        driver: Seconds that the driver takes for each finished task.
-        failures: Failures of a slot, per hour.
-        repair: Seconds until a slot that failed takes a trial again.
-    """
-
-    slots: int
-    start: float = 0.0
-    driver: float = 0.0
-    failures: float = 0.0
-    repair: float = 600.0
+    slots: int  # trials at a time
+    start: float = 0.0  # seconds from a free slot to the first task of a new trial in a process that is there
+    driver: float = 0.0  # seconds that the driver takes for each finished task
+    failures: float = 0.0  # failures of a slot, per hour
+    repair: float = 600.0  # seconds until a slot that failed takes a trial again
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a simulated campaign went.
+    """How a simulated campaign went."""
 
-    Attributes:
-        seconds: From the first trial to the end of the last.
-        computed: Seconds of tasks that were finished.
-        lost: Seconds of tasks that a failure ended.
-        tail: Seconds at the end in which fewer than 90 % of the slots were busy.
-        driver: Share of the time in which the driver was busy.
-    """
-
-    seconds: float
-    computed: float
-    lost: float
-    tail: float
-    driver: float
+    seconds: float  # from the first trial to the end of the last
+    computed: float  # seconds of tasks that were finished
+    lost: float  # seconds of tasks that a failure ended
+    tail: float  # seconds at the end in which fewer than 90 % of the slots were busy
+    driver: float  # share of the time in which the driver was busy
     slots: int
 
     @property
@@ -126,16 +110,12 @@ def lower_bound(cells: Sequence[Work], slots: int) -> float:
     return max(sum(each.seconds for each in cells) / slots, max(each.chain for each in cells))
 
 
-def simulate(cells: Sequence[Work], machine: Machine, seed: int = 0, jitter: float = 0.05) -> Outcome:
-    """Run a campaign event by event.
+def simulate(cells: Sequence[Work], machine: Machine, jitter: float = 0.05) -> Outcome:
+    """Run a campaign, with its cells in the order of the file, event by event.
 
-    Args:
-        cells: The cells in the order of the campaign's file.
-        machine: What it runs on.
-        seed: Of the durations and failures.
-        jitter: Standard deviation of a task's duration as a share of it.
+    `jitter` is the standard deviation of a task's duration as a share of it.
     """
-    return _Simulation(cells, machine, Random(seed), jitter).run()
+    return _Simulation(cells, machine, Random(0), jitter).run()
 
 
 class _Simulation:
@@ -150,7 +130,7 @@ class _Simulation:
         self.busy: list[tuple[float, int]] = []  # time, slots that are busy from then on
 
     def run(self) -> Outcome:
-        now = 0.0
+        now = end = 0.0
         self._fill(now)
         while self.events:
             now, _, slot, trial, seconds, failed = heapq.heappop(self.events)
@@ -161,10 +141,10 @@ class _Simulation:
                 self.cells[trial.cell].waiting.append(trial)
                 self._push(now + self.machine.repair, slot, None, 0.0, False)
             else:
+                end = now  # a repair may end later
                 self.computed += seconds
                 self._task_done(now, slot, trial)
             self._fill(now)
-        end = max((time for time, _ in self.busy), default=0.0)
         return Outcome(end, self.computed, self.lost, self._tail(end), self.driver_busy / end, self.machine.slots)
 
     def _task_done(self, now: float, slot: int, trial: _Trial) -> None:

@@ -31,18 +31,14 @@ BEFORE = 7.0 / 256
 ASHA = ((3, 0.5), (6, 0.5))  # after these tasks the worse half is stopped
 
 
-def task_seconds(method: str, dataset: str, *, bf16: bool = False, validation: bool = True) -> tuple[float, ...]:
+def task_seconds(method: str, dataset: str, *, bf16: bool = False) -> tuple[float, ...]:
     """Return the seconds of each task: training, then evaluation of all tasks so far.
 
-    Args:
-        method: A method of the paper.
-        dataset: A dataset of the paper.
-        bf16: Whether it trains in bfloat16.
-        validation: Whether a tenth of the training images is held out and evaluated, as in a search.
+    A tenth of the training images is held out and evaluated, as in a search.
     """
-    tasks, epochs, train, test = DATASETS[dataset]
+    tasks, epochs, train, _ = DATASETS[dataset]
     rate = (BF16 if bf16 else RATES)[method]
-    trained, evaluated = (0.9 * train, 0.1 * train) if validation else (train, test)
+    trained, evaluated = 0.9 * train, 0.1 * train
     if method == "joint":
         return ((trained * epochs + evaluated * FORWARD) / rate,)
     return tuple((trained / tasks * epochs + evaluated * task / tasks * FORWARD) / rate for task in range(1, tasks + 1))

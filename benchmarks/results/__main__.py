@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.results.compositions import composition_tables
 from benchmarks.results.extras import evaluate_all, train_ablations
-from benchmarks.results.page import filled
+from benchmarks.results.page import write
 from benchmarks.results.tables import provenance, tables
 from tausearch.campaigns import CampaignStatus, read_campaign_status
 from tausearch.runs import Storage, open_storage
@@ -28,9 +28,7 @@ def main() -> None:
     train_ablations(storage, status)
     evaluate_all(storage, status)
     found = {"provenance": provenance(status), **tables(storage, status), **composition_tables(storage, status)}
-    for page in (arguments.pages / name for name in PAGES):
-        page.write_text(filled(page.read_text(encoding="utf-8"), found), encoding="utf-8")
-        print(f"written: {page}")
+    write(found, *(arguments.pages / name for name in PAGES))
 
 
 def _finished(storage: Storage, name: str) -> CampaignStatus:

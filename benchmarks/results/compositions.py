@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from math import hypot
 from pathlib import Path
 from statistics import fmean
+
+import pandas as pd
 
 import tausearch
 from benchmarks.results.page import as_table
@@ -86,25 +87,16 @@ def _draw(storage: Storage, runs: dict[str, str]) -> Path:
 
 def risks(folder: Path) -> Iterator[tuple[str, ...]]:
     """Return the terms of eq. (jensencl), means over the seeds; both sides of Theorem 1, of the first seed; nats."""
-    theorem = {row["run"]: row for row in _read(folder / "theorem1.csv") if float(row["scale"]) == 1.0}
-    rows = _read(folder / "risk.csv")
-    for run in dict.fromkeys(row["run"] for row in rows):
-        mine = [row for row in rows if row["run"] == run]
-        means = [fmean(float(row[part]) for row in mine) for part in ("composed", "individuals", "pretrained")]
-        view = [float(theorem[run][part]) for part in ("second_order", "gap")]
-        yield f"`{run}`", *(f"{value:.3f}" for value in (*means, *view))
+    theorem = pd.read_csv(folder / "theorem1.csv").query("scale == 1").set_index("run")
+    runs = pd.read_csv(folder / "risk.csv").groupby("run", sort=False)
+    means = runs[["composed", "individuals", "pretrained"]].mean()
+    for run, *values in means.join(theorem[["second_order", "gap"]]).itertuples():
+        yield f"`{run}`", *(f"{value:.3f}" for value in values)
 
 
 def alignment(folder: Path, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, ...]]:
     """Return the cosines of the task vectors of two runs, means over tasks and seeds, and of their compositions."""
-    rows = _read(folder / "alignment.csv")
+    cosines = pd.read_csv(folder / "alignment.csv").set_index(["run", "other", "task"])["cosine"].sort_index()
     for pair in pairs:
-        mine = [row for row in rows if (row["run"], row["other"]) == pair]
-        composed = fmean(float(row["cosine"]) for row in mine if row["task"] == "0")
-        apart = fmean(float(row["cosine"]) for row in mine if row["task"] != "0")
-        yield "`{}`, `{}`".format(*pair), f"{apart:.2f}", f"{composed:.2f}"
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+        mine = cosines[pair]
+        yield "`{}`, `{}`".format(*pair), f"{mine.drop(0).mean():.2f}", f"{mine[[0]].mean():.2f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -49,3 +50,10 @@ def filled(text: str, tables: Mapping[str, str]) -> str:
     for name in places(text):
         text = replaced(text, name, tables[name])
     return text
+
+
+def write(tables: Mapping[str, str], *pages: Path) -> None:
+    """Write a table into each place of some pages; see `filled`."""
+    for page in pages:
+        page.write_text(filled(page.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        print(f"written: {page}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import json
 import platform
-import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
 from statistics import median
 
 from benchmarks.overhead import inside
+from benchmarks.performance.kept import commit_here
 from benchmarks.results.page import as_table
 from tausearch.campaigns import CampaignStatus, CellStatus, pilots_of
 from tausearch.cluster import local_cpus
@@ -26,12 +26,11 @@ HEADER = ("method", "chosen configuration", SPREAD, "test", "incremental", "pool
 def provenance(status: CampaignStatus) -> str:
     """Return which code made the tables, when, on what, and how long it took."""
     drives = [json.loads(line) for line in status.directory.drives_file.read_text().splitlines()]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout
     seconds = sum(drive["seconds"] for drive in drives)
     busy = inside(status.cells) / (local_cpus() * seconds)
     machine = f"{local_cpus()} cores ({platform.machine()}), no GPU"
     return (
-        f"Commit {commit.strip()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {machine}; the campaign of"
+        f"Commit {commit_here()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, {machine}; the campaign of"
         f" {len(status.cells)} cells took {clock(seconds)}"
         f" ([hours:]minutes:seconds), {100 * busy:.0f} % of the slots' time inside trials.{_plan(status)}"
     )

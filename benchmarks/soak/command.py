@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,9 +13,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
+from benchmarks.performance.kept import commit_here
 from benchmarks.results.page import replaced
 from benchmarks.soak.plan import Kind, plan_round
-from benchmarks.soak.results import RoundResult, by_kind, by_phase, by_target, keep, read_rounds, summary
+from benchmarks.soak.results import RoundResult, keep, read_rounds, tables
 from benchmarks.soak.rounds import Round
 from benchmarks.soak.work import Tables, Work
 from tests.support.drivers.searches import run
@@ -52,7 +51,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _play(options: argparse.Namespace, before: Sequence[RoundResult]) -> list[RoundResult]:
-    commit = _commit()
+    commit = commit_here()
     folder = options.folder.absolute() / commit
     temporary = folder / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
@@ -108,25 +107,11 @@ def _line(result: RoundResult) -> str:
 
 
 def _show(options: argparse.Namespace, rounds: Sequence[RoundResult]) -> None:
-    tables = {
-        "summary": summary(rounds),
-        "phase": by_phase(rounds),
-        "target": by_target(rounds),
-        "kind": by_kind(rounds),
-    }
-    for table in tables.values():
+    found = tables(rounds)
+    for table in found.values():
         Console().print(Markdown(table))
     if options.page.exists():
         text = options.page.read_text(encoding="utf-8")
-        for name, table in tables.items():
+        for name, table in found.items():
             text = replaced(text, f"soak {name}", table)
         options.page.write_text(text, encoding="utf-8")
-
-
-def _commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -19,32 +19,20 @@ _FIRST_STARTING, _STARTING = 0.4, 0.15  # share of kills that fall while a drive
 
 @dataclass(frozen=True)
 class Strike:
-    """One kill.
+    """One kill."""
 
-    Attributes:
-        target: What is killed.
-        share: Share of the round's tasks after which it is; None while the driver starts.
-        delay: Seconds after that moment, or after the driver's process was started.
-    """
-
-    target: Target
-    share: float | None
-    delay: float
+    target: Target  # what is killed
+    share: float | None  # share of the round's tasks after which it is; None while the driver starts
+    delay: float  # seconds after that moment, or after the driver's process was started
 
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """What is done to one run.
+    """What is done to one run."""
 
-    Attributes:
-        number: The number of the round.
-        kind: What is run.
-        strikes: The kills, in order.
-    """
-
-    number: int
-    kind: Kind
-    strikes: tuple[Strike, ...]
+    number: int  # the number of the round
+    kind: Kind  # what is run
+    strikes: tuple[Strike, ...]  # the kills, in order
 
     @property
     def needs_server(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from benchmarks.results.page import as_table
 from benchmarks.soak.plan import KINDS, TARGETS
 
 _COUNTS = ("doubled", "missing", "different", "stuck", "processes", "locks", "files")
@@ -15,60 +16,34 @@ PHASES = ("before the first task is recorded", "while a driver starts again", "b
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill and what it cost.
+    """One kill and what it cost."""
 
-    Attributes:
-        target: What was killed.
-        phase: When, of `PHASES`.
-        tasks: Number of tasks that were recorded then, over all trials.
-        lost: Trials that had ended and are gone or changed afterwards.
-        repeated: Tasks that running trials had done and did again.
-        most: The most of them in one trial.
-    """
-
-    target: str
-    phase: str
-    tasks: int
-    lost: int
-    repeated: int
-    most: int
+    target: str  # what was killed
+    phase: str  # when, of `PHASES`
+    tasks: int  # number of tasks that were recorded then, over all trials
+    lost: int  # trials that had ended and are gone or changed afterwards
+    repeated: int  # tasks that running trials had done and did again
+    most: int  # the most of them in one trial
 
 
 @dataclass(frozen=True)
 class RoundResult:
-    """One round.
+    """One round."""
 
-    Attributes:
-        number: Its number.
-        seed: The seed of the soak.
-        kind: What was run.
-        commit: The commit that ran.
-        day: When, as YYYY-MM-DD.
-        seconds: How long it took.
-        kills: The kills, in order.
-        doubled: What MLflow or the study file have twice.
-        missing: What MLflow lacks at the end.
-        different: Runs whose numbers are not those of the undisturbed one.
-        stuck: Drivers that had to be ended by hand, or that ended with an error of their own.
-        processes: Processes that were still there at the end.
-        locks: Locks that were still held.
-        files: Temporary files that were left.
-    """
-
-    number: int
-    seed: int
-    kind: str
-    commit: str
-    day: str
-    seconds: float
-    kills: tuple[Kill, ...]
-    doubled: int = 0
-    missing: int = 0
-    different: int = 0
-    stuck: int = 0
-    processes: int = 0
-    locks: int = 0
-    files: int = 0
+    number: int  # its number
+    seed: int  # the seed of the soak
+    kind: str  # what was run
+    commit: str  # the commit that ran
+    day: str  # when, as YYYY-MM-DD
+    seconds: float  # how long it took
+    kills: tuple[Kill, ...]  # the kills, in order
+    doubled: int = 0  # what MLflow or the study file have twice
+    missing: int = 0  # what MLflow lacks at the end
+    different: int = 0  # runs whose numbers are not those of the undisturbed one
+    stuck: int = 0  # drivers that had to be ended by hand, or that ended with an error of their own
+    processes: int = 0  # processes that were still there at the end
+    locks: int = 0  # locks that were still held
+    files: int = 0  # temporary files that were left
     left: list[str] = field(default_factory=list)
 
     @property
@@ -94,19 +69,14 @@ def keep(path: Path, result: RoundResult) -> None:
         file.write(json.dumps(asdict(result)) + "\n")
 
 
-def by_phase(rounds: Sequence[RoundResult]) -> str:
-    """Return the table of kills by the moment at which they fell."""
-    return _table("killed", rounds, PHASES, lambda kill, _: kill.phase)
-
-
-def by_target(rounds: Sequence[RoundResult]) -> str:
-    """Return the table of kills by what was killed."""
-    return _table("what was killed", rounds, TARGETS, lambda kill, _: kill.target)
-
-
-def by_kind(rounds: Sequence[RoundResult]) -> str:
-    """Return the table of kills by what was run."""
-    return _table("in a", rounds, KINDS, lambda _, found: found.kind)
+def tables(rounds: Sequence[RoundResult]) -> dict[str, str]:
+    """Return the summary, and the kills by their moment, by what was killed and by what was run, by name."""
+    return {
+        "summary": summary(rounds),
+        "phase": _table("killed", rounds, PHASES, lambda kill, _: kill.phase),
+        "target": _table("what was killed", rounds, TARGETS, lambda kill, _: kill.target),
+        "kind": _table("in a", rounds, KINDS, lambda _, found: found.kind),
+    }
 
 
 def summary(rounds: Sequence[RoundResult]) -> str:
@@ -135,13 +105,13 @@ def summary(rounds: Sequence[RoundResult]) -> str:
 def _table(
     title: str, rounds: Sequence[RoundResult], names: Sequence[str], name_of: Callable[[Kill, RoundResult], str]
 ) -> str:
-    lines = [f"| {title} | kills | lost | repeated | most of a trial |", "|---|---|---|---|---|"]
+    rows = []
     kills = [(name_of(kill, found), kill) for found in rounds for kill in found.kills]
     for name in (*names, "**all**"):
         own = [kill for each, kill in kills if name in (each, "**all**")]
         lost, repeated = (sum(getattr(kill, count) for kill in own) for count in ("lost", "repeated"))
-        lines.append(f"| {name} | {len(own)} | {lost} | {repeated} | {max((kill.most for kill in own), default=0)} |")
-    return "\n".join(lines)
+        rows.append((name, *map(str, (len(own), lost, repeated, max((kill.most for kill in own), default=0)))))
+    return as_table((title, "kills", "lost", "repeated", "most of a trial"), rows)
 
 
 def _percent(part: int, whole: int) -> str:

@@ -38,14 +38,9 @@ class Told:
 
 
 class Round:
-    """Plays one round.
+    """Plays one round of what is run as `work`, whose processes take a folder for temporary files.
 
-    Args:
-        plan: What is done to the run.
-        work: What is run.
-        calm: The same run, undisturbed.
-        server: The tracking server that the run is tracked on, if any.
-        temporary: The folder that the run's processes take for temporary files.
+    `calm` has the trials of the same run, undisturbed.
     """
 
     def __init__(
@@ -114,7 +109,7 @@ class Round:
 
     def _kills(self) -> Iterator[Kill]:
         for (strike, phase), (look, later) in zip(self.told.kills, pairwise(self.told.looks), strict=True):
-            yield Kill(strike.target, phase, tasks_in(look), **vars(cost(look, later)))
+            yield Kill(strike.target, phase, tasks_in(look), *cost(look, later))
 
     def _left(self) -> dict[str, Any]:
         work, tables = self.work, self.told.looks[-1]

@@ -24,14 +24,9 @@ _AFTER_RAYLET = 180.0  # seconds in which a driver must notice that its Ray is g
 
 
 class Striker:
-    """Kills what a strike names while one driver lives.
+    """Kills what a strike names while one driver lives, and adds the processes below it to `family`.
 
-    Args:
-        work: What is run.
-        total: How many tasks it has.
-        process: The driver.
-        server: The tracking server, if the run is tracked on one.
-        family: Collects the processes below the driver.
+    `total` is how many tasks its work has.
     """
 
     def __init__(

@@ -27,19 +27,12 @@ Tables = dict[str, list[TrialSummary]]  # by the names of runs, without that of 
 
 @dataclass(frozen=True)
 class Work:
-    """A search, a final run or a campaign.
+    """A search, a final run or a campaign."""
 
-    Attributes:
-        kind: Which of them.
-        name: Its name.
-        folder: The folder in which commands are given.
-        tracking: Options that say where it is tracked.
-    """
-
-    kind: Kind
-    name: str
-    folder: Path
-    tracking: tuple[str, ...] = ()
+    kind: Kind  # which of them
+    name: str  # its name
+    folder: Path  # the folder in which commands are given
+    tracking: tuple[str, ...] = ()  # options that say where it is tracked
 
     @property
     def storage(self) -> Storage:
@@ -88,16 +81,9 @@ def tasks_in(tables: Tables) -> int:
     return sum(trial.tasks_done for trials in tables.values() for trial in trials)
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What was between two looks at the same runs; see `Kill`."""
-
-    lost: int
-    repeated: int
-    most: int
-
-
-def cost(earlier: Mapping[str, Sequence[TrialSummary]], later: Mapping[str, Sequence[TrialSummary]]) -> Cost:
+def cost(
+    earlier: Mapping[str, Sequence[TrialSummary]], later: Mapping[str, Sequence[TrialSummary]]
+) -> tuple[int, int, int]:
     """Compare two looks at the same runs.
 
     A task that is run again comes to the same numbers in another time, so that its row is another one.
@@ -115,7 +101,7 @@ def cost(earlier: Mapping[str, Sequence[TrialSummary]], later: Mapping[str, Sequ
                 lost += 1
             elif trial.status == "running":
                 again.append(sum(row not in same.rows for row in trial.rows))
-    return Cost(lost, sum(again), max(again))
+    return lost, sum(again), max(again)
 
 
 def different(found: Tables, calm: Tables) -> int:

@@ -138,7 +138,7 @@ def test_all_ways_are_measured_and_written(monkeypatch: pytest.MonkeyPatch) -> N
     searched = (Search("random"), Search("random", "asha", warm=True))
     monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHED", searched)
     monkeypatch.setattr("benchmarks.choosing.measuring.SEARCHES", {"random": 4})
-    monkeypatch.setattr("benchmarks.choosing.making.cores", lambda: 1)
+    monkeypatch.setattr("benchmarks.choosing.making.local_cpus", lambda: 1)
     fork = {"spawn": get_context("fork")}  # which has imported everything
     monkeypatch.setattr("benchmarks.choosing.making.get_context", fork.__getitem__)
     found = outcomes(table(), resamples=6, prices=(8, 10, 12))

@@ -150,13 +150,6 @@ def test_the_pages_are_what_the_kept_files_say(name: str, tmp_path: Path) -> Non
     assert (tmp_path / f"{name}.md").read_text(encoding="utf-8") == (PAGES / f"{name}.md").read_text(encoding="utf-8")
 
 
-def test_without_a_kept_file_a_page_says_how_to_measure(tmp_path: Path) -> None:
-    for tables, name in ((page.cost, "gpu-cost"), (page.steps, "gpu-steps"), (page.precisions, "gpu-precisions")):
-        assert set(tables(tmp_path).values()) == {
-            f"Not measured yet: `python -m benchmarks.gpu {name}` measures it on a machine with a GPU."
-        }
-
-
 def test_differences_of_precisions_are_taken_seed_by_seed() -> None:
     rows = [
         {**vars(case), "accuracy": 50 + 10 * case.seed + (0 if case.precision == "fp32" else case.seed)}

@@ -11,7 +11,17 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.own_pictures import measuring as own_pictures, removability
-from benchmarks.own_pictures.page import DOCS, DRAWN, MEASURED, NAME, NAMES, PAGES, REMOVABILITY, tables, write_pages
+from benchmarks.own_pictures.page import (
+    BENCHMARKS,
+    DOCS,
+    DRAWN,
+    MEASURED,
+    NAME,
+    PAGES,
+    REMOVABILITY,
+    tables,
+    write_pages,
+)
 from benchmarks.results.page import places
 from trainables.metrics import VALIDATION
 
@@ -44,7 +54,7 @@ def test_the_page_is_what_the_kept_files_say(name: str, expected: list[str], tmp
     assert (tmp_path / name).read_text(encoding="utf-8") == text and places(text) == expected
     rest = re.sub(r"<!-- table: .*?<!-- end -->", "", text, flags=re.DOTALL)
     assert "±" in text and "±" not in rest  # no accuracy is typed
-    assert {file.stem for file in MEASURED.iterdir()} == {DRAWN, *NAMES}
+    assert {file.stem for file in MEASURED.iterdir()} == {DRAWN, *BENCHMARKS}
 
 
 def test_another_figure_changes_the_table(tmp_path: Path) -> None:
@@ -64,7 +74,7 @@ def test_a_measurement_replaces_what_was_carried_over(tmp_path: Path, monkeypatc
         for each in own_pictures.SETS
         for what in ("12 trials and re-evaluation", "start", "probe", "joint")
     ]
-    monkeypatch.setattr("benchmarks.own_pictures.page.MEASURED", folder)
+    monkeypatch.setitem(command.FOLDERS, NAME, folder)
     monkeypatch.setitem(command.BENCHMARKS, NAME, lambda: rows)
     assert command.measured(NAME) == rows
     content = json.loads((folder / f"{NAME}.json").read_text())

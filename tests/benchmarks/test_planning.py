@@ -52,3 +52,10 @@ def test_a_failure_costs_the_task_that_it_interrupts() -> None:
     found = simulate(cells, Machine(4, failures=6.0, repair=30.0), jitter=0.0)
     assert found.computed == 20 * 600.0  # nothing that was finished runs again
     assert 0 < found.lost < 0.2 * found.computed and found.seconds > lower_bound(cells, 4)
+
+
+def test_a_repair_that_ends_after_all_trials_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    until = iter([30.0])  # the first task fails then, no other does
+    monkeypatch.setattr("random.Random.expovariate", lambda *_: next(until, float("inf")))
+    found = simulate([Work((60.0,), 1, 0, 1)], Machine(2, failures=1.0, repair=1000.0), jitter=0.0)
+    assert (found.seconds, found.lost) == (90.0, 30.0)  # tried again on the second slot

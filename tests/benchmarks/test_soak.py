@@ -13,8 +13,8 @@ from benchmarks.results.page import replaced
 from benchmarks.soak.command import _PAGE
 from benchmarks.soak.leftovers import held_locks, temporary_files
 from benchmarks.soak.plan import KINDS, TARGETS, plan_round
-from benchmarks.soak.results import PHASES, Kill, RoundResult, by_kind, by_phase, by_target, keep, read_rounds, summary
-from benchmarks.soak.work import Cost, cost, different
+from benchmarks.soak.results import PHASES, Kill, RoundResult, keep, read_rounds, tables
+from benchmarks.soak.work import cost, different
 from tests.support.runs.trials import make_trial
 
 KILL = Kill("driver", PHASES[2], tasks=7, lost=0, repeated=1, most=1)
@@ -41,11 +41,11 @@ def test_what_a_kill_costs() -> None:
     again = replace(running, rows=[running.rows[0], running.rows[1] | {"seconds/training": 9.0}])
     further = make_trial(1, value=60.0)
     before = {"": [ended, running]}
-    assert cost(before, {"": [ended, running]}) == cost(before, {"": [ended, further]}) == Cost(0, 0, 0)
-    assert cost(before, {"": [ended, again]}) == Cost(0, 1, 1)
-    assert cost(before, {"": [ended, replace(running, rows=[])]}) == Cost(0, 2, 2)
-    assert cost(before, {"": [ended]}) == cost(before, {"": [replace(ended, value=1.0), running]}) == Cost(1, 0, 0)
-    assert cost(before, {}) == Cost(2, 0, 0)
+    assert cost(before, {"": [ended, running]}) == cost(before, {"": [ended, further]}) == (0, 0, 0)
+    assert cost(before, {"": [ended, again]}) == (0, 1, 1)
+    assert cost(before, {"": [ended, replace(running, rows=[])]}) == (0, 2, 2)
+    assert cost(before, {"": [ended]}) == cost(before, {"": [replace(ended, value=1.0), running]}) == (1, 0, 0)
+    assert cost(before, {}) == (2, 0, 0)
     assert different({"": [ended, again]}, before) == 0 and different({"": [ended]}, before) == 1
     assert different({"": [ended, replace(running, seed=1)]}, before) == different({}, before) == 1
 
@@ -65,11 +65,12 @@ def test_rounds_are_kept_and_summed_up(tmp_path: Path) -> None:
         keep(path, replace(ROUND, number=number, files=number))
     rounds = read_rounds(path)
     assert rounds == [replace(ROUND, number=number, files=number) for number in (3, 4)]
-    said = summary(rounds)
+    found = tables(rounds)
+    said = found["summary"]
     assert "**4 kills** in 2 rounds, 2 of them (50 %)" in said and "2 tasks, of a running trial at most 1" in said
     assert "7 files" in said and "seed 0; 2026-11-22; commit abc1234" in said
-    assert f"| {PHASES[2]} | 2 | 0 | 2 | 1 |" in by_phase(rounds) and "| **all** | 4 | 0 | 2 | 1 |" in by_phase(rounds)
-    assert "| driver | 4 | 0 | 2 | 1 |" in by_target(rounds) and "| search | 4 | 0 | 2 | 1 |" in by_kind(rounds)
+    assert f"| {PHASES[2]} | 2 | 0 | 2 | 1 |" in found["phase"] and "| **all** | 4 | 0 | 2 | 1 |" in found["phase"]
+    assert "| driver | 4 | 0 | 2 | 1 |" in found["target"] and "| search | 4 | 0 | 2 | 1 |" in found["kind"]
 
 
 @pytest.mark.parametrize("name", ["summary", "phase", "target", "kind"])

@@ -21,25 +21,20 @@ from torch import Tensor, nn
 
 from trainables.backbones import glyph_vit
 from trainables.backbones.initial_head import embeddings_in, head_rows
-from trainables.backbones.inputs import EMBEDDED, SMALL, AttentionKind, InputSpec, Shape, Tokens
-from trainables.backbones.own import TUNED, TUNED_SUFFIXES, OwnBackbone
+from trainables.backbones.inputs import (
+    EMBEDDED as EMBEDDED,
+    SMALL as SMALL,
+    AttentionKind as AttentionKind,
+    InputSpec as InputSpec,
+    Shape as Shape,
+    Tokens as Tokens,
+)
+from trainables.backbones.own import TUNED, TUNED_SUFFIXES, OwnBackbone as OwnBackbone
 from trainables.errors import InputError
 from trainables.user_code import find, installed, is_code
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
-
-__all__ = [
-    "EMBEDDED",
-    "SMALL",
-    "AttentionKind",
-    "Backbone",
-    "InputSpec",
-    "OwnBackbone",
-    "Shape",
-    "Tokens",
-    "tuned_layers",
-]
 
 
 @dataclass(frozen=True)

@@ -42,10 +42,10 @@ def load(
         if own is not None:
             model = own.network(name)
             if weights is not None:
-                _load_weights(model, weights)
+                _load(model, weights, weights_given(weights, "weights"))
         elif name == EMBEDDED:
             model = glyph_vit.build()
-            _load_weights(model, weights or glyph_vit.WEIGHTS)
+            _load_timm_weights(model, weights or glyph_vit.WEIGHTS)
         else:
             model = _load_timm(name, weights)
     if own is None:
@@ -88,12 +88,17 @@ def projection_of(name: str, weights: Path | None) -> Tensor | None:
     return head.weight.detach() if isinstance(head, nn.Linear) else None
 
 
-def _load_weights(model: nn.Module, path: Path) -> None:
+def _load_timm_weights(model: nn.Module, path: Path) -> None:
     """Load a safetensors file without the classifier of the pre-training, which files from the hub have."""
     state = {
         n: value for n, value in weights_given(path, "weights").items() if not n.startswith(("head.", "head_dist."))
     }
     _resample_positions(model, state)
+    _load(model, path, state)
+
+
+def _load(model: nn.Module, path: Path, state: dict[str, Tensor]) -> None:
+    """Load the weights of a file, which must be those of the model."""
     wanted = {name: value.shape for name, value in model.state_dict().items()}
     if problem := misfit(wanted, {name: value.shape for name, value in state.items()}):
         raise InputError(f"weights {path}: do not fit the backbone: {problem}")
@@ -115,7 +120,7 @@ def _load_timm(name: str, weights: Path | None) -> nn.Module:
     if weights is None:
         return _fetched(name, classes=0)
     model = created(name)
-    _load_weights(model, weights)
+    _load_timm_weights(model, weights)
     return model
 
 

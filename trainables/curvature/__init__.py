@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from trainables.curvature.contract import Curvature, EstimatedCurvature, QuadraticForm, TaskCurvature
-from trainables.curvature.diagonal import DiagonalCurvature
-from trainables.curvature.features import FeatureCurvature, feature_curvature
-from trainables.curvature.head_fisher import head_fisher
-from trainables.curvature.kronecker import Factors, KroneckerCurvature
-from trainables.curvature.passes import add_passes
+from trainables.curvature.contract import (
+    Curvature as Curvature,
+    EstimatedCurvature as EstimatedCurvature,
+    QuadraticForm as QuadraticForm,
+    TaskCurvature as TaskCurvature,
+)
+from trainables.curvature.diagonal import DiagonalCurvature as DiagonalCurvature
+from trainables.curvature.features import FeatureCurvature as FeatureCurvature, feature_curvature as feature_curvature
+from trainables.curvature.head_fisher import head_fisher as head_fisher
+from trainables.curvature.kronecker import Factors as Factors, KroneckerCurvature as KroneckerCurvature
+from trainables.curvature.passes import add_passes as add_passes
 from trainables.user_code import find, require_members
 
 CurvatureKind = Literal["diagonal", "kronecker"]
@@ -33,21 +38,3 @@ def curvature_called(name: str) -> type[EstimatedCurvature]:
     found: type[EstimatedCurvature] = find("curvature", name, ours, type)
     require_members(f"curvature {name!r}", found, EstimatedCurvature)
     return found
-
-
-__all__ = [
-    "KINDS",
-    "Curvature",
-    "CurvatureKind",
-    "DiagonalCurvature",
-    "EstimatedCurvature",
-    "Factors",
-    "FeatureCurvature",
-    "KroneckerCurvature",
-    "QuadraticForm",
-    "TaskCurvature",
-    "add_passes",
-    "curvature_called",
-    "feature_curvature",
-    "head_fisher",
-]

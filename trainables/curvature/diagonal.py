@@ -19,13 +19,9 @@ from trainables.task_vectors.low_rank import Matrices, dense
 
 @dataclass(frozen=True)
 class DiagonalCurvature:
-    """H = diag(F); sums over tasks are exact. See `Curvature`.
+    """H = diag(F); sums over tasks are exact. See `Curvature`."""
 
-    Attributes:
-        values: Weight name to F in the weight's shape.
-    """
-
-    values: dict[str, Tensor]
+    values: dict[str, Tensor]  # weight name to F in the weight's shape
 
     @classmethod
     def estimate(
@@ -105,13 +101,9 @@ def _stacked(values: list[Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class DiagonalForm:
-    """A diagonal curvature as a quadratic form; see `QuadraticForm`.
+    """A diagonal curvature as a quadratic form; see `QuadraticForm`."""
 
-    Attributes:
-        values: F of each stack, in the shape of its displacement.
-    """
-
-    values: list[Tensor]
+    values: list[Tensor]  # F of each stack, in the shape of its displacement
 
     def product(self, displacements: Sequence[Matrices]) -> list[Tensor]:
         """Return F * delta."""

@@ -37,30 +37,19 @@ from trainables.task_vectors.low_rank import LowRank, Matrices, dense
 
 @dataclass(frozen=True)
 class Factors:
-    """The factors of one weight, or of a stack of L weights.
+    """The factors of one weight, or of a stack of L weights."""
 
-    Attributes:
-        inputs: A `(S, in, in)`; of a stack `(L, S, in, in)`.
-        outputs: G `(S, out, out)`; of a stack `(L, S, out, out)`.
-    """
-
-    inputs: Tensor
-    outputs: Tensor
+    inputs: Tensor  # A `(S, in, in)`; of a stack `(L, S, in, in)`
+    outputs: Tensor  # G `(S, out, out)`; of a stack `(L, S, out, out)`
 
 
 @dataclass(frozen=True)
 class KroneckerCurvature:
-    """H = sum_s G_s (x) A_s + shift I for each weight. See `Curvature`.
+    """H = sum_s G_s (x) A_s + shift I for each weight. See `Curvature`."""
 
-    Attributes:
-        factors: Weight name to its factors.
-        shift: The multiple of the identity.
-        tasks: Number of tasks in the averages, each with its weight in a sum.
-    """
-
-    factors: dict[str, Factors]
-    shift: float = 0.0
-    tasks: float = 1.0
+    factors: dict[str, Factors]  # weight name to its factors
+    shift: float = 0.0  # the multiple of the identity
+    tasks: float = 1.0  # number of tasks in the averages, each with its weight in a sum
 
     @classmethod
     def estimate(
@@ -154,15 +143,10 @@ def _stacked(factors: list[Factors]) -> Factors:
 
 @dataclass(frozen=True)
 class KroneckerForm:
-    """A curvature with Kronecker factors as a quadratic form; see `QuadraticForm`.
+    """A curvature with Kronecker factors as a quadratic form; see `QuadraticForm`."""
 
-    Attributes:
-        factors: Of each stack.
-        shift: The multiple of the identity.
-    """
-
-    factors: list[Factors]
-    shift: float
+    factors: list[Factors]  # of each stack
+    shift: float  # the multiple of the identity
 
     def product(self, displacements: Sequence[Matrices]) -> list[Matrices]:
         """Return sum_s G_s D A_s + shift D; the product of a `LowRank` is one, of S or S + 1 times its rank."""

@@ -5,42 +5,30 @@ Not here: what a backbone expects of its input (`backbones.inputs`), and how a m
 
 from __future__ import annotations
 
-from trainables.data.benchmark import Benchmark, BenchmarkSource, BenchmarkSpec, Task, build_benchmark
-from trainables.data.embedded import BENCHMARKS
-from trainables.data.images import Batch, ImageSet, concatenate, of_classes, stacked
-from trainables.data.published import PUBLISHED
-from trainables.data.reference import BenchmarkRef
-from trainables.data.removal import Removal, without
-from trainables.data.sources import get_source, reference, split_references
-from trainables.data.transforms.cropping import RandomShift
-from trainables.data.transforms.normalisation import Images, Normalise
-from trainables.data.transforms.recipes import Recipe, small_transforms
-from trainables.data.transforms.spec import TransformSpec, described
-
-__all__ = [
-    "BENCHMARKS",
-    "PUBLISHED",
-    "Batch",
-    "Benchmark",
-    "BenchmarkRef",
-    "BenchmarkSource",
-    "BenchmarkSpec",
-    "ImageSet",
-    "Images",
-    "Normalise",
-    "RandomShift",
-    "Recipe",
-    "Removal",
-    "Task",
-    "TransformSpec",
-    "build_benchmark",
-    "concatenate",
-    "described",
-    "get_source",
-    "of_classes",
-    "reference",
-    "small_transforms",
-    "split_references",
-    "stacked",
-    "without",
-]
+from trainables.data.benchmark import (
+    Benchmark as Benchmark,
+    BenchmarkSource as BenchmarkSource,
+    BenchmarkSpec as BenchmarkSpec,
+    Task as Task,
+    build_benchmark as build_benchmark,
+)
+from trainables.data.embedded import BENCHMARKS as BENCHMARKS
+from trainables.data.images import (
+    Batch as Batch,
+    ImageSet as ImageSet,
+    concatenate as concatenate,
+    of_classes as of_classes,
+    stacked as stacked,
+)
+from trainables.data.published import PUBLISHED as PUBLISHED
+from trainables.data.reference import BenchmarkRef as BenchmarkRef
+from trainables.data.removal import Removal as Removal, without as without
+from trainables.data.sources import (
+    get_source as get_source,
+    reference as reference,
+    split_references as split_references,
+)
+from trainables.data.transforms.cropping import RandomShift as RandomShift
+from trainables.data.transforms.normalisation import Images as Images, Normalise as Normalise
+from trainables.data.transforms.recipes import Recipe as Recipe, small_transforms as small_transforms
+from trainables.data.transforms.spec import TransformSpec as TransformSpec, described as described

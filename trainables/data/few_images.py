@@ -7,15 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OwnImages:
-    """The user's own training images, without those that a search holds out, and how a run passes over them.
+    """The user's own training images, without those that a search holds out, and how a run passes over them."""
 
-    Attributes:
-        per_task: Number of images of each task.
-        classes: Number of classes of each task; empty where the classes of a task are not known.
-    """
-
-    per_task: tuple[int, ...]
-    classes: tuple[int, ...]
+    per_task: tuple[int, ...]  # number of images of each task
+    classes: tuple[int, ...]  # number of classes of each task; empty where the classes of a task are not known
     batch_size: int
     epochs: int
 

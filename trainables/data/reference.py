@@ -56,8 +56,10 @@ class BenchmarkRef:
         options: dict[str, Any] = {}
         for part in query.split("&") if query else []:
             key, equals, value = part.partition("=")
-            if key not in OPTIONS or not equals:
+            if key not in OPTIONS:
                 raise InputError(f"benchmark {text!r}: unknown option {part!r}; {choices(key, OPTIONS)}")
+            if not equals:
+                raise InputError(f"benchmark {text!r}: option {key!r} has no value; write {key}=...")
             if key == "task":
                 with faults_of(f"benchmark {name!r}"):
                     options[key] = (*options.get(key, ()), NamedTask.parse(value))

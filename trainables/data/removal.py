@@ -18,14 +18,10 @@ class Removal:
 
     A task vector is learned from all classes of its task, so the vector of a task that holds one of them goes whole.
     Tasks are numbered from 1, as before the removal.
-
-    Attributes:
-        task_classes: The classes of each task before the removal, positions in the class order.
-        forgotten: The classes to take out.
     """
 
-    task_classes: tuple[range, ...]
-    forgotten: frozenset[int]
+    task_classes: tuple[range, ...]  # the classes of each task before the removal, positions in the class order
+    forgotten: frozenset[int]  # the classes to take out
 
     @cached_property
     def rows(self) -> list[int]:

@@ -7,29 +7,14 @@ from __future__ import annotations
 
 from trainables.methods import systems  # noqa: F401  # importing it registers every method
 from trainables.methods.contract import (
-    EULER_FACTOR,
-    Capabilities,
-    Composable,
-    Context,
-    Curved,
-    ExtraMetric,
-    Method,
-    Scenario,
+    EULER_FACTOR as EULER_FACTOR,
+    Capabilities as Capabilities,
+    Composable as Composable,
+    Context as Context,
+    Curved as Curved,
+    ExtraMetric as ExtraMetric,
+    Method as Method,
+    Scenario as Scenario,
 )
-from trainables.methods.entry import METHODS, MethodEntry
-from trainables.methods.registry import get_method, known_method
-
-__all__ = [
-    "EULER_FACTOR",
-    "METHODS",
-    "Capabilities",
-    "Composable",
-    "Context",
-    "Curved",
-    "ExtraMetric",
-    "Method",
-    "MethodEntry",
-    "Scenario",
-    "get_method",
-    "known_method",
-]
+from trainables.methods.entry import METHODS as METHODS, MethodEntry as MethodEntry
+from trainables.methods.registry import get_method as get_method, known_method as known_method

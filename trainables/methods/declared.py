@@ -84,6 +84,14 @@ def _metrics(what: str, metrics: object) -> tuple[ExtraMetric, ...]:
         wrong = [each for each in metrics if not isinstance(each, ExtraMetric)] if isinstance(metrics, tuple) else []
         got = f"a tuple with {_shown(wrong[0])}" if wrong else _shown(metrics)
         raise InputError(f"{what}: metrics must be a tuple of ExtraMetric, got {got}")
+    for each in metrics:
+        try:
+            each.warn(0, [{"task": 1, each.name: each.limit or 0.0}])
+        except (LookupError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"{what}: metric {each.name!r}: warning must be a template with the fields trial, worst, task and limit"
+                f" ({type(error).__name__}: {error})"
+            ) from error
     return metrics
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,8 +11,9 @@ from trainables.methods.composable import remnants
 from trainables.methods.composable.config import own_data_probing, require_curvature, unsuited_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
-from trainables.methods.composable.learner import full, ia3, lora
-from trainables.methods.contract import Capabilities, Context, Method, euler_factor
+from trainables.methods.composable.learner import ComposableLearner
+from trainables.methods.composable.rule import Rule
+from trainables.methods.contract import Capabilities, euler_factor
 from trainables.methods.entry import METHODS, MethodEntry
 from trainables.methods.inflora import learner as inflora
 from trainables.methods.prompts import apt, coda, l2p
@@ -21,6 +21,7 @@ from trainables.methods.seed import learner as seed
 from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
 from trainables.methods.tak import config as tak
 from trainables.methods.tak.learner import TAK
+from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors
 
 _COMPOSABLE = Capabilities(composable=True, initial_head=True)
 _CURVED = Capabilities(composable=True, initial_head=True, curvature=True)
@@ -37,19 +38,20 @@ _VECTORS = Capabilities(composable=True, whole_classifier=True)
 _TAK_NEUTRAL = {"regularise": "all", "references": "past", "head": "frozen"}
 
 
-def _composable(name: str, config: type, build: Callable[[Context, Any], Method]) -> MethodEntry:
+def _composable(name: str, config: type, rule: type[Rule], vectors: type[TaskVectors]) -> MethodEntry:
+    build = partial(ComposableLearner, rule=rule, vectors=vectors)
     kept = remnants.iel if issubclass(config, IELConfig) else remnants.ita
     more: dict[str, Any] = {**_OWN_DATA, "validate": require_curvature, "remnants": kept}
     return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **more)
 
 
 _ENTRIES = (
-    _composable("ita-fft", ITAConfig, partial(full, rule=ITARule)),
-    _composable("ita-lora", ITALoRAConfig, partial(lora, rule=ITARule)),
-    _composable("ita-ia3", ITAConfig, partial(ia3, rule=ITARule)),
-    _composable("iel-fft", IELConfig, partial(full, rule=IELRule)),
-    _composable("iel-lora", IELLoRAConfig, partial(lora, rule=IELRule)),
-    _composable("iel-ia3", IELConfig, partial(ia3, rule=IELRule)),
+    _composable("ita-fft", ITAConfig, ITARule, FullTaskVectors),
+    _composable("ita-lora", ITALoRAConfig, ITARule, LoRATaskVectors),
+    _composable("ita-ia3", ITAConfig, ITARule, IA3TaskVectors),
+    _composable("iel-fft", IELConfig, IELRule, FullTaskVectors),
+    _composable("iel-lora", IELLoRAConfig, IELRule, LoRATaskVectors),
+    _composable("iel-ia3", IELConfig, IELRule, IA3TaskVectors),
     MethodEntry(LOWER_BOUND, probe.ProbeConfig, _STARTED, probe.Probe, **_OWN_DATA),
     MethodEntry("finetune", finetune.FinetuneConfig, _STARTED, finetune.Finetune, neutral_values=_LOCAL),
     MethodEntry(UPPER_BOUND, finetune.FinetuneConfig, _JOINT, finetune.Finetune, neutral_values=_LOCAL),

@@ -5,17 +5,10 @@ Not here: the regularisers that use the Fisher, and the training of heads and ta
 
 from __future__ import annotations
 
-from trainables.preconsolidation.cache import Cache
-from trainables.preconsolidation.consolidation import Consolidation, PreconsolidationConfig
-from trainables.preconsolidation.preparation import Basis, Preparation
-from trainables.preconsolidation.provider import Preconsolidator, Preparer
-
-__all__ = [
-    "Basis",
-    "Cache",
-    "Consolidation",
-    "PreconsolidationConfig",
-    "Preconsolidator",
-    "Preparation",
-    "Preparer",
-]
+from trainables.preconsolidation.cache import Cache as Cache
+from trainables.preconsolidation.consolidation import (
+    Consolidation as Consolidation,
+    PreconsolidationConfig as PreconsolidationConfig,
+)
+from trainables.preconsolidation.preparation import Basis as Basis, Preparation as Preparation
+from trainables.preconsolidation.provider import Preconsolidator as Preconsolidator, Preparer as Preparer

@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Preparer:
-    """Makes what the method of one trial wants prepared.
-
-    Attributes:
-        cache: Directory of the cache; None computes everything here.
-        cache_bytes: Maximal size of the cache, bytes; None for no limit.
-    """
+    """Makes what the method of one trial wants prepared."""
 
     tasks: Sequence[Task]
     backbone: Backbone
@@ -43,8 +38,8 @@ class Preparer:
     seed: int
     device: torch.device
     initial_head: Tensor | None = None  # see `Basis`
-    cache: Path | None
-    cache_bytes: int | None
+    cache: Path | None  # directory of the cache; None computes everything here
+    cache_bytes: int | None  # maximal size of the cache, bytes; None for no limit
     providers: list[Preconsolidator[Any]] = field(default_factory=list)
 
     @overload

@@ -9,6 +9,7 @@ scales the output, bias included.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -55,21 +56,9 @@ class DenseTaskVectors:
 
     parametrisation: Parametrisation
     part: str  # the parameter's name in `parameters_of`
-
-    @staticmethod
-    def start(theta_0: Tensor) -> Tensor:
-        """Return the parameter at tau = 0."""
-        raise NotImplementedError
-
-    @staticmethod
-    def tau_of(parameter: Tensor, theta_0: Tensor) -> Tensor:
-        """Return the dense tau `(out, in)` of a parameter on theta_0 `(out, in)`."""
-        raise NotImplementedError
-
-    @staticmethod
-    def gradient_of(gradient: Tensor, theta_0: Tensor) -> Tensor:
-        """Return the gradient by the parameter from d/d tau, `(out, in)`."""
-        raise NotImplementedError
+    start: Callable[[Tensor], Tensor]  # of theta_0 `(out, in)`: the parameter at tau = 0
+    tau_of: Callable[[Tensor, Tensor], Tensor]  # of the parameter and theta_0: the dense tau `(out, in)`
+    gradient_of: Callable[[Tensor, Tensor], Tensor]  # of d/d tau `(out, in)` and theta_0: that by the parameter
 
     def __init__(self, model: VisionTransformer) -> None:
         targets = tuned_layers(model)

@@ -9,15 +9,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LowRank:
-    """The matrices left @ right, `(..., out, in)`.
+    """The matrices left @ right, `(..., out, in)`."""
 
-    Attributes:
-        left: `(..., out, r)`.
-        right: `(..., r, in)`.
-    """
-
-    left: Tensor
-    right: Tensor
+    left: Tensor  # `(..., out, r)`
+    right: Tensor  # `(..., r, in)`
 
     def dense(self) -> Tensor:
         """Return the product, `(..., out, in)`."""

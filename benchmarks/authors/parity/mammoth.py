@@ -57,17 +57,10 @@ def learner(
     before_step: Callable[[Task, int], None] = lambda task, epoch: None,
     loader: type[Loader] = Loader,
 ) -> Learn:
-    """Return what learns one task after the other.
+    """Return what learns one task after the other with a model of mammoth, which takes `dataset` for a data set.
 
-    Args:
-        model: Its model.
-        run: The run.
-        benchmark: The images.
-        dataset: What the model takes for a data set.
-        predict: What is tested: images to logits, of which those of classes not seen yet are left out.
-        begin: Called after its own beginning of a task.
-        before_step: Called before every step with the task and the epoch.
-        loader: What gives the model our batches.
+    `predict` is tested: images to logits, of which those of classes not seen yet are left out. `begin` is called after
+    the model's own beginning of a task, `before_step` before every step with the task and the epoch.
     """
 
     def learn(task: Task) -> list[float]:

@@ -39,34 +39,21 @@ Build = Callable[["Run", Benchmark], Learn]
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A method on digits: all training images, tested.
+    """A method on digits: all training images, tested."""
 
-    Attributes:
-        method: Its name here.
-        hyperparameters: Those of ours.
-        theirs: What theirs is told beside them, by its own names.
-        own_draws: Whether theirs draws starts and batches itself.
-        seed: The seed of both.
-    """
-
-    method: str
-    hyperparameters: dict[str, Any]
-    theirs: dict[str, Any] = field(default_factory=dict)
-    own_draws: bool = False
-    seed: int = 0
+    method: str  # its name here
+    hyperparameters: dict[str, Any]  # those of ours
+    theirs: dict[str, Any] = field(default_factory=dict)  # what theirs is told beside them, by its own names
+    own_draws: bool = False  # whether theirs draws starts and batches itself
+    seed: int = 0  # the seed of both
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a run finds.
+    """What a run finds."""
 
-    Attributes:
-        accuracies: Those on the tasks seen so far, in percent, after each task.
-        seconds: CPU seconds from the first task to the last evaluation; on one thread, what an idle machine takes.
-    """
-
-    accuracies: list[list[float]]
-    seconds: float
+    accuracies: list[list[float]]  # those on the tasks seen so far, in percent, after each task
+    seconds: float  # CPU seconds from the first task to the last evaluation; on one thread, what an idle machine takes
 
 
 def _as_it_is(checkout: Path, folder: Path) -> Path:
@@ -104,9 +91,11 @@ class Program:
             yield self.prepare(Path(checkout), Path(folder, "code")) if checkout else None
 
     def _row(self, run: Run, code: Path) -> dict[str, Any]:
-        theirs, mine = zip(*((self.theirs(each, code), ours(each)) for each in _seeded(run)), strict=True)
+        seeded = (replace(run, seed=seed) for seed in SEEDS)
+        theirs, mine = zip(*((self.theirs(each, code), ours(each)) for each in seeded), strict=True)
         return {
-            **_told(run),
+            "method": run.method,
+            "hyperparameters": listed(run.hyperparameters),
             "theirs is told": listed(run.theirs | ({"draws": "its own"} if run.own_draws else {})),
             **_measured("theirs", theirs),
             **_measured("ours", mine),
@@ -125,14 +114,6 @@ def ours(run: Run) -> Found:
 def _in_a_process(module: str, *arguments: str) -> Found:
     printed = python("-W", "ignore", "-m", module, *arguments, threads=1)
     return Found(**json.loads(printed.splitlines()[-1]))
-
-
-def _seeded(run: Run) -> list[Run]:
-    return [replace(run, seed=seed) for seed in SEEDS]
-
-
-def _told(run: Run) -> dict[str, Any]:
-    return {"method": run.method, "hyperparameters": listed(run.hyperparameters)}
 
 
 def _measured(program: str, found: Sequence[Found]) -> dict[str, Any]:

@@ -73,6 +73,11 @@ BROKEN = {
     "vectors": ("joint=True", "composable=True", r"the class Mine lacks vector\(\), composed\(\), continue_after\(\) "),
     "curved": ("joint=True", "composable=True, curvature=True", r"the class Mine lacks curvature\(\), vector\(\), "),
     "uncomposed": ("joint=True", "curvature=True", "capabilities: curvature goes with composable"),
+    "warning": (
+        'ExtraMetric("train/mine", "1")',
+        'ExtraMetric("train/mine", "1", limit=1.0, warning="bad {worse}")',
+        r"metric 'train/mine': warning must be a template with the fields trial, .* \(KeyError: 'worse'\)$",
+    ),
     "metrics": ('(ExtraMetric("train/mine", "1"),)', '["train/mine"]', "metrics must be a tuple of ExtraMetric"),
     "metric": ('(ExtraMetric("train/mine", "1"),)', '("train/mine",)', "ExtraMetric, got a tuple with 'train/mine'$"),
     "neutral": ('{"kind": "plain"}', '{"kind": "odd"}', "'kind' must be a hyperparameter whose default is 'odd'"),

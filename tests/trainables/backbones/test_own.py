@@ -61,6 +61,13 @@ class Whole(Mixer):
         self.whole = nn.Identity()
 
 
+class Headed(Mixer):
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.head = nn.Linear(width, 1)
+        self.pos_embed = nn.Parameter(torch.zeros(1, 5, width))
+
+
 class Double(Mixer):
     def forward(self, images: Tensor) -> Tensor:
         return super().forward(images).double()
@@ -83,6 +90,7 @@ KINDS = {
     "Double": OwnBackbone(build=lambda: build(Double), input=READS, tuned=TUNED),
     "Gone": OwnBackbone(build=build, input=READS, tuned=("first", "third")),
     "Whole": OwnBackbone(build=lambda: build(Whole), input=READS, tuned=("whole",)),
+    "Headed": OwnBackbone(build=lambda: build(Headed), input=READS, tuned=TUNED),
     "Nothing": None,
 }
 FIELDS: dict[str, tuple[Any, str]] = {  # found before anything is built
@@ -111,6 +119,16 @@ def module(monkeypatch: pytest.MonkeyPatch) -> None:
         setattr(module, name, each)
         allow_code(f"their_backbones:{name}")
     monkeypatch.setitem(sys.modules, "their_backbones", module)
+
+
+def test_its_weights_are_those_of_the_file_whatever_their_names(tmp_path: Path) -> None:
+    saved = {name: value + 1.0 for name, value in build(Headed).state_dict().items()}
+    save_file(saved, tmp_path / "w.safetensors")
+    backbone = Backbone.of("their_backbones:Headed", str(tmp_path / "w.safetensors"))
+    torch.testing.assert_close(dict(backbone.load().state_dict()), saved)
+    save_file({**saved, "pos_embed": torch.zeros(1, 7, 6)}, tmp_path / "w.safetensors")
+    with pytest.raises(InputError, match="w.safetensors: do not fit the backbone: 'pos_embed'"):
+        backbone.load()
 
 
 def test_it_is_tuned_where_it_says_and_composed(tmp_path: Path) -> None:

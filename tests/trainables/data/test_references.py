@@ -44,6 +44,7 @@ def test_a_slug_is_short_and_ends_with_a_letter_or_digit() -> None:
     ("text", "message"),
     [
         ("digits?taks=2", "unknown option 'taks=2'; did you mean 'tasks'"),
+        ("digits?class_order=1&tasks", "option 'tasks' has no value; write tasks=..."),
         ("digits?tasks=two", "tasks must be a whole number, got 'two'"),
         ("digits?tasks=0", "tasks must be a whole number from 1 to 100000, got 0"),
         ("digits?tasks=2&tasks=2", "option 'tasks' is given twice"),

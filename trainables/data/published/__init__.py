@@ -11,10 +11,13 @@ from trainables.data.published.cropdisease import CROPDISEASE
 from trainables.data.published.cub200 import CUB200
 from trainables.data.published.imagenet_r import IMAGENET_R
 from trainables.data.published.mit67 import MIT67
-from trainables.data.published.publication import PAPER_BACKBONE, PAPER_BATCH, Expected, Publication
+from trainables.data.published.publication import (
+    PAPER_BACKBONE as PAPER_BACKBONE,
+    PAPER_BATCH as PAPER_BATCH,
+    Expected as Expected,
+    Publication as Publication,
+)
 from trainables.data.published.resisc45 import RESISC45
-
-__all__ = ["PAPER_BACKBONE", "PAPER_BATCH", "PUBLISHED", "Expected", "Publication"]
 
 PUBLISHED: dict[str, Publication] = {
     publication.name: publication

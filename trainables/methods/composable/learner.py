@@ -32,33 +32,36 @@ from trainables.preconsolidation import Consolidation
 from trainables.preconsolidation.probing import sample_features
 from trainables.randomness import make_generator
 from trainables.state import State
-from trainables.task_vectors import FullTaskVectors, IA3TaskVectors, LoRATaskVectors, TaskVectors
+from trainables.task_vectors import FullTaskVectors, LoRATaskVectors, TaskVectors
+from trainables.task_vectors.lora import Init
 
 _log = logging.getLogger(__name__)
 
 
 class ComposableLearner:
-    """ITA or IEL with one parametrisation of tau.
-
-    Args:
-        context: The method's context.
-        rule: The difference between ITA and IEL.
-        parametrise: Function that makes the task vectors over a loaded backbone.
-        coupled: Whether the regulariser's gradient goes through the optimiser (the paper, for full fine-tuning).
-    """
+    """ITA or IEL, which differ in the rule, with one parametrisation of tau."""
 
     def __init__(
-        self, context: Context, rule: Rule, parametrise: Callable[[Any], TaskVectors], *, coupled: bool
+        self,
+        context: Context,
+        config: ComposableConfig,
+        *,
+        rule: Callable[[Any], Rule],
+        vectors: Callable[[Any], TaskVectors],
     ) -> None:
         backbone = context.backbone.load(context.device)
         self.context = context
-        self.rule = rule
-        self.coupled = coupled
-        self.prepared = context.prepare(rule.config.preconsolidation)
+        self.rule = rule(config)
+        # The paper couples the regulariser with the optimiser for full fine-tuning alone; the authors' code never does.
+        self.coupled = vectors is FullTaskVectors and config.formulation == "paper"
+        self.prepared = context.prepare(config.preconsolidation)
         self.width = backbone.num_features
-        self.vectors = parametrise(backbone)
+        if isinstance(config, ITALoRAConfig | IELLoRAConfig):
+            init: Init = "gaussian" if config.formulation == "paper" else "uniform"
+            vectors = partial(LoRATaskVectors, rank=config.rank, init=init)
+        self.vectors = vectors(backbone)
         self.composition = Composition(self.vectors.theta_0)
-        kind = AveragedHeads if rule.config.heads == "averaged" else Heads
+        kind = AveragedHeads if config.heads == "averaged" else Heads
         self.heads = kind(self.width, context.device)
         self._anchor: Head | None = None
         self._layer_penalty: LayerPenalty | None = None
@@ -205,22 +208,3 @@ class ComposableLearner:
         self.composition.load_state(state.part("composition"))
         self.heads.load_state(state.part("heads"))
         self._compose()
-
-
-def full(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]) -> ComposableLearner:
-    """Return a learner whose tau is dense: full fine-tuning."""
-    # The paper couples the regulariser with the optimiser for full fine-tuning alone; the authors' code never does.
-    return ComposableLearner(context, rule(config), FullTaskVectors, coupled=config.formulation == "paper")
-
-
-def ia3(context: Context, config: ComposableConfig, rule: Callable[[Any], Rule]) -> ComposableLearner:
-    """Return a learner whose tau scales the rows of theta_0."""
-    return ComposableLearner(context, rule(config), IA3TaskVectors, coupled=False)
-
-
-def lora(context: Context, config: ITALoRAConfig | IELLoRAConfig, rule: Callable[[Any], Rule]) -> ComposableLearner:
-    """Return a learner whose tau is a product of low rank."""
-    vectors = partial(
-        LoRATaskVectors, rank=config.rank, init="gaussian" if config.formulation == "paper" else "uniform"
-    )
-    return ComposableLearner(context, rule(config), vectors, coupled=False)

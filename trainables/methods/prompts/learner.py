@@ -26,13 +26,9 @@ from trainables.state import State
 
 
 class Prompts(Protocol):
-    """The trained tensors beside the head, and their forward pass through the frozen ViT.
+    """The trained tensors beside the head, and their forward pass through the frozen ViT."""
 
-    Attributes:
-        width: d, of the features.
-    """
-
-    width: int
+    width: int  # d, of the features
 
     def begin(self, task: Task) -> None:
         """Create the tensors that the task trains."""

@@ -100,9 +100,9 @@ def precision_factor(covariance: Tensor, floor: float, precision: torch.dtype) -
     `precision`. `covariance` is float64.
 
     Raises:
-        ArithmeticError: If the covariance is not finite.
+        ArithmeticError: If the covariance is not finite in `precision`.
     """
-    if not covariance.isfinite().all():
+    if not covariance.to(precision).isfinite().all():
         raise ArithmeticError("features are not finite")
     identity = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
     while _factor((covariance + floor * identity).to(precision)) is None:

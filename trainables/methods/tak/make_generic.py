@@ -10,6 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import torch
 from torch import Tensor
@@ -58,8 +59,12 @@ def make(file: Path, backbone: Backbone, reference: str | None, count: int, draw
     """
     if reference is None and backbone.name != EMBEDDED:
         raise InputError(f"--images: needed for {backbone.name}; only {EMBEDDED} comes with its pre-training images")
-    if not file.parent.is_dir() or file.is_dir():
-        raise InputError(f"{file}: must be a file in a folder that exists")
+    try:
+        TemporaryFile(dir=file.parent).close()
+    except OSError as error:
+        raise InputError(f"{file}: cannot be written ({error.strerror})") from error
+    if file.is_dir():
+        raise InputError(f"{file}: must be a file, not a folder")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     batches = drawings(count, seed) if reference is None else of_benchmark(reference, backbone, count)
     curvature = feature_curvature(

@@ -133,3 +133,11 @@ def test_joined_are_the_classes_in_order() -> None:
     x = torch.zeros(1, 3, dtype=torch.float64)
     assert len(joined([a, b])) == 5
     torch.testing.assert_close(joined([a, b]).log_density(x), torch.cat([a.log_density(x), b.log_density(x)], 1))
+
+
+@pytest.mark.parametrize("scale", [1e25, float("nan")])
+def test_features_whose_covariance_is_infinite_in_their_precision_have_diverged(scale: float) -> None:
+    rows = torch.randn(10, 4, generator=torch.Generator().manual_seed(6))
+    assert len(fit_gaussians([rows * 1e15])) == 1
+    with pytest.raises(ArithmeticError, match="not finite"):
+        fit_gaussians([rows * scale])  # in float64 the covariance of the first is finite

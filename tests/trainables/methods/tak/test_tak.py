@@ -365,8 +365,11 @@ def test_the_command_makes_the_factors_of_the_embedded_backbone(
     for arguments, message in (
         (["--backbone", "vit_tiny_patch16_224"], "--images: needed for vit_tiny_patch16_224"),
         (["--images", "nothing"], "nothing"),
+        ([str(tmp_path)], "must be a file, not a folder"),
+        ([str(tmp_path / "x" / "y")], "cannot be written (No such file or directory)"),
     ):
-        monkeypatch.setattr("sys.argv", ["make_generic", str(tmp_path / "x"), *arguments])
+        place = [] if Path(arguments[0]).is_absolute() else [str(tmp_path / "x")]
+        monkeypatch.setattr("sys.argv", ["make_generic", *place, *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
         assert ended.value.code == 2 and message in capsys.readouterr().err and not (tmp_path / "x").exists()
