@@ -165,7 +165,7 @@ class Preview:
                 yield f"{title}: {_of_benchmark(benchmark)}"
                 if benchmark.tasks:
                     yield f"tasks of {title}: {_named(benchmark.tasks)}"
-            yield f"across benchmarks: {self.spec.value_title} (--across {self.spec.across})"
+            yield f"across benchmarks: {self.spec.value_labels.title} (--across {self.spec.across})"
         if self.spec.data is not None:
             yield f"images: {self._images(self.spec.data)}"
             if (grey := grey_line(self.spec)) is not None:

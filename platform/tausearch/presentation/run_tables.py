@@ -39,7 +39,7 @@ def trials_table(spec: RunSpec, trials: Sequence[TrialSummary], best: int | None
     columns = [
         *numbers(*["class order"] * ordered, "trial" if searching else "seed"),
         Column("status"),
-        *numbers(spec.value_title, *several, *means, "forgetting", format=percent),
+        *numbers(spec.value_labels.title, *several, *means, "forgetting", format=percent),
         *_objective_columns(aims),
         *numbers(f"{spec.step_noun}s"),
         *numbers("time", format=clock),
@@ -94,7 +94,7 @@ def front_table(spec: SearchSpec, front: Sequence[TrialSummary], best: int | Non
     timed = any(each.name == "seconds" for each in several)
     columns = [
         *numbers("trial"),
-        *numbers(spec.value_title, *usual, format=percent),
+        *numbers(spec.value_labels.title, *usual, format=percent),
         *_objective_columns(shown),
         *numbers(*["own seconds"] * (not timed), format="{:.1f}".format),
         *numbers(*spec.dimensions),

@@ -80,7 +80,7 @@ class SearchPlots:
         if rings and self.best is not None and self.best.number != self.chosen:
             chosen += f", trial {self.chosen} is chosen"
         caption = (
-            f"{self.spec.value_name} on the validation split of {len(values)} finished trials, from"
+            f"{self.spec.value_labels.caption} on the validation split of {len(values)} finished trials, from"
             f" {min(values.values()):.2f} to {self.spec.value_text(max(values.values()))}; {chosen}."
         )
         points = self._points(lambda trial: trial.number, self.trials)
@@ -117,9 +117,8 @@ class SearchPlots:
         if not self.finished or not self.spec.space:
             return None
         facets = [self._slice(name) for name in self.spec.space]
-        plot = self._plot(
-            "Slices", f"{self.spec.value_name} against each hyperparameter. Later trials are yellower.", facets
-        )
+        caption = f"{self.spec.value_labels.caption} against each hyperparameter. Later trials are yellower."
+        plot = self._plot("Slices", caption, facets)
         return replace(plot, scale=("trial", 0, max(1, self.finished[-1].number)))
 
     def front(self) -> Plot | None:
@@ -143,8 +142,8 @@ class SearchPlots:
             rings = Series([cost(trial) for trial in front], heights, "Pareto front", colour=BEST, mark="ring")
             facets.append(Facet(Axis(label), [*self._points(cost, self.finished), rings]))
         caption = (
-            f"{self.spec.value_name}, forgetting and time of the finished trials. Ringed: those that no other beats in"
-            f" accuracy and forgetting, the Pareto front, {numbers}"
+            f"{self.spec.value_labels.caption}, forgetting and time of the finished trials. Ringed: those that no other"
+            f" beats in accuracy and forgetting, the Pareto front, {numbers}"
             " Time does not count there: all took the same steps, and seconds differ from run to run."
         )
         return self._plot("What accuracy costs", caption, facets)
@@ -287,7 +286,7 @@ class SearchPlots:
             caption += " Crosses at the lower edge: stopped early, diverged or failed."
         if any(any(series.counts) for facet in facets for series in facet.series):
             caption += " ×2: two trials at one place."
-        return Plot(title, caption, self.accuracies.labelled(self.spec.value_axis), facets)
+        return Plot(title, caption, self.accuracies.labelled(self.spec.value_labels.axis), facets)
 
     def _points(
         self, x: Callable[[TrialSummary], float | str], trials: Sequence[TrialSummary], *, scaled: bool = False

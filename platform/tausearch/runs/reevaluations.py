@@ -22,7 +22,7 @@ from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.parts.trials import MultiTrial, is_start, recorded_trials, rescored, scales_of
 from tausearch.runs.racing import Race, Verdict, lead, race, verdict
 from tausearch.runs.record.record import Record
-from tausearch.runs.specs.run import Role, RunSpec
+from tausearch.runs.specs.run import Role, RunSpec, ValueLabels
 from tausearch.runs.specs.search import Reevaluate, SearchSpec, SpecOfSearch
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
@@ -50,9 +50,9 @@ class ReevaluationSpec(SpecOfSearch):
         return cls(**{**shared, **own})
 
     @property
-    def value_unit(self) -> str:
-        """The unit of the value, which is that of the search."""
-        return self.search.value_unit
+    def value_labels(self) -> ValueLabels:
+        """What the value by which trials are compared is called, as in the search."""
+        return self.search.value_labels
 
     @property
     def step_noun(self) -> str:
@@ -145,14 +145,14 @@ class Reevaluation:
         """The unit of the candidates' values; the score of a knee has none."""
         if self.spec.search.aim.by_knee:
             return ""
-        return self.spec.search.value_unit if self.measure is None else self.measure.unit
+        return self.spec.search.value_labels.unit if self.measure is None else self.measure.unit
 
     @property
     def difference(self) -> str:
         """The unit of their differences."""
         if self.spec.search.aim.by_knee:
             return ""
-        return self.spec.search.value_difference if self.measure is None else self.measure.difference
+        return self.spec.search.value_labels.difference if self.measure is None else self.measure.difference
 
     def values(self, candidate: int) -> list[float]:
         """Return the values of a candidate, round by round, in the unit of the metric."""
@@ -271,7 +271,7 @@ def gain_of(
             return None
         points, error, race = after - before, None, None
     better = chosen.number != start.number and points > (noise if error is None else error) + _ROUNDING
-    unit = search.value_difference if aim.chosen_by is None else aim.chosen_by.difference
+    unit = search.value_labels.difference if aim.chosen_by is None else aim.chosen_by.difference
     return Gain(
         start=start.number,
         chosen=chosen.number,

@@ -98,7 +98,7 @@ class RunStatus:
     def why_nothing_chosen(self) -> str:
         """See `constraints.no_feasible_trial_reason`; for a run without a chosen trial."""
         constraints = self.spec.constraints if self.spec.purpose == "search" else ()
-        return no_feasible_trial_reason(self.trials, constraints, self.spec.value_unit)
+        return no_feasible_trial_reason(self.trials, constraints, self.spec.value_labels.unit)
 
     @property
     def front(self) -> list[TrialSummary]:

@@ -217,7 +217,7 @@ def make_best_file(
             objectives=spec.aim.means(reevaluation.runs_of(verdict.chosen)),
         )
     selection = Selection(
-        metric=spec.aim.metric if spec.objectives else spec.value_metric,
+        metric=spec.aim.metric if spec.objectives else spec.value_labels.metric,
         value=best.value if value is None else value,
         trials=competitors,
         trial=best.number,

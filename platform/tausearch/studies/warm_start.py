@@ -118,7 +118,7 @@ def _of_search(name: str, method: str, storage: Storage) -> list[KnownPoint]:
     trials = recorded_trials(spec, Record(directory.record))
     best = eligible(trials, spec.aim)[:BEST_OF_A_RUN]
     if not best:
-        raise InputError(no_feasible_trial_reason(trials, spec.constraints, spec.value_unit))
+        raise InputError(no_feasible_trial_reason(trials, spec.constraints, spec.value_labels.unit))
     where = f"on {spec.benchmark}"
     return [KnownPoint(origin=f"{name}, trial {each.number} {where}", point=each.hyperparameters) for each in best]
 

@@ -104,7 +104,7 @@ class MlflowRun:
         metrics, chosen = dict(conclusion.metrics), conclusion.chosen
         self._mark_chosen(chosen, conclusion.files)
         if chosen is not None:
-            metrics[f"best/{self.spec.value_metric}"] = chosen.value or 0.0
+            metrics[f"best/{self.spec.value_labels.metric}"] = chosen.value or 0.0
             # Tags, because parameters can never be changed and a continued search may choose another trial.
             self._log(self._parent_id, tags={f"best/{k}": str(v) for k, v in chosen.hyperparameters.items()})
         if conclusion.notes:

@@ -150,7 +150,7 @@ def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
 
 
 def test_the_list_of_runs_has_the_mean_over_fresh_runs() -> None:
-    spec = SimpleNamespace(value_unit="%")
+    spec = SimpleNamespace(value_labels=SimpleNamespace(unit="%"))
     found: Any = SimpleNamespace(accuracy=80.0, score=None, best=SimpleNamespace(value=90.0), spec=spec)
     assert statuses._best_cell(found) == "80.00"
 

@@ -410,7 +410,8 @@ def test_what_first_tasks_would_have_chosen_is_set_against_the_best(
     assert "│ 3 │ 3 │ 73.00 │ 73.00 │ 0.00 │ 1 │ alpha=4 lr=0.01 │" in lines
     assert lines[-1] == "1 trial stopped early, out of the competition"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SearchSpec, "value_name", "Score over 2 benchmarks (rank %)")
+        labels = replace(spec.value_labels, caption="Score over 2 benchmarks (rank %)")
+        patch.setattr(SearchSpec, "value_labels", labels)
         show_early_choices(found, early_choices(found.trials[:4], 3, spec.metrics))
     assert "score over 2 benchmarks" in capsys.readouterr().out, "the column has no accuracies then"
     show_early_choices(found, [])

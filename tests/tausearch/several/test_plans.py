@@ -56,7 +56,8 @@ def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Pa
         "letters?epochs=2": (10, 2),
     }
     assert (spec.name, spec.steps, spec.titles) == ("digits-letters-epochs-2-ita-lora-1", 2, ("digits", "letters"))
-    assert (spec.across, spec.trials, spec.scheduler, spec.value_metric) == ("normalised", 4, "asha", "val/normalised")
+    assert (spec.across, spec.trials, spec.scheduler) == ("normalised", 4, "asha")
+    assert spec.value_labels.metric == "val/normalised"
     config = parts(spec).trial_config(3, {"alpha": 1.0}, cache=None)
     assert (config.trial, config.benchmark, config.seed, config.split_seed) == (3, "letters?epochs=2", 0, 0)
     assert {part.protocol.epochs for part in planned(tmp_path).parts.values()} == {1}

@@ -143,7 +143,7 @@ def test_a_gain_has_the_unit_of_the_score() -> None:
         start, better = combine_parts(parts(spec), [part(spec, t, b, 80.0 + 9 * t) for t in (0, 1) for b in (0, 1)])
         at_start = replace(start, hyperparameters=dict(spec.start))
         gain = gain_of(spec, [at_start, better], better, None)
-        assert gain is not None and gain.better and gain.unit == unit == spec.value_difference
+        assert gain is not None and gain.better and gain.unit == unit == spec.value_labels.difference
 
 
 def test_of_equal_accuracies_the_trial_that_forgets_less_is_chosen_on_the_others_and_here() -> None:
@@ -232,7 +232,7 @@ def test_parts_have_room_for_the_tasks_of_the_longest_benchmark() -> None:
 def test_a_part_of_a_fresh_run_has_its_seed_and_split_and_says_what_it_is_of() -> None:
     again = ReevaluationSpec.of(several_spec(reevaluate=Reevaluate(best=1, runs=2)))
     found, trial = parts_of(again), again.number(3, 1)
-    assert reevaluation_of(again, (), ()).unit == again.value_unit == "normalised"
+    assert reevaluation_of(again, (), ()).unit == again.value_labels.unit == "normalised"
     assert again.label(trial) == "re-evaluation of trial 3, seed 2"
     assert found is not None
     number = found.number(trial, 1)

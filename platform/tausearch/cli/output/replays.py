@@ -54,7 +54,7 @@ def _table(comparison: ReplayComparison) -> Table:
         )
         for outcome in comparison.outcomes
     ]
-    chosen_by = comparison.spec.aim.metric if comparison.spec.objectives else comparison.spec.value_title
+    chosen_by = comparison.spec.aim.metric if comparison.spec.objectives else comparison.spec.value_labels.title
     columns = [
         *text_columns("algorithm", "scheduler"),
         *numbers(f"chosen, {chosen_by}", format=score),

@@ -103,7 +103,7 @@ def _origin(known: KnownPoint, trials: Sequence[TrialSummary]) -> str:
 def nothing_chosen(spec: SearchSpec, trials: Sequence[TrialSummary]) -> str:
     """Return the line that says why a search has chosen nothing."""
     if any(trial.status == "complete" for trial in trials):
-        return f"Nothing is chosen: {no_feasible_trial_reason(trials, spec.constraints, spec.value_unit)}."
+        return f"Nothing is chosen: {no_feasible_trial_reason(trials, spec.constraints, spec.value_labels.unit)}."
     return "No trial finished its last task, so there is no best configuration."
 
 

@@ -125,7 +125,7 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None, go_on: str
 def _best_cell(found: RunStatus) -> str | None:
     """Return a run's accuracy, percent; where trials are chosen by another value, that with its unit."""
     value = found.accuracy if found.score is None else found.score
-    if value is None or isinstance(value, Score) or found.spec.value_unit == "%":
+    if value is None or isinstance(value, Score) or found.spec.value_labels.unit == "%":
         return None if value is None else score(value)
     return found.spec.value_text(value)
 
@@ -139,7 +139,7 @@ def show_early_choices(found: RunStatus, choices: Sequence[EarlyChoice]) -> None
         return
     columns = [
         *numbers("tasks", "trial"),
-        *numbers("accuracy after them", found.spec.value_name.lower(), "lost", format=percent),
+        *numbers("accuracy after them", found.spec.value_labels.caption.lower(), "lost", format=percent),
         *numbers(f"rank of {finished}"),
         *text_columns("hyperparameters"),
     ]

@@ -88,7 +88,8 @@ def _contour(plots: SearchPlots, first: str, second: str) -> Iterator[PagePlot]:
     surface, points = figure.data[:2]
     values = [trial.value or 0.0 for trial in shown.finished]
     surface.update(zauto=False, zmin=max(shown.accuracies.floor, min(values)), zmax=max(values))
-    surface.update(colorscale=COLOURS, reversescale=False, colorbar={"title": plots.spec.value_unit, "thickness": 12})
+    labels = plots.spec.value_labels
+    surface.update(colorscale=COLOURS, reversescale=False, colorbar={"title": labels.unit, "thickness": 12})
     points.update(marker={"color": "#ffffff", "size": 7, "line": {"color": "#1f2733", "width": 1.5}})
     points.update(**pointing([trial.number for trial in shown.finished]))
     for side in (figure.layout.xaxis, figure.layout.yaxis):
@@ -97,6 +98,6 @@ def _contour(plots: SearchPlots, first: str, second: str) -> Iterator[PagePlot]:
             {} if axis.words else ticks(axis, [float(trial.hyperparameters[axis.label]) for trial in shown.finished])
         )
     every = f"the best {len(best)}" if len(best) < len(plots.finished) else "all"
-    text = f"{plots.spec.value_name} over {first} and {second}, between the points of {every} finished trials."
+    text = f"{labels.caption} over {first} and {second}, between the points of {every} finished trials."
     text += " The surface between points is interpolated, not measured." + plots.warning
     yield make_plot(figure, "The two that matter most", text, height=340)

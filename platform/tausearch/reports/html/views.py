@@ -168,7 +168,7 @@ def _read_search(view: CellView, directory: RunDirectory, drawn: RunPlots | None
     shown = view.search = RunView(directory.name, _facts(status, directory), trials=_trials(status))
     travel = leave_one_out(status.spec, status.trials)
     if status.best is not None:
-        shown.score, shown.unit = percent(status.accuracy), status.spec.value_unit
+        shown.score, shown.unit = percent(status.accuracy), status.spec.value_labels.unit
         shown.tables.append(tables.chosen_table(status.spec, status.best.hyperparameters))
         with _noting(view.faults, str(directory.best_file)):
             if directory.best_file.exists():

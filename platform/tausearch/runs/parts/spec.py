@@ -15,7 +15,7 @@ from checked_input import ranges
 from checked_input.schema import Strict
 from tausearch.runs.parts.scores import LABELS, LOWEST, Across
 from tausearch.runs.protocol import DataFacts, ExperimentProtocol, shown_benchmark
-from tausearch.runs.specs.run import Role, RunSpec
+from tausearch.runs.specs.run import Role, RunSpec, ValueLabels
 from tausearch.runs.specs.search import SearchSpec, SpecOfSearch
 from trainables.task_names import NamedTask
 
@@ -55,35 +55,22 @@ class MultiSearchSpec(SearchSpec):
         return {name: each.model_copy(update={"data_root": data_roots[name]}) for name, each in self.parts.items()}
 
     @property
-    def value_metric(self) -> str:
-        """The name of the value by which trials are compared."""
-        return self.metrics.final_accuracy if self.across == "mean" else f"{self.metrics.prefix}/{self.across}"
-
-    @property
     def accuracy_resolution(self) -> float:
         """The largest step of a trial's value that one image makes, where values do not move; else 0."""
         steps = [100.0 / part.data.evaluation for part in self.parts.values() if part.data is not None]
         return max(steps, default=0.0) / len(self.parts) if self.across == "mean" else 0.0
 
     @property
-    def value_title(self) -> str:
-        """The title of the value in tables."""
-        return LABELS[self.across]
-
-    @property
-    def value_name(self) -> str:
-        """The value in captions."""
-        return f"Score over {len(self.parts)} benchmarks ({self.value_title})"
-
-    @property
-    def value_axis(self) -> str:
-        """The value at an axis, with its unit."""
-        return f"score over benchmarks ({self.value_title})"
-
-    @property
-    def value_unit(self) -> str:
-        """The unit of the value."""
-        return "%" if self.across == "mean" else self.value_title
+    def value_labels(self) -> ValueLabels:
+        """What the value by which trials are compared is called."""
+        mean, title = self.across == "mean", LABELS[self.across]
+        return ValueLabels(
+            metric=self.metrics.final_accuracy if mean else f"{self.metrics.prefix}/{self.across}",
+            title=title,
+            caption=f"Score over {len(self.parts)} benchmarks ({title})",
+            axis=f"score over benchmarks ({title})",
+            unit="%" if mean else title,
+        )
 
     @property
     def has_own_scale(self) -> bool:

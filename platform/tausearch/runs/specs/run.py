@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -37,6 +38,29 @@ def names_in(
     """
     texts = (value for value in values if isinstance(value, str))
     return (*(name.partition("?")[0] for name in benchmarks), method, protocol.backbone, *texts)
+
+
+@dataclass(frozen=True)
+class ValueLabels:
+    """What the value by which trials are compared is called.
+
+    Attributes:
+        metric: Its name among the metrics.
+        title: Its title in tables.
+        caption: Its name in captions.
+        axis: Its name at an axis, with the unit.
+    """
+
+    metric: str
+    title: str
+    caption: str
+    axis: str
+    unit: str
+
+    @property
+    def difference(self) -> str:
+        """The unit of a difference between values."""
+        return "points" if self.unit == "%" else self.unit
 
 
 class RunSpec(Strict):
@@ -123,34 +147,10 @@ class RunSpec(Strict):
         return 0.0 if self.data is None else 100.0 / self.data.evaluation
 
     @property
-    def value_metric(self) -> str:
-        """The name of the value by which trials are compared."""
-        return self.metrics.final_accuracy
-
-    @property
-    def value_title(self) -> str:
-        """The title of the value in tables."""
-        return f"{self.metrics.prefix} accuracy"
-
-    @property
-    def value_name(self) -> str:
-        """The value in captions."""
-        return "Final accuracy"
-
-    @property
-    def value_axis(self) -> str:
-        """The value at an axis, with its unit."""
-        return "final accuracy (%)"
-
-    @property
-    def value_unit(self) -> str:
-        """The unit of the value."""
-        return "%"
-
-    @property
-    def value_difference(self) -> str:
-        """The unit of a difference between values."""
-        return "points" if self.value_unit == "%" else self.value_unit
+    def value_labels(self) -> ValueLabels:
+        """What the value by which trials are compared is called."""
+        title = f"{self.metrics.prefix} accuracy"
+        return ValueLabels(self.metrics.final_accuracy, title, "Final accuracy", "final accuracy (%)", "%")
 
     @property
     def device(self) -> str:
@@ -167,7 +167,7 @@ class RunSpec(Strict):
 
     def value_text(self, value: float | None, digits: int = 2) -> str:
         """Return the value of a trial with its unit."""
-        return "-" if value is None else f"{value:.{digits}f} {self.value_unit}"
+        return "-" if value is None else f"{value:.{digits}f} {self.value_labels.unit}"
 
     @property
     def trial_noun(self) -> str:

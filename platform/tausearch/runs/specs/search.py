@@ -121,7 +121,7 @@ class SearchSpec(RunSpec):
     @property
     def chosen_by_name(self) -> str:
         """The name of what its trials are chosen by, as users give it."""
-        return self.aim.name if self.objectives else self.value_metric.removeprefix(f"{self.metrics.prefix}/")
+        return self.aim.name if self.objectives else self.value_labels.metric.removeprefix(f"{self.metrics.prefix}/")
 
     @property
     def has_own_scale(self) -> bool:

@@ -172,7 +172,7 @@ def replays_of(
     if finished < MIN_FINISHED_TRIALS:
         raise InputError(f"run {name!r}: has {finished} finished trials; a replay needs at least {MIN_FINISHED_TRIALS}")
     if not eligible(recorded.trials, spec.aim):
-        why = no_feasible_trial_reason(recorded.trials, spec.constraints, spec.value_unit)
+        why = no_feasible_trial_reason(recorded.trials, spec.constraints, spec.value_labels.unit)
         raise InputError(f"run {name!r}: nothing was chosen in it: {why}")
     pairs = _pairs(algorithm, scheduler, spec)
     if trials is not None and not 1 <= trials <= most:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -162,8 +163,7 @@ def test_the_contour_looks_like_the_other_plots(plots: dict[str, PagePlot]) -> N
 
 
 def test_the_contour_says_what_its_colours_are(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SearchSpec, "value_unit", "rank %")
-    monkeypatch.setattr(SearchSpec, "value_name", "Score")
+    monkeypatch.setattr(SearchSpec, "value_labels", replace(spec.value_labels, unit="rank %", caption="Score"))
     plot = page_plots(described(spec, make_trials()))[CONTOUR]
     assert figure(plot)["data"][0]["colorbar"]["title"]["text"] == "rank %" and plot.text.startswith("Score over ")
 
