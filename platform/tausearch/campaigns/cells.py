@@ -94,6 +94,13 @@ def read_cells(directory: CampaignDirectory) -> CampaignCells:
         raise InputError(f"{path}: {error}") from error
 
 
+def gone_cells(directory: CampaignDirectory) -> list[CellRuns]:
+    """Return the cells that have left a campaign's file; none of them is a method and benchmark that it still names."""
+    kept = read_cells(directory)
+    places = {(cell.benchmark, cell.method) for cell in kept.cells}
+    return [cell for cell in kept.gone if (cell.benchmark, cell.method) not in places]
+
+
 def campaign_of(storage: Storage, run: str) -> str | None:
     """Return the name of the readable campaign that a run belongs to; None if there is none."""
     for directory in storage.campaigns():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from tausearch.campaigns.cells import CellRuns, read_cells
+from tausearch.campaigns.cells import CellRuns, gone_cells, read_cells
 from tausearch.campaigns.status import CampaignStatus, CellStatus
 from tausearch.presentation import Plot, Table, accuracy_plot, draw_figure, save
 from tausearch.reports import (
@@ -39,6 +39,7 @@ _SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 def write_outputs(storage: Storage, status: CampaignStatus, drawn: Mapping[str, RunPlots] | None = None) -> list[Path]:
     """Write best files, the comparison and at the end the report, with plots `drawn` before; returns the files."""
     best = [copy_best(storage, status.directory, each.runs) for each in status.cells]
+    _remove_best_files(status.directory, gone_cells(status.directory))
     tables = write_comparison(storage, status.directory)
     report = []
     if status.finished:
@@ -49,7 +50,7 @@ def write_outputs(storage: Storage, status: CampaignStatus, drawn: Mapping[str, 
 
 def copy_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -> Path | None:
     """Write the chosen configuration of a cell; without a search, the configuration of its final run."""
-    target = directory.best_file(reference(cell.benchmark).slug, file_name(cell.method))
+    target = _best_file_of(directory, cell)
     if cell.search is not None:
         source = storage.run(cell.search).best_file
         if not source.exists():
@@ -62,6 +63,19 @@ def copy_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) ->
     target.parent.mkdir(parents=True, exist_ok=True)
     best.save(target)
     return target
+
+
+def _best_file_of(directory: CampaignDirectory, cell: CellRuns) -> Path:
+    return directory.best_file(reference(cell.benchmark).slug, file_name(cell.method))
+
+
+def _remove_best_files(directory: CampaignDirectory, cells: Sequence[CellRuns]) -> None:
+    """Delete what `copy_best` wrote of cells; their runs keep the originals."""
+    for cell in cells:
+        file = _best_file_of(directory, cell)
+        file.unlink(missing_ok=True)
+        with suppress(OSError):  # it is not empty, or not there
+            file.parent.rmdir()
 
 
 def write_campaign_report(storage: Storage, status: CampaignStatus, file: Path | None = None) -> Path:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -48,10 +48,16 @@ class MlflowProcess:
         return run
 
     def log_benchmark_table(
-        self, storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow]
+        self,
+        storage: Storage,
+        uri: str,
+        benchmark: str,
+        table: str,
+        rows: Sequence[TableRow],
+        gone: Collection[str] = (),
     ) -> str:
         """Call `tables.log_benchmark_table` there; the driver need not import MLflow. For errors see `open`."""
-        return str(self._connected(uri).ask("log_benchmark_table", storage, uri, benchmark, table, rows))
+        return str(self._connected(uri).ask("log_benchmark_table", storage, uri, benchmark, table, rows, gone))
 
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()

@@ -248,10 +248,31 @@ def test_a_table_in_mlflow_has_both_runs_of_a_cell_and_the_papers_accuracy(stora
     written.pop()
     assert track_tables(storage, untracked, "http://b:5000", write=write) == {"cub200": "http://b:5000/page"}
     row_elsewhere = replace(row, runs=(search.spec, elsewhere.spec))
-    assert written.pop() == ("http://b:5000", "cub200", "t", [row_elsewhere])
+    assert written.pop() == ("http://b:5000", "cub200", "t", [row_elsewhere], [])
     uris = ("http://b:5000", storage.mlflow_uri)
-    assert written == [(uri, "cub200", "t", [row]) for uri in uris]
+    assert written == [(uri, "cub200", "t", [row], []) for uri in uris]
     assert track_tables(storage, untracked, write=write) == {} == read_pages(status.directory)  # no earlier ones
+
+
+def test_the_runs_of_cells_that_have_left_the_file_leave_the_table_in_mlflow(storage: Storage) -> None:
+    directory = storage.campaign("t")
+    status = read_campaign_status(storage, directory)
+    kept, first = read_cells(directory), status.cells[0]
+    assert first.search is not None
+    final = final_spec(first.search.spec, name=first.runs.final, tracking=("mlflow",), tracking_uri="http://a:5000")
+    make_run_directory(final, storage)
+    again = status.cells[1].runs.model_copy(update={"title": "under another title"})
+    deleted = first.runs.model_copy(update={"method": "ewc", "final": "deleted"})
+    kept.model_copy(update={"cells": kept.cells[1:], "gone": (first.runs, again, deleted)}).save(directory)
+    written: list[tuple[object, ...]] = []
+
+    def write(_: Storage, *table: object) -> str:
+        written.append(table)
+        return "page"
+
+    left = replace(status, cells=status.cells[1:])
+    assert track_tables(storage, left, write=write) == {} == read_pages(directory)
+    assert written == [("http://a:5000", first.runs.benchmark, "t", [], [first.runs.method, "ewc"])]
 
 
 def test_a_campaign_without_a_run_is_starting(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tausearch.campaigns import CampaignPlan, all_campaign_statuses, read_campaign_status, read_cells
+from tausearch.campaigns.cells import CellRuns
 from tausearch.campaigns.outputs import copy_best, write_outputs
 from tausearch.campaigns.status import CampaignStatus, CellStatus
 from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary, driver_lock
@@ -207,6 +208,28 @@ def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(tmp_p
     searched, none, trained = files
     assert searched and trained and none is None and load_best(searched).hyperparameters["lr"] == 0.07
     assert trained == plan.directory.path / "best/digits/joint.yaml" and load_best(trained).method == "joint"
+
+
+def test_the_best_file_of_a_cell_that_has_left_the_file_goes_and_comes_back(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    first, _, joint = plan.cells
+    unsearched_best_file(first.search.spec).save(first.search.directory.best_file)
+    make_run_directory(joint.training.spec, plan.storage)
+    kept = read_cells(plan.directory)
+    mine = plan.directory.path / "best/digits/mine.yaml"
+    files = [plan.directory.path / f"best/{each.benchmark}/{each.method}.yaml" for each in (first.runs, joint.runs)]
+
+    def there(cells: tuple[CellRuns, ...], gone: tuple[CellRuns, ...]) -> list[bool]:
+        kept.model_copy(update={"cells": cells, "gone": gone}).save(plan.directory)
+        write_outputs(plan.storage, status_of(plan))
+        return [each.exists() for each in files]
+
+    assert there(kept.cells, ()) == [True, True]
+    mine.touch()
+    again = first.runs.model_copy(update={"title": "under another title"})
+    assert there(kept.cells[:-1], (again, joint.runs)) == [True, False] and mine.exists()
+    assert there(kept.cells, ()) == [True, True]
+    assert first.search.directory.best_file.exists() and plan.storage.run_exists(joint.runs.final)
 
 
 @pytest.mark.parametrize("finished", [False, True])

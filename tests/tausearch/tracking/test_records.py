@@ -134,6 +134,11 @@ def test_a_folder_of_images_is_the_source_even_with_a_data_root(spec: SearchSpec
     assert json.loads(provenance.datasets_of(run)[0].dataset.source) == {"uri": "/birds"}
 
 
+def marks_of(store: Store) -> dict[str, str | None]:
+    """Return run to the table that it is tagged with."""
+    return {name: run.data.tags.get(TABLE_TAG) for name, run in store.runs.items()}
+
+
 def test_a_table_untags_earlier_runs_of_its_own_methods_only(spec: SearchSpec, store: Store, tmp_path: Path) -> None:
     written = [("A", "finetune", "tuned"), ("B", "ita-lora", "older"), ("B", "ita-lora", "newer")]
     for _, method, name in written:
@@ -141,8 +146,23 @@ def test_a_table_untags_earlier_runs_of_its_own_methods_only(spec: SearchSpec, s
     for table, method, name in written:
         run = final_spec(spec, id=name, method=method)
         log_benchmark_table(Storage(tmp_path), "http://a:1", "digits", table, [TableRow(method, (run,), None)])
-    marks = {name: run.data.tags.get(TABLE_TAG) for name, run in store.runs.items()}
-    assert marks == {"tuned": "A", "older": None, "newer": "B"}
+    assert marks_of(store) == {"tuned": "A", "older": None, "newer": "B"}
+
+
+def test_methods_that_have_left_a_table_lose_its_tag_and_get_it_back(
+    spec: SearchSpec, store: Store, tmp_path: Path
+) -> None:
+    tags = {"stays": ("ewc", "T"), "left": ("ita-lora", "T"), "other": ("ita-lora", "U"), "trial": ("seed", "T")}
+    for name, (method, table) in tags.items():
+        store.add(name, {ID_TAG: name, "method": method, TABLE_TAG: table})
+    stays, left = (TableRow(tags[name][0], (final_spec(spec, id=name),), None) for name in ("stays", "left"))
+    for rows, gone, mark, other in (
+        ([stays], ["ita-lora"], None, "U"),
+        ([stays, left], [], "T", None),
+        ([], ["ita-lora"], None, None),
+    ):
+        log_benchmark_table(Storage(tmp_path), "http://a:1", "digits", "T", rows, gone)
+        assert marks_of(store) == {"stays": "T", "left": mark, "other": other, "trial": "T"}
 
 
 def test_a_table_has_search_and_final_run_the_latest_paper_and_the_final_runs_hyperparameters(
