@@ -9,6 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from tausearch.presentation.terminal import bars, live
 from tests.support.drivers.simulated_tune import Simulation
 from tests.support.terminal import Terminal
 from tests.tausearch.tracking.memory_store import Store
@@ -25,6 +26,13 @@ class Text(SingleFileSnapshotExtension):
 def kept(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     """The text that is kept of a test."""
     return snapshot.use_extension(Text)
+
+
+@pytest.fixture(autouse=True)
+def _no_line_of_slow_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print what a fast machine prints: a slow one adds a line whenever work has taken long."""
+    for module in (bars, live):
+        monkeypatch.setattr(module, "PLAIN_INTERVAL", float("inf"))
 
 
 @pytest.fixture
