@@ -112,18 +112,16 @@ class RunStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the form that `tausearch status NAME --format json` prints, without absent parts."""
-        best, constraints = None, self.spec.constraints if self.spec.purpose == "search" else ()
+        constraints = self.spec.constraints if self.spec.purpose == "search" else ()
         overrides = self.spec.overrides if self.spec.purpose == "final" else {}
-        if self.best is not None:
-            hyperparameters = self.best.hyperparameters
-            best = {"trial": self.best.number, "value": self.best.value, "hyperparameters": hyperparameters}
         return {
             "name": self.spec.name,
+            "purpose": self.spec.purpose,
             "benchmark": self.spec.benchmark,
             "method": self.spec.method,
             "state": self.state,
             "trials": self.counts,
-            "best": best,
+            "best": self._best_as_dict(),
             **({"overrides": overrides} if overrides else {}),
             **({"device": self.spec.device} if self.spec.device else {}),
             **({"address": self.spec.address} if self.spec.address else {}),
@@ -135,6 +133,18 @@ class RunStatus:
             **self._aims_as_dict(),
             **self.spec.tasks_as_dict(),
             **({"note": self.note} if self.note else {}),
+        }
+
+    def _best_as_dict(self) -> dict[str, Any] | None:
+        """Return the plain form of the chosen trial; None for a final run, in which test images would choose a seed."""
+        if self.best is None or self.spec.purpose == "final":
+            return None
+        verdict = None if self.reevaluation is None else self.reevaluation.verdict
+        return {
+            "trial": self.best.number,
+            "value": self.best.value,
+            **({"reevaluated": self.accuracy} if verdict is not None else {}),
+            "hyperparameters": self.best.hyperparameters,
         }
 
     def _aims_as_dict(self) -> dict[str, Any]:

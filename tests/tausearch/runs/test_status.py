@@ -61,6 +61,7 @@ def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
     found = read_status(directory).as_dict()
     assert found == {
         "name": "digits-ita-lora-1",
+        "purpose": "search",
         "benchmark": "digits",
         "method": "ita-lora",
         "state": "finished",
@@ -113,6 +114,22 @@ def test_the_score_of_a_final_run_is_over_its_finished_seeds(storage: Storage, s
     assert found.score == Score(70.0, None, 1) and found.front == [] and "overrides" not in found.as_dict()
 
 
+def test_programs_get_the_mean_of_fresh_runs_beside_the_chosen_trial_and_no_best_seed(
+    storage: Storage, spec: SearchSpec
+) -> None:
+    seeds = [make_trial(0, value=70.0), replace(make_trial(1, value=90.0), seed=1)]
+    final = read_status(write_run(storage, final_spec(spec, name="f", trials=2, seeds=(0, 1)), seeds)).as_dict()
+    assert (final["purpose"], final["best"], final["score"]["mean"]) == ("final", None, 80.0)
+    asked = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})
+    directory, again = write_run(storage, asked, [make_trial(0, value=70.0)]), ReevaluationSpec.of(asked)
+    assert "reevaluated" not in read_status(directory).as_dict()["best"]
+    for number, value in enumerate((60.0, 62.0)):
+        run = replace(make_trial(0, value=value), number=number, seed=again.seed_of(number))
+        Record(directory.reevaluation.record).write(run)
+    best = read_status(directory).as_dict()["best"]
+    assert (best["trial"], best["value"], best["reevaluated"]) == (0, 70.0, 61.0)
+
+
 def test_a_final_run_says_what_was_overridden(
     storage: Storage, spec: SearchSpec, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,6 +145,10 @@ def test_no_such_run(storage: Storage) -> None:
         read_status(storage.run("nope"))
     with pytest.raises(InputError, match="must be letters, digits"):
         storage.run("../nope")
+    assert storage.run("n" * 100).name == "n" * 100
+    for name, more in (("n" * 101, ", at most 100 characters, got 101$"), ("n/" * 50, "letter or digit$")):
+        with pytest.raises(InputError, match=more):
+            storage.run(name)
     assert storage.read_each(read_status) == ([], [])
 
 
