@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,7 +64,7 @@ def show_comparison(
         rows = rows_as_dicts(comparisons)
         about = {"source": paper_results().source, "figure": None if drawn is None else str(drawn)}
         content = {**about, "rows": rows, "without_results": without}
-        notes = list(_notes(comparisons, without))
+        notes = list(_notes(comparisons, without, {run.spec.benchmark for run in runs}))
         csv_rows = comparison_csv_rows(comparisons)
         order = replace(chosen.order, benchmarks=named or chosen.order.benchmarks)
         matrix = result_matrix(runs, paper_results(), order, with_paper=chosen.with_paper)
@@ -120,10 +121,11 @@ def _tables(comparisons: Sequence[Comparison]) -> list[Table]:
     return [table for each in comparisons for table in comparison_tables(each, paper_results())]
 
 
-def _notes(comparisons: Sequence[Comparison], without: Sequence[str]) -> Iterator[str]:
+def _notes(comparisons: Sequence[Comparison], without: Sequence[str], ran: Collection[str]) -> Iterator[str]:
+    there = f"; there are final runs on: {', '.join(map(shlex.quote, sorted(ran)))}" if ran else ""
     for comparison in comparisons:
         if not (comparison.rows or comparison.not_compared):
-            yield f"{comparison.benchmark}: no final run, and the paper does not have it"
+            yield f"{comparison.benchmark}: no final run, and the paper does not have it{there}"
     if any(comparison.rows for comparison in comparisons):
         yield "ours: mean ± standard deviation (seeds)"
         shown = {name for table in _tables(comparisons) for name in table.header}

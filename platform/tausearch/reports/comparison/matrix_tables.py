@@ -81,14 +81,20 @@ def matrix_caption(matrix: Matrix, paper: PaperResults) -> str:
 
 
 def _protocols(matrix: Matrix, paper: PaperResults) -> str:
-    """Return the protocol of all columns, then the parts that differ: `batch 128; A: 5 epochs; B and C: 9 epochs`."""
+    """Return the protocol of our columns, then the parts that differ: `batch 128; A: 5 epochs; B and C: 9 epochs`.
+
+    Where a column has the paper's rows alone, the others are named.
+    """
     found = {name: protocol_parts(protocol) for name, protocol in matrix.protocols.items()}
     shared = [part for part in next(iter(found.values()), []) if all(part in parts for parts in found.values())]
     own: dict[str, list[str]] = {}
     for name, parts in found.items():
         own.setdefault(", ".join(part for part in parts if part not in shared), []).append(_heading(name, paper))
     rest = [f"{join(names)}: {text or 'nothing else'}" for text, names in own.items()] if len(own) > 1 else []
-    return "; ".join(filter(None, [", ".join(shared), *rest]))
+    of_all = ", ".join(shared)
+    if of_all and any(row.of_paper and row.cells.keys() - found.keys() for row in matrix.rows):
+        of_all = f"{join([_heading(name, paper) for name in found])}: {of_all}"
+    return "; ".join(filter(None, [of_all, *rest]))
 
 
 def join(names: list[str]) -> str:

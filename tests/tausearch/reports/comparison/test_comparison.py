@@ -518,7 +518,16 @@ def test_unknown_benchmarks_are_refused_and_empty_ones_said(
     named = json.loads(printed(several, "json", capsys, "digits", "cifar100"))["rows"]
     assert list(dict.fromkeys(row["benchmark"] for row in named)) == ["digits", "cifar100"]
     said = printed(several, "text", capsys, "glyphs", "digits")
-    assert "glyphs: no final run, and the paper does not have it" in said and "digits: no final run" not in said
+    assert "digits: no final run" not in said
+    nothing = "glyphs: no final run, and the paper does not have it"
+    assert f"{nothing}; there are final runs on: cifar100, digits\n" in said
+    make_final_run(several, "quick", [60.0], benchmark="glyphs?epochs=1", protocol={**DIGITS, "epochs": 1})
+    said = printed(several, "text", capsys, "glyphs")
+    assert f"{nothing}; there are final runs on: cifar100, digits, 'glyphs?epochs=1'\n" in said
+    show_comparison(several, ["glyphs"], "text", None, ComparisonScope(["quick"]))
+    assert f"{nothing}; there are final runs on: 'glyphs?epochs=1'\n" in capsys.readouterr().out
+    show_comparison(several, ["glyphs"], "text", None, ComparisonScope([]))
+    assert f"{nothing}\n" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("undrawn")

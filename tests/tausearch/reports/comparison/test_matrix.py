@@ -195,6 +195,22 @@ def test_the_caption_says_what_columns_share_and_then_their_own(storage: Storage
     assert f"{shared}CIFAR-100 and MIT-67: 20 epochs; CUB-200: 50 epochs." in caption
 
 
+def test_the_caption_names_our_columns_where_another_has_the_papers_rows_alone(storage: Storage) -> None:
+    make_final_run(storage, "own", [50.0], benchmark="digits", protocol=DIGITS)
+
+    def caption(*benchmarks: str) -> str:
+        order = MatrixOrder((), benchmarks)
+        runs = read_final_runs(storage)[0]
+        return matrix_table(result_matrix(runs, paper_results(), order, with_paper=True), paper_results()).caption
+
+    assert "Protocol: 5 tasks" in caption("digits")
+    assert "Protocol: digits: 5 tasks" in caption("cifar100", "digits")
+    make_final_run(storage, "both", [50.0])
+    assert "Protocol: CIFAR-100: 10 tasks" in caption("cifar100", "digits")
+    make_final_run(storage, "more", [50.0], benchmark="glyphs", protocol={**DIGITS, "tasks": 10})
+    assert "Protocol: digits and glyphs: " in caption("cub200", "digits", "glyphs")
+
+
 def test_the_caption_names_a_column_that_has_nothing_but_what_all_share_and_own_images_without_their_path(
     storage: Storage,
 ) -> None:
