@@ -304,6 +304,13 @@ def test_a_reevaluation_says_how_far_it_is_and_by_how_much_the_chosen_trial_is_a
         reevaluation_progress(lost).startswith("no: a fresh run of each of the best 2 on a fresh")
         and lost.verdict is None
     )
+    started = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=2, start=True)}))
+    values = {(4, 0): 90.58, (4, 1): 83.87, (0, 0): 88.55, (0, 1): 82.51, (2, 0): 96.64, (2, 1): 74.6}
+    three = race([4, 2, 0], 2, values)
+    assert reevaluation_progress(Reevaluation(started, three, verdict(three), ())) == (
+        "trial 4, of the best 2 and the start on 2 fresh seeds and validation splits, +1.61 ± 6.40 points ahead of"
+        " trial 2 (± standard error, of differences from the spread of all candidates)"
+    )
     one = reevaluation(spec, 1, {(3, 0): None, (1, 0): 70.0})
     assert reevaluation_progress(one).startswith("trial 1, the only candidate, the best 2")
 

@@ -24,7 +24,8 @@ def reevaluation_progress(reevaluation: Reevaluation) -> str:
     fresh = (
         f"{race.rounds} fresh seeds and validation splits" if race.rounds > 1 else "a fresh seed and validation split"
     )
-    asked = f"the best {len(race.candidates)} on {fresh}"
+    added = len(race.candidates) > reevaluation.spec.reevaluate.best
+    asked = f"the best {len(race.candidates) - added}{' and the start' * added} on {fresh}"
     if not race.over:
         ended = sum(trial.has_ended for trial in reevaluation.runs)
         return f"not yet: {asked}, {counted(ended, 'run')} ended"
@@ -35,7 +36,8 @@ def reevaluation_progress(reevaluation: Reevaluation) -> str:
     ahead = _with_error(verdict.ahead or 0.0, verdict.ahead_error, "+")
     unit = f" {reevaluation.difference}" if reevaluation.difference else ""
     of_what = " in the score of the knee" if reevaluation.spec.search.aim.by_knee else ""
-    error = "" if verdict.ahead_error is None else " (± standard error)"
+    together = ", of differences from the spread of all candidates" * (len(race.values) > 2)
+    error = "" if verdict.ahead_error is None else f" (± standard error{together})"
     lead = f"{ahead}{unit} ahead of trial {verdict.second}{of_what}{error}"
     return f"trial {verdict.chosen}, of {asked}, {lead}"
 
