@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -186,9 +187,22 @@ class TestProtocol:
         self, key: str, spec: SearchSpec, storage: Storage
     ) -> None:
         request = TrainRequest(self.best_of(self.changed(spec, key)), storage=storage.root)
-        message = rf"best file: protocol.{key} is {CHANGES[key]}, but {EMBEDDED} .* has \w+"
+        of = f"{EMBEDDED} on this benchmark" if key.endswith("digest") else re.escape(spec.benchmark)
+        message = rf"best file: protocol.{key} is {CHANGES[key]}, but {of} has \w+"
         with pytest.raises(InputError, match=message):
             plan_training(request)
+
+    def test_all_that_differs_in_a_protocol_is_said_with_the_benchmark_that_has_it(
+        self, spec: SearchSpec, storage: Storage
+    ) -> None:
+        made = self.best_of(spec.model_copy(update={"protocol": spec.protocol.model_copy(update=CHANGES)}))
+        with pytest.raises(InputError) as refused:
+            plan_training(TrainRequest(made, storage=storage.root))
+        said = refused.value.args
+        assert [each.partition("protocol.")[2].split()[0] for each in said] == list(CHANGES)
+        hints = [each for each in said if "write `benchmark: " in each]
+        assert len(hints) == 1 and "`benchmark: digits?tasks=4&epochs=7&batch_size=33`" in hints[0]
+        assert "name another benchmark by --benchmark" in hints[0]
 
     @pytest.mark.parametrize(
         ("changes", "said"),

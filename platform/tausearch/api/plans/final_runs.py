@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 from tausearch import studies
 from tausearch.api.benchmarks import Opening, images_then_weights, open_benchmark
@@ -27,6 +28,7 @@ from tausearch.runs import (
 )
 from tausearch.tracking import require_installed
 from trainables.backbones import Backbone
+from trainables.data import BenchmarkRef
 from trainables.errors import Faults, InputError, faults_of
 from trainables.methods import MethodEntry, get_method
 from trainables.metrics import VALIDATION
@@ -66,7 +68,7 @@ def plan_training(
         backbone,
         lambda: protocol_of(opened.source.spec, protocol.split_seed, backbone, protocol.precision, orders),
     )
-    _require_same_protocol(best, protocol, same_benchmark=request.best.is_on(str(opened.ref)))
+    _require_same_protocol(best, protocol, opened.ref, same_benchmark=request.best.is_on(str(opened.ref)))
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, shared = given_fields(request, "final", opened, entry, write=write)
@@ -112,17 +114,29 @@ def _removability_bounded(best: studies.BestFile) -> bool:
     )
 
 
-def _require_same_protocol(best: studies.BestFile, now: ExperimentProtocol, *, same_benchmark: bool) -> None:
+def _require_same_protocol(
+    best: studies.BestFile, now: ExperimentProtocol, ref: BenchmarkRef, *, same_benchmark: bool
+) -> None:
     """Refuse a best file whose accuracies depend on another protocol than that of the final run."""
-    keys = (
-        ("tasks", "epochs", "batch_size", "weights_digest", "initial_head_digest")
-        if same_benchmark
-        else ("weights_digest",)
-    )
-    for key in keys:
-        was, is_ = getattr(best.protocol, key), getattr(now, key)
-        if was != is_:
-            raise InputError(f"{best.title}: protocol.{key} is {was}, but {now.backbone} on this benchmark has {is_}")
+
+    def changed(*keys: str) -> dict[str, Any]:
+        return {key: getattr(best.protocol, key) for key in keys if getattr(best.protocol, key) != getattr(now, key)}
+
+    options = changed("tasks", "epochs", "batch_size") if same_benchmark else {}
+    weights = changed("weights_digest", *(["initial_head_digest"] if same_benchmark else []))
+    faults = [f"protocol.{key} is {was}, but {ref} has {getattr(now, key)}" for key, was in options.items()]
+    if faults:
+        own = {**({"task": None, "classes_per_task": None} if "tasks" in options else {}), **options}
+        faults[-1] += (
+            f"; write `benchmark: {replace(ref, **own)}`, or leave the file as it was and name another benchmark by"
+            " --benchmark"
+        )
+    faults += [
+        f"protocol.{key} is {was}, but {now.backbone} on this benchmark has {getattr(now, key)}"
+        for key, was in weights.items()
+    ]
+    if faults:
+        raise InputError(*(f"{best.title}: {fault}" for fault in faults))
 
 
 def _tracking_of_search(best: studies.BestFile, storage: Storage) -> tuple[TrackerName, ...] | None:
