@@ -29,6 +29,8 @@ PARENT_TAG = "mlflow.parentRunId"
 RUN_TAG = "tausearch.run"
 ID_TAG = "tausearch.id"
 DEVICE_TAG = "device"  # of a trial, in words
+_TRIAL_TAG = "trial"  # the number of a trial; of a re-evaluation that of the trial that runs again
+_NUMBER_TAG = "tausearch.number"  # of a re-evaluation among those of its search; earlier versions had it as `trial`
 _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stored a batch's metrics
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
 MATRIX_FILE = "accuracy_matrix.png"  # among the figures that the end of a search draws
@@ -164,18 +166,16 @@ class MlflowRun:
         found.sort(key=lambda run: (-int(run.data.tags.get(_TASKS_TAG, 0)), run.info.start_time))
         runs: dict[int, Any] = {}
         for run in found:
-            runs.setdefault(int(run.data.tags["trial"]), run)
-        self._delete([run for run in found if runs[int(run.data.tags["trial"])] is not run])
+            runs.setdefault(_number(run), run)
+        self._delete([run for run in found if runs[_number(run)] is not run])
         return {number: _Nested.of(run) for number, run in runs.items()}
 
     def _create(self, trial: TrialSummary) -> _Nested:
-        tags = {
-            PARENT_TAG: self._parent_id,
-            "trial": str(trial.number),
-            "role": self.spec.role,
-            **{name: str(value) for name, value in self.spec.extra_columns(trial.number).items()},
-            **self._tags,
-        }
+        number = str(trial.number)
+        more = {name: str(value) for name, value in self.spec.extra_columns(trial.number).items()}
+        if "reevaluates" in more:
+            more |= {_TRIAL_TAG: more["reevaluates"], _NUMBER_TAG: number}
+        tags = {PARENT_TAG: self._parent_id, _TRIAL_TAG: number, "role": self.spec.role, **more, **self._tags}
         start = int((time.time() - trial.seconds) * 1000)  # so a trial that is written late has its true length
         name = f"{self.spec.run_name}/{self.spec.file_name(trial.number)}"
         run = self._client.create_run(self._experiment, run_name=name, tags=tags, start_time=start)
@@ -280,6 +280,11 @@ class MlflowRun:
             params=[Param(k, str(v)) for k, v in (params or {}).items()],
             tags=[RunTag(k, v) for k, v in (tags or {}).items()],
         )
+
+
+def _number(run: Any) -> int:
+    """Return the number of the trial or re-evaluation that a nested run is of."""
+    return int(run.data.tags.get(_NUMBER_TAG, run.data.tags[_TRIAL_TAG]))
 
 
 def _origin(spec: RunSpec) -> dict[str, str]:

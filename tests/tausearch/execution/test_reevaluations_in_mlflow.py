@@ -36,7 +36,8 @@ def test_sync_writes_trials_and_reevaluations_once(tmp_path: Path) -> None:
     assert chosen.data.tags["trial"] == str(verdict.chosen) and chosen in by_role["trial"]
     reevaluating = {run.number: run for run in Record(directory.reevaluation.record).trials()}
     for run in by_role["reevaluation"]:
-        known = reevaluating[int(run.data.tags["trial"])]
+        known = reevaluating[int(run.data.tags["tausearch.number"])]
+        assert run.data.tags["trial"] == run.data.tags["reevaluates"]
         assert run.data.metrics["val/final_accuracy"] == known.value
         assert run.data.params["seed"] == run.data.params["split_seed"] == str(known.seed)
         assert run.info.run_name == f"{spec.name}/trial-{run.data.tags['reevaluates']}-seed-{known.seed}"

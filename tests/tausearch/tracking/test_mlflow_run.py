@@ -186,6 +186,21 @@ class TestParent:
         assert splits == [None, None, "1"]
         assert [run.data.tags.get("reevaluates") for run in store.runs.values()] == [None, None, "0"]
 
+    def test_a_re_evaluation_is_tagged_with_the_trial_that_runs_again_and_found_by_its_own_number(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        again = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=2)}))
+        numbers = [again.number(*each) for each in ((0, 1), (3, 0), (3, 1))]
+        for _ in range(2):
+            run = opened(again, tmp_path)
+            for number in numbers:
+                run.write(make_trial(number, tasks=1))
+        made = [each for each in store.runs.values() if PARENT_TAG in each.data.tags]
+        assert [each.data.tags["trial"] for each in made] == ["0", "3", "3"]
+        for each in made:  # as an earlier version wrote them
+            each.data.tags["trial"] = each.data.tags.pop("tausearch.number")
+        assert sorted(opened(again, tmp_path)._nested) == numbers and len(store.runs) == 4
+
     def test_a_run_with_an_id_is_found_by_it_and_gets_its_new_name(
         self, spec: SearchSpec, store: Store, tmp_path: Path
     ) -> None:
