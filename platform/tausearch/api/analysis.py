@@ -14,7 +14,16 @@ from tausearch.api.composition import open_pools
 from tausearch.api.requests import FiguresRequest, with_fields_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import as_csv, rows_as_table
-from tausearch.runs import Record, Storage, open_storage, read_spec, remove_on_error, require_output, shown_benchmark
+from tausearch.runs import (
+    Record,
+    SearchSpec,
+    Storage,
+    open_storage,
+    read_spec,
+    remove_on_error,
+    require_output,
+    shown_benchmark,
+)
 from trainables.errors import InputError
 from trainables.metrics import STAGES, seconds
 
@@ -64,7 +73,7 @@ draw = with_fields_of(FiguresRequest, draw_with)
 def _draw_figures(storage: Storage, request: FiguresRequest, pools: list[Pools], output: Path) -> dict[str, Path]:
     """Write all tables and pictures; returns name to picture."""
     tables = _Tables(output)
-    times = [row for name in request.runs for row in _times(storage, name)]
+    times = [row for name in request.runs for row in _times(storage, name, request.seeds)]
     specs = [read_spec(storage.run(name)) for name in request.runs if storage.run_exists(name)]
     composed = _sources_text(each for pool in pools for each in pool.sources)
     timed = "; ".join(dict.fromkeys(_method_on_benchmark(spec.method, spec.benchmark) for spec in specs))
@@ -168,8 +177,8 @@ def _alike(first: Pools, second: Pools) -> bool:
     return bool(set(first.by_seed) & set(second.by_seed))
 
 
-def _times(storage: Storage, name: str) -> list[dict[str, Any]]:
-    """Return the seconds of pre-consolidation and training of every finished task of a run's trials."""
+def _times(storage: Storage, name: str, seeds: Sequence[int] | None = None) -> list[dict[str, Any]]:
+    """Return the seconds of preconsolidation and training of every finished task of a run, or of some of its seeds."""
     if not storage.run_exists(name):
         return []
     spec = read_spec(storage.run(name))
@@ -184,6 +193,7 @@ def _times(storage: Storage, name: str) -> list[dict[str, Any]]:
             "seconds": row[seconds(stage)],
         }
         for trial in Record(storage.run(name).record).trials()
+        if seeds is None or isinstance(spec, SearchSpec) or trial.seed in seeds
         for row in trial.rows
         for stage in _TIMED
         if seconds(stage) in row

@@ -221,6 +221,13 @@ def test_times_are_of_every_finished_task_even_of_a_trial_that_failed(finals: St
     assert analysis._times(finals, "folder") == []
 
 
+def test_times_of_a_final_run_are_of_the_seeds_that_were_asked_for(finals: Storage, spec: SearchSpec) -> None:
+    assert len(analysis._times(finals, "s", [7])) == 3 and analysis._times(finals, "s", [0]) == []
+    make_run_directory(spec.model_copy(update={"name": "search"}), finals)
+    Record(finals.run("search").record).write(make_trial(0))
+    assert len(analysis._times(finals, "search", [7])) == len(analysis._times(finals, "search")) > 0  # it has no seeds
+
+
 def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     def pools(text: str, *methods: str) -> Any:
         named = SimpleNamespace(spec=SimpleNamespace(named_tasks=(NamedTask((text,)),)))

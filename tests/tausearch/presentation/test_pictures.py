@@ -53,9 +53,16 @@ class TestComposition:
             pytest.approx([2 - 8**0.5, 2 + 8**0.5]),
             [5.0, 5.0],
         ]
-        assert texts(axes.get_yticklabels()) == ["b", "a", "c"] and axes.yaxis_inverted() and axes.get_xlim()[0] == 0
+        assert texts(axes.get_yticklabels()) == ["b", "a", "c"] and axes.yaxis_inverted()
 
-    def test_times_of_set_up_and_training_are_stacked_means(self) -> None:
+    @pytest.mark.parametrize("largest", [0.6116, 9.0])
+    def test_risks_that_lie_close_together_have_the_whole_axis_and_room_for_their_marks(self, largest: float) -> None:
+        rows = [{"run": "a", "composed": 0.582, "individuals": 0.587, "pretrained": largest}]
+        (axes,) = composition.risk_figure(rows).axes
+        low, high = axes.get_xlim()
+        assert min(0.582 - low, high - largest) > 0.03 * (high - low) and largest - 0.582 > 0.8 * (high - low)
+
+    def test_times_of_preconsolidation_and_training_are_stacked_means(self) -> None:
         rows = [
             {"run": run, "stage": stage, "seconds": seconds}
             for run, stage, seconds in (
@@ -66,7 +73,7 @@ class TestComposition:
         (axes,) = composition.time_figure(rows).axes
         bars = [[(bar.get_x(), bar.get_width()) for bar in container] for container in axes.containers]  # type: ignore[attr-defined]
         assert bars == [[(0.0, 2.0), (0.0, 0.0)], [(2.0, 5.0), (0.0, 7.5)]]
-        assert [str(each.get_label()) for each in axes.containers] == ["set-up", "training"]
+        assert [str(each.get_label()) for each in axes.containers] == ["preconsolidation", "training"]
         assert texts(axes.get_yticklabels()) == ["b", "a"] and axes.yaxis_inverted()
 
     def test_the_composed_vectors_are_a_dashed_line_beside_the_points_of_tasks(self) -> None:

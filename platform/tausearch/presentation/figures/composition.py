@@ -27,6 +27,7 @@ from tausearch.presentation.figures.style import (
     one_pair_of_axes,
     plain,
 )
+from trainables.metrics import STAGES
 from trainables.task_names import titles
 
 _LEAST_SIDE = 1.7  # inches of a square of cosines: beside a smaller one the colour bar has no room for its label
@@ -34,7 +35,7 @@ _LARGE_RISK = 10.0  # nats, far above that of guessing
 Rows = Sequence[Mapping[str, Any]]
 _KINDS = {"composed": "composed model", "individuals": "mean of individual models", "pretrained": "theta_0 with h0"}
 _MARKS = "osD^v"  # for each ten colours
-_STAGES = {"preconsolidation": "set-up", "training": "training"}
+_TIMED = STAGES[:2]  # the paper times what comes before evaluation
 
 
 def risk_figure(rows: Rows) -> Figure:
@@ -55,7 +56,6 @@ def risk_figure(rows: Rows) -> Figure:
     axes.set_yticks(range(len(runs)), list(map(plain, runs)), fontsize=8)
     axes.set_ylim(len(runs) - 0.5, -0.5)
     axes.set_xlabel("cross-entropy on the test images of all tasks (nats)")
-    axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
@@ -133,13 +133,13 @@ def alignment_figure(rows: Rows) -> Figure:
 
 
 def time_figure(rows: Rows) -> Figure:
-    """Draw the time that a task takes in set-up and training; the paper's Figure 3."""
+    """Draw the time that a task takes in preconsolidation and training; the paper's Figure 3."""
     runs = list(dict.fromkeys(row["run"] for row in rows))
     figure, axes = one_pair_of_axes((7.0, 1.4 + 0.4 * len(runs)))
     left = [0.0] * len(runs)
-    for stage, name in _STAGES.items():
+    for stage in _TIMED:
         widths = [_mean([row["seconds"] for row in rows if (row["run"], row["stage"]) == (run, stage)]) for run in runs]
-        axes.barh(range(len(runs)), widths, left=left, label=name)
+        axes.barh(range(len(runs)), widths, left=left, label=stage)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.set_yticks(range(len(runs)), list(map(plain, runs)))
     axes.invert_yaxis()
