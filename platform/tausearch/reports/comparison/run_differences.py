@@ -79,8 +79,9 @@ def show_differences(storage: Storage, names: Sequence[str], output_format: Outp
         "final accuracy: mean ± standard deviation (seeds)",
         f"difference: points above {names[0]}, ± standard error; paired: the mean over seeds that both runs have",
     ]
+    table = difference_table(found, " ".join(f"{note[0].upper()}{note[1:]}." for note in notes))
     content = {"baseline": names[0], "rows": rows}
-    print_answer(ComparisonOutput(content, csv_rows, [difference_table(found)], notes=notes), output_format)
+    print_answer(ComparisonOutput(content, csv_rows, [table], notes=notes), output_format)
 
 
 def names_runs(storage: Storage, names: Iterable[str]) -> bool:
@@ -103,20 +104,21 @@ def differences(runs: Sequence[FinalRunResults], accuracies: Sequence[AccuracyOf
     return [RunDifference(runs[0]), *compared[1:]]
 
 
-def difference_table(found: Sequence[RunDifference]) -> Table:
-    """Return a table with a row for each run."""
+def difference_table(found: Sequence[RunDifference], caption: str = "") -> Table:
+    """Return a table with a row for each run; its title names the benchmark if all runs are on the same one."""
     columns = [
         *(Column("run", wrap=True), Column("method", wrap=True), Column("final accuracy", score_text, right=True)),
         *(Column(_DIFFERENCE, right=True), *text_columns("over")),
     ]
-    first = found[0].run.spec
-    title = f"{shown_benchmark(first.benchmark)}: final accuracy, percent, and the difference from {first.name}, points"
+    benchmarks = {each.run.spec.benchmark for each in found}
+    of = f"{shown_benchmark(*benchmarks)}: " if len(benchmarks) == 1 else ""
+    title = f"{of}final accuracy, percent, and the difference from {found[0].run.spec.name}, points"
     rows = [
         (run.spec.name, label(run.spec.method, describe(run.settings)), run.accuracy, each.text, each.basis)
         for each in found
         for run in [each.run]
     ]
-    return Table(title, columns, rows)
+    return Table(title, columns, rows, caption=caption)
 
 
 def _require_final(storage: Storage, name: str) -> FinalRunResults:

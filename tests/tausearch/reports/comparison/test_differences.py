@@ -123,7 +123,9 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
         "there",
     ]
     table = difference_table(list(found.values()))
-    assert table.title == "cifar100: final accuracy, percent, and the difference from base, points"
+    assert table.title == "final accuracy, percent, and the difference from base, points"  # one run is on mit67
+    alike = difference_table([found["base"], found["same"]])
+    assert alike.title == "cifar100: final accuracy, percent, and the difference from base, points"
     assert table.texts[6][3:] == ["", "; ".join(found["long"].not_comparable)]
 
 
@@ -149,7 +151,11 @@ def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkey
     markdown = shown("base", "other", "--format", "markdown")
     row = "| other | ita-lora (lr=0.5) | 84.50 ± 7.78 (2) | -0.50 ± 0.50 | paired, 2 shared seeds |"
     assert row in markdown and "| difference ± standard error |" in markdown
-    assert r"$-$0.50{\tiny$\pm$0.50}" in shown("base", "other", "--format", "latex")
+    latex = shown("base", "other", "--format", "latex")
+    assert r"$-$0.50{\tiny$\pm$0.50}" in latex
+    for deviation, form in (("±", markdown), (r"$\pm$", latex)):
+        assert f"Final accuracy: mean {deviation} standard deviation (seeds)." in form
+        assert f"Difference: points above base, {deviation} standard error; paired: " in form
     text = shown("base", "other")
     assert "difference: points above base, ± standard error" in text and "-0.50 ± 0.50" in text
 
