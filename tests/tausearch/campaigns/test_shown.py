@@ -70,8 +70,11 @@ def test_a_plan_says_cells_sizes_and_time(
     assert "and 2 cells of unknown time" in out and "left to do: " in out
     (joint,) = (line for line in out.splitlines() if "digits/joint" in line)
     assert "not searched" in joint and "?" in joint
-    cells = json.loads(shown(storage, capsys, monkeypatch, "plan", file, "--format", "json")[1])["cells"]
+    content = json.loads(shown(storage, capsys, monkeypatch, "plan", file, "--format", "json")[1])
+    cells, totals = content["cells"], content["totals"]
     assert [each["seconds_left"] is None for each in cells] == [False, True, True]
+    assert totals["seconds_left"] == cells[0]["seconds_left"] and totals["seconds_left_here"] > 0
+    assert (totals["tasks"], totals["cells_of_unknown_time"], totals["disk"]) == (62, 2, None)
     Path(file).write_text(TABLE.format(trials=4).replace("[ita-lora, finetune]", "[finetune]"))
     gone = "\ndigits/ita-lora is no longer in the file; its runs would be left alone\n"
     assert gone in shown(storage, capsys, monkeypatch, "plan", file)[1]
@@ -110,7 +113,9 @@ def test_a_plan_for_a_cluster_says_its_devices_and_leaves_out_what_fits_here(
     assert "left to do: " in out and "at a time" not in out
     measured = "a share of a GPU in fp32 (a pilot trial measures it)"
     assert f"device: {measured}\n" in out
-    cells = json.loads(shown(storage, capsys, monkeypatch, *there, "--format", "json")[1])["cells"]
+    content = json.loads(shown(storage, capsys, monkeypatch, *there, "--format", "json")[1])
+    cells, totals = content["cells"], content["totals"]
+    assert totals["seconds_left"] > 0 and totals["seconds_left_here"] is None
     assert [each["devices"] for each in cells] == [[measured]] * 3
 
 
@@ -137,6 +142,10 @@ def test_nothing_known_says_how_to_measure(
     plan = planned(tmp_path)
     _, out, _ = shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "t.yaml"))
     assert "the time is unknown; measure it with --pilot" in out
+    totals = json.loads(
+        shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "t.yaml"), "--format", "json")[1]
+    )["totals"]
+    assert totals["seconds_left"] is totals["seconds_left_here"] is None and totals["cells_of_unknown_time"] == 3
     assert shown(plan.storage, capsys, monkeypatch, "status")[1] == "no campaigns yet\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -228,24 +229,48 @@ def _of_devices(plan: CampaignPlan) -> Iterator[str]:
 
 def _costs(estimates: Sequence[Estimate], here: float | None) -> Iterator[str]:
     """Return a line about the remaining time, `here` on this machine, then those about disk and memory if known."""
-    known = [each.seconds for each in estimates if each.seconds is not None]
-    if not known:
+    totals = _Totals.of(estimates)
+    if totals.seconds is None:
         yield "the time is unknown; measure it with --pilot, or run these methods here"
         return
-    unknown = len(estimates) - len(known)
-    rest = f", and {counted(unknown, 'cell')} of unknown time" if unknown else ""
+    rest = f", and {counted(totals.unknown, 'cell')} of unknown time" if totals.unknown else ""
     alone = "" if here is None else f"; {clock(here)} on this machine, after Ray has started"
-    yield f"left to do: {clock(sum(known))} inside trials{rest}{alone}"
-    disk = [each.disk for each in estimates if each.disk is not None]
-    if disk:
-        yield f"disk: {sum(disk) / 1e6:.0f} MB for the {counted(len(disk), 'cell')} whose runs are known"
+    yield f"left to do: {clock(totals.seconds)} inside trials{rest}{alone}" if totals.left else "left to do: nothing"
+    if totals.disk is not None:
+        yield f"disk: {totals.disk / 1e6:.0f} MB for the {counted(totals.on_disk, 'cell')} whose runs are known"
     memory = [each.memory for each in estimates if each.memory is not None]
     if memory:
         yield f"memory: at most {max(memory) / 2**30:.1f} GiB per trial at a time (from the pilot)"
 
 
+@dataclass(frozen=True)
+class _Totals:
+    """What the known cells of a campaign have left in all; `unknown` and `on_disk` are numbers of cells."""
+
+    seconds: float | None
+    unknown: int
+    disk: int | None
+    on_disk: int
+
+    @classmethod
+    def of(cls, estimates: Sequence[Estimate]) -> _Totals:
+        """Add up the estimates of the cells; None where no cell is known."""
+        seconds = [each.seconds for each in estimates if each.seconds is not None]
+        disk = [each.disk for each in estimates if each.disk is not None]
+        return cls(
+            sum(seconds) if seconds else None, len(estimates) - len(seconds), sum(disk) if disk else None, len(disk)
+        )
+
+    @property
+    def left(self) -> bool:
+        """Whether any work is left."""
+        return bool(self.seconds or self.unknown)
+
+
 def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str, Any]:
     """Return the plain form that `tausearch campaign plan --format json` prints."""
+    from tausearch.campaigns import seconds_here  # imports torch
+
     cells = [
         {
             **each.status.as_dict(),
@@ -260,4 +285,13 @@ def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str,
     ]
     refused = [{"title": each.title, "reasons": list(each.faults)} for each in plan.refused]
     order, gone = [each.title for each in plan.rows], [each.title for each in plan.gone]
-    return {"name": plan.name, "order": order, "cells": cells, "refused": refused, "gone": gone}
+    sums = _Totals.of(estimates)
+    here = plan.request.address is None and sums.seconds is not None
+    totals = {
+        "tasks": sum(each.runs.tasks for each in plan.cells),
+        "seconds_left": sums.seconds,
+        "seconds_left_here": seconds_here(plan, estimates) if here else None,
+        "cells_of_unknown_time": sums.unknown,
+        "disk": sums.disk,
+    }
+    return {"name": plan.name, "order": order, "cells": cells, "refused": refused, "gone": gone, "totals": totals}
