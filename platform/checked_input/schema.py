@@ -17,7 +17,7 @@ Model = TypeVar("Model")
 UNUSED = Field(exclude_if=lambda value: not value)  # in `Annotated`: a field that a file leaves out where it is empty
 _OUR_WORDS = {  # kind of pydantic's fault to words in place of pydantic's
     "missing": "is missing",
-    **dict.fromkeys(("model_type", "dict_type"), "must be a mapping"),
+    **dict.fromkeys(("model_type", "dict_type"), "must be a mapping, as {A: B}"),
     **dict.fromkeys(
         ("list_type", "tuple_type", "sequence_str", "is_instance_of"), "must be a list in brackets, as [A, B]"
     ),

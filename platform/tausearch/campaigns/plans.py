@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -41,6 +42,8 @@ from trainables.data.reference import OPTIONS
 from trainables.errors import Faults, InputError
 
 _CHOSEN = ("fixed", "source", "tuned_on", "measure_removability")  # fields of a final run that follow from the choice
+_OPTION = re.compile(r"--([a-z][a-z-]*)")
+_OF_THE_COMMAND = ("tracking", "tracking-uri", "callbacks", "max-concurrent-trials", "time-budget")  # not of the file
 Spec = TypeVar("Spec", SearchSpec, FinalSpec)
 
 
@@ -181,7 +184,8 @@ class CampaignPlan:
             raise InputError(*(self._line(fault, cells) for fault, cells in titles.items()))
 
     def _line(self, fault: str, titles: Sequence[str]) -> str:
-        if isinstance(fault, AddressFault):
+        option = _OPTION.match(fault)
+        if isinstance(fault, AddressFault) or (option and option[1] in _OF_THE_COMMAND):
             return fault
         more = f" (and {counted(len(titles) - 1, 'more cell')})" if len(titles) > 1 else ""
         return f"campaign file {self.request.file}: {titles[0]}: {fault}{more}"
@@ -338,7 +342,7 @@ class _Planner:
     def _search(self, cell: CellConfig, final: str, asked: Mapping[str, Any]) -> Plan[SearchSpec]:
         """Return the plan of a cell's search; what is wrong with it is said together with its final run's faults."""
         faults = Faults()
-        with faults:
+        with faults, _at_place("search", {**cell.protocol, **(cell.search or {})}):
             request = SearchRequest(cell.benchmark, cell.method, **asked)
             return plan_search(request, self.opening, gpus=self.gpus, bf16=self.bf16, write=False)
         with faults:
@@ -359,7 +363,8 @@ class _Planner:
     def _training(self, cell: CellConfig, final: str, search: Plan[SearchSpec]) -> Plan[FinalSpec]:
         """Return the plan of a cell's final run at the start of its search."""
         best = unsearched_best_file(search.spec)
-        plan = plan_training(_training(cell, final, best, self.request), self.opening, gpus=self.gpus, write=False)
+        with _at_place("train", cell.train):
+            plan = plan_training(_training(cell, final, best, self.request), self.opening, gpus=self.gpus, write=False)
         return replace(plan, may_extend=True)
 
     def _stem(self, cell: CellConfig, known: CellRuns | None, *, anew: bool) -> str:
@@ -368,6 +373,26 @@ class _Planner:
             return _stem_of(known.final)
         stem = f"{self.campaign}-{cell.title.replace('/', '-')}"
         return self.storage.free_name(stem, ("", "-final")) if anew else stem  # not each cell has a search
+
+
+@contextmanager
+def _at_place(section: str, given: Mapping[str, Any]) -> Iterator[None]:
+    """Say of the options that a file gives where they stand in it: `search.trials 500` for `--trials 500`."""
+
+    def placed(option: re.Match[str]) -> str:
+        name = option[1].replace("-", "_")
+        return f"{section}.{name}" if name in given else option[0]
+
+    def in_file(fault: str) -> str:
+        if isinstance(fault, AddressFault) or not _OPTION.match(fault):
+            return fault
+        head, *rest = fault.partition(": ")
+        return "".join([_OPTION.sub(placed, head), *rest])
+
+    try:
+        yield
+    except InputError as error:
+        raise InputError(*map(in_file, error.args)) from error
 
 
 def _require_said_once(named: BenchmarkRef, found: BenchmarkRef) -> None:

@@ -33,12 +33,14 @@ from tausearch.cluster import ASKED_PRECISIONS
 from tausearch.runs import checked_name
 from tausearch.studies import BestFile, algorithm_named, one_of, pruner_class
 from tausearch.tracking import Callback
-from trainables.data import reference
+from trainables.data import reference, split_references
 from trainables.errors import InputError
 from trainables.methods import METHODS, get_method
 from trainables.user_code import is_code
 
-_OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds"}
+_OF_SEVERAL = "across"  # goes with several benchmarks alone
+_OF_THE_CELL = {"benchmark", "method", "best", "name", "resume_if_exists", "with_bounds", _OF_SEVERAL}
+_ALONE = "a campaign searches each benchmark alone; together, they are searched with `search %s`"
 _OF_THE_COMMAND = {each.name for each in fields(DriveRequest)} - {"max_concurrent_trials"}
 _NAMES: Mapping[str, Callable[[str], object]] = {  # options whose value is one of some names
     "algorithm": algorithm_named,
@@ -107,12 +109,20 @@ def _known_method(name: str) -> str:
     return name
 
 
+def _known_benchmark(text: str) -> str:
+    """Return the name of one benchmark."""
+    several = split_references(text)
+    if len(several) > 1:
+        raise InputError(f"{text!r}: {_ALONE % f'{text} METHOD'}; a list has brackets: [{', '.join(several)}]")
+    return str(reference(text))
+
+
 if TYPE_CHECKING:  # models made from the fields of requests are no types to a checker
     SearchOptions = RequestOptions
     TrainOptions = RequestOptions
 else:
     SearchOptions, TrainOptions = _options_of(SearchRequest), _options_of(TrainRequest)
-BenchmarkName = Annotated[str, AfterValidator(lambda text: str(reference(text)))]
+BenchmarkName = Annotated[str, AfterValidator(_known_benchmark)]
 MethodName = Annotated[str, AfterValidator(_known_method)]
 
 
@@ -195,12 +205,15 @@ def _lines(fault: Any) -> Iterator[str]:
         yield f"{key} is missing"
     elif kind == "extra_forbidden" and path[-1] in _OF_THE_COMMAND and len(path) > 1:
         yield f"{key}: is given on the command line of `campaign run`, for all cells"
+    elif kind == "extra_forbidden" and path[-1] == _OF_SEVERAL and len(path) > 1:
+        yield f"{key}: {_ALONE % 'A,B METHOD --across ...'}"
     elif kind == "extra_forbidden":
         yield f"{key}: there is no such key; {choices(path[-1], _model_at(place[:-1]).model_fields)}"
     elif isinstance(raised, InputError):
         yield from (f"{key}: {line}" for line in raised.args)
     else:
-        yield f"{key}: {words_of(fault)}, got {shown(fault['input'])}"
+        given = "null" if fault["input"] is None else shown(fault["input"])
+        yield f"{key}: {words_of(fault)}, got {given}"
 
 
 def _model_at(place: Sequence[int | str]) -> type[BaseModel]:

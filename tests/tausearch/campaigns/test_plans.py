@@ -97,10 +97,14 @@ def test_a_cell_that_is_not_searched_trains_with_the_same_epochs(tmp_path: Path)
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("algorithm: random", "constraint: ['forgeting <= 5']", "digits/ita-lora: --constraint .*: unknown metric"),
-        ("algorithm: random", "algorithm: grid", "digits/ita-lora: --trials 999: the grid has"),
-        ("algorithm: random", "set: {{lr: -1}}", "digits/ita-lora: --set lr=-1"),
-        ("algorithm: random", "set: {{rate: 1}}", "digits/ita-lora: --set rate=1: unknown hyperparameter 'rate'"),
+        (
+            "algorithm: random",
+            "constraint: ['forgeting <= 5']",
+            "digits/ita-lora: search.constraint .*: unknown metric",
+        ),
+        ("algorithm: random", "algorithm: grid", "digits/ita-lora: search.trials 999: the grid has"),
+        ("algorithm: random", "set: {{lr: -1}}", "digits/ita-lora: search.set lr=-1"),
+        ("algorithm: random", "set: {{rate: 1}}", "digits/ita-lora: search.set rate=1: unknown hyperparameter 'rate'"),
     ],
 )
 def test_a_cell_that_cannot_run_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -228,14 +232,14 @@ def test_a_plan_is_read_where_nothing_may_be_written_and_has_a_table_of_refused_
     assert code == 0 and out.count("digits/") == 3
     (tmp_path / "t.yaml").write_text(TABLE.format(trials=4).replace("[0, 1]", "[0, 1], set: {nope: 1}"))
     code, out, err = run(words, capsys, monkeypatch)
-    assert code == 2 and "--set nope=1" in err and "0 cells" not in out
+    assert code == 2 and "train.set nope=1" in err and "0 cells" not in out
     assert [line.replace("│", " ").split()[:2] for line in out.splitlines() if "digits/" in line] == [
         ["digits/ita-lora", "refused"],
         ["digits/finetune", "refused"],
         ["digits/joint", "refused"],
     ]
     code, _, err = run(["campaign", "run", *words[2:]], capsys, monkeypatch)
-    assert code == 2 and "--set nope=1" in err
+    assert code == 2 and "train.set nope=1" in err
     (tmp_path / "t.yaml").write_text(TABLE.format(trials=4))
     code, _, err = run(["campaign", "run", *words[2:]], capsys, monkeypatch)
     assert code == 2 and "--storage /proc/nowhere: cannot be written" in err
@@ -249,14 +253,23 @@ def test_what_is_wrong_with_several_cells_is_said_once_and_each_fault_has_a_line
     start = f"campaign file {tmp_path / 't.yaml'}: digits/"
     lines = [line.removeprefix(start) for line in str(caught.value).splitlines()]
     assert [line.partition(";")[0] for line in lines if "hyperparameter" in line] == [
-        "ita-lora: --set rate=1: unknown hyperparameter 'rate'",
-        "ita-lora: --set bta=1: unknown hyperparameter 'bta'",
-        "finetune: --set rate=1: unknown hyperparameter 'rate'",
-        "finetune: --set bta=1: unknown hyperparameter 'bta'",
+        "ita-lora: search.set rate=1: unknown hyperparameter 'rate'",
+        "ita-lora: train.set bta=1: unknown hyperparameter 'bta'",
+        "finetune: search.set rate=1: unknown hyperparameter 'rate'",
+        "finetune: train.set bta=1: unknown hyperparameter 'bta'",
     ]
     others = [line for line in lines if "hyperparameter" not in line]
-    assert [line.split()[:2] for line in others] == [["ita-lora:", "--constraint"], ["ita-lora:", "--gpus-per-trial"]]
+    assert [line.split()[:2] for line in others] == [
+        ["ita-lora:", "search.constraint"],
+        ["ita-lora:", "train.gpus_per_trial"],
+    ]
     assert others[0].endswith(" (and 1 more cell)") and others[1].endswith(" (and 2 more cells)")
+
+
+def test_a_fault_of_the_command_line_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        planned(tmp_path, tracking="foo")
+    assert str(caught.value).startswith("--tracking must be none, or ") and "\n" not in str(caught.value)
 
 
 def faults_of(tmp_path: Path, text: str) -> list[str]:
@@ -278,7 +291,7 @@ def test_what_is_wrong_with_words_and_with_cells_is_said_at_once(tmp_path: Path)
         "search.algoritm: there is no such key",
         "train.seeds: must be 1 to 1000 different num",
         "cells[1].metod: there is no such key",
-        "digits/finetune: --set rate=1: unknown hyper",
+        "digits/finetune: search.set rate=1: unknown ",
     ]
 
 
