@@ -63,14 +63,14 @@ class NamedTask:
         """The task's own name, or else its classes, shortened: `zebra, 'lion, male' + 18 more`."""
         if self.name is not None:
             return self.name
-        whole = ", ".join(map(quoted, self.classes))
+        whole = ", ".join(map(_in_label, self.classes))
         if len(whole) <= _LONGEST_LABEL:
             return whole
-        first, count = quoted(shortened(self.classes[0])), 1
+        first, count = _in_label(shortened(self.classes[0])), 1
         for name in self.classes[1:-1]:
             if len(first) + len(name) + 2 > _LONGEST_LABEL - 10:
                 break
-            first, count = f"{first}, {quoted(name)}", count + 1
+            first, count = f"{first}, {_in_label(name)}", count + 1
         return f"{first} + {len(self.classes) - count} more"
 
     @property
@@ -103,6 +103,11 @@ def shortened(name: str) -> str:
 def quoted(name: str) -> str:
     """Return a name as it stands among others with commas between them: in quotes if it has a comma itself."""
     return "'" + name.replace("'", "''") + "'" if "," in name or name.startswith("'") else name
+
+
+def _in_label(name: str) -> str:
+    """Return a name as people read it among others: a quotation mark of its own stays single."""
+    return quoted(name) if "," in name else name
 
 
 def split_names(text: str) -> list[str]:

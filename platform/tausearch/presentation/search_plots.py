@@ -273,7 +273,10 @@ class SearchPlots:
             caption = f"Tried from {min(tried):.3g} to {max(tried):.3g}."
         else:
             caption = f"Tried: {', '.join(sorted(set(map(str, tried))))}."
-        return Facet(axis, self._points(place, self.trials, scaled=True), caption)
+        chosen = [trial for trial in self.finished if trial.number == self.chosen]
+        heights = [self.accuracies.place(trial.value or 0.0) for trial in chosen]
+        rings = [Series(list(map(place, chosen)), heights, "chosen", colour=BEST, mark="ring")] if chosen else []
+        return Facet(axis, [*self._points(place, self.trials, scaled=True), *rings], caption)
 
     def _plot(self, title: str, caption: str, facets: Sequence[Facet]) -> Plot:
         """Return a plot of final accuracies; its caption explains the marks at the lower edge."""

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from search_spaces import Choices
 from tausearch.presentation import BEST, FAINT, Plot, SearchPlots, Series
 from tausearch.presentation.figures.search import draw_figure
-from tausearch.presentation.figures.style import entitle, make_logarithmic, new_figure
+from tausearch.presentation.figures.style import entitle, make_logarithmic, new_figure, one_pair_of_axes
 from tausearch.presentation.plots import AccuracyAxis
 from tausearch.reports.html.plots import draw_plot as draw_page_plot
 from tausearch.runs import Constraint, Importance, Objective, SearchSpec, correlation_interval, rank_correlations
@@ -170,6 +170,29 @@ def test_slices_have_every_trial(plots: SearchPlots) -> None:
     assert way.x.words == ("winding", "plain") and way.caption == "Tried: plain, winding."
     assert rank.caption == "Tried from 2 to 8."
     assert series(slices, 2)["trial"].x == ["plain", "winding"] * 4
+    assert "chosen" not in drawn
+
+
+def test_slices_ring_the_chosen_trial_in_each_facet(plots: SearchPlots) -> None:
+    slices = replace(plots, chosen=5).slices()
+    assert slices is not None
+    for place, value in enumerate((5.2, finished(5).hyperparameters["lr"])):
+        ring = series(slices, place)["chosen"]
+        assert (ring.x, ring.y, ring.mark) == ([value], [finished(5).value], "ring")
+
+
+@pytest.mark.parametrize(("low", "high"), [(7.2e-5, 3.3e-4), (2.1e-4, 3.4e-4), (1e-3, 9e-3)])
+def test_the_numbers_below_a_logarithmic_facet_lie_apart(low: float, high: float) -> None:
+    figure, axes = one_pair_of_axes((3.0, 3.0))
+    axes.plot([low, high], [0, 1])
+    make_logarithmic(axes, "x")
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    left, right = axes.get_xlim()
+    labels = [each for each in axes.get_xticklabels() if left <= each.get_position()[0] <= right and each.get_text()]
+    boxes = [each.get_window_extent(renderer) for each in labels]
+    assert len(boxes) >= 2
+    assert all(first.x1 < second.x0 for first, second in zip(boxes, boxes[1:], strict=False))
 
 
 def test_the_colours_of_slices_reach_to_the_last_finished_trial_whichever_have_failed(plots: SearchPlots) -> None:

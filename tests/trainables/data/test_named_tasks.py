@@ -118,6 +118,8 @@ def test_classes_that_form_no_tasks(options: str, message: str) -> None:
         (NamedTask(tuple(f"class {n}" for n in range(20))), "class 0 + 19 more"),
         (NamedTask(("a very long name of a class", "b")), "a very long n… + 1 more"),
         (NamedTask(("lion, male", "bear")), "'lion, male', bear"),
+        (NamedTask(("'", "*")), "', *"),
+        (NamedTask(("'", "*", *map(str, range(10, 20)))), "', *, 10, 11 + 8 more"),
     ],
 )
 def test_a_task_is_called_by_its_name_or_its_classes(task: NamedTask, label: str) -> None:

@@ -19,6 +19,7 @@ from trainables.task_names import titles
 _LEFT, _RIGHT, _BELOW, _ABOVE = 0.65, 0.2, 0.5, 0.2  # inches around the cells
 _LINE = 0.16  # inches of a line of the title
 _BAR = 0.75  # inches more on the right for a colour bar
+_JOINER = "\N{WORD JOINER}"  # before a space that is not in the title
 MOST_NAMED = 12  # tasks up to which they have names, each cell has its number written in, and there is no colour bar
 
 
@@ -48,8 +49,7 @@ def accuracy_matrix_figure(
     width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
     below = _BELOW + _names_height(labels[:tasks]) * numbers
     right = _RIGHT if numbers else _RIGHT + _BAR
-    parted = re.sub(r"(?<=[,?&])(?=\S)", " ", title)  # so that no line breaks inside the name of a class
-    lines = textwrap.wrap(parted, int(TITLE_LETTERS * (_LEFT + width + right)), break_on_hyphens=False)
+    lines = _title_lines(title, int(TITLE_LETTERS * (_LEFT + width + right)))
     figure = new_figure((_LEFT + width + right, height + below + _ABOVE + _LINE * len(lines)))
     figure.text(0.5, 1 - 0.08 / figure.get_figheight(), plain("\n".join(lines)), fontsize=9, ha="center", va="top")
     axes = _add_axes(figure, _LEFT, below, width, height)
@@ -74,6 +74,13 @@ def accuracy_matrix_figure(
     axes.set_ylabel(f"after {step}")
     axes.spines[:].set_visible(False)
     return figure
+
+
+def _title_lines(title: str, letters: int) -> list[str]:
+    """Return the lines of a title; they end at spaces and behind `,`, `?` and `&`, with no space of their own there."""
+    parted = re.sub(r"(?<=[,?&])(?=\S)", f"{_JOINER} ", title)
+    lines = textwrap.wrap(parted, letters, break_on_hyphens=False)
+    return [line.replace(f"{_JOINER} ", "").replace(_JOINER, "") for line in lines]
 
 
 def _names_height(labels: Sequence[str]) -> float:

@@ -70,7 +70,7 @@ def make_logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
         return  # matplotlib's own powers of ten do
     subs = (1, 2, 5) if decades < 1 else (1, 3)
     few = decades < 0.7  # there may be no power of ten, nor its double or half, among so few
-    axis.set_major_locator(MaxNLocator(4) if few else LogLocator(subs=subs))
+    axis.set_major_locator(MaxNLocator(3) if few else LogLocator(subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
