@@ -26,6 +26,7 @@ class CampaignDisplay(LiveDisplay):
     def __init__(self, screen: TextIO) -> None:
         super().__init__(screen)
         self.cells: Sequence[ActiveCell] = ()
+        self._any_begun = False  # before it, trials wait for Ray and for their processes
         self._known = 0  # tasks that an earlier process finished say nothing of how fast this one is
         self._began: float | None = None  # seconds after which the first trial computed; before it Ray started
 
@@ -76,7 +77,8 @@ class CampaignDisplay(LiveDisplay):
         return None if here <= 0 else (self.elapsed - (self._began or 0.0)) * (total - done) / here
 
     def task_ended(self, trial: TrialSummary) -> None:
-        """Note when the first trial began to compute, once it has finished a task."""
+        """Note that trials run, and when the first one began to compute, once it has finished a task."""
+        self._any_begun = True
         if self._began is None and trial.rows:
             self._began = max(0.0, self.elapsed - trial.seconds)
 
@@ -86,7 +88,7 @@ class CampaignDisplay(LiveDisplay):
 
     def _counts(self) -> str:
         states = [cell.state for cell in self.cells]
-        running = sum(len(cell.running) for cell in self.cells)
+        running = sum(len(cell.running) for cell in self.cells) if self._any_begun else 0
         failed = f", {states.count('failed')} failed" if "failed" in states else ""
         return (
             f"{states.count('done')}/{counted(len(states), 'cell')} done{failed}, {counted(running, 'trial')} running"

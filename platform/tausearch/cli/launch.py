@@ -243,6 +243,7 @@ def train(
 
 def _best_of(what: list[str], storage: str) -> BestFile:
     say_loading()
+    from tausearch.presentation import tool
     from tausearch.studies import best_of_all, best_of_run, load_best
     from trainables.data import reference, split_references
 
@@ -252,7 +253,13 @@ def _best_of(what: list[str], storage: str) -> BestFile:
     if len(what) == 2:
         benchmark, method = what
         allow_typed(*split_references(benchmark), method)
-        named = ",".join(str(reference(each)) for each in split_references(benchmark))
+        try:
+            named = ",".join(str(reference(each)) for each in split_references(benchmark))
+        except InputError as error:
+            if not root.run_exists(benchmark):
+                raise
+            alone = f"{tool()} train {benchmark}"
+            raise InputError(f"train {benchmark} {method}: {benchmark} is a run; name it alone: {alone}") from error
         return best_of_all(root, named, method, print_notices)
     file = Path(what[0])
     if not file.is_file() and root.run_exists(what[0]):

@@ -39,12 +39,17 @@ def note(
     read_spec(directory)
     if text is None:
         print(directory.note or f"{name} has no note")
-    elif words := " ".join(text.split()):
-        if fault := text_fault(words):
-            raise InputError(f"note {fault}")
-        replace_text(directory.note_file, words + "\n")
-    else:
-        directory.note_file.unlink(missing_ok=True)
+        return
+    words = " ".join(text.split())
+    if words and (fault := text_fault(words)):
+        raise InputError(f"note {fault}")
+    try:
+        if words:
+            replace_text(directory.note_file, words + "\n")
+        else:
+            directory.note_file.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{directory.note_file}: cannot be written ({error.strerror})") from error
 
 
 @runs_app.command()

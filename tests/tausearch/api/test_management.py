@@ -235,6 +235,19 @@ class TestStatus:
         shown("runs", "note", "search", "")
         assert "note" not in shown("status")[0]
 
+    @pytest.mark.parametrize("text", ["a note", ""])
+    def test_a_note_that_cannot_be_written_is_said_as_elsewhere(
+        self, text: str, storage: Storage, shown: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        file = storage.run("search").note_file
+        monkeypatch.setattr("tausearch.runs.replace_text", full)
+        monkeypatch.setattr(Path, "unlink", full)
+        _, err = shown("runs", "note", "search", text, code=2)
+        assert err == f"tausearch: {file}: cannot be written (No space left on device)\n"
+
     @pytest.mark.parametrize("kind", ["bytes", "folder", "fifo", "large", "link"])
     def test_a_damaged_note_is_named_and_hides_nothing(self, kind: str, storage: Storage, shown: Command) -> None:
         path = storage.run("search").note_file

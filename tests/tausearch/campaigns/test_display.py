@@ -64,6 +64,18 @@ def test_the_display_says_how_far_each_cell_is(tmp_path: Path) -> None:
     assert (second.state, [trial.number for trial in second.running]) == ("reevaluating", [0])
 
 
+def test_trials_that_wait_for_their_processes_do_not_run_yet(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    display, (first, _), _ = shown(plan)
+    run = run_of(plan.cells[0].search.spec, FixedSearcher([]))
+    (listener,) = display.listeners_for(first, run)
+    display.enter("starting the processes of trials")
+    run.trials.put(make_trial(0, 0, status="running"))
+    assert len(first.running) == 1 and "0/2 cells done, 0 trials running" in display.status_line()
+    listener.trial_changed(make_trial(0, 0, status="running"))
+    assert "0/2 cells done, 1 trial running" in display.status_line()
+
+
 @pytest.mark.parametrize(("best", "most"), [("the start", 2), ("another", 4)])
 def test_a_search_that_has_ended_says_how_many_run_again_at_most(best: str, most: int, tmp_path: Path) -> None:
     plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 3, reevaluate: 1, reevaluate_runs: 2"))

@@ -120,6 +120,18 @@ def test_train_looks_for_the_best_of_what_was_typed(tmp_path: Path, monkeypatch:
     assert asked == [f"folder:{tmp_path / 'birds'},digits", "mine:Method", launch.print_notices]
 
 
+def test_a_run_beside_a_method_is_to_be_named_alone(spec: SearchSpec, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    make_run(Storage(runs), spec.model_copy(update={"name": "mine"}), [])
+    with pytest.raises(InputError, match="^train mine ewc: mine is a run; name it alone: .* train mine$"):
+        launch._best_of(["mine", "ewc"], str(runs))
+    with pytest.raises(InputError, match="unknown benchmark 'other'"):
+        launch._best_of(["other", "ewc"], str(runs))
+    make_run(Storage(runs), spec.model_copy(update={"name": "glyphs"}), [])
+    with pytest.raises(InputError, match="no search of 'ewc' on 'glyphs'"):  # it is a benchmark first
+        launch._best_of(["glyphs", "ewc"], str(runs))
+
+
 def test_a_page_leaves_out_a_final_run_that_cannot_be_read(tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     for name in ("damaged", "plain", "other"):

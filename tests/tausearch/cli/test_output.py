@@ -170,6 +170,14 @@ def test_the_list_of_runs_has_the_score_of_a_final_run_and_the_best_of_a_search(
     assert lines_of(capsys)[4].endswith("│ a note │")
 
 
+def test_a_search_without_trials_has_no_table(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_search(searched(spec, [], tmp_path, None), spec, "")
+    out = capsys.readouterr().out
+    assert f"{spec.name}: no trial has begun\n" in out and "│" not in out and "seconds" not in out
+
+
 def test_a_front_of_one_point_has_no_table(
     spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -529,7 +537,7 @@ def test_a_file_wins_over_a_run_of_its_name(spec: SearchSpec, tmp_path: Path, mo
     make_best_file(spec, trials[1], 1).save(tmp_path / spec.name)
     assert launch._best_of([spec.name], "tausearch-runs").selection.trial == 1  # type: ignore[union-attr]
     assert directory.path.is_dir() and os.path.isfile(spec.name)
-    with pytest.raises(InputError, match=f"unknown benchmark '{spec.name}'"):  # with a method it is no file
+    with pytest.raises(InputError, match=f"{spec.name} is a run; name it alone: "):  # with a method it is no file
         launch._best_of([spec.name, "finetune"], "tausearch-runs")
 
 

@@ -66,13 +66,16 @@ class Lines:
 
 def show_trials(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
     """Print the table of trials, of many the best and those that run; their errors follow in lines of their own."""
-    shown = trials
+    shown, title = trials, f"{spec.method} on {spec.benchmark}: {spec.name}"
+    if not trials:
+        lines.out.print(f"{title}: no {spec.trial_noun} has begun", soft_wrap=True)
+        return
     if len(trials) > _MOST_TRIALS:
         order = eligible(trials, spec.aim) if isinstance(spec, SearchSpec) else eligible(trials)
         kept = {trial.number for trial in order[:_MOST_TRIALS]}
         shown = [trial for trial in trials if trial.number in kept or not trial.has_ended]
     table = trials_table(spec, shown, best).without("error")
-    lines.out.print(terminal_table(replace(table, title=f"{spec.method} on {spec.benchmark}: {spec.name}")))
+    lines.out.print(terminal_table(replace(table, title=title)))
     if others := len(trials) - len(shown):
         lines.out.print(f"and {counted(others, 'trial')} that are no better; --format json has all", style="dim")
 

@@ -268,6 +268,9 @@ def test_a_plot_above_the_cells_is_as_high_as_its_methods_need(tmp_path: Path) -
 def test_every_table_of_a_comparison_stands_in_the_page(tmp_path: Path) -> None:
     tables = [Table(title, [Column("method")], [(title,)]) for title in ("one", "other")]
     page = report([], tmp_path, comparison=tables)
+    assert "within 2 sd" not in page.text  # no table has the column
+    beside = Table("beside", [Column("method"), Column("within 2 sd")], [("one", "yes")])
+    assert "within 2 sd: in parentheses" in report([], tmp_path, comparison=[*tables, beside]).text
     assert ["one"] in page.rows and ["other"] in page.rows
 
 
