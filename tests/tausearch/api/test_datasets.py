@@ -136,6 +136,15 @@ def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> No
     assert json.loads(out)["prepared"] == str(folder)
 
 
+def test_the_prepared_form_is_chosen_by_size_unless_it_is_given(
+    root: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit, chosen in ((10**9, "decoded array"), (1000, "Parquet shards")):
+        monkeypatch.setattr("trainables.data.disk.preparation.ARRAY_LIMIT", limit)
+        state = json.loads(command("data", "prepare", "folder:own", "--format", "json")[0])
+        assert state["layout"].startswith(f"prepared ({chosen}) from ")
+
+
 def test_check_says_what_a_run_would_refuse_in_prepared_data(root: Path, command: Command) -> None:
     (root / "own" / "a" / "1.png").write_bytes(b"broken")
     command("data", "prepare", "folder:own?skip_broken=yes", "--layout", "array")

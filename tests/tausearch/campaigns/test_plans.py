@@ -352,6 +352,16 @@ def test_a_final_run_that_was_begun_otherwise_is_refused_too(tmp_path: Path) -> 
         planned(tmp_path, TABLE.replace("[0, 1]", "[0, 2, 3]"))
 
 
+def test_a_search_under_the_name_of_a_final_run_is_refused_for_that_and_not_for_what_may_be_chosen(
+    tmp_path: Path,
+) -> None:
+    first = started(tmp_path).cells[0]
+    taken = {"name": first.training.spec.name, "fixed": {}}
+    make_run_directory(first.search.spec.model_copy(update=taken), Storage(tmp_path / "runs"))
+    (line,) = faults_of(tmp_path, TABLE.replace("trials: {trials}", "trials: 4"))
+    assert "-final' was started otherwise: purpose was search, is now final;" in line and "; fixed." not in line
+
+
 def test_more_seeds_extend_a_final_run_and_each_keeps_its_number(tmp_path: Path) -> None:
     make_run_directory(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
     joint = planned(tmp_path, TABLE.replace("[0, 1]", "[4, 1, 0, 3]")).cells[2]

@@ -399,6 +399,10 @@ def test_a_task_that_was_hardly_learned_is_not_said_to_be_lost(
     lines = [line for line in lines_of(capsys) if "of task" in line]
     said = f"trial 0: hardly more than chance (10 %) was learned of task 1: 0, 0+ (12 %) {SEE}"
     assert lines == [said]
+    trial.rows[-1]["val/forgetting"] = 83.0
+    show_search(searched(spec, [trial], tmp_path / "forgotten", make_best_file(spec, trial, 1)), spec, "")
+    lines = lines_of(capsys)
+    assert said in lines and f"trial 0 forgets 83 points: little is left of earlier tasks {SEE}" in lines
 
 
 ENDED, FAILED = make_trial(0, value=70.0), make_trial(1, tasks=1, status="failed")

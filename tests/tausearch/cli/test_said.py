@@ -51,7 +51,7 @@ from tausearch.runs import (
     read_status,
     verdict,
 )
-from tests.support.runs.trials import final_spec, make_trial
+from tests.support.runs.trials import FIXED, final_spec, make_trial
 from tests.tausearch.cli.test_output import lines_of, recorded, result_of
 
 Captured = pytest.CaptureFixture[str]
@@ -369,19 +369,25 @@ def test_seeds_that_failed_are_named_by_their_seed(
     assert f"{named} failed: out of memory" in lines_of(capsys)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+@pytest.mark.parametrize(
+    ("fixed", "precision", "said"),
+    [
+        (FIXED, "bf16", "alpha_cls=0.1 alpha_cls_prior=0.01 lr_pre=0.1 precision=bf16"),
+        ({}, "tf32", "precision=tf32"),
+    ],
+)
 def test_settings_are_what_is_fixed_and_what_bounds_the_choice(
-    precision: str, spec: SearchSpec, tmp_path: Path, capsys: Captured
+    fixed: dict[str, Any], precision: str, said: str, spec: SearchSpec, tmp_path: Path, capsys: Captured
 ) -> None:
     bound = Constraint(metric="val/forgetting", relation="<=", bound=0.5)
     protocol = spec.protocol.model_copy(update={"precision": precision})
     points = tuple(KnownPoint(origin=origin, point=spec.start) for origin in ("mine", "the paper"))
     settings = {"constraints": (bound, bound), "protocol": protocol, "scheduler": "asha", "warm_start": points}
-    bounded = spec.model_copy(update=settings)
+    bounded = spec.model_copy(update={**settings, "fixed": fixed})
     trials = [make_trial(0, value=70.0), make_trial(1, tasks=1, status="failed", error="out of memory")]
     show_status(read_status(recorded(bounded, trials, tmp_path)))
     lines = lines_of(capsys)
-    assert f"fixed alpha_cls=0.1 alpha_cls_prior=0.01 lr_pre=0.1 precision={precision}" in lines
+    assert f"fixed {said}" in lines
     assert f"constraint {bound}; {bound}" in lines and "warm start mine; the paper" in lines
     assert any(line.startswith("Nothing is chosen: ") for line in lines)
     assert "trial 1 failed: out of memory" in lines

@@ -54,7 +54,9 @@ def test_an_outlier_does_not_spoil_the_axis() -> None:
 
 def test_points_at_one_place_are_counted_and_rings_around_them_are_not() -> None:
     places = {"x": [1, 2, 1], "y": [3, 3, 3]}
-    assert Series(**places).counts == ["×2", "", ""] and not any(Series(**places, mark="ring").counts)
+    for mark in ("circle", "triangle", "cross"):
+        assert Series(**places, mark=mark).counts == ["×2", "", ""]
+    assert not any(Series(**places, mark="ring").counts)
 
 
 def test_a_trial_that_failed_after_its_last_task_has_not_finished(spec: SearchSpec) -> None:

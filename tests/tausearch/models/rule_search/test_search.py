@@ -190,6 +190,7 @@ def test_a_rule_of_ones_own_is_searched_but_for_what_is_given(
     found = json.loads(shown(*words, "--set", "shift=0.5")[0])["search"]
     assert found["searched"] == ["scale"] and {each["parameters"]["shift"] for each in found["trials"]} == {0.5}
     assert all(0.25 <= each["parameters"]["scale"] <= 4 for each in found["trials"])
+    assert list(searching.rule_space("their_scaled:Scaled", {"shift": 0.0}, 4, 0).searched) == ["scale"]
     out, err = shown(*words, "--set", "scale=4", code=2)
     wrong = "returned numbers for 'blocks.0.attn.qkv.weight' that are not finite (with scale 4, shift 0)"
     assert out == "" and err.count("\n") == 1 and wrong in err, err

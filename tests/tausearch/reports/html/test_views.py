@@ -273,7 +273,11 @@ def test_the_command_of_a_page_holds_wherever_the_page_is_read(tmp_path: Path, m
     monkeypatch.chdir(tmp_path.parent)
     bounds = _facts(read_status(search), search)["bounds"]
     assert f"`tausearch resume {search.name} --storage FOLDER --with-bounds` runs them" in bounds
-    assert bounds.endswith("; FOLDER is the storage folder, which holds the run") and str(tmp_path) not in bounds
+    where = "; FOLDER is the storage folder, which holds the run"
+    assert bounds.endswith(where) and str(tmp_path) not in bounds
+    final, _ = make_final(Storage(tmp_path)), make_final(Storage(tmp_path), "bound", method="joint")
+    bounds = _facts(read_status(final), final)["bounds"]
+    assert "joint 69.50 % (bound); missing here: probe" in bounds and bounds.endswith(where)
 
 
 def test_the_overview_has_the_headline_of_each_run() -> None:
