@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -21,9 +20,10 @@ from tausearch.api import (
     plan_training,
 )
 from tausearch.campaigns.cells import KEPT, CampaignCells, CellRuns, read_cells
+from tausearch.campaigns.faults import at_place, of_cells
 from tausearch.campaigns.file import CampaignFile, CellConfig, read_campaign, read_remainder
 from tausearch.campaigns.status import CellStatus, read_cell_status
-from tausearch.cluster import AddressFault, GpusAt, asked_once, bf16_at, gpus_at, require_reachable
+from tausearch.cluster import GpusAt, asked_once, bf16_at, gpus_at, require_reachable
 from tausearch.runs import (
     AnySpec,
     CampaignDirectory,
@@ -42,8 +42,6 @@ from trainables.data.reference import OPTIONS
 from trainables.errors import Faults, InputError
 
 _CHOSEN = ("fixed", "source", "tuned_on", "measure_removability")  # fields of a final run that follow from the choice
-_OPTION = re.compile(r"--([a-z][a-z-]*)")
-_OF_THE_COMMAND = ("tracking", "tracking-uri", "callbacks", "max-concurrent-trials", "time-budget")  # not of the file
 Spec = TypeVar("Spec", SearchSpec, FinalSpec)
 
 
@@ -181,14 +179,7 @@ class CampaignPlan:
             for fault in cell.faults:
                 titles.setdefault(fault, []).append(cell.title)
         if titles:
-            raise InputError(*(self._line(fault, cells) for fault, cells in titles.items()))
-
-    def _line(self, fault: str, titles: Sequence[str]) -> str:
-        option = _OPTION.match(fault)
-        if isinstance(fault, AddressFault) or (option and option[1] in _OF_THE_COMMAND):
-            return fault
-        more = f" (and {counted(len(titles) - 1, 'more cell')})" if len(titles) > 1 else ""
-        return f"campaign file {self.request.file}: {titles[0]}: {fault}{more}"
+            raise InputError(*(of_cells(fault, self.request.file, cells) for fault, cells in titles.items()))
 
 
 def plan_campaign(request: CampaignRequest) -> CampaignPlan:
@@ -342,7 +333,7 @@ class _Planner:
     def _search(self, cell: CellConfig, final: str, asked: Mapping[str, Any]) -> Plan[SearchSpec]:
         """Return the plan of a cell's search; what is wrong with it is said together with its final run's faults."""
         faults = Faults()
-        with faults, _at_place("search", {**cell.protocol, **(cell.search or {})}):
+        with faults, at_place("search", {**cell.protocol, **(cell.search or {})}):
             request = SearchRequest(cell.benchmark, cell.method, **asked)
             return plan_search(request, self.opening, gpus=self.gpus, bf16=self.bf16, write=False)
         with faults:
@@ -363,7 +354,7 @@ class _Planner:
     def _training(self, cell: CellConfig, final: str, search: Plan[SearchSpec]) -> Plan[FinalSpec]:
         """Return the plan of a cell's final run at the start of its search."""
         best = unsearched_best_file(search.spec)
-        with _at_place("train", cell.train):
+        with at_place("train", cell.train):
             plan = plan_training(_training(cell, final, best, self.request), self.opening, gpus=self.gpus, write=False)
         return replace(plan, may_extend=True)
 
@@ -373,26 +364,6 @@ class _Planner:
             return _stem_of(known.final)
         stem = f"{self.campaign}-{cell.title.replace('/', '-')}"
         return self.storage.free_name(stem, ("", "-final")) if anew else stem  # not each cell has a search
-
-
-@contextmanager
-def _at_place(section: str, given: Mapping[str, Any]) -> Iterator[None]:
-    """Say of the options that a file gives where they stand in it: `search.trials 500` for `--trials 500`."""
-
-    def placed(option: re.Match[str]) -> str:
-        name = option[1].replace("-", "_")
-        return f"{section}.{name}" if name in given else option[0]
-
-    def in_file(fault: str) -> str:
-        if isinstance(fault, AddressFault) or not _OPTION.match(fault):
-            return fault
-        head, *rest = fault.partition(": ")
-        return "".join([_OPTION.sub(placed, head), *rest])
-
-    try:
-        yield
-    except InputError as error:
-        raise InputError(*map(in_file, error.args)) from error
 
 
 def _require_said_once(named: BenchmarkRef, found: BenchmarkRef) -> None:
