@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
+_UNREAD = 128 + signal.SIGPIPE  # as a shell reports a process that wrote to an output that nobody reads any more
+
 
 def run_as_process(command: Callable[[], None]) -> None:
     """Run a command as the only work of this process, which ends soon after it.
@@ -15,14 +17,20 @@ def run_as_process(command: Callable[[], None]) -> None:
     the user waits for the prompt. The process ends before that, after everything registered with `atexit`.
 
     Raises:
-        SystemExit: If the command raises it.
+        SystemExit: If the command raises it, or writes to an output that nobody reads any more, as after `| head`.
     """
     code = 1  # of an error that nobody caught
     atexit.register(lambda: _end_process(code))  # the first that is registered is the last that is called
     try:
         command()
         code = 0
+    except BrokenPipeError:
+        code = _UNREAD
+        raise SystemExit(code) from None
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer and rich end with 1
+            code = _UNREAD
+            raise SystemExit(code) from None
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
         raise
 
@@ -31,7 +39,9 @@ def _end_process(code: int) -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # a closed pipe or a full disk, which Python reports as it ends
+    except BrokenPipeError:
+        os._exit(code or _UNREAD)
+    except OSError:  # a full disk, which Python reports as it ends
         return
     os._exit(code)
 

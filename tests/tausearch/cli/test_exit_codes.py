@@ -51,6 +51,29 @@ def test_threads_and_registered_functions_come_before_the_end() -> None:
     assert process(command, stdout=subprocess.PIPE).stdout == "of a thread\nregistered\n"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "print('shown', flush=True)",
+        "print('kept until the end')",
+        "print('shown', file=sys.stderr)\nsys.exit(0)",
+        "import typer\napp = typer.Typer()\napp.command()(lambda: print('shown', flush=True))\napp([])",
+        "from rich.console import Console\nConsole().print('shown')",
+    ],
+)
+def test_an_output_that_nobody_reads_any_more_ends_a_command_with_141(command: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    lines = "".join(f"    {line}\n" for line in command.splitlines())
+    code = f"import sys\ndef command():\n{lines}\nfrom tausearch.cli.exit_codes import run_as_process\n"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    arguments = [sys.executable, "-c", f"{code}run_as_process(command)"]
+    try:
+        assert subprocess.run(arguments, stdout=writer, stderr=writer, env=environment).returncode == 141
+    finally:
+        os.close(writer)
+
+
 def test_output_that_cannot_be_written_is_told() -> None:
     full = Path("/dev/full")
     if not full.exists():
