@@ -274,5 +274,7 @@ def _make_atomically(spec: RunSpec, directory: RunDirectory) -> None:
 
 
 def _taken(directory: RunDirectory) -> str:
+    if not directory.spec_file.is_file():
+        return f"{directory.path} exists and is no run; choose another --name, or move it away"
     where = f"a run named {directory.name!r} exists in {directory.path.parent}"
     return f"{where}; choose another --name, or continue it with --resume-if-exists"

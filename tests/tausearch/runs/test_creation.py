@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import SearchSpec, Storage, read_spec, replace_text
-from tausearch.runs.creation import make_run_directory, new_locked_run, note_code
+from tausearch.runs.creation import make_run_directory, new_locked_run, new_run, note_code
 from trainables.errors import InputError
 
 
@@ -53,6 +53,19 @@ def test_the_second_of_two_drivers_that_want_a_name_is_refused(spec: SearchSpec,
     with pytest.raises(InputError, match=f"a run named '{spec.name}' exists"):
         make_run_directory(spec, storage)
     assert [path.name for path in tmp_path.iterdir()] == [spec.name]
+
+
+def test_a_folder_that_is_no_run_is_said_to_be_there(spec: SearchSpec, tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    storage.run(spec.name).path.mkdir()
+    (storage.run(spec.name).path / "kept").touch()
+    for resume in (False, True):
+        with pytest.raises(InputError, match="exists and is no run; choose another --name, or move it away"):
+            new_run(tmp_path, spec.name, spec.method, resume_if_exists=resume)
+    with pytest.raises(InputError, match="exists and is no run"):
+        make_run_directory(spec, storage)
+    with pytest.raises(InputError, match=f"no run named '{spec.name}' in .*; the folder of this name is no run"):
+        read_spec(storage.run(spec.name))
 
 
 def test_re_evaluations_are_called_after_their_search(tmp_path: Path) -> None:

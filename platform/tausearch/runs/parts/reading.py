@@ -28,7 +28,8 @@ def read_spec(directory: RunDirectory) -> AnySpec:
         spec = read_model(directory.spec_file, _spec_of)
     except FileNotFoundError as error:
         storage = Storage(directory.path.parent)
-        raise InputError(f"no run named {directory.name!r} in {storage.root}{storage.near(directory.name)}") from error
+        near = "; the folder of this name is no run" if directory.path.is_dir() else storage.near(directory.name)
+        raise InputError(f"no run named {directory.name!r} in {storage.root}{near}") from error
     except TextFileError as error:
         raise InputError(f"{directory.spec_file}: {error}") from error
     if spec.name != directory.name:  # the other files may belong to either run
