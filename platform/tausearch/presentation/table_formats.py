@@ -83,7 +83,7 @@ class FittedTable(rich.table.Table):
         for column in (self.columns[place] for place in kept):
             longest = self._measure_column(console, wide, column)
             padding = self._get_padding_width(column._index)
-            broken = max(min(longest.minimum - padding, _LEAST), column.min_width or 0)
+            broken = min(longest.minimum - padding, _LEAST) if column.width is None else column.width
             widths.append(longest.maximum - padding if column.no_wrap else broken)
         return sum(widths) + edges
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from rich.console import Console
 
 from tausearch.api import Composed, DriveRequest, FinalResult, SearchResult
 from tausearch.cli import launch
@@ -273,6 +275,31 @@ def searched(spec: SearchSpec, trials: list[TrialSummary], folder: Path, best: B
     return result_of(directory, trials, **found, **stopped)
 
 
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
+def test_the_list_of_runs_loses_no_letter_in_a_narrow_terminal(
+    width: int, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Console(width=width, file=io.StringIO(), highlight=False)
+    monkeypatch.setattr(statuses, "console", lambda: out)
+    names, benchmark = (
+        ("c-digits-tasks-2-epochs-1-finetune-final", "odd-1"),
+        "folder:/tmp/odd?epochs=2&task=eins=cat,dog",
+    )
+    found = []
+    for name in names:
+        named = spec.model_copy(update={"name": name, "benchmark": benchmark})
+        found.append(read_status(recorded(named, [make_trial(0, value=70.0)], tmp_path)))
+    show_statuses(found)
+    lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert all(len(line) <= width for line in lines)
+    header = [cell.strip() for cell in lines[1].strip("┃").split("┃")]
+    rows = [line.strip("│").split("│") for line in lines if line.startswith("│")]
+    shown = {name: "".join(row[place].strip() for row in rows) for place, name in enumerate(header)}
+    assert shown["run"] == "".join(names) and {"state", "trials"} <= shown.keys()
+    assert "best" in shown or width == 40
+    assert shown.get("benchmark", 2 * benchmark) == 2 * benchmark and (width > 80) == ("benchmark" in shown)
+
+
 @pytest.mark.parametrize(("forgotten", "said"), [(83.0, True), (50.0, False)])
 def test_little_left_of_earlier_tasks_is_said(
     forgotten: float, said: bool, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -362,6 +389,29 @@ def test_a_search_says_at_its_end_what_its_status_says_and_what_to_do(
     assert any(line.endswith(" --seeds 0,1,2 --storage s --allow-code my_method:Mine") for line in said)
     assert any(line.startswith(f"MLflow does not have all of {spec.name} (full)") for line in said)
     assert not any("forgets" in line or line.startswith("figures") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "bounds", "said"),
+    [
+        ({}, True, ["As nothing is chosen, what was to follow is not run: the re-evaluation and the bounds."]),
+        ({}, False, ["As nothing is chosen, what was to follow is not run: the re-evaluation."]),
+        ({"signal": signal.SIGINT}, True, []),
+        ({"out_of_time": True}, True, []),
+    ],
+)
+def test_a_search_that_chose_nothing_says_what_does_not_follow(
+    stopped: dict[str, Any],
+    bounds: bool,
+    said: list[str],
+    spec: SearchSpec,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = {"with_bounds": bounds, "reevaluate": Reevaluate(best=1, runs=1, start=True)}
+    spec = spec.model_copy(update={**asked, "constraints": (Constraint.parse("forgetting <= 0", ["val/forgetting"]),)})
+    show_search(searched(spec, [make_trial(0, value=70.0)], tmp_path, None, **stopped), spec, "")
+    assert [line for line in lines_of(capsys) if "follow" in line] == said
 
 
 @pytest.mark.parametrize(("count", "value"), [(1, "forgetting 1.00 points"), (2, "final_accuracy 71.00 %")])

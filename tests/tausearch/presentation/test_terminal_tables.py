@@ -51,7 +51,7 @@ def test_minor_columns_go_first_then_the_last_ones() -> None:
 def test_a_column_that_is_to_stay_whole_is_whole_where_another_can_be_left_out() -> None:
     columns = [Column("run", wrap=True), Column("note", wrap=True)]
     table = terminal_table(Table("", columns, [("digits-ita-lora-1-final", "some words")]))
-    table.columns[0].min_width = len("digits-ita-lora-1-final")
+    table.columns[0].width = len("digits-ita-lora-1-final")
     out = Console(width=30, file=io.StringIO(), highlight=False)
     out.print(table)
     lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]

@@ -60,6 +60,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     show_ending(lines, result.ending)
     if result.best is None or selection is None:
         lines.warn(nothing_chosen(spec, result.trials))
+        _say_what_does_not_follow(lines, result, spec)
     else:
         chosen = brief(dict(result.best.hyperparameters), list(spec.dimensions))
         trial = next(each for each in result.trials if each.number == selection.trial)
@@ -87,6 +88,14 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     _show_metric_warnings(lines, spec, result.trials)
     _show_waiting(lines, spec, result.trials)
     show_errors(lines, spec, result.trials)
+
+
+def _say_what_does_not_follow(lines: Lines, result: SearchResult, spec: SearchSpec) -> None:
+    """Say that a search that was not stopped and has chosen nothing lacks what was to follow it."""
+    asked = {"the re-evaluation": spec.reevaluate is not None, "the bounds": spec.with_bounds}
+    lacking = [what for what, wanted in asked.items() if wanted]
+    if lacking and result.signal is None and not result.out_of_time:
+        lines.warn(f"As nothing is chosen, what was to follow is not run: {' and '.join(lacking)}.")
 
 
 def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> None:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs lef
     from tausearch.campaigns import CampaignStatus
 
 _NAMED_CELLS = 6  # of a campaign, in a line
+_BESIDE_NAME = 40  # letters of a line that the state, trials and best of a run take, and the borders
+_LEAST_NAME = 12  # letters of a run's name in a line
 
 
 def show_starting(statuses: Sequence[CampaignStatus]) -> None:
@@ -62,9 +64,10 @@ def show_no_runs(root: Storage) -> None:
 def show_statuses(statuses: Sequence[RunStatus]) -> None:
     """Print one line per run."""
     columns = [
-        *text_columns("run", "purpose", "benchmark", "method", "state"),
-        *(Column(name, wrap=True) for name in ("trials", "best")),
-        *text_columns("hyperparameters", "note"),
+        *text_columns("run"),
+        *(Column(name, wrap=True, minor=True) for name in ("purpose", "benchmark", "method")),
+        *text_columns("state", "trials", "best"),
+        *(Column(name, wrap=True, minor=True) for name in ("hyperparameters", "note")),
     ]
     rows = [
         (
@@ -81,8 +84,11 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
         for found in statuses
     ]
     table = terminal_table(Table("", columns, rows).without_empty("note"))
-    table.columns[0].min_width = max(len(found.spec.name) for found in statuses)  # for people to copy
-    console().print(table)
+    out, longest = console(), max(len(found.spec.name) for found in statuses)
+    table.columns[0].width = max(
+        min(longest, out.width - _BESIDE_NAME), min(longest, _LEAST_NAME)
+    )  # for people to copy
+    out.print(table)
 
 
 def _lost(found: RunStatus) -> list[str]:
