@@ -56,7 +56,7 @@ class DataState:
         return {part: sum(counts[part] for counts in self.classes.values()) for part in SPLIT_NAMES}
 
     def count(self, part: SplitName) -> str:
-        """Return the number of images of a part as text, with the smallest and the largest class."""
+        """Return the number of images of a part as text, with those of the smallest and the largest class."""
         if self.classes is None:
             return ""
         each = [counts[part] for counts in self.classes.values()]

@@ -80,7 +80,7 @@ def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) 
         elif path.is_file():
             found.append(path)
         else:
-            raise InputError(f"{path}: no such file or folder")
+            raise InputError(f"{path}: {'is no regular file' if path.exists() else 'no such file or folder'}")
     once: dict[Path, Path] = {}
     for each in found:
         once.setdefault(Path(os.path.abspath(each)), each)  # links to one file are several images

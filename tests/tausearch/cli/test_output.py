@@ -281,10 +281,8 @@ def test_the_list_of_runs_loses_no_letter_in_a_narrow_terminal(
 ) -> None:
     out = Console(width=width, file=io.StringIO(), highlight=False)
     monkeypatch.setattr(statuses, "console", lambda: out)
-    names, benchmark = (
-        ("c-digits-tasks-2-epochs-1-finetune-final", "odd-1"),
-        "folder:/tmp/odd?epochs=2&task=eins=cat,dog",
-    )
+    names = ("c-digits-tasks-2-epochs-1-finetune-final", "odd-1")
+    benchmark = "folder:/tmp/odd?epochs=2&task=eins=cat,dog"
     found = []
     for name in names:
         named = spec.model_copy(update={"name": name, "benchmark": benchmark})

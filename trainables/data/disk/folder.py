@@ -24,6 +24,8 @@ def find(root: Path) -> Listing:
         InputError: If the folder is missing or holds something else, a class has too few images, or the parts have
             different classes.
     """
+    if root.exists() and not root.is_dir():
+        raise InputError(f"folder:{root}: is no folder")
     if not root.is_dir():
         beside = [each.name for each in root.parent.iterdir() if each.is_dir()] if root.parent.is_dir() else []
         raise InputError(f"folder:{root}: no such folder{meant(root.name, beside)}")

@@ -179,7 +179,7 @@ def _show_accuracies(found: Confusion, images: int) -> None:
     rest = images - found.images
     others = f" ({counted(rest, 'image')} elsewhere not counted)" if rest else ""
     out.print(
-        f"right: {found.right} of the {counted(found.images, 'image')} whose folder is named after a class of the"
+        f"right: {found.right} of {counted(found.images, 'image')} whose folder is named after a class of the"
         f" model: {100 * found.right / found.images:.2f} %{others}",
         soft_wrap=True,
     )

@@ -85,9 +85,7 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
     ]
     table = terminal_table(Table("", columns, rows).without_empty("note"))
     out, longest = console(), max(len(found.spec.name) for found in statuses)
-    table.columns[0].width = max(
-        min(longest, out.width - _BESIDE_NAME), min(longest, _LEAST_NAME)
-    )  # for people to copy
+    table.columns[0].width = min(longest, max(out.width - _BESIDE_NAME, _LEAST_NAME))  # whole, for people to copy
     out.print(table)
 
 
