@@ -106,9 +106,12 @@ def _fault(of: Field[Any], value: object) -> str | None:
     return ranges.text_fault(str(value)) if isinstance(value, str | Path) else None
 
 
+_OPTIONS = {"callbacks": "callback", "sampler_options": "sampler-option", "pruner_options": "pruner-option"}
+
+
 def _option(of: Field[Any]) -> str:
     """Return the name of a field on the command line."""
-    name = of.name.replace("_", "-")
+    name = _OPTIONS.get(of.name, of.name).replace("_", "-")
     return name if of.default is MISSING else f"--{name}"
 
 

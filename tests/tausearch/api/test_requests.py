@@ -225,6 +225,7 @@ def test_all_wrong_fields_are_said_at_once() -> None:
         (TrainRequest, {"best": None}, "best must be a best file, as `load_best` returns it, got None"),
         (SearchRequest, {"task": [["0", "1"]]}, "--task must be a list of texts, got [['0', '1']]"),
         (SearchRequest, {"task": [3]}, "--task must be a list of texts, got [3]"),
+        (SearchRequest, {"callbacks": 5}, "--callback must be a list of callbacks, got 5"),
         (SearchRequest, {"with_bounds": "no"}, "--with-bounds must be True or False, got 'no'"),
         (EvaluateRequest, {"runs": [None]}, "runs must be a list of texts, got [None]"),
         (EvaluateRequest, {"runs": []}, "runs: name at least one run"),
