@@ -57,7 +57,22 @@ def made(kind: str, name: str, make: Callable[..., T], options: Mapping[str, Sca
     if lacking := [each.name for each in parameters.values() if _is_needed(each) and each.name not in values]:
         wanted = " and ".join(f"--{kind}-option {key}=..." for key in lacking)
         raise InputError(f"{kind} {name!r}: needs {wanted}")
-    return called(f"{kind} {name!r}", lambda: make(**values))
+    for key in sorted(values.keys() & parameters.keys()):
+        if _is_switch(parameters[key]) and values[key] not in (True, False, None):
+            raise InputError(f"{kind} {name!r}: {key} must be true or false, got {options[key]!r}")
+    return called(with_options(f"{kind} {name!r}", options), lambda: make(**values))
+
+
+def with_options(what: str, options: Mapping[str, Scalar]) -> str:
+    """Return what the beginning of an error says of a sampler or pruner, with the options that a user gave it."""
+    given = " ".join(f"{key}={value}" for key, value in options.items() if key != "seed")
+    return f"{what} with {given}" if given else what
+
+
+def _is_switch(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is true or false, by its default or by what it is annotated with."""
+    switches = (bool, "bool", "bool | None", "Optional[bool]")
+    return isinstance(parameter.default, bool) or parameter.annotation in switches
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:

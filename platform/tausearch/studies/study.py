@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 from search_spaces import Dimension, Range
 from tausearch.runs import ALGORITHMS, SCHEDULERS, SearchSpec, Status, TrialSummary, violations
 from tausearch.studies.algorithms import algorithm_named, startup_trials
+from tausearch.studies.named_classes import with_options
 from tausearch.studies.rebuilt_sampler import RebuiltSampler
 from tausearch.studies.schedulers import first_stop, pruner_named
 from trainables.errors import InputError
@@ -81,8 +82,12 @@ class SearchStudy:
         if self.rebuilt is None:
             # Draws depend on seed, number and known trials only, so a killed search goes on with the same points.
             self.optuna.sampler = self.algorithm.sampler(derive_seed(self.spec.seed, "trial", number) % 2**32)
-        self.running[number] = called(self._sampler, lambda: self.optuna.ask(self.space))
+        self.running[number] = called(self._sampler_with_options, lambda: self.optuna.ask(self.space))
         return dict(self.running[number].params)
+
+    @property
+    def _sampler_with_options(self) -> str:
+        return with_options(self._sampler, self.spec.sampler_options)
 
     @property
     def _sampler(self) -> str:
@@ -152,7 +157,7 @@ class SearchStudy:
             trial.set_constraint(name, violation)
         values = self._values(status, value, known)
         how: dict[str, Any] = {"state": _told_state(status)} if values is None else {"values": values}
-        called(self._sampler, lambda: self.optuna.tell(trial, **how))
+        called(self._sampler_with_options, lambda: self.optuna.tell(trial, **how))
 
     def _values(self, status: Status, value: float | None, known: TrialSummary | None) -> list[float] | None:
         """Return the values of a trial in all objectives; None if the study gets none."""

@@ -274,8 +274,15 @@ def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
             for algorithm, number in (("tpe", "x"), ("tpe", -3), ("tpe", 1.5), ("gp", "true"))
         ),
         *(
-            ({"algorithm": "tpe", "sampler_options": {name: value}}, "sampler 'tpe' failed (")
+            ({"algorithm": "tpe", "sampler_options": {name: value}}, f"sampler 'tpe' with {name}={value} failed (")
             for name, value in (("n_ei_candidates", 0), ("gamma", 3))  # which count only once it learns
+        ),
+        *(
+            (
+                {"algorithm": "tpe", "sampler_options": {name: value}},
+                f"sampler 'tpe': {name} must be true or false, got {value!r}",
+            )
+            for name, value in (("multivariate", "maybe"), ("consider_endpoints", "banana"), ("group", 2))
         ),
         *(
             (
@@ -301,11 +308,11 @@ def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
         ),
         (
             {"scheduler": "optuna:ThresholdPruner", "pruner_options": {"lower": "x"}},
-            "pruner 'optuna:ThresholdPruner' failed (",
+            "pruner 'optuna:ThresholdPruner' with lower=x failed (",
         ),
         (
             {"algorithm": "optuna:QMCSampler", "sampler_options": {"qmc_type": "x"}},
-            "sampler 'optuna:QMCSampler' failed",
+            "sampler 'optuna:QMCSampler' with qmc_type=x failed",
         ),
         (
             {"algorithm": "optuna:PartialFixedSampler"},
