@@ -12,7 +12,7 @@ from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.embedded import BENCHMARKS
 from trainables.errors import InputError
-from trainables.task_names import NamedTask, in_full, names_of, quoted, split_names, task_called, titles
+from trainables.task_names import NamedTask, in_full, names_of, quoted, require_known, split_names, task_called, titles
 
 
 def labels_by_name(text: str) -> dict[str, torch.Tensor]:
@@ -86,6 +86,14 @@ def test_what_a_cached_result_depends_on_knows_the_classes_of_tasks(tmp_path: Pa
     ]
     found = [build_benchmark(get_source(f"folder:{tmp_path}?{text}"), "search").fingerprint for text in asked]
     assert found[0] == found[-1] and len(set(found)) == len(found) - 1  # the same tasks, however they are asked for
+
+
+def test_a_class_with_signs_is_suggested_in_the_form_that_can_be_typed() -> None:
+    with pytest.raises(InputError, match="there is no class 'b%c'; did you mean 'a%3Db%25c'"):
+        require_known("--task", names_of("b%c"), ["a=b%c", "dog"], all_of_them=False)
+    with pytest.raises(InputError, match="did you mean \"'dog, big'\""):
+        require_known("--task", ["dog"], ["a=b%c", "dog, big"], all_of_them=False)
+    assert names_of("a%3Db%25c") == ("a=b%c",)
 
 
 @pytest.mark.parametrize(
