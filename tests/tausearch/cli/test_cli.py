@@ -65,7 +65,7 @@ REFUSED = [
     ("SEARCH --max-concurrent-trials 0", "--max-concurrent-trials must be .* from 1 to 100000, got 0"),
     ("SEARCH --name cache", "reserved for files that all runs share"),
     ("SEARCH --name a/b", "name 'a/b': must be letters"),
-    ("SEARCH --name taken", "a run named 'taken' exists"),
+    ("SEARCH --name taken", "tausearch-runs/taken exists and is no run"),
     ("SEARCH --address nonsense", "--address must be auto, HOST:PORT or ray://HOST:PORT"),
     ("SEARCH --address 127.0.0.1", "HOST:PORT .*, got '127.0.0.1'"),
     ("SEARCH --address 127.0.0.1:", "HOST:PORT .*, got '127.0.0.1:'"),
@@ -106,7 +106,10 @@ REFUSED = [
     ("list spaces --space none.yaml", "--set, --space: are about one method"),
     ("list spaces ita-lora --set lr=-5", "hyperparameter 'lr': .*greater than 0, got -5"),
     ("runs ui", "has no runs yet"),
-    ("compare nope", "unknown benchmark 'nope'; allowed: imagenet_r, cifar100, .*digits"),
+    (
+        "compare nope",
+        "unknown benchmark 'nope'; allowed: imagenet_r, .*digits, .*; there is no run of this name, either",
+    ),
     ("status --format csv", "unknown --format 'csv'; allowed: text, json$"),
     ("compare --transfer --figure x.png", "--figure: .* does not go with --transfer"),
 ]

@@ -166,6 +166,7 @@ def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkey
         (["base"], "name another final run"),
         (["base", "other", "other"], "compare other: is given twice"),
         (["digits-ita-lora-1"], "is a search; train what it chose with"),  # another name would not help
+        (["bsae", "digit"], "there is no run of this name, either; there are: base"),
         (["base", "bsae"], "no run named 'bsae' in"),
         (["base", "digits"], "is a benchmark; name benchmarks or final runs, not both"),
         (["base", "mit67"], "compare mit67: is a benchmark"),
