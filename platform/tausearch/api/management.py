@@ -48,7 +48,8 @@ def delete_driven(directory: DrivenDirectory, kind: str) -> None:
     if directory.path.is_symlink():
         raise InputError(f"{what}: is a link; delete what it leads to, then the link")
     if (closed := _closed_folder(directory.path)) is not None:
-        raise InputError(f"{what}: {closed} in it cannot be changed; nothing was deleted")
+        inside = "" if closed == directory.path else f"{closed} in it "
+        raise InputError(f"{what}: {inside}cannot be changed; nothing was deleted")
     doomed = directory.path.with_name(f".{directory.name}.deleted")
     try:
         with driver_lock(directory, kind):

@@ -195,7 +195,10 @@ def cache(
 
     folder = open_storage(storage, write=False).cache
     shared = Cache(folder) if folder.is_dir() else None
-    removed = shared.shrink(0) if shared and clear else []
+    try:
+        removed = shared.shrink(0) if shared and clear else []
+    except PermissionError as error:
+        raise InputError(f"{folder}: cannot be cleared ({error.strerror})") from error
     entries = shared.entries() if shared else []
     if format == "json":
         print_json({"removed": len(removed), "entries": [output.entry_as_dict(entry) for entry in entries]})

@@ -125,6 +125,14 @@ class TestDelete:
             delete_run(storage.run("final"))
         assert read_spec(storage.run("final")).name == "final" and next(storage.run("final").record.iterdir())
 
+    def test_a_run_whose_own_folder_cannot_be_emptied_is_not_said_to_lie_in_itself(
+        self, storage: Storage, monkeypatch: Patch
+    ) -> None:
+        path = storage.run("final").path
+        monkeypatch.setattr("os.access", lambda each, _: Path(each) != path)
+        with pytest.raises(InputError, match="run directory [^ ]*/final: cannot be changed; nothing was deleted"):
+            delete_run(storage.run("final"))
+
     def test_one_that_goes_while_somebody_looks_is_no_fault(self, storage: Storage) -> None:
         def read(directory: RunDirectory) -> str:
             if directory.name == "search":
@@ -291,11 +299,12 @@ class TestStatus:
         (final,) = [each for each in json.loads(shown("status", "--format", "json")[0]) if each["name"] == "final"]
         assert final["score"] == {"mean": pytest.approx(score["mean"]), "std": pytest.approx(score["std"]), "seeds": 2}
 
-    def test_a_long_name_is_never_cut(self, storage: Storage, monkeypatch: Patch, shown: Command) -> None:
+    def test_a_long_name_is_folded_and_never_cut(self, storage: Storage, monkeypatch: Patch, shown: Command) -> None:
         name = "a-search-with-a-name-that-is-longer-than-most-" + "x" * 40
         add_search(storage, name, 60.0)
         monkeypatch.setattr("tausearch.presentation.terminal.text.WIDE", 100)
-        assert name in shown("status")[0]
+        rows = [line.split("│") for line in shown("status")[0].splitlines() if line.startswith("│")]
+        assert name in "".join(row[1].strip() for row in rows) and any(row[2:-1] for row in rows)
 
 
 class TestByName:

@@ -64,6 +64,16 @@ def test_clearing_an_empty_cache_removes_nothing(
     assert given == [([], removed)] and list(tmp_path.iterdir()) == []
 
 
+def test_a_cache_that_cannot_be_written_is_bad_input(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr("trainables.preconsolidation.cache.Cache.shrink", refuse)
+    code, _, err = ask("runs", "cache", "--clear", "--storage", str(tmp_path))
+    assert code == 2 and "cache: cannot be cleared (Permission denied)" in err
+
+
 @pytest.mark.usefixtures("no_insight")
 def test_the_best_of_a_benchmark_and_a_method_is_exported_under_their_names(
     spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
