@@ -161,6 +161,15 @@ class Dataset:
             raise InputError(*_first_broken(lines))
         return lines
 
+    def left_out(self, progress: Progress) -> list[str]:
+        """Return a line for each unreadable image that `skip_broken` leaves out of both parts."""
+        if not self.ref.skip_broken:
+            return []
+        if (manifest := self.manifest()) is not None:
+            return manifest.left_out(SPLIT_NAMES)
+        listing = self.checked(self.find(), whole=True)
+        return [line for part in SPLIT_NAMES for line in self._unreadable(listing, part, progress)]
+
     def faults_of_source(self, manifest: Manifest) -> list[str]:
         """Return why a run would refuse the prepared form: it was made from other files, or without unreadable ones."""
         skipped = [] if self.ref.skip_broken else manifest.left_out(SPLIT_NAMES)

@@ -58,6 +58,7 @@ class OpenBenchmark:
     source: BenchmarkSource
     data_root: str | None
     _required: dict[tuple[object, ...], Usable] = field(default_factory=dict, compare=False)
+    _told: list[str] = field(default_factory=list, compare=False)  # lines that stand on stderr
 
     @property
     def embedded(self) -> bool:
@@ -72,9 +73,9 @@ class OpenBenchmark:
     def backbone(self, backbone_weights: Path | None) -> Backbone:
         """Return the benchmark's backbone.
 
-        If its weights cannot be fetched, small images of a folder or Parquet file get the embedded one, and a line on
-        stderr. These images are read before anything is fetched, and where one is broken nothing is. A benchmark in
-        code names a backbone that its transforms fit.
+        If its weights cannot be fetched, small images of a folder or Parquet file get the embedded one, and one line
+        on stderr. These images are read before anything is fetched, and where one is broken nothing is. A benchmark
+        in code names a backbone that its transforms fit.
 
         Args:
             backbone_weights: Local weights file of the benchmark's backbone, or None.
@@ -87,7 +88,8 @@ class OpenBenchmark:
         if backbone_weights is not None or self.ref.path is None:
             return wanted
         _, (backbone, said) = images_then_weights(lambda: self._unreadable, wanted, lambda: self._fetched(wanted))
-        print_notices(*said)
+        print_notices(*(line for line in said if line not in self._told))
+        self._told.extend(said)
         return backbone
 
     def _fetched(self, wanted: Backbone) -> tuple[Backbone, list[str]]:

@@ -99,6 +99,7 @@ class CheckResult:
         home: Folder that holds the benchmark's data.
         images: Number of images that were read.
         faults: A line for each unreadable image, and for each prepared file that has changed.
+        left_out: A line for each unreadable image that the benchmark's name leaves out (`skip_broken`).
         classes: Every class by its name, in label order.
     """
 
@@ -107,6 +108,7 @@ class CheckResult:
     layout: str
     images: int
     faults: list[str]
+    left_out: list[str]
     classes: dict[str, CheckedClass]
 
 
@@ -168,6 +170,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
         faults += dataset.faults_of_source(manifest)
     classes = {name: CheckedClass() for name in listing.class_names}
     with LongWork() as work:
+        left_out = dataset.left_out(work.start)
         for part in SPLIT_NAMES:
             images, labels = parts[part]
             looks = sizes_or_faults(images, work.start(f"reading {part} images", len(images)))
@@ -175,7 +178,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
                 classes[listing.class_names[label]].add(part, look)
                 faults += [look] if isinstance(look, str) else []
     count = sum(len(labels) for _, labels in parts.values())
-    return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults, classes)
+    return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults, left_out, classes)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import cache
 from typing import Annotated
 
 import typer
@@ -86,7 +87,8 @@ def prepare(
     if format == "json":
         print_json(made.as_dict())
     else:
-        print(f"{made.name}: {made.layout}; train {made.count('train')}, test {made.count('test')}")
+        counts = f"train {made.count('train')}, test {made.count('test')}"
+        print(f"{made.name}: {made.layout}; images (per class): {counts}")
         print(f"written to {made.prepared}")
 
 
@@ -121,13 +123,14 @@ def spaces(
 ) -> None:
     """Show the search spaces of the methods. A search would use exactly these."""
     from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
-    from tausearch.api import SearchRequest, space_for
+    from tausearch.api import SearchRequest, open_benchmark, space_for
 
     if method is None and (set_ or space is not None):
         raise InputError("--set, --space: are about one method; name it: list spaces METHOD")
     overrides = parse_assignments(set_ or [])
+    opening = cache(open_benchmark)  # once for all methods
     resolved = [
-        space_for(SearchRequest(benchmark or "digits", each, space=space, set=overrides, backbone=backbone))
+        space_for(SearchRequest(benchmark or "digits", each, space=space, set=overrides, backbone=backbone), opening)
         for each in (METHODS_WITH_SPACE if method is None else [method])
     ]
     if format == "json":

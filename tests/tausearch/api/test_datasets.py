@@ -125,7 +125,7 @@ def test_prepared_images_are_listed_by_their_files_where_these_are_there(root: P
 def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> None:
     out, _ = command("data", "prepare", "folder:own", "--layout", "array")
     folder = root / "own" / "tausearch-prepared" / "v1" / "all"
-    assert f"written to {folder}" in out and "train 16 (4), test 8 (2)" in out
+    assert f"written to {folder}" in out and "images (per class): train 16 (4), test 8 (2)" in out
     assert "prepared (decoded array)" in command("data", "check", "folder:own")[0]
     content = bytearray((folder / "train-pixels.npy").read_bytes())
     content[-1] ^= 1
@@ -145,10 +145,21 @@ def test_the_prepared_form_is_chosen_by_size_unless_it_is_given(
         assert state["layout"].startswith(f"prepared ({chosen}) from ")
 
 
+def test_check_lists_what_a_name_leaves_out(root: Path, command: Command) -> None:
+    assert ", all of them readable" in command("data", "check", "folder:own?skip_broken=yes")[0]
+    (root / "own" / "a" / "1.png").write_bytes(b"broken")
+    out, _ = command("data", "check", "folder:own?skip_broken=yes")
+    assert f"left out: image {root}/own/a/1.png: cannot be read" in out and "1 left out, all others readable" in out
+    out, _ = command("data", "check", "folder:own?skip_broken=yes", "--format", "json")
+    assert len(json.loads(out)["left_out"]) == 1 and json.loads(out)["faults"] == []
+
+
 def test_check_says_what_a_run_would_refuse_in_prepared_data(root: Path, command: Command) -> None:
     (root / "own" / "a" / "1.png").write_bytes(b"broken")
     command("data", "prepare", "folder:own?skip_broken=yes", "--layout", "array")
-    assert "all of them readable" in command("data", "check", "folder:own?skip_broken=yes")[0]
+    out, _ = command("data", "check", "folder:own?skip_broken=yes")
+    assert f"left out: image {root}/own/a/1.png: cannot be read" in out
+    assert "23 images in" in out and "1 left out, all others readable" in out
     out, _ = command("data", "check", "folder:own", code=1)
     assert f"image {root}/own/a/1.png: cannot be read" in out and "1 fault" in out
     (root / "own" / "d" / "5.png").unlink()
@@ -167,6 +178,7 @@ def test_check_says_what_a_run_would_refuse_in_prepared_data(root: Path, command
         (["data", "check", "cub200"], "'cub200': not found in .*data/cub200; looks for CUB_200_2011.tgz"),
         (["data", "check", "mit67"], "train images: expected 5360, got 268; --partial accepts a smaller copy"),
         (["data", "prepare", "folder:nothing"], "folder:/.*/nothing: no such folder"),
+        (["data", "check", "folder:/etc/passwd"], "folder:/etc/passwd: is no folder"),
         (["data", "prepare", "parquet:nothing"], "parquet:/.*/nothing: no such file or folder"),
         (["data", "prepare", "cub200"], "'cub200': not found in"),
         (["data", "prepare", "mit67"], "train images: expected 5360, got 268"),

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ import timm
 from PIL import Image
 
 from search_spaces import Range
-from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, plan_training
+from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, plan_training, space_for
 from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, facts_of, images_then_weights, open_benchmark
 from tausearch.api.plans import one_benchmark
 from tausearch.runs import Reevaluate, TrialSummary
@@ -181,6 +182,16 @@ class TestWithoutAHub:
         assert (spec.protocol.backbone, spec.protocol.weights_digest) == (EMBEDDED, Backbone().digest)
         err = capsys.readouterr().err
         assert err.count("\n") == 1 and "its weights cannot be fetched. The images are small (35 pixels), so" in err
+
+    def test_the_line_is_said_once_of_an_open_benchmark(
+        self, folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        opening, text = cache(open_benchmark), folder()
+        for method in ("finetune", "ita-lora"):
+            space_for(replace(wanted(text, tmp_path, backbone=None), method=method), opening)
+        assert capsys.readouterr().err.count("its weights cannot be fetched") == 1
+        space_for(wanted(text, tmp_path, backbone=None))
+        assert capsys.readouterr().err.count("its weights cannot be fetched") == 1
 
     @pytest.mark.parametrize(("side", "small"), [(61, True), (62, False)])
     def test_images_up_to_64_pixels_are_small(self, side: int, small: bool, folder: Folder, tmp_path: Path) -> None:

@@ -289,7 +289,7 @@ def test_what_was_prepared_is_said_as_it_was_asked_for(ask: Ask, monkeypatch: py
 
     monkeypatch.setattr("tausearch.api.prepare_dataset", prepare)
     code, out, _ = ask("data", "prepare", "mit67", "--layout", "parquet")
-    assert (code, out) == (0, "mit67: parquet; train 12, test 4\nwritten to /p\n")
+    assert (code, out) == (0, "mit67: parquet; images (per class): train 12, test 4\nwritten to /p\n")
 
 
 def test_the_shell_is_offered_methods_of_installed_packages_too(monkeypatch: pytest.MonkeyPatch) -> None:

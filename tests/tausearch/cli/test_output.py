@@ -526,7 +526,7 @@ def test_predictions_name_the_next_two_classes_and_count_images_of_named_folders
     assert "│ elsewhere/c.png │ sea │ 0.600 │ tree 0.250, sun 0.100 │ │" in lines
     assert "│ sun │ 1 │ 0 │ 0.00 │ sea 1 │" in lines and "│ sea │ 1 │ 1 │ 100.00 │ │" in lines
     assert lines[-1] == (
-        "right: 1 of the 2 images whose folder is named after a class of the model: 50.00 % (3 images elsewhere not"
+        "right: 1 of 2 images whose folder is named after a class of the model: 50.00 % (3 images elsewhere not"
         " counted)"
     )
 

@@ -319,7 +319,7 @@ class TestCommandLine:
         matrix = tmp_path / "matrix.png"
         out, err = shown(*words, "--figure", picture, "--confusion", matrix)
         right = round(sum(final_accuracies(storage.run("letters"), 0)) * 48 / 300)
-        assert f"right: {right} of the 48 images whose folder is named after a class of the model" in out
+        assert f"right: {right} of 48 images whose folder is named after a class of the model" in out
         assert str(picture) in err and Image.open(picture).size[0] > 600
         made = ", ".join(str(matrix.with_suffix(ending)) for ending in (".png", ".pdf", ".csv"))
         assert f"confusion matrix: {made}\n" in err and matrix.with_suffix(".pdf").is_file()

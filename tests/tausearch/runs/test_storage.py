@@ -250,12 +250,12 @@ class TestNewRuns:
 
     @pytest.mark.parametrize(("name", "goes_on"), [("a", True), ("empty", False)])
     def test_only_a_run_is_continued(self, storage: Storage, name: str, goes_on: bool) -> None:
-        with pytest.raises(InputError, match=f"a run named '{name}' exists"):
+        with pytest.raises(InputError, match=f"a run named '{name}' exists" if goes_on else "exists and is no run"):
             new_run(storage.root, name, "stem")
         if goes_on:
             assert new_run(storage.root, name, "stem", resume_if_exists=True)[1] == name
             return
-        with pytest.raises(InputError, match=f"a run named '{name}' exists"):
+        with pytest.raises(InputError, match="exists and is no run"):
             new_run(storage.root, name, "stem", resume_if_exists=True)
 
     @pytest.mark.parametrize(

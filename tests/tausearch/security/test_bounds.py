@@ -52,7 +52,7 @@ def test_the_bound_can_be_moved(exported: Path, image: str, refused: Refused) ->
 
 def test_a_fifo_is_no_image(exported: Path, refused: Refused, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.png")
-    assert "no such file or folder" in refused("predict", str(exported / "timm"), "fifo.png")
+    assert "fifo.png: is no regular file" in refused("predict", str(exported / "timm"), "fifo.png")
 
 
 def images_of(table: pa.Table, folder: Path) -> str:

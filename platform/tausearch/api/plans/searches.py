@@ -52,8 +52,12 @@ def plan_search(
     return with_device(plan, request, gpus, auto=bf16 if request.precision == "auto" else None)
 
 
-def space_for(request: SearchRequest) -> ResolvedSpace:
+def space_for(request: SearchRequest, opening: Opening = open_benchmark) -> ResolvedSpace:
     """Return the space that a search would use. Only a benchmark of the user's own is opened; its code is allowed.
+
+    Args:
+        request: The search.
+        opening: Opens a benchmark.
 
     Raises:
         InputError: If method, benchmark, backbone, space or a fixed value is wrong.
@@ -64,5 +68,5 @@ def space_for(request: SearchRequest) -> ResolvedSpace:
         _ = Backbone(request.backbone).input  # refuses an unknown name
     if not ref.is_own:
         return studies.space_of(request.method, ref.name, file, request.set or {})
-    entry, opened = get_method(request.method), open_benchmark(str(ref), None)
+    entry, opened = get_method(request.method), opening(str(ref), None)
     return space_on(request, entry, opened, entry.scenario(opened.source.spec, requested_backbone(request, opened)))

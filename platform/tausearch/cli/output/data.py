@@ -69,7 +69,10 @@ def show_check(found: CheckResult) -> None:
     out.print(terminal_table(Table("", columns, rows)))
     for fault in found.faults:
         out.print(fault, soft_wrap=True)
-    verdict = counted(len(found.faults), "fault") if found.faults else "all of them readable"
+    for line in found.left_out:
+        out.print(f"left out: {line}", soft_wrap=True)
+    readable = f"{len(found.left_out)} left out, all others readable" if found.left_out else "all of them readable"
+    verdict = counted(len(found.faults), "fault") if found.faults else readable
     out.print(
         f"{found.name}: {counted(found.images, 'image')} in {Path(found.home)} ({found.layout}), {verdict}",
         soft_wrap=True,

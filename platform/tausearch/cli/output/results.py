@@ -90,14 +90,6 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     show_errors(lines, spec, result.trials)
 
 
-def _say_what_does_not_follow(lines: Lines, result: SearchResult, spec: SearchSpec) -> None:
-    """Say that a search that was not stopped and has chosen nothing lacks what was to follow it."""
-    asked = {"the re-evaluation": spec.reevaluate is not None, "the bounds": spec.with_bounds}
-    lacking = [what for what, wanted in asked.items() if wanted]
-    if lacking and result.signal is None and not result.out_of_time:
-        lines.warn(f"As nothing is chosen, what was to follow is not run: {' and '.join(lacking)}.")
-
-
 def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> None:
     """Print the test results of a final run."""
     lines = Lines(console(), 14)
@@ -175,3 +167,11 @@ def _say_trackers(lines: Lines, spec: RunSpec, result: RunResult, storage_option
 def _pages(spec: RunSpec, storage_option: str) -> str:
     """Return where MLflow's pages of a run are: the address of its server, or the command that opens them."""
     return f"{tool()} runs ui{storage_option}" if spec.tracking_uri is None else spec.tracking_uri
+
+
+def _say_what_does_not_follow(lines: Lines, result: SearchResult, spec: SearchSpec) -> None:
+    """Say that a search that was not stopped and has chosen nothing lacks what was to follow it."""
+    asked = {"the re-evaluation": spec.reevaluate is not None, "the bounds": spec.with_bounds}
+    lacking = [what for what, wanted in asked.items() if wanted]
+    if lacking and result.signal is None and not result.out_of_time:
+        lines.warn(f"As nothing is chosen, what was to follow is not run: {' and '.join(lacking)}.")
