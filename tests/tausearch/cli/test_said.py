@@ -190,7 +190,7 @@ def test_a_check_says_sizes_and_what_to_do(faults: list[str], verdict: str, advi
 
     classes = {"a": of(2, 0, (3, 4), (5, 6)), "b": of(3, 7, (3, 4), (3, 4)), "c": of(0, 0, None, None)}
     about = {"classes": classes, "faults": faults, "name": "x", "images": 1234, "home": "/x", "layout": "folders"}
-    show_check(SimpleNamespace(**about))  # type: ignore[arg-type]
+    show_check(SimpleNamespace(left_out=[], **about))  # type: ignore[arg-type]
     lines = lines_of(capsys)
     rows = [[cell.strip() for cell in line.split("│")[1:6]] for line in lines if line.startswith("│")]
     assert rows == [["a", "2", "1", "", "3 x 4 to 5 x 6"], ["b", "3", "1", "7", "3 x 4"], ["c", "0", "1", "", ""]]
