@@ -59,7 +59,7 @@ def show_installed(kind: str, word: str = "") -> None:
 
 
 def show_check(found: CheckResult) -> None:
-    """Print the classes with their numbers and sizes of images, every fault, what is left out, and the number of faults."""
+    """Print the classes with their numbers and sizes of images, every fault, what is left out, and how many faults."""
     out = console()
     rows = [
         (name, each.train, each.test, each.unreadable or None, _sizes(each.smallest, each.largest))
