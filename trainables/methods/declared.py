@@ -86,8 +86,8 @@ def _metrics(what: str, metrics: object) -> tuple[ExtraMetric, ...]:
         raise InputError(f"{what}: metrics must be a tuple of ExtraMetric, got {got}")
     for each in metrics:
         try:
-            each.warn(0, [{"task": 1, each.name: each.limit or 0.0}])
-        except (LookupError, ValueError, AttributeError) as error:
+            each.warn(0, [{"task": 1, each.name: float(each.limit or 0.0)}])
+        except (LookupError, ValueError, AttributeError, TypeError) as error:
             raise InputError(
                 f"{what}: metric {each.name!r}: warning must be a template with the fields trial, worst, task and limit"
                 f" ({type(error).__name__}: {error})"

@@ -78,6 +78,16 @@ BROKEN = {
         'ExtraMetric("train/mine", "1", limit=1.0, warning="bad {worse}")',
         r"metric 'train/mine': warning must be a template with the fields trial, .* \(KeyError: 'worse'\)$",
     ),
+    "digits": (
+        'ExtraMetric("train/mine", "1")',
+        'ExtraMetric("train/mine", "1", limit=2, warning="bad {worst:d}")',
+        r"warning must be a template .* \(ValueError: Unknown format code 'd'",
+    ),
+    "indexed": (
+        'ExtraMetric("train/mine", "1")',
+        'ExtraMetric("train/mine", "1", limit=2, warning="bad {worst[0]}")',
+        r"warning must be a template .* \(TypeError: ",
+    ),
     "metrics": ('(ExtraMetric("train/mine", "1"),)', '["train/mine"]', "metrics must be a tuple of ExtraMetric"),
     "metric": ('(ExtraMetric("train/mine", "1"),)', '("train/mine",)', "ExtraMetric, got a tuple with 'train/mine'$"),
     "neutral": ('{"kind": "plain"}', '{"kind": "odd"}', "'kind' must be a hyperparameter whose default is 'odd'"),
