@@ -144,17 +144,13 @@ def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all
         InputError: If a name is unknown, given twice or missing; `where` stands in front.
     """
     if unknown := [name for name in dict.fromkeys(given) if name not in names]:
-        others = meant(unknown[0], names, _typed) or f"; classes are {listed(list(map(quoted, names)))}"
-        raise InputError(f"{where}: there is no class {listed(unknown)}{others}")
+        others = meant(unknown[0], names, quoted) or f"; classes are {listed(list(map(quoted, names)))}"
+        typed = " (in an option, type %3D for = and %25 for %)" if set("=%") & set(others) else ""
+        raise InputError(f"{where}: there is no class {listed(unknown)}{others}{typed}")
     if repeated := [name for name in dict.fromkeys(given) if given.count(name) > 1]:
         raise InputError(f"{where}: class {listed(repeated)} is given twice")
     if all_of_them and (missing := [name for name in names if name not in set(given)]):
         raise InputError(f"{where}: must name all {len(names)} classes; missing: {listed(missing)}")
-
-
-def _typed(name: str) -> str:
-    """Return a name as it can be typed, in quotes or, as `=` and `%` mean something there, with `%3D` and `%25`."""
-    return _encoded(name) if set("=%") & set(name) else quoted(name)
 
 
 def _encoded(name: str) -> str:

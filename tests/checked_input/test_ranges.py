@@ -108,7 +108,8 @@ def test_no_request_is_made_of_what_is_out_of_bounds(kind: type, field: Any) -> 
         for given in [[value], value] if "Sequence" in str(field.type) else [value]:
             with pytest.raises(InputError) as error:
                 kind(**{**REQUESTS[kind], field.name: given})
-            assert field.name.split("_")[0] in str(error.value) and len(str(error.value).splitlines()) == 1
+            said, word = str(error.value), field.name.split("_")[0].removesuffix("s")
+            assert word in said and len(said.splitlines()) == 1
     if field.default is not MISSING:
         kind(**{**REQUESTS[kind], field.name: field.default})
 

@@ -15,6 +15,7 @@ from tausearch.api.requests import FiguresRequest, with_fields_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import as_csv, rows_as_table
 from tausearch.runs import (
+    FinalSpec,
     Record,
     SearchSpec,
     Storage,
@@ -177,11 +178,17 @@ def _alike(first: Pools, second: Pools) -> bool:
     return bool(set(first.by_seed) & set(second.by_seed))
 
 
+def _joined(seeds: Sequence[int]) -> str:
+    return ",".join(map(str, seeds))
+
+
 def _times(storage: Storage, name: str, seeds: Sequence[int] | None = None) -> list[dict[str, Any]]:
     """Return the seconds of preconsolidation and training of every finished task of a run, or of some of its seeds."""
     if not storage.run_exists(name):
         return []
     spec = read_spec(storage.run(name))
+    if seeds is not None and isinstance(spec, FinalSpec) and not set(seeds) & set(spec.seeds):
+        raise InputError(f"--seeds {_joined(seeds)}: run {name!r} has none of them; it has {_joined(spec.seeds)}")
     return [
         {
             "run": name,

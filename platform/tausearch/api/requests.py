@@ -311,8 +311,8 @@ class ComposeRequest(EvaluateRequest):
         register: Whether to make the composition a version of MLflow's registered model of the benchmark.
     """
 
-    keep: Sequence[int | str] | None = None
-    drop: Sequence[int | str] | None = None
+    keep: Sequence[int | str] | None = within(ranges.TASKS, None)
+    drop: Sequence[int | str] | None = within(ranges.TASKS, None)
     coefficient: str | None = None
     forget: Sequence[str] | None = None
     retrain_later: bool = False

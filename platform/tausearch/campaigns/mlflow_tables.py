@@ -44,18 +44,26 @@ def track_tables(
     gone = gone_cells(status.directory)
     for benchmark, store in _stores_of(storage, gone).items():
         stores.setdefault(benchmark, store)
-    for benchmark, store in stores.items():
+    for benchmark, store in stores.items():  # those of cells that have left the file come last
         own, cells = tracking_uri or store, by_benchmark.get(benchmark, [])
         rows, left = [_row(each) for each in cells], [each.method for each in gone if each.benchmark == benchmark]
+        if not cells:
+            _save_pages(status.directory, pages)  # a store of the past may be gone
         try:
             page = write(storage, own or storage.mlflow_uri, benchmark, status.name, rows, left)
         except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
-            raise InputError(f"campaign {status.name!r}: MLflow cannot be written ({reason(error)})") from error
+            raise InputError(
+                f"campaign {status.name!r}: MLflow cannot be written for {benchmark} ({reason(error)})"
+            ) from error
         if cells:
             server = without_secrets(own) if own and own.startswith("http") else LOCAL
             pages[benchmark] = f"{server}/{page}"
-    replace_text(status.directory.pages_file, json.dumps(pages, indent=2) + "\n")
+    _save_pages(status.directory, pages)
     return pages
+
+
+def _save_pages(directory: CampaignDirectory, pages: dict[str, str]) -> None:
+    replace_text(directory.pages_file, json.dumps(pages, indent=2) + "\n")
 
 
 def read_pages(directory: CampaignDirectory) -> dict[str, str]:

@@ -38,8 +38,8 @@ _SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 
 def write_outputs(storage: Storage, status: CampaignStatus, drawn: Mapping[str, RunPlots] | None = None) -> list[Path]:
     """Write best files, the comparison and at the end the report, with plots `drawn` before; returns the files."""
+    _remove_best_files(storage, status.directory, gone_cells(status.directory))
     best = [copy_best(storage, status.directory, each.runs) for each in status.cells]
-    _remove_best_files(status.directory, gone_cells(status.directory))
     tables = write_comparison(storage, status.directory)
     report = []
     if status.finished:
@@ -69,9 +69,11 @@ def _best_file_of(directory: CampaignDirectory, cell: CellRuns) -> Path:
     return directory.best_file(reference(cell.benchmark).slug, file_name(cell.method))
 
 
-def _remove_best_files(directory: CampaignDirectory, cells: Sequence[CellRuns]) -> None:
-    """Delete what `copy_best` wrote of cells; their runs keep the originals."""
+def _remove_best_files(storage: Storage, directory: CampaignDirectory, cells: Sequence[CellRuns]) -> None:
+    """Delete what `copy_best` wrote of cells whose runs still have it."""
     for cell in cells:
+        if not (storage.run_exists(cell.final) if cell.search is None else storage.run(cell.search).best_file.exists()):
+            continue
         file = _best_file_of(directory, cell)
         file.unlink(missing_ok=True)
         with suppress(OSError):  # it is not empty, or not there

@@ -197,7 +197,7 @@ def cache(
     shared = Cache(folder) if folder.is_dir() else None
     try:
         removed = shared.shrink(0) if shared and clear else []
-    except PermissionError as error:
+    except OSError as error:
         raise InputError(f"{folder}: cannot be cleared ({error.strerror})") from error
     entries = shared.entries() if shared else []
     if format == "json":

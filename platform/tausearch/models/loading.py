@@ -36,7 +36,7 @@ class ModelOptions(CheckedRequest):
     """What to load of a run or folder; see `load_model`."""
 
     seed: int | None = within(ranges.SEED, None)
-    keep: Sequence[int | str] | None = None
+    keep: Sequence[int | str] | None = within(ranges.TASKS, None)
     backbone_weights: str | Path | None = None
     device: str | None = None
 

@@ -70,9 +70,10 @@ def with_options(what: str, options: Mapping[str, Scalar]) -> str:
 
 
 def _is_switch(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter is true or false, by its default or by what it is annotated with."""
+    """Whether a parameter is true or false, by what it is annotated with, else by its default."""
     switches = (bool, "bool", "bool | None", "Optional[bool]")
-    return isinstance(parameter.default, bool) or parameter.annotation in switches
+    bare = parameter.annotation is parameter.empty
+    return parameter.annotation in switches or (bare and isinstance(parameter.default, bool))
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:

@@ -23,6 +23,7 @@ from tausearch.api import (
     resume,
     sync_run,
 )
+from tausearch.api.plans.final_runs import _require_same_protocol
 from tausearch.execution import DriveOptions, Run
 from tausearch.runs import (
     KnownPoint,
@@ -42,6 +43,7 @@ from tests.support.layouts import mit67
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
+from trainables.data import BenchmarkRef
 from trainables.errors import InputError
 
 # What a change of the code, the data or the weights can change under a run. The other fields of a protocol are what a
@@ -203,6 +205,9 @@ class TestProtocol:
         hints = [each for each in said if "write `benchmark: " in each]
         assert len(hints) == 1 and "`benchmark: digits?tasks=4&epochs=7&batch_size=33`" in hints[0]
         assert "name another benchmark by --benchmark" in hints[0]
+        named = BenchmarkRef.parse("digits?task=0,1&task=2,3,4")
+        with pytest.raises(InputError, match="; name its tasks in `benchmark` as they were, or leave the file"):
+            _require_same_protocol(made, spec.protocol, named, same_benchmark=True)
 
     @pytest.mark.parametrize(
         ("changes", "said"),

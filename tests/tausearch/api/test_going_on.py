@@ -98,7 +98,9 @@ def test_without_the_option_a_name_that_is_taken_is_refused(tmp_path: Path) -> N
     with pytest.raises(InputError, match="choose another --name, or continue it with --resume-if-exists"):
         planned(tmp_path, resume_if_exists=False)
     (tmp_path / "folder").mkdir()
-    with pytest.raises(InputError, match="'folder' exists"):  # no run: nothing to go on with
+    with pytest.raises(
+        InputError, match="folder exists and is no run; choose another --name"
+    ):  # no run: nothing to go on with
         planned(tmp_path, name="folder")
 
 

@@ -28,13 +28,14 @@ from tausearch.campaigns.outputs import selected_runs
 from tausearch.cli.output import show_campaign_status, show_campaign_statuses
 from tausearch.presentation import Table
 from tausearch.reports import paper_results
-from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock
+from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock, replace_text
 from tausearch.runs.creation import make_run_directory
 from tausearch.tracking.benchmark_tags import TableRow
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.campaigns.test_plans import TABLE, planned, started
+from trainables.errors import InputError
 
 
 @pytest.fixture
@@ -282,6 +283,14 @@ def test_the_runs_of_cells_that_have_left_the_file_leave_the_table_in_mlflow(sto
     left = replace(status, cells=status.cells[1:])
     assert track_tables(storage, left, write=write) == {} == read_pages(directory)
     assert written == [("http://a:5000", first.runs.benchmark, "t", [], [first.runs.method, "ewc"])]
+
+    def fail(*_: object) -> str:
+        raise ConnectionError("no server")
+
+    replace_text(directory.pages_file, '{"digits": "an old page"}')
+    with pytest.raises(InputError, match=f"'t': MLflow cannot be written for {first.runs.benchmark} "):
+        track_tables(storage, left, write=fail)
+    assert read_pages(directory) == {}  # as far as they were written before that of the past
 
 
 def test_a_campaign_without_a_run_is_starting(

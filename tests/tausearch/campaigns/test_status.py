@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -230,6 +231,9 @@ def test_the_best_file_of_a_cell_that_has_left_the_file_goes_and_comes_back(tmp_
     assert there(kept.cells[:-1], (again, joint.runs)) == [True, False] and mine.exists()
     assert there(kept.cells, ()) == [True, True]
     assert first.search.directory.best_file.exists() and plan.storage.run_exists(joint.runs.final)
+    for run in (first.search.directory.path, plan.storage.run(joint.runs.final).path):
+        shutil.rmtree(run)
+    assert there(kept.cells[1:-1], (first.runs, joint.runs)) == [True, True]  # nothing else has the choices now
 
 
 @pytest.mark.parametrize("finished", [False, True])

@@ -66,12 +66,12 @@ def test_clearing_an_empty_cache_removes_nothing(
 
 def test_a_cache_that_cannot_be_written_is_bad_input(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
+        raise OSError(30, "Read-only file system")
 
     (tmp_path / "cache").mkdir()
     monkeypatch.setattr("trainables.preconsolidation.cache.Cache.shrink", refuse)
     code, _, err = ask("runs", "cache", "--clear", "--storage", str(tmp_path))
-    assert code == 2 and "cache: cannot be cleared (Permission denied)" in err
+    assert code == 2 and "cache: cannot be cleared (Read-only file system)" in err
 
 
 @pytest.mark.usefixtures("no_insight")

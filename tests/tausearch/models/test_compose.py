@@ -446,7 +446,7 @@ class TestEvaluate:
         (["ita", "--weights", "a"], "--weights must be numbers with commas between them, got 'a'"),
         (["ita", "--weights", "nan,1,1"], "--weights must be a number from -1000000 to 1000000, got nan"),
         (["ita", "--keep", "4"], "--keep: there is no task 4; allowed: 1 to 3"),
-        (["ita", "--drop", "0"], "--drop: there is no task 0; allowed: 1 to 3"),
+        (["ita", "--drop", "0"], "--drop must be a whole number from 1 to 100000, got 0"),
         (["ita", "--keep", "1,1"], "--keep must be different tasks, got '1,1'"),
         (["ita", "--keep", ""], "--keep must be tasks, numbers or names, with commas between them, got"),
         (["ita", "--drop", "zebra"], "--drop: there is no task 'zebra'; tasks are '0, 1', '2, 3', '4, 5'"),

@@ -222,7 +222,9 @@ def test_times_are_of_every_finished_task_even_of_a_trial_that_failed(finals: St
 
 
 def test_times_of_a_final_run_are_of_the_seeds_that_were_asked_for(finals: Storage, spec: SearchSpec) -> None:
-    assert len(analysis._times(finals, "s", [7])) == 3 and analysis._times(finals, "s", [0]) == []
+    assert len(analysis._times(finals, "s", [7])) == len(analysis._times(finals, "s", [0, 7])) == 3
+    with pytest.raises(InputError, match="--seeds 0,1: run 's' has none of them; it has 7"):
+        analysis._times(finals, "s", [0, 1])
     make_run_directory(spec.model_copy(update={"name": "search"}), finals)
     Record(finals.run("search").record).write(make_trial(0))
     assert len(analysis._times(finals, "search", [7])) == len(analysis._times(finals, "search")) > 0  # it has no seeds

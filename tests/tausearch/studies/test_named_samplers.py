@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from search_spaces import Choices
 from tausearch.runs import SearchSpec
-from tausearch.studies import OptunaSearcher, RebuiltSampler, algorithm_named
+from tausearch.studies import OptunaSearcher, RebuiltSampler, algorithm_named, named_classes
 from tausearch.studies.schedulers import pruner_named
 from tausearch.studies.study import SearchStudy, require_sampler
 from tests.support.runs.trials import make_trial
@@ -424,3 +425,11 @@ def test_a_sampler_that_a_package_brings_is_named_among_those_allowed(monkeypatc
     monkeypatch.setattr("tausearch.studies.named_classes.installed", lambda kind: ("theirs",))
     with pytest.raises(InputError, match="allowed: tpe, gp, random, grid, theirs, optuna:CLASS"):
         algorithm_named("nobodys")
+
+
+def test_a_switch_is_what_is_annotated_as_one_or_has_such_a_default_alone() -> None:
+    def make(a: bool, b: bool | str = False, c=True, d: bool | None = None, e: int = True) -> None:  # type: ignore[no-untyped-def]
+        """Only its signature counts."""
+
+    parameters = signature(make).parameters
+    assert [name for name in parameters if named_classes._is_switch(parameters[name])] == ["a", "c", "d"]

@@ -175,7 +175,7 @@ def test_a_name_of_no_callback_is_one_line_and_nothing_starts(
     [
         ([int], "is a class; give an object of it"),
         ([7], "callback 7: int lacks on_event"),
-        ("my_callbacks:Good", "--callbacks must be a list of callbacks"),
+        ("my_callbacks:Good", "--callback must be a list of callbacks"),
     ],
 )
 def test_what_is_no_callback_is_refused_in_python(given: Sequence[Any], words: str, tmp_path: Path) -> None:

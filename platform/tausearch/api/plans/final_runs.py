@@ -126,11 +126,10 @@ def _require_same_protocol(
     weights = changed("weights_digest", *(["initial_head_digest"] if same_benchmark else []))
     faults = [f"protocol.{key} is {was}, but {ref} has {getattr(now, key)}" for key, was in options.items()]
     if faults:
-        own = {**({"task": None, "classes_per_task": None} if "tasks" in options else {}), **options}
-        faults[-1] += (
-            f"; write `benchmark: {replace(ref, **own)}`, or leave the file as it was and name another benchmark by"
-            " --benchmark"
-        )
+        own = {**({"classes_per_task": None} if "tasks" in options else {}), **options}
+        named = "tasks" in options and ref.task  # their classes are not in the file
+        write = "name its tasks in `benchmark` as they were" if named else f"write `benchmark: {replace(ref, **own)}`"
+        faults[-1] += f"; {write}, or leave the file as it was and name another benchmark by --benchmark"
     faults += [
         f"protocol.{key} is {was}, but {now.backbone} on this benchmark has {getattr(now, key)}"
         for key, was in weights.items()
