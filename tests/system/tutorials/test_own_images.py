@@ -38,7 +38,7 @@ def _look(said: dict[str, str], folder: Path) -> None:
     results = json.loads((folder / "tausearch-runs/shapes-final/results.json").read_text(encoding="utf-8"))
     assert results["summary"]["test/final_accuracy"]["mean"] >= 70  # of eight images; 25 is guessing
     assert results["summary"]["test/forgetting"]["mean"] <= 15
-    (right,) = re.findall(r"(\d+) of the 40 images", said["tausearch predict shapes-final shapes/"])
+    (right,) = re.findall(r"(\d+) of 40 images", said["tausearch predict shapes-final shapes/"])
     assert int(right) > 28
     one = json.loads(said["tausearch predict shapes-final shapes/triangle/0.png --format json"])
     assert one["classes"] == ["circle", "ring", "square", "triangle"] and len(one["predictions"]) == 1

@@ -45,7 +45,7 @@ def _accuracies(file: Path) -> list[float]:
 def _look(said: dict[str, str], folder: Path) -> None:
     """What the page says that its reader will see."""
     assert "Still answered" not in said["tausearch compose shapes-far"]
-    (left,) = re.findall(r"(\d+) of the 40 images", said["tausearch predict unlearned shapes/"])
+    (left,) = re.findall(r"(\d+) of 40 images", said["tausearch predict unlearned shapes/"])
     assert int(left) <= 28 and (folder / "unlearned" / "vectors" / "README.md").exists()
     assert not re.search(r"│ triangle +│ +0\.", said["tausearch predict forgotten shapes/"])  # no answer is a triangle
     assert not _naming("triangle", folder / "forgotten") and _naming("square", folder / "forgotten")
