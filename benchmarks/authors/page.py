@@ -43,7 +43,7 @@ CHECKOUTS: Mapping[str, set[str]] = {  # environment variables without which a b
 
 
 def unmeasurable() -> list[str]:
-    """Return the benchmarks of which a checkout is not named."""
+    """Return the benchmarks that need a checkout for which no environment variable is set."""
     return [name for name, variables in CHECKOUTS.items() if not all(map(os.environ.get, variables))]
 
 

@@ -50,19 +50,21 @@ def write_outputs(storage: Storage, status: CampaignStatus, drawn: Mapping[str, 
 
 def copy_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -> Path | None:
     """Write the chosen configuration of a cell; without a search, the configuration of its final run."""
-    target = _best_file_of(directory, cell)
-    if cell.search is not None:
-        source = storage.run(cell.search).best_file
-        if not source.exists():
-            return None
-        best = load_best(source)
-    elif storage.run_exists(cell.final):
-        best = unsearched_best_file(read_spec(storage.run(cell.final)))
-    else:
+    if not _has_choice(storage, cell):
         return None
+    if cell.search is not None:
+        best = load_best(storage.run(cell.search).best_file)
+    else:
+        best = unsearched_best_file(read_spec(storage.run(cell.final)))
+    target = _best_file_of(directory, cell)
     target.parent.mkdir(parents=True, exist_ok=True)
     best.save(target)
     return target
+
+
+def _has_choice(storage: Storage, cell: CellRuns) -> bool:
+    """Whether the storage has the run of a cell that says what was chosen."""
+    return storage.run_exists(cell.final) if cell.search is None else storage.run(cell.search).best_file.exists()
 
 
 def _best_file_of(directory: CampaignDirectory, cell: CellRuns) -> Path:
@@ -71,9 +73,7 @@ def _best_file_of(directory: CampaignDirectory, cell: CellRuns) -> Path:
 
 def _remove_best_files(storage: Storage, directory: CampaignDirectory, cells: Sequence[CellRuns]) -> None:
     """Delete what `copy_best` wrote of cells whose runs still have it."""
-    for cell in cells:
-        if not (storage.run_exists(cell.final) if cell.search is None else storage.run(cell.search).best_file.exists()):
-            continue
+    for cell in (each for each in cells if _has_choice(storage, each)):
         file = _best_file_of(directory, cell)
         file.unlink(missing_ok=True)
         with suppress(OSError):  # it is not empty, or not there

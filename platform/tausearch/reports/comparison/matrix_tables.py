@@ -81,9 +81,9 @@ def matrix_caption(matrix: Matrix, paper: PaperResults) -> str:
 
 
 def _protocols(matrix: Matrix, paper: PaperResults) -> str:
-    """Return the protocol of our columns, then the parts that differ: `batch 128; A: 5 epochs; B and C: 9 epochs`.
+    """Return what the protocols of our columns share, then what differs: `batch 128; A: 5 epochs; B and C: 9 epochs`.
 
-    Where a column has the paper's rows alone, the others are named.
+    If a column has only rows of the paper, the text names the columns whose protocol it states.
     """
     found = {name: protocol_parts(protocol) for name, protocol in matrix.protocols.items()}
     shared = [part for part in next(iter(found.values()), []) if all(part in parts for parts in found.values())]
