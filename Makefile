@@ -4,6 +4,8 @@ SHELL = bash
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN = $(VENV)/bin
+# Images of containers often forbid compiled modules to be kept; each process would then compile 50,000 lines again.
+unexport PYTHONDONTWRITEBYTECODE
 STORAGE ?= ./tausearch-runs
 RESULTS ?= ./tausearch-runs/results
 MINUTES ?= 60
