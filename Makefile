@@ -22,8 +22,9 @@ PYTEST = $(BIN)/python -m pytest --durations 15
 FAST_TESTS = $(PYTEST) --numprocesses auto --maxprocesses 4 -m "not slow and not system"
 SYSTEM_FILES = $$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.system' tests | sort)
 SYSTEM_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "system and not slow" $(SYSTEM_FILES)
-LONGEST = tutorials/test_own_images campaigns/test_kills tutorials/test_take_a_class_out test_two_drivers
-SLOW_FILES = $(LONGEST:%=tests/system/%.py) tests/test_notebooks.py \
+LONGEST = tutorials/test_own_images interruption/test_resume campaigns/test_kills tutorials/test_take_a_class_out \
+	test_tracking_server interruption/test_bounds test_launcher test_two_drivers
+SLOW_FILES = $(LONGEST:%=tests/system/%.py) tests/test_notebooks.py tests/trainables/backbones/test_timm_kinds.py \
 	$$(grep --recursive --files-with-matches --include='test_*.py' 'mark\.slow' tests | sort)
 SLOW_TESTS = $(PYTEST) --numprocesses 3 --dist loadfile --no-loadscope-reorder -m slow $(SLOW_FILES)
 

@@ -147,12 +147,13 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
 
 
 @pytest.mark.slow
-def test_same_seed_same_tables(folder: Path) -> None:
+def test_same_seed_same_tables(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In a process of its own, and in this one, whose imports are there."""
     tables = []
-    for name in ("one", "two"):
+    for name, call in {"one": tausearch, "two": partial(run_here, capture=capfd)}.items():
         size = ["--epochs", "1", "--trials", "2", "--max-concurrent-trials", "1"]
         arguments = [*size, "--name", name, "--seed", "5", "--format", "json"]
-        printed = json.loads(tausearch("search", "digits", "finetune", *arguments, cwd=folder))
+        printed = json.loads(call("search", "digits", "finetune", *arguments, cwd=folder))
         assert len(printed["trials"]) == 2 and printed["tracking_error"] is None
         tables.append(Record(storage(folder).run(name).record).trials())
     for trial in (trial for table in tables for trial in table):
