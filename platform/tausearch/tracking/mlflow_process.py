@@ -56,7 +56,7 @@ class MlflowProcess:
         rows: Sequence[TableRow],
         gone: Collection[str] = (),
     ) -> str:
-        """Call `tables.log_benchmark_table` there; the driver need not import MLflow. For errors see `open`."""
+        """Call the function of this name there; the driver need not import MLflow. For errors see `open`."""
         return str(self._connected(uri).ask("log_benchmark_table", storage, uri, benchmark, table, rows, gone))
 
     def _start(self) -> None:

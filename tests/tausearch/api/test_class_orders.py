@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,8 @@ def test_results_are_told_over_all_and_order_by_order(
     page = result._repr_html_()
     assert ">final accuracy</td>" in page and ">class order</th>" in page and "<p>f: 4 of 4 seeds ended" in page
     assert "test 67.00 ± 7.39 %" in page
+    fewer = replace(result, trials=trials[:3])  # the results say how many seeds they are of
+    assert re.search(r"final accuracy</td>.*?67\.00 ± 7\.39</td><td[^>]*>4</td>", fewer._repr_html_())
     out = capsys.readouterr().out
     assert (
         "class order 4                       61.00 ± 1.41 % over 2 seeds" in out

@@ -229,7 +229,7 @@ def test_all_wrong_fields_are_said_at_once() -> None:
         (SearchRequest, {"with_bounds": "no"}, "--with-bounds must be True or False, got 'no'"),
         (EvaluateRequest, {"runs": [None]}, "runs must be a list of texts, got [None]"),
         (EvaluateRequest, {"runs": []}, "runs: name at least one run"),
-        (EvaluateRequest, {"runs": ["b", "a", "a"]}, "run a: is given twice"),
+        (EvaluateRequest, {"runs": ["b", "a", "a/"]}, "run a: is given twice"),
         (ComposeRequest, {"runs": ["a:1", "a:2", "a:1"]}, "run a:1: is given twice"),
         (FiguresRequest, {"runs": ["a/b", "a", Path("a//b/")]}, "run a/b: is given twice"),
         (ComposeRequest, {"runs": "ita"}, "runs must be a list of texts, got 'ita'"),

@@ -26,7 +26,7 @@ from tausearch.campaigns.driver import _plots_of_searches
 from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
-from tausearch.runs import Record, RunResult, read_spec
+from tausearch.runs import CampaignDirectory, Record, RunResult, read_spec
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best, unsearched_best_file
 from tests.support.runs.trials import make_trial
@@ -84,6 +84,16 @@ def test_a_run_that_was_seen_to_its_end_is_not_opened_and_a_deleted_one_is_made_
     shutil.rmtree(tmp_path / first)
     assert opened(plan) == [first, second]
     assert not plan.directory.is_concluded(first)  # if it is stopped now, it goes on
+
+
+def test_what_is_concluded_has_its_whole_name(tmp_path: Path) -> None:
+    directory = CampaignDirectory(tmp_path)
+    for name in ("c.5", "c.reevaluation"):
+        directory.mark_concluded(name)
+    assert [name for name in ("c", "c.5", "c.reevaluation", "c.6") if directory.is_concluded(name)] == [
+        "c.5",
+        "c.reevaluation",
+    ]
 
 
 def test_a_final_run_with_more_seeds_is_opened_again_and_trains_only_these(tmp_path: Path) -> None:

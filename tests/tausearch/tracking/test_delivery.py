@@ -147,6 +147,24 @@ def test_one_that_never_comes_back_is_given_up_after_its_patience(
     assert sender.error == "took over 0.3 s for one event"
 
 
+@pytest.mark.parametrize(("own", "patience"), [(None, 60), (0.3, 0.3), (900.0, 900)])
+def test_a_callback_says_how_long_it_is_waited_for(own: float | None, patience: float, said: list[str]) -> None:
+    callback = object() if own is None else Keeper(own)
+    assert Delivery(callback, "callback a:Own", said.append).patience == patience
+
+
+def test_the_name_of_a_callback_has_the_class_that_it_is_in() -> None:
+    class Inner(Keeper):
+        pass
+
+    assert delivery.name_of(Keeper()) == f"{__name__}:Keeper"
+    assert delivery.name_of(Inner()) == f"{__name__}:{Inner.__qualname__}" and Inner.__qualname__.endswith(".Inner")
+
+
+def test_a_run_has_the_identity_that_is_unique_over_storage_roots(info: RunInfo) -> None:
+    assert info.id == info.spec.id != info.name
+
+
 def test_one_that_fails_after_it_was_given_up_says_nothing_more(info: RunInfo, said: list[str]) -> None:
     broken = Broken(patience=0.1)
     broken.may.clear()

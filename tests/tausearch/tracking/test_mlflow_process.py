@@ -87,6 +87,8 @@ def test_it_writes_tables_once_a_run_was_told(process: MlflowProcess, spec: Sear
     assert page == f"#/experiments/{experiment.experiment_id}/runs?viewStateShareKey=tausearch-mine"
     tagged = client.search_runs([experiment.experiment_id], f"tags.`{TABLE_TAG}` = 'mine'")
     assert [run.info.run_name for run in tagged] == [spec.name]
+    table_writer(deliveries)(storage, storage.mlflow_uri, "digits", "mine", [], [spec.method])
+    assert not client.search_runs([experiment.experiment_id], f"tags.`{TABLE_TAG}` = 'mine'")
     with pytest.raises(RuntimeError):
         process.log_benchmark_table(storage, "http://127.0.0.1:9", "digits", "mine", rows)
 

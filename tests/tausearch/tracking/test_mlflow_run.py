@@ -403,6 +403,7 @@ def test_artifacts_lie_in_the_storage_unless_a_server_has_a_place_for_them(
     assert mlflow_store.open_store(storage, uri, "digits")[1] == ("7" if known else "8")
     assert made == ([] if known else [storage.mlflow_artifacts.as_uri() if place else None])
     assert not storage.mlflow_file.exists()  # only the default store is made
+    assert Path(mlflow_store.store_lock(storage).lock_file) == tmp_path / "mlflow.lock"  # in every working folder
 
 
 @pytest.mark.parametrize("cache", ["folder", "file"])
