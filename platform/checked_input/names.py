@@ -9,13 +9,16 @@ from checked_input.errors import InputError
 
 _MOST = 3
 _MANY = 8  # names, behind which nobody would look for a suggestion
+_ALIKE = 0.65  # of difflib's 0 to 1; its own 0.6 takes "train" for "extra"
+_PART = 3  # letters that a part of a name must have
 
 
 def near(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three names like a mistyped one: first those that begin with it, then the most similar."""
+    """Return up to three names like a mistyped one: those that begin with it, the most similar, those that have it."""
     known = list(dict.fromkeys(names))
     longer = [each for each in known if name and each.startswith(name)]
-    return list(dict.fromkeys([*longer, *get_close_matches(name, known, _MOST)]))[:_MOST]
+    holding = [each for each in known if len(name) >= _PART and name in each]
+    return list(dict.fromkeys([*longer, *get_close_matches(name, known, _MOST, _ALIKE), *holding]))[:_MOST]
 
 
 def choices(name: object, names: Iterable[str], *forms: str) -> str:

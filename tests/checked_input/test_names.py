@@ -18,6 +18,12 @@ def test_the_most_similar_names_come_first_and_once() -> None:
     assert near("ita", ["tak", "ita-lora", "ita-fft", "ewc"]) == ["ita-lora", "ita-fft", "tak"]  # a beginning first
 
 
+def test_a_name_with_little_in_common_is_not_suggested() -> None:
+    assert near("extra", ["campaign", "search", "train"]) == [] == near("retrain_later", ["reevaluate"])
+    assert near("fft", ["ita-lora", "ita-fft", "iel-fft"]) == ["ita-fft", "iel-fft"]  # a part of it
+    assert near("lr", ["lora-lr", "clr"]) == ["clr"]  # two letters are in many names
+
+
 @pytest.mark.parametrize(
     ("name", "names", "forms", "said"),
     [
