@@ -140,6 +140,17 @@ def test_results_are_told_over_all_and_order_by_order(
     )
 
 
+def test_it_stands_beside_its_bounds_before_its_results_are_written(storage: Storage) -> None:
+    make_final_run(storage, "own", [89.0, 90.0])
+    directory = storage.run("own")
+    about = ("own", directory.path, [], None, False, True, directory.log_file, "sqlite://", None)
+    beside = [
+        FinalResult(*about, summary={}, results_file=file).bounds
+        for file in (None, directory.results_file)  # type: ignore[arg-type]
+    ]
+    assert beside[0] == beside[1] is not None
+
+
 def test_the_papers_order_is_another_experiment(storage: Storage) -> None:
     make_final_run(storage, "own", [89.0, 90.0])
     make_final_run(storage, "orders", [80.0, 70.0, 75.0, 71.0], protocol={"class_orders": (0, 1)})

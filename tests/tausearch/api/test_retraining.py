@@ -246,6 +246,7 @@ class TestTheNewRun:
         self, storage: Storage, trainings: Trainings, capsys: pytest.CaptureFixture[str]
     ) -> None:
         retrained(storage, "task:1")  # both tasks that are left are trained
+        assert ", for seeds 0, 1: 4 trainings, " in capsys.readouterr().err
         spec, directory = spec_of(storage)
         begun = read_trials(spec, directory)[0]
         record_of(spec, directory).write(replace(begun, status="running", rows=begun.rows[:1], value=None))

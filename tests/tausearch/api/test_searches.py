@@ -187,6 +187,17 @@ def test_a_preview_refuses_what_the_run_would_refuse(tmp_path: Path, monkeypatch
             preview()
 
 
+def test_a_preview_counts_the_nodes_of_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_search(SearchRequest("digits", "finetune", storage=tmp_path))
+    best = unsearched_best_file(plan.spec)
+    for module, planning in ((searches, "plan_search"), (final_runs, "plan_training")):
+        monkeypatch.setattr(module, planning, lambda _: plan)
+        monkeypatch.setattr(module, "require_room_at", lambda *_: None)
+        monkeypatch.setattr(module, "preview_plan", lambda *asked: asked)
+    asked: Any = preview_search("digits", "finetune", address="auto"), preview_train(best, address="auto")
+    assert asked == ((plan, "auto"), (plan, "auto"))
+
+
 @pytest.mark.parametrize(
     ("asked", "own", "uri", "kept"),
     [

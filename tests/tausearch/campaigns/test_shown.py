@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +27,7 @@ from tausearch.campaigns import (
 )
 from tausearch.campaigns.mlflow_tables import LOCAL, read_pages, track_tables
 from tausearch.campaigns.outputs import selected_runs
+from tausearch.campaigns.status import starting_campaigns
 from tausearch.cli.output import show_campaign_status, show_campaign_statuses
 from tausearch.presentation import Table
 from tausearch.reports import paper_results
@@ -316,6 +319,18 @@ def test_a_campaign_without_a_run_is_starting(
             out = run(status, capsys, monkeypatch)[1]
         assert "starting" not in out and "ita-lora" in out
         assert "t: running; 0/3 cells done" in shown(plan.storage, capsys, monkeypatch, "status", "t")[1]
+
+
+def test_of_campaigns_that_start_the_oldest_comes_first(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    with ExitStack() as locks:
+        for age, name in enumerate(("b", "c", "a")):
+            directory = plan.storage.campaign(name)
+            directory.path.mkdir(parents=True)
+            plan.saved_cells.save(directory)
+            os.utime(directory.spec_file, (9000 - age, 9000 - age))
+            locks.enter_context(driver_lock(directory, "campaign"))
+        assert [each.directory.name for each in starting_campaigns(plan.storage)] == ["a", "c", "b"]
 
 
 def test_a_run_of_it_goes_on_by_its_command(

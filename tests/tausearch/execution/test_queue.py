@@ -357,6 +357,15 @@ def test_nothing_follows_a_run_that_an_error_ends_and_its_cell_is_told_once(
     assert cell.let_go == ["None" if begun else "the sampler failed"]  # by which a new run is removed
 
 
+def test_other_runs_are_followed_after_one_has_failed(queue_of: Callable[..., RunQueue]) -> None:
+    failed, again = a_run("failed"), a_run("search.reevaluation")
+    search = a_run("search", again)
+    queue = queue_of(Line(failed), Line(search))
+    queue.open_next()
+    queue.stop_run(failed, InputError("the sampler failed"))
+    assert queue.open_next() is search and queue.next_after(search) is again
+
+
 @pytest.mark.parametrize("error", [None, ImportError("no matplotlib")])
 def test_what_the_end_needs_is_imported_once_and_when_a_task_is_finished(
     error: Exception | None, queue_of: Callable[..., RunQueue], happened: list[str]

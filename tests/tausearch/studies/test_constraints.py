@@ -171,6 +171,8 @@ class TestKeeping:
         assert keeps(trial, "forgetting <= 5", "forgetting >= 5")
         assert not keeps(trial, "forgetting <= 4.99") and not keeps(trial, "forgetting >= 5.01")
         assert not keeps(forgets(0, 90, forgetting=math.nan), "forgetting <= 5")
+        (five,) = of("forgetting <= 5")
+        assert [five.allows(mean) for mean in (4.9, 5.0, 5.1)] == [True, True, False]
 
     def test_every_row_must_keep_it(self) -> None:
         trial = make_trial(0, value=70)  # average accuracies 90, 80, 70

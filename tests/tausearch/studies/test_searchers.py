@@ -190,6 +190,13 @@ class TestContinued:
         told = [study.as_optuna(make_trial(0, value=99.0, status=status)) for status in ("failed", "complete")]
         assert [(each.state.name, each.value) for each in told] == [("FAIL", None), ("COMPLETE", 99.0)]
 
+    def test_a_point_that_is_asked_for_twice_is_tried_twice(self, spec: SearchSpec) -> None:
+        study = SearchStudy(spec)
+        point = {name: spec.start[name] for name in spec.space}
+        for _ in range(2):
+            study.enqueue(point)
+        assert [study.ask(number) for number in range(2)] == [point] * 2
+
     @pytest.mark.parametrize("ended", [0, 1, 4])
     @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
     def test_it_proposes_no_point_twice(self, spec: SearchSpec, algorithm: str, ended: int) -> None:

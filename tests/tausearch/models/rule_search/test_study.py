@@ -34,6 +34,7 @@ def test_the_defaults_come_first_as_they_are_and_others_have_four_digits() -> No
     assert first == {"a": 1 / 3, "b": 1}
     assert all(float(f"{value:.4g}") == value for values in others for value in values.values())
     assert sum(values["b"] < 0.01 for values in others) > 10  # as many in each order of magnitude
+    assert len({values["b"] for values in others if values["b"] < 1e-4}) >= 3
 
 
 def test_rounded_values_keep_their_bounds_and_a_default_may_lie_below_what_is_drawn() -> None:
