@@ -11,6 +11,7 @@ from typing import ClassVar
 from tausearch.api.bounds import RunWithBounds, as_beside, bound_training, bounds_of
 from tausearch.api.finishing import FinalFinisher
 from tausearch.api.plans.final_runs import plan_training
+from tausearch.api.plans.new_runs import say_if_unwritable
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
 from tausearch.cluster import require_room_at, with_measured_gpu_share
 from tausearch.execution import DriveOptions, Preview, drive, interruptible, preview_plan
@@ -98,7 +99,8 @@ def preview_train_with(request: TrainRequest) -> Preview:
     """
     allow_named(request)
     callbacks_of(request.callbacks)  # refuses wrong ones
-    plan = plan_training(request)
+    plan = plan_training(request, write=False)
+    say_if_unwritable(plan.storage)
     require_room_at(request.address, plan.spec.resources)
     return preview_plan(plan, request.address)
 

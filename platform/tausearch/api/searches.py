@@ -11,6 +11,7 @@ import optuna
 
 from tausearch.api.bounds import RunWithBounds, as_beside, bound_search, bounds_of
 from tausearch.api.finishing import SearchFinisher
+from tausearch.api.plans.new_runs import say_if_unwritable
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
 from tausearch.cluster import require_room_at, with_measured_gpu_share
@@ -154,7 +155,8 @@ def preview_search_with(request: SearchRequest) -> Preview:
     """
     allow_named(request)
     callbacks_of(request.callbacks)  # refuses wrong ones
-    plan = plan_search(request)
+    plan = plan_search(request, write=False)
+    say_if_unwritable(plan.storage)
     require_room_at(request.address, plan.spec.resources)
     return preview_plan(plan, request.address)
 

@@ -191,11 +191,25 @@ def test_a_preview_counts_the_nodes_of_the_cluster(tmp_path: Path, monkeypatch: 
     plan = plan_search(SearchRequest("digits", "finetune", storage=tmp_path))
     best = unsearched_best_file(plan.spec)
     for module, planning in ((searches, "plan_search"), (final_runs, "plan_training")):
-        monkeypatch.setattr(module, planning, lambda _: plan)
+        monkeypatch.setattr(module, planning, lambda _, *, write: plan)
         monkeypatch.setattr(module, "require_room_at", lambda *_: None)
         monkeypatch.setattr(module, "preview_plan", lambda *asked: asked)
     asked: Any = preview_search("digits", "finetune", address="auto"), preview_train(best, address="auto")
     assert asked == ((plan, "auto"), (plan, "auto"))
+
+
+def test_a_preview_of_a_storage_without_room_for_a_run_says_so_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    best = unsearched_best_file(plan_search(SearchRequest("digits", "finetune", storage=tmp_path)).spec)
+    previews = partial(preview_search, "digits"), partial(preview_search, "digits,letters")
+    for preview in (*(partial(each, "finetune") for each in previews), partial(preview_train, best)):
+        assert preview(storage="/proc/nowhere").spec.method == "finetune"
+        err = capsys.readouterr().err
+        assert err.startswith("tausearch: --storage /proc/nowhere: cannot be written (")
+        assert err.endswith("; a run here would be refused\n") and err.count("\n") == 1
+        preview(storage=tmp_path)
+        assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from tausearch.api.benchmarks import OpenBenchmark
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cluster import plan_resources
+from tausearch.presentation import print_notices
 from tausearch.runs import (
     AnySpec,
     RunDirectory,
     Storage,
     new_run,
     open_storage,
+    require_space,
 )
 from tausearch.tracking import checked_tracking, checked_uri
 from trainables.backbones import Backbone
@@ -69,6 +71,14 @@ def named_run(request: SearchRequest | TrainRequest, stem: str, *, write: bool =
     if request.resume_if_exists and request.name is None:
         raise InputError("--resume-if-exists goes with --name: without one every run is a new one")
     return new_run(request.storage, request.name, stem, resume_if_exists=request.resume_if_exists, write=write)
+
+
+def say_if_unwritable(storage: Storage) -> None:
+    """Say on stderr why no run can be made in a storage, if so: a dry run writes nothing, and goes on."""
+    try:
+        require_space(open_storage(storage.root, write=True).root)
+    except InputError as error:
+        print_notices(f"{error}; a run here would be refused")
 
 
 def n_tasks(entry: MethodEntry, opened: OpenBenchmark) -> int:

@@ -43,7 +43,7 @@ def plan_search(
     """
     benchmarks = split_references(request.benchmark)
     if len(benchmarks) > 1:
-        plan: Plan[SearchSpec] = plan_several(request, benchmarks, opening)
+        plan: Plan[SearchSpec] = plan_several(request, benchmarks, opening, write=write)
     elif request.across is not None:
         raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
     else:

@@ -23,7 +23,9 @@ ENDS_BY_MEAN = "--patience, --target: with several benchmarks, go with --across 
 _ABOUT_ONE = {"task": "task=", "variant": "variant=", "label_column": "label_column="}
 
 
-def plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Opening) -> Plan[SearchSpec]:
+def plan_several(
+    request: SearchRequest, benchmarks: Sequence[str], opening: Opening, *, write: bool
+) -> Plan[SearchSpec]:
     """Return the plan of a search on several benchmarks, from the plans that it would have on each alone."""
     faults, plans = FaultsOfEach(len(benchmarks)), []
     with faults:
@@ -31,7 +33,7 @@ def plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Ope
     alone, earlier = _alone(request), earlier_search(request)
     for benchmark in benchmarks:
         with faults.of(benchmark):
-            plans.append(plan_one(replace(alone, benchmark=benchmark), opening, earlier))
+            plans.append(plan_one(replace(alone, benchmark=benchmark), opening, earlier, write=write))
     faults.raise_all()
     with faults:
         spec = studies.merged([plan.spec for plan in plans], request.across)
@@ -40,7 +42,7 @@ def plan_several(request: SearchRequest, benchmarks: Sequence[str], opening: Ope
         studies.require_scheduler(request.scheduler, request.algorithm, len(benchmarks), options, first_stop=1)
     with faults:
         stem = "-".join(reference(plan.spec.benchmark).slug for plan in plans)[:60].rstrip("-._")
-        storage, name = named_run(request, f"{stem}-{file_name(plans[0].spec.method)}")
+        storage, name = named_run(request, f"{stem}-{file_name(plans[0].spec.method)}", write=write)
     faults.raise_all()
     points = studies.grid_size(spec.space, spec.warm_start)
     kept = studies.kept_points(request.warm_start or (), earlier, spec.space)
