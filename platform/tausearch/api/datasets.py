@@ -220,8 +220,13 @@ def list_images(
     return found
 
 
-def prepare_dataset(text: str, root: str | None, variant: str | None, partial: bool, form: str) -> DataState:
-    """Return the state of a benchmark's dataset after its conversion to the tool's own form.
+def prepare_dataset(
+    text: str, root: str | None, variant: str | None, partial: bool, form: str
+) -> tuple[DataState, bool]:
+    """Convert a benchmark's dataset to the tool's own form, also where it has one.
+
+    Returns:
+        The state after it, and whether an earlier prepared form was replaced.
 
     Raises:
         InputError: If `form` is unknown, or the dataset cannot be found or converted.
@@ -230,9 +235,10 @@ def prepare_dataset(text: str, root: str | None, variant: str | None, partial: b
     if chosen is None and form != "auto":
         raise InputError(f"--layout must be auto, {' or '.join(PREPARED_FORMS)}, got {form!r}")
     dataset = _dataset(text, root, variant, partial)
+    replaced = dataset.prepared.exists()
     with LongWork() as work:
         dataset.prepare(chosen, work.start)
-    return _state(dataset)
+    return _state(dataset), replaced
 
 
 def _dataset(text: str, root: str | None, variant: str | None, partial: bool) -> Dataset:

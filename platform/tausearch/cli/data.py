@@ -83,13 +83,13 @@ def prepare(
     """Convert a dataset to the tool's own form. Trials share this copy, and need not decode it again."""
     from tausearch.api import prepare_dataset  # torch takes seconds to import; --help must not
 
-    made = prepare_dataset(benchmark, data_root, variant, partial, layout)
+    made, replaced = prepare_dataset(benchmark, data_root, variant, partial, layout)
     if format == "json":
-        print_json(made.as_dict())
+        print_json({**made.as_dict(), "replaced": replaced})
     else:
         counts = f"train {made.count('train')}, test {made.count('test')}"
         print(f"{made.name}: {made.layout}; images (per class): {counts}")
-        print(f"written to {made.prepared}")
+        print(f"written to {made.prepared}{', in place of the earlier one' if replaced else ''}")
 
 
 @list_app.command()

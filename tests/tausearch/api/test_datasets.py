@@ -125,7 +125,7 @@ def test_prepared_images_are_listed_by_their_files_where_these_are_there(root: P
 def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> None:
     out, _ = command("data", "prepare", "folder:own", "--layout", "array")
     folder = root / "own" / "tausearch-prepared" / "v1" / "all"
-    assert f"written to {folder}" in out and "images (per class): train 16 (4), test 8 (2)" in out
+    assert f"written to {folder}\n" in out and "images (per class): train 16 (4), test 8 (2)" in out
     assert "prepared (decoded array)" in command("data", "check", "folder:own")[0]
     content = bytearray((folder / "train-pixels.npy").read_bytes())
     content[-1] ^= 1
@@ -133,7 +133,10 @@ def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> No
     out, _ = command("data", "check", "folder:own", code=1)
     assert f"prepared file {folder}/train-pixels.npy: has changed since it was written" in out
     out, _ = command("data", "prepare", "folder:own", "--layout", "parquet", "--format", "json")
-    assert json.loads(out)["prepared"] == str(folder)
+    made = json.loads(out)
+    assert (made["prepared"], made["replaced"]) == (str(folder), True)
+    out, _ = command("data", "prepare", "folder:own", "--layout", "parquet")
+    assert out.endswith(f"written to {folder}, in place of the earlier one\n")
 
 
 def test_the_prepared_form_is_chosen_by_size_unless_it_is_given(

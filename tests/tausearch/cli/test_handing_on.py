@@ -283,9 +283,9 @@ def test_benchmarks_are_listed_from_the_folder_that_is_given(ask: Ask, monkeypat
 
 
 def test_what_was_prepared_is_said_as_it_was_asked_for(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    def prepare(name: str, root: str, variant: str, partial: bool, layout: str) -> SimpleNamespace:
+    def prepare(name: str, root: str, variant: str, partial: bool, layout: str) -> tuple[SimpleNamespace, bool]:
         counts = {"train": 12, "test": 4}
-        return SimpleNamespace(name=name, layout=layout, count=counts.get, prepared="/p")
+        return SimpleNamespace(name=name, layout=layout, count=counts.get, prepared="/p"), False
 
     monkeypatch.setattr("tausearch.api.prepare_dataset", prepare)
     code, out, _ = ask("data", "prepare", "mit67", "--layout", "parquet")
