@@ -93,6 +93,13 @@ class CellPlan:
         return self.training.added
 
     @property
+    def state(self) -> str:
+        """The state of its runs in a word; "to extend" where they have ended, and the file asks for more."""
+        runs = [run for run in (self.status.search, self.status.final) if run is not None]
+        grown = bool(self.added or self.added_seeds) and all(run.state == "finished" for run in runs)
+        return "to extend" if grown else self.status.state
+
+    @property
     def next(self) -> str:
         """What a driver of the campaign would do, in a few words."""
         more = [(self.added, "trial"), (self.added_seeds, "seed")]

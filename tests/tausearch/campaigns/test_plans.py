@@ -362,6 +362,14 @@ def test_a_search_under_the_name_of_a_final_run_is_refused_for_that_and_not_for_
     assert "-final' was started otherwise: purpose was search, is now final;" in line and "; fixed." not in line
 
 
+def test_a_cell_whose_runs_have_ended_is_to_be_extended_and_one_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    directory = started(tmp_path).cells[0].search.directory
+    assert [planned(tmp_path, trials=trials).cells[0].state for trials in (4, 6)] == ["stopped"] * 2
+    for number in range(4):
+        remember(directory, number, 1.0)
+    assert [planned(tmp_path, trials=trials).cells[0].state for trials in (4, 6)] == ["stopped", "to extend"]
+
+
 def test_more_seeds_extend_a_final_run_and_each_keeps_its_number(tmp_path: Path) -> None:
     make_run_directory(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
     joint = planned(tmp_path, TABLE.replace("[0, 1]", "[4, 1, 0, 3]")).cells[2]

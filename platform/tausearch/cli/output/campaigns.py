@@ -193,7 +193,7 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
 def _plan_row(each: CellPlan, estimate: Estimate) -> tuple[object, ...]:
     return (
         each.title,
-        each.status.state,
+        each.state,
         _search_text(each.runs.trials, each.search.spec) if each.runs.search else "not searched",
         counted(each.runs.seeds, "seed"),
         each.runs.tasks,
@@ -274,6 +274,7 @@ def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str,
     cells = [
         {
             **each.status.as_dict(),
+            "state": each.state,
             "next": each.next,
             **({"devices": each.devices} if each.devices else {}),
             "seconds_left": estimate.seconds,
