@@ -100,7 +100,7 @@ class CampaignDirectory(DrivenDirectory):
     """The folder of a campaign; its runs lie in the storage root."""
 
     spec_file = _Inside("campaign.yaml")  # the cells, and the names of their runs
-    drives_file = _Inside("drives.jsonl")  # a line of JSON for every driver but killed ones: its start, and its seconds
+    drives_file = _Inside("drives.jsonl")  # a line of JSON for each driver that ended by itself: its start and seconds
     report_file = _Inside("report.html")  # of all cells
     pilot_file = _Inside("pilot.json")  # time and memory of the cells' pilot trials
     pages_file = _Inside("mlflow_pages.json")  # the MLflow page of each benchmark's table
