@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -71,7 +72,7 @@ def words_of(fault: ErrorDetails) -> str:
     if fault["type"] == "too_short":
         return f"must have at least {counted(fault['ctx']['min_length'], 'item')}"
     said = fault["msg"].removeprefix("Value error, ")  # pydantic's words before those of a `ValueError`
-    return _OUR_WORDS.get(fault["type"], one_line(said))
+    return _OUR_WORDS.get(fault["type"], re.sub(r"^(Input|String) should ", "must ", one_line(said)))
 
 
 def fault_words(fault: ErrorDetails) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from pydantic import ValidationError
+from pydantic import FiniteFloat, ValidationError
 
 from checked_input.schema import Strict, first_fault, is_no_mapping, read_model
 from checked_input.text_files import TextFileError
@@ -15,6 +17,8 @@ from checked_input.text_files import TextFileError
 class Point(Strict):
     x: int
     y: int
+    unit: Literal["mm", "cm"] = "mm"
+    most: FiniteFloat = 1.0
 
 
 @pytest.mark.parametrize(
@@ -23,6 +27,8 @@ class Point(Strict):
         ({"x": "a", "y": "b"}, "key 'x': must be a whole number, got 'a'"),
         ({"y": 1}, "key 'x' is missing"),
         ({"x": 1, "y": 2, "z": 3}, "unknown key 'z'"),
+        ({"x": 1, "y": 2, "unit": "m"}, "key 'unit': must be 'mm' or 'cm', got 'm'"),
+        ({"x": 1, "y": 2, "most": math.inf}, "key 'most': must be a finite number, got inf"),
     ],
 )
 def test_the_first_fault_of_a_file(content: dict[str, object], fault: str) -> None:
