@@ -60,9 +60,9 @@ class Composed:
 
     @property
     def in_words(self) -> str:
-        """The label, the runs, and the mean accuracy on the test images."""
+        """The heading, the runs, and the mean accuracy on the test images."""
         accuracy = self.result.summary()[TEST.final_accuracy].text()
-        return f"{self.result.label} of {' + '.join(self.result.runs)}: {accuracy} %"
+        return f"{self.result.heading} of {' + '.join(self.result.runs)}: {accuracy} %"
 
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: accuracies on each task, or the report of what was taken out."""

@@ -127,6 +127,11 @@ class CompositionResult(Strict):
         return ", ".join([f"{found[1]} {named}", *filter(None, [found[3]]), *rest])
 
     @property
+    def heading(self) -> str:
+        """The label, which names its file; of a removal the title, as the label has places of classes and no names."""
+        return self.label if self.removal is None else self.title
+
+    @property
     def still_answered(self) -> tuple[StillAnswered, ...]:
         """The tasks that were left out, and are still answered; see `StillAnswered`."""
         if self.removal is not None:  # every class that is left is meant to be answered

@@ -211,7 +211,7 @@ class TestPrinted:
         words = ("compose", "ita", "--forget", "class:3", "--forget", "task:1")
         out, err = shown(*words)
         content = json.loads(shown(*words, "--format", "json")[0])
-        assert err == "" and "forget-class-1,2,4: ita on" in out and "forgotten: 0 (class 1, task 1), 1 (class 2" in out
+        assert err == "" and "forget 0, 1, 3: ita on" in out and "forgotten: 0 (class 1, task 1), 1 (class 2" in out
         report = content["removal"]
         assert report["tasks"] == [2, 3] and content["weights"] == [0.0, 1.0] and content["still_answered"] == []
         assert list(content["summary"]) == ["test/accuracy/task_2", "test/accuracy/task_3", "test/final_accuracy"]

@@ -66,7 +66,7 @@ def show_composed(done: Composed, storage_option: str) -> None:
     out, result = console(), done.result
     rule = "" if result.rule == LINEAR else f"; {rule_words(result.rule, result.rule_parameters)}"
     seeds = ", ".join(map(str, result.seeds))
-    title = f"{result.label}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
+    title = f"{result.heading}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
     out.print(title, soft_wrap=True)
     if result.search is not None:
         out.print(terminal_table(rule_search_table(result.search)))
