@@ -120,6 +120,14 @@ def test_a_title_names_the_classes_that_are_gone_and_says_what_else_the_label_do
     assert result.model_copy(update=again).title == "forget c3, class 4, retrained"
 
 
+def test_tasks_that_a_retrained_run_numbers_otherwise_are_those_of_the_run_before() -> None:
+    found, values = report(forgotten(3)), [[85.0, 40.0], [95.0, 50.0]]
+    again = found.model_copy(update={"retrained": "s"})
+    same = again.model_copy(update={"tasks": (1, 2)})
+    heads = [removal_tables(each, values)[0].columns[0].name for each in (found, again, same)]
+    assert heads == ["task", "task of s", "task"]
+
+
 RETRAIN = {  # where a task would be left with one class
     frozenset(
         forget

@@ -41,8 +41,9 @@ def few_images(report: RemovalReport) -> str | None:
 
 def _rest(report: RemovalReport, accuracies: Sequence[Sequence[float]], labels: Sequence[str]) -> Table:
     named = labels or [""] * len(report.tasks)
+    renumbered = report.retrained is not None and report.tasks != tuple(range(1, len(report.tasks) + 1))
     columns = [
-        Column("task", right=not labels),
+        Column(f"task of {report.retrained}" if renumbered else "task", right=not labels),
         *numbers("before", "after", format=accuracy),
         *numbers("change", format=gain),
     ]
