@@ -261,7 +261,7 @@ def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
         ({"algorithm": "tree"}, "unknown algorithm 'tree'; allowed: tpe, gp, random, grid, optuna:CLASS, MODULE:NAME"),
         ({"scheduler": "late"}, "unknown scheduler 'late'; allowed: none, asha, median, optuna:CLASS, MODULE:NAME"),
         ({"scheduler": "optuna:Late"}, "unknown scheduler 'optuna:Late': Optuna has no such pruner; allowed: "),
-        ({"scheduler": "optuna:HyperbandPrunr"}, "; did you mean 'HyperbandPruner' or "),
+        ({"scheduler": "optuna:HyperbandPrunr"}, "; did you mean 'HyperbandPruner'"),
         ({"algorithm": "optuna:TPESamplr"}, "; did you mean 'TPESampler' or "),
         ({"algorithm": "their_samplers:Broken"}, "sampler 'their_samplers:Broken': must be a subclass of optuna's"),
         ({"algorithm": "their_samplers:Fails"}, "sampler 'their_samplers:Fails' failed (RuntimeError: no idea in"),
