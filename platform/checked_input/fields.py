@@ -32,6 +32,7 @@ _KINDS: dict[str, tuple[_Types, _Types, str]] = {
     "Sequence[Callback | str]": ((list, tuple), object, "a list of callbacks"),
     "Mapping[str, Scalar]": (Mapping, object, "a mapping of names to values"),
 }
+_STREAMS = ("stdout", "stderr", "nowhere")
 
 
 def within(limits: NumberRange, default: Any) -> Any:
@@ -90,6 +91,8 @@ def _expected(of: Field[Any], value: object) -> str | None:
     asked = str(of.type).removesuffix(" | None")
     if asked == "BestFile":  # to import the class takes seconds
         return None if hasattr(value, "hyperparameters") else "a best file, as `load_best` returns it"
+    if asked == "Stream":
+        return None if value in _STREAMS else "'stdout', 'stderr' or 'nowhere'"
     kind, of_parts, words = _KINDS.get(asked, (object, object, ""))
     if not isinstance(value, kind):
         return words
@@ -110,7 +113,9 @@ _OPTIONS = {"callbacks": "callback", "sampler_options": "sampler-option", "prune
 
 
 def _option(of: Field[Any]) -> str:
-    """Return the name of a field on the command line."""
+    """Return the name of a field on the command line, or in Python where the command line has none."""
+    if of.type == "Stream":
+        return of.name
     name = _OPTIONS.get(of.name, of.name).replace("_", "-")
     return name if of.default is MISSING else f"--{name}"
 

@@ -53,6 +53,7 @@ REEVALUATED = NumberRange(1, 1000)
 REEVALUATE = NumberRange(0, 1000)  # as users give it: 0 re-evaluates nothing
 ROUNDS = NumberRange(1, 100)
 TASKS = NumberRange(1, 100_000)
+IMAGE_BYTES = NumberRange(1, 2**31)  # of one image file
 CLASSES_PER_TASK = NumberRange(2, 100_000)
 VALUE = NumberRange(-1e15, 1e15, whole=False)  # of a metric: percent, seconds or bytes
 EPOCHS = NumberRange(1, 100_000)

@@ -61,6 +61,7 @@ def test_what_lies_within(limits: NumberRange, inside: list[Any], outside: list[
         ("REEVALUATE", 0, 1000),  # 0 turns it off
         ("ROUNDS", 1, 100),  # the numbers of re-evaluations count in hundreds
         ("TASKS", 1, 100_000),
+        ("IMAGE_BYTES", 1, 2**31),
         ("CLASSES_PER_TASK", 2, 100_000),
         ("EPOCHS", 1, 100_000),
         ("BATCH", 1, 1_000_000),

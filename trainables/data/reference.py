@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from checked_input.names import choices
-from checked_input.ranges import BATCH, CLASSES_PER_TASK, EPOCHS, SEED, TASKS, NumberRange
+from checked_input.ranges import BATCH, CLASSES_PER_TASK, EPOCHS, IMAGE_BYTES, SEED, TASKS
 from trainables.errors import InputError, faults_of
 from trainables.task_names import NamedTask, names_of, text_of
 from trainables.user_code import file_name, installed, is_code
@@ -24,7 +24,7 @@ _RANGES = {
     "class_order": SEED,
     "epochs": EPOCHS,
     "batch_size": BATCH,
-    "max_image_bytes": NumberRange(1, 2**31),
+    "max_image_bytes": IMAGE_BYTES,
 }
 
 

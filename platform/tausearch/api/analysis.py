@@ -22,6 +22,7 @@ from tausearch.runs import (
     open_storage,
     read_spec,
     remove_on_error,
+    require_figures,
     require_output,
     shown_benchmark,
 )
@@ -63,7 +64,7 @@ def draw_with(request: FiguresRequest) -> Drawn:
     """
     storage = open_storage(request.storage, write=False)
     pools, left_out = _pools(storage, request)
-    output = _output(storage, request)
+    output = _output(storage, request, pools)
     with remove_on_error(output):
         return Drawn(_draw_figures(storage, request, pools, output), tuple(left_out))
 
@@ -86,15 +87,19 @@ def _draw_figures(storage: Storage, request: FiguresRequest, pools: list[Pools],
         bounds = [row for each in pools for row in models.theorem_rows(each, tick)]
         title = f"Theorem 1, task vectors scaled: {composed}, test images"
         tables.add("theorem1", bounds, presentation.theorem_figure, title)
-    names = _distinct([Path(each.sources[0].text) for each in pools])
-    for each, name in zip(pools, names, strict=True):
+    for each, name in zip(pools, _cosine_figures(pools), strict=True):
         title = f"task vectors: {_sources_text(each.sources)}"
         labels = [task.label for task in each.benchmark.spec.named_tasks]
         draw_cosines = partial(presentation.cosine_figure, labels=labels)
-        tables.add(f"cosines-{name}", models.cosine_rows(each), draw_cosines, title)
+        tables.add(name, models.cosine_rows(each), draw_cosines, title)
     alignment = [row for pair in combinations(pools, 2) if _alike(*pair) for row in models.alignment_rows(*pair)]
     tables.add("alignment", alignment, presentation.alignment_figure, f"task vectors: {composed}")
     return tables.pictures
+
+
+def _cosine_figures(pools: Iterable[Pools]) -> list[str]:
+    """Return the name of the figure of each run's cosines."""
+    return [f"cosines-{name}" for name in _distinct([Path(each.sources[0].text) for each in pools])]
 
 
 def _distinct(paths: Sequence[Path]) -> list[str]:
@@ -154,11 +159,13 @@ def _pools(storage: Storage, request: FiguresRequest) -> tuple[list[Pools], list
     return found, left_out
 
 
-def _output(storage: Storage, request: FiguresRequest) -> Path:
+def _output(storage: Storage, request: FiguresRequest, pools: Sequence[Pools]) -> Path:
     """Return the folder to write to: `--output`, or the figures of the first run."""
     if request.output is not None:
-        require_output(storage, Path(request.output), "--output")
-        return Path(request.output)
+        output = Path(request.output)
+        require_output(storage, output, "--output")
+        require_figures(output, ("time", "risk", "theorem1", "alignment", *_cosine_figures(pools)), "--output")
+        return output
     runs = [name for name in request.runs if storage.run_exists(name)]
     if not runs:
         raise InputError("--output: name a folder, as no run has one for its figures")

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from checked_input.names import counted
+from checked_input.ranges import IMAGE_BYTES
 from tausearch.models.descriptions import ModelDescription
 from tausearch.models.images import UserImage, find_user_images, read_images
 from tausearch.presentation import Column, Table, emphasise, notebook_cell, text_columns
@@ -181,8 +182,11 @@ class Model:
             A prediction for each image, in their order.
 
         Raises:
-            InputError: If an item is no image, or an image is unreadable and `skip_broken` is not set.
+            InputError: If an item is no image, an image is unreadable and `skip_broken` is not set, or the size is no
+                number of bytes.
         """
+        if fault := IMAGE_BYTES.fault(max_image_bytes):
+            raise InputError(f"max_image_bytes {fault}")
         left_out = [] if left_out is None else left_out
         readable = read_images(find_user_images(images, max_image_bytes, left_out), skip_broken, left_out)
         found = Predictions()

@@ -40,6 +40,7 @@ from .guards import (
     remove_empty as remove_empty,
     remove_empty_root as remove_empty_root,
     remove_on_error as remove_on_error,
+    require_figures as require_figures,
     require_new_folder as require_new_folder,
     require_output as require_output,
     require_page as require_page,

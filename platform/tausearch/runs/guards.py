@@ -9,7 +9,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -23,7 +23,7 @@ PICTURES = (".png", ".pdf", ".svg", ".jpg")
 PICTURE_MARK = "written by tausearch"  # stands in the metadata of every picture that the tool writes
 # By ending what is in every file that the tool writes; of other endings that of a page.
 _MARKS = {**dict.fromkeys(PICTURES, PICTURE_MARK.encode()), ".csv": b"true_label"}
-_MARK_OF_A_PAGE = b"tausearch"
+_MARK_OF_A_PAGE = b'<meta name="generator" content="tausearch">'
 _MOST_READ = 2**26  # bytes of a file that may be replaced
 LEAST_FREE = 64 * 2**20  # bytes; enough for the last checkpoints, the record and the best file
 
@@ -69,7 +69,27 @@ def require_replaceable(target: Path | None, option: str) -> None:
     with target.open("rb") as file:
         content = file.read(_MOST_READ)
     if content and mark not in content:
-        raise InputError(f"{option} {target}: exists and was not written by tausearch, so it is not replaced")
+        raise InputError(_not_ours(target, option))
+
+
+def require_figures(folder: Path, names: Iterable[str], option: str) -> None:
+    """Refuse what is in the place of a figure, NAME.png with NAME.pdf and NAME.csv, and was not written by this tool.
+
+    A table has no mark: it is the tool's if it lies beside a picture that is.
+
+    Raises:
+        InputError: For the first such file; names the option.
+    """
+    for picture in (folder / f"{name}.png" for name in names):
+        for each in (picture, picture.with_suffix(".pdf")):
+            require_replaceable(each, option)
+        table = picture.with_suffix(".csv")
+        if table.exists() and not picture.exists():
+            raise InputError(_not_ours(table, option))
+
+
+def _not_ours(target: Path, option: str) -> str:
+    return f"{option} {target}: exists and was not written by tausearch, so it is not replaced"
 
 
 def require_page(storage: Storage, target: Path | None, option: str) -> None:
@@ -79,7 +99,9 @@ def require_page(storage: Storage, target: Path | None, option: str) -> None:
 
 
 def require_picture(storage: Storage, target: Path | None, option: str, beside: Sequence[Path] = ()) -> None:
-    """Make sure that a picture can be written to a place; `beside` are the files that are written with it.
+    """Make sure that a picture can be written to a place; `beside` are files that are written with it.
+
+    Beside a PNG the same picture is written as PDF.
 
     Raises:
         InputError: If its ending is no picture's, or the file must not or cannot be written; names the option.
@@ -89,7 +111,8 @@ def require_picture(storage: Storage, target: Path | None, option: str, beside: 
     require_output(storage, target, option)
     if target is not None:
         require_writable(target, option)
-    for each in (target, *beside):
+    same_as_pdf = [target.with_suffix(".pdf")] if target is not None and target.suffix == ".png" else []
+    for each in (target, *same_as_pdf, *beside):
         require_replaceable(each, option)
 
 

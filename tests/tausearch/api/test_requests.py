@@ -226,6 +226,7 @@ def test_all_wrong_fields_are_said_at_once() -> None:
         (SearchRequest, {"task": [["0", "1"]]}, "--task must be a list of texts, got [['0', '1']]"),
         (SearchRequest, {"task": [3]}, "--task must be a list of texts, got [3]"),
         (SearchRequest, {"callbacks": 5}, "--callback must be a list of callbacks, got 5"),
+        (SearchRequest, {"progress_to": "x"}, "progress_to must be 'stdout', 'stderr' or 'nowhere', got 'x'"),
         (SearchRequest, {"with_bounds": "no"}, "--with-bounds must be True or False, got 'no'"),
         (EvaluateRequest, {"runs": [None]}, "runs must be a list of texts, got [None]"),
         (EvaluateRequest, {"runs": []}, "runs: name at least one run"),

@@ -7,7 +7,7 @@ import io
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -19,7 +19,15 @@ from torch import Tensor
 from tausearch import draw
 from tausearch.api import FiguresRequest, analysis
 from tausearch.api.analysis import _distinct
-from tausearch.models import analysis as numbers, find_source, make_pools, n_measurements, risk_rows, theorem_rows
+from tausearch.models import (
+    Pools,
+    analysis as numbers,
+    find_source,
+    make_pools,
+    n_measurements,
+    risk_rows,
+    theorem_rows,
+)
 from tausearch.presentation import save
 from tausearch.presentation.figures.composition import theorem_figure
 from tausearch.runs import Record, SearchSpec, Storage, read_spec
@@ -266,14 +274,21 @@ def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: 
 
 
 def test_figures_lie_where_they_are_asked_for_or_beside_the_first_run(finals: Storage, tmp_path: Path) -> None:
+    pools = cast("list[Pools]", [SimpleNamespace(sources=[SimpleNamespace(text="x/a")])])
+
     def output(*runs: str, to: Path | None = None) -> Path:
-        return analysis._output(finals, FiguresRequest(list(runs), output=to))
+        return analysis._output(finals, FiguresRequest(list(runs), output=to), pools)
 
     assert output("folder", "s", "r") == finals.run("s").figures and output("s", to=tmp_path / "o") == tmp_path / "o"
     with pytest.raises(InputError, match="--output: name a folder, as no run has one"):
         output("folder")
     with pytest.raises(InputError, match="--output .* lies among the files of the run"):
         output("s", to=finals.run("r").path / "mine")
+    for name in ("time", "risk", "theorem1", "alignment", "cosines-a"):
+        (tmp_path / f"{name}.png").write_text("my own")
+        with pytest.raises(InputError, match=f"--output .*{name}.png: exists and was not written by tausearch"):
+            output("s", to=tmp_path)
+        (tmp_path / f"{name}.png").unlink()
 
 
 def test_a_drawing_that_fails_leaves_nothing_and_one_that_does_not_makes_its_folders(

@@ -129,6 +129,12 @@ def test_what_is_no_image_is_refused(image: object, storage: Storage) -> None:
         tausearch.load_model("letters", storage=storage.root).predict([image])
 
 
+@pytest.mark.parametrize("wrong", ["1", 0, 1.5, None])
+def test_a_size_that_is_no_number_of_bytes_is_refused(wrong: Any, storage: Storage, letters: Path) -> None:
+    with pytest.raises(InputError, match=f"max_image_bytes must be .*, got {wrong!r}"):
+        tausearch.load_model("letters", storage=storage.root).predict(letters, max_image_bytes=wrong)
+
+
 def test_some_tasks_are_composed_alone_and_know_their_classes(
     storage: Storage, letters: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

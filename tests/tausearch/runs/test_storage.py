@@ -25,7 +25,7 @@ from tausearch.runs import (
     shortage,
 )
 from tausearch.runs.creation import make_run_directory
-from tausearch.runs.guards import require_new_folder, require_replaceable
+from tausearch.runs.guards import require_figures, require_new_folder, require_replaceable
 from tausearch.runs.storage import DEFAULT_STORAGE, storage_option
 from trainables.errors import InputError
 
@@ -210,12 +210,28 @@ class TestOutputs:
         with pytest.raises(InputError, match=f"^--figure {numbers}: exists and was not written"):
             require_picture(storage, ours, "--figure", [numbers])
 
+    def test_the_same_picture_as_pdf_and_a_table_without_its_picture_are_kept_too(
+        self, storage: Storage, tmp_path: Path
+    ) -> None:
+        save(new_figure((1.0, 1.0)), tmp_path / "mine.png")
+        (tmp_path / "mine.pdf").write_text("my talk")  # beside each PNG the tool writes a PDF
+        with pytest.raises(InputError, match=r"^--figure \S*mine.pdf: exists and was not written"):
+            require_picture(storage, tmp_path / "mine.png", "--figure")
+        for name in ("risk.png", "time.csv"):
+            (tmp_path / name).write_text("my own")
+            with pytest.raises(InputError, match=rf"^--output \S*{name}: exists and was not written"):
+                require_figures(tmp_path, ["risk", "time"], "--output")
+            (tmp_path / name).unlink()
+        (tmp_path / "time.csv").write_text("seconds\n")
+        save(new_figure((1.0, 1.0)), tmp_path / "time.png")
+        require_figures(tmp_path, ["risk", "time"], "--output")  # written by the tool before
+
     def test_a_page_takes_the_place_of_a_page_of_the_tool_alone(self, tmp_path: Path) -> None:
         require_replaceable(tmp_path, "--output")  # a folder cannot be written, which is another fault
         page = tmp_path / "page.html"
-        page.write_text("<p>Made today by tausearch 1.0</p>")
+        page.write_text('<head><meta name="generator" content="tausearch"></head>')
         require_replaceable(page, "--output")
-        page.write_text("<p>My thesis</p>")
+        page.write_text("<p>My thesis about tausearch</p>")
         with pytest.raises(InputError, match=f"^--output {page}: exists and was not written by tausearch"):
             require_replaceable(page, "--output")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +95,9 @@ class TestObjective:
                 made.nearest(point, leaving_out=every)
         with pytest.raises(InputError, match="the point lacks lr"):
             made.nearest({"alpha": 1.0})
+        for wrong in (math.nan, -1, "x", 1.0):
+            with pytest.raises(InputError, match="lr of the point must be a number from 0.001 to 0.1, got"):
+                made.nearest({**point, "lr": wrong})
 
     def test_a_split_that_is_not_there(self) -> None:
         with pytest.raises(InputError, match="split must be one of 0, 1, 2, got 3"):

@@ -103,7 +103,7 @@ def require_figure(option: str, path: Path, images: Sequence[Path], storage: Sto
     """
     if path.resolve() in {each.resolve() for each in images}:
         raise InputError(f"{option} {path}: is one of the images")
-    require_picture(storage, path, option, confusion_files(path)[1:] if option == "--confusion" else ())
+    require_picture(storage, path, option, [path.with_suffix(".csv")] if option == "--confusion" else ())
 
 
 def require_truth(model: Model, images: Sequence[Path], path: Path) -> None:

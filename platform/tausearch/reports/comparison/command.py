@@ -50,8 +50,7 @@ def show_comparison(
     Raises:
         InputError: If the picture cannot be written.
     """
-    beside = () if figure is None or figure.suffix != ".png" else (figure.with_suffix(".pdf"),)
-    require_picture(storage, figure, "--figure", beside)
+    require_picture(storage, figure, "--figure")
     chosen = scope or ComparisonScope()
 
     def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:

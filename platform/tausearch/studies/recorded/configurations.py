@@ -8,6 +8,7 @@ from functools import cached_property
 
 import optuna
 
+from checked_input.fields import require_argument
 from checked_input.text_files import shown
 from search_spaces import Dimension, Range, Scalar
 from tausearch.runs import SearchSpec, TrialSummary
@@ -72,10 +73,13 @@ class ConfigurationTable:
             leaving_out: Configurations that cannot be the answer, such as those tried before.
 
         Raises:
-            InputError: If the point lacks a hyperparameter, or all configurations are left out.
+            InputError: If the point lacks a hyperparameter, a value lies outside its range, or all configurations are
+                left out.
         """
         if lacking := sorted(self.spec.space.keys() - point.keys()):
             raise InputError(f"the point lacks {', '.join(lacking)}")
+        for name, dimension in self.spec.space.items():
+            require_argument(point[name] in dimension, f"{name} of the point", dimension.allowed, point[name])
         left_out = set(leaving_out)
         if left_out >= set(self.test):
             raise InputError(f"all {len(self.test)} configurations are left out")
