@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from tausearch.models import describe_run
@@ -13,6 +14,7 @@ from tausearch.runs import (
     DrivenDirectory,
     Record,
     RunDirectory,
+    SearchSpec,
     Storage,
     all_ended,
     driver_lock,
@@ -21,7 +23,7 @@ from tausearch.runs import (
     read_spec,
     write_results,
 )
-from tausearch.studies import load_best
+from tausearch.studies import load_best, with_renamed_source
 from trainables.errors import InputError
 from trainables.methods import get_method
 
@@ -74,7 +76,8 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     """Rename a run. Its id stays, so MLflow still knows the run.
 
     Returns:
-        The names of the final runs whose source it is; they now have the new name.
+        The names of the final runs whose source it is, and of the searches with points of it in their warm start; they
+        now have the new name.
 
     Raises:
         InputError: If there is no such run, a process drives it, or the new name is taken or is no valid name.
@@ -94,16 +97,23 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
                 target.path.rename(directory.path)
             raise InputError(f"run directory {directory.path}: cannot be renamed ({error.strerror})") from error
         _renew(renamed, target)
-    idle = [spec for spec in finals_of(storage, old) if not is_driven(storage.run(spec.name))]
-    pointed = [spec.model_copy(update={"source": new}) for spec in idle]
-    for final in pointed:
-        final.save(storage.run(final.name))
-    for final in pointed:
+    finals = [spec.model_copy(update={"source": new}) for spec in finals_of(storage, old)]
+    pointed = [each for each in (*finals, *_begun_from(storage, old, new)) if not is_driven(storage.run(each.name))]
+    for each in pointed:
+        each.save(storage.run(each.name))
+    for final in (each for each in pointed if each in finals):
         try:
             _renew(final, storage.run(final.name))
         except InputError as error:  # a damaged record; the search is renamed all the same
             print_notices(error)
-    return [spec.name for spec in idle]
+    return [each.name for each in pointed]
+
+
+def _begun_from(storage: Storage, old: str, new: str) -> Iterator[SearchSpec]:
+    """Yield the searches with points of a renamed search in their warm start, with its new name in their origin."""
+    for spec in storage.read_each(read_spec)[0]:
+        if isinstance(spec, SearchSpec) and (renamed := with_renamed_source(spec, old, new)) != spec:
+            yield renamed
 
 
 def _renew(spec: AnySpec, directory: RunDirectory) -> None:

@@ -58,4 +58,9 @@ from .spaces import (
 )
 from .study import require_sampler as require_sampler, study_of as study_of
 from .study_mirror import MultiStudyMirror as MultiStudyMirror, StudyMirror as StudyMirror
-from .warm_start import kept_points as kept_points, known_points as known_points, warm_start_lines as warm_start_lines
+from .warm_start import (
+    kept_points as kept_points,
+    known_points as known_points,
+    warm_start_lines as warm_start_lines,
+    with_renamed_source as with_renamed_source,
+)

@@ -86,6 +86,22 @@ def kept_points(
     return spec.warm_start if all(each.point.keys() == space.keys() for each in spec.warm_start) else None
 
 
+def with_renamed_source(spec: SearchSpec, old: str, new: str) -> SearchSpec:
+    """Return a search whose warm start calls a search `new` that was called `old`; `--warm-start OLD` continues it."""
+    before, after = _origin(old, ""), _origin(new, "")
+    points = (
+        known.model_copy(update={"origin": after + known.origin.removeprefix(before)})
+        if known.origin.startswith(before)
+        else known
+        for known in spec.warm_start
+    )
+    return spec.model_copy(update={"warm_start": tuple(points)})
+
+
+def _origin(search: str, trial: object) -> str:
+    return f"{search}, trial {trial}"
+
+
 def _configurations(source: str, method: str, storage: Storage) -> list[KnownPoint]:
     """Return the configurations of one source with all their hyperparameters, the best first."""
     with faults_of(f"--warm-start {source}"):
@@ -120,7 +136,7 @@ def _of_search(name: str, method: str, storage: Storage) -> list[KnownPoint]:
     if not best:
         raise InputError(no_feasible_trial_reason(trials, spec.constraints, spec.value_labels.unit))
     where = f"on {spec.benchmark}"
-    return [KnownPoint(origin=f"{name}, trial {each.number} {where}", point=each.hyperparameters) for each in best]
+    return [KnownPoint(origin=f"{_origin(name, each.number)} {where}", point=each.hyperparameters) for each in best]
 
 
 def _require_method(got: str, wanted: str) -> None:

@@ -18,7 +18,16 @@ from tausearch.api import delete_run, rename_run
 from tausearch.cli import main
 from tausearch.execution import bytes_of
 from tausearch.models.descriptions import read_description
-from tausearch.runs import RunDirectory, SearchSpec, Storage, read_spec, read_status, shown_benchmark
+from tausearch.runs import (
+    KnownPoint,
+    RunDirectory,
+    SearchSpec,
+    Storage,
+    changed_fields,
+    read_spec,
+    read_status,
+    shown_benchmark,
+)
 from tausearch.studies import load_best
 from tests.support.command_line import Command
 from tests.support.runs.built_runs import make_run
@@ -174,6 +183,18 @@ class TestRename:
         directory = storage.run("tested")
         assert json.loads(directory.results_file.read_text(encoding="utf-8"))["name"] == "tested"
         assert read_description(directory.artifacts).runs == ("tested",) and read_spec(directory).id == before
+
+    def test_a_warm_start_says_the_new_name_and_goes_on_by_the_old_one(self, storage: Storage) -> None:
+        other = storage.run("other-search")
+        origins = ["search, trial 1 on digits", "other-search, trial 0 on digits", "search-2, trial 1 on digits"]
+        points = tuple(KnownPoint(origin=each, point={"lr": 0.1}) for each in origins)
+        spec = read_spec(other).model_copy(update={"warm_start": points, "warm_start_from": ("search",)})
+        spec.save(other)
+        assert rename_run(storage, "search", "tuned") == ["final", "other-search"]
+        found = read_spec(other)
+        assert isinstance(found, SearchSpec) and found.warm_start_from == ("search",)
+        assert [each.origin for each in found.warm_start] == ["tuned, trial 1 on digits", *origins[1:]]
+        assert changed_fields(spec, found) == []
 
     @pytest.mark.parametrize("new", ["final", "cache", "a/b", ".hidden"])
     def test_a_name_that_is_taken_or_none_is_refused(self, new: str, storage: Storage) -> None:
