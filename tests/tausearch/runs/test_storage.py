@@ -236,6 +236,13 @@ class TestOutputs:
             require_replaceable(page, "--output")
 
 
+def test_the_files_of_a_run_keep_the_names_that_earlier_runs_and_other_programs_know(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    names = {path.name for path in (run.spec_file, run.tasks_file, run.record, run.best_file, run.study_file)}
+    assert names == {"run.yaml", "tasks.json", "record", "best.yaml", "study.journal"}
+    assert (run.artifacts, run.compositions) == (tmp_path / "task_vectors", tmp_path / "compositions")
+
+
 def test_a_run_needs_64_mebibytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Usage:
         free = 64 * 2**20

@@ -24,6 +24,7 @@ from tausearch.runs import (
     reevaluation_of,
 )
 from tausearch.runs.parts.scores import Across
+from tausearch.studies.best_file import make_best_file
 from tausearch.studies.parts.searchers import MultiSearcher
 from tests.tausearch.several.made import part, parts, several_search, several_spec
 from trainables.metrics import CACHE_HIT, PEAK_GPU_BYTES, TRAIN_LOSS, WAITING
@@ -119,6 +120,15 @@ def test_each_benchmark_is_left_out_of_the_choice_and_judges_it() -> None:
     assert leave_one_out(spec, found[:1]) == []
     bound = Constraint(metric="val/final_accuracy", relation="<=", bound=93.0)  # trials 1 and 3 break it
     assert leave_one_out(several_spec(constraints=(bound,)), found)[0].best_trial == 2
+
+
+def test_accuracies_in_the_best_file_have_their_benchmarks_in_the_order_that_was_asked_for() -> None:
+    spec = several_spec(benchmark="glyphs,digits", parts=dict(reversed(several_spec().parts.items())))
+    point = {**spec.fixed, **spec.start}
+    found = [part(spec, 0, place, value, hyperparameters=point) for place, value in enumerate((50.0, 90.0))]
+    (trial,) = combine_parts(parts(spec), found)
+    best = make_best_file(spec, trial, competitors=1)
+    assert best.selection is not None and best.selection.accuracies == {"glyphs": 50.0, "digits": 90.0}
 
 
 def test_of_equal_accuracies_on_a_benchmark_the_earlier_trial_is_its_best() -> None:
