@@ -111,7 +111,8 @@ def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec
     if trials == spec.trials and runs.cut_short(spec, known) is None:
         return spec  # the same command again, after a kill
     if trials < (fewest := runs.planned_trials(spec, known)):  # one that ended early has fewer than it asked for
-        raise InputError(f"--trials {trials}: the search has {counted(fewest, 'trial')} already")
+        has = "is planned with" if fewest == spec.trials else "ended after"
+        raise InputError(f"--trials {trials}: the search {has} {counted(fewest, 'trial')}; it cannot have fewer")
     if trials > spec.trials:
         points = grid_size(spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))

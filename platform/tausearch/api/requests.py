@@ -48,8 +48,8 @@ class DriveRequest(CheckedRequest):
             of the trials where the algorithm learns from them. A continued run keeps its number.
         data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`, and for
             a continued run the folder of its start.
-        storage: The storage root, the folder that holds the run directories; by default that of TAUSEARCH_STORAGE, or
-            `./tausearch-runs`.
+        storage: The storage root, the folder that holds the run directories; by default that of TAUSEARCH_STORAGE
+            when tausearch was imported, or `./tausearch-runs`.
         callbacks: Objects that are told what happens, see `tausearch.Callback`; or names: `MODULE:NAME`, or what an
             installed package brings. A run that is continued needs them again.
         tracking: Where the run is tracked: "mlflow", "tensorboard", both with a comma between them, or "none"; by

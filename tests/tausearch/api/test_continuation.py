@@ -138,7 +138,7 @@ class TestProtocol:
         assert [each.trials for each in ran] == [spec.trials, spec.trials + 3]
         assert all(each.protocol == spec.protocol for each in ran)
         assert read_spec(storage.run("s")).trials == spec.trials + 3
-        message = f"--trials {spec.trials}: the search has {spec.trials + 3} trials already"
+        message = f"--trials {spec.trials}: the search is planned with {spec.trials + 3} trials; it cannot have fewer"
         with pytest.raises(InputError, match=message):
             resume("s", storage=storage.root, trials=spec.trials)
         with pytest.raises(InputError, match="extend: needs trials"):
@@ -409,7 +409,7 @@ class TestSearch:
         lowest = {name: searched.low for name, searched in spec.space.items()}
         for number, value in enumerate((80.0, 91.0, 70.0)):
             record.write(replace(make_trial(number, spec.steps, value, hyperparameters=lowest), seed=spec.seed))
-        with pytest.raises(InputError, match="--trials 2: the search has 3 trials already"):
+        with pytest.raises(InputError, match="--trials 2: the search ended after 3 trials; it cannot have fewer"):
             resume("s", storage=tmp_path, trials=2)
         resume("s", storage=tmp_path, trials=trials)  # of the 12 that it asked for it ran three
         assert [(spec.trials, spec.stop.since) for spec in ran] == [(trials, 3)]
