@@ -14,7 +14,7 @@ import pytest
 from search_spaces import METHODS_WITH_SPACE, Range, far_off, load_space, paper_benchmarks, paper_points
 from search_spaces.reading import read_space_file
 from search_spaces.schema import Choices, ResolvedSpace, SpaceFile, resolve
-from tausearch.studies.spaces import require_runs, require_space_fits
+from tausearch.studies.spaces import require_runs, require_space_fits, space_of
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 from trainables.methods import METHODS, get_method
@@ -61,10 +61,24 @@ def test_a_method_judges_the_start_and_all_ends_grid_values_and_choices() -> Non
     dimensions = {"lr": Range(low=1.0, high=9.0, grid=(2.0,)), "kind": Choices(choices=("a", "b"))}
     space = ResolvedSpace("probe", "digits", {**dimensions}, {"lr": 3.0, "kind": "a"}, {}, {"wd": 0.5})
     require_space_fits(entry, space)
-    assert [(each["lr"], each["kind"]) for each in read] == [(3, "a"), (1, "a"), (9, "a"), (2, "a"), (3, "a"), (3, "b")]
+    assert [(each["lr"], each["kind"]) for each in read] == [
+        *((3, "a"), (1, "a"), (9, "a"), (2, "a"), (3, "a"), (3, "b")),
+        (1.5, "a"),  # in a range that is not of whole numbers
+    ]
     scenario: Any = None
     require_runs(entry, space, scenario)
     assert ran == read[:6] and all(each["wd"] == 0.5 for each in ran)
+
+
+def test_a_range_for_a_whole_number_is_refused_unless_it_draws_whole_numbers(tmp_path: Path) -> None:
+    """The method's own range of `r` has `integer: true`; an entry of the user's replaces it, key and all."""
+    text = "space: {r: {low: 4, high: %s, grid: [4]}, epsilon: {low: 0.6, high: 0.9, grid: [0.7]}}"
+    for high in (64, 5):
+        said = "must be a whole number, got 4.5, which the search may draw; give its range `integer: true`$"
+        with pytest.raises(InputError, match=f"mine.yaml: inflora: hyperparameter 'r': {said}"):
+            space_of("inflora", "digits", write(tmp_path, text % high), {})
+        space = space_of("inflora", "digits", write(tmp_path, text % f"{high}, integer: true"), {})
+        assert space.space["r"].typed(4.0) == 4 and space.start["epsilon"] in space.space["epsilon"]
 
 
 @pytest.mark.parametrize("method", [name for name in SEVENTEEN if name.startswith(("ita", "iel"))])

@@ -68,9 +68,21 @@ def require_hyperparameters(entry: MethodEntry, values: Mapping[str, Scalar], or
 
 
 def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
-    """Raise the method's `InputError` for a space with a value that it refuses: the start, an end or a grid value."""
+    """Refuse a space with a value that the method refuses.
+
+    Raises:
+        InputError: If it refuses the start, an end or a grid value, or takes only whole numbers where the range has
+            others.
+    """
     for hyperparameters in _probes(space):
         entry.parse(hyperparameters)
+    for name, dimension in space.space.items():
+        if isinstance(dimension, Range) and not dimension.integer:
+            between = min(dimension.low + 0.5, dimension.high)  # no whole number where both ends are whole
+            try:
+                entry.parse({**space.fixed, **space.start, name: between})
+            except InputError as error:
+                raise InputError(f"{error}, which the search may draw; give its range `integer: true`") from error
 
 
 def require_runs(entry: MethodEntry, space: ResolvedSpace, scenario: Scenario) -> None:
