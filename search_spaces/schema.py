@@ -42,7 +42,7 @@ class Range(Strict):
         _require_different("grid", self.grid)
         for value in self.grid:
             if value not in self:
-                raise ValueError(f"grid values must lie between {self.low:g} and {self.high:g}, got {value:g}")
+                raise ValueError(f"a grid value must be {self.allowed}, got {value:g}")
         return self
 
     def __contains__(self, value: object) -> bool:
