@@ -70,9 +70,11 @@ class EvaluationResult(Strict):
 
 
 def read_evaluation(directory: RunDirectory) -> EvaluationResult | None:
-    """Return the protocol's result on a run; None without one. See `read_file`."""
+    """Return the protocol's result on a run, named as its folder is; None without one. See `read_file`."""
     path = directory.compositions / f"{EVALUATION}.json"
-    return read_file(path, EvaluationResult) if path.exists() else None
+    if not path.exists():
+        return None
+    return read_file(path, EvaluationResult).model_copy(update={"run": directory.name})  # it may have been renamed
 
 
 def evaluation_table(result: EvaluationResult) -> Table:

@@ -205,9 +205,23 @@ def _file(directory: RunDirectory, label: str) -> Path:
 
 
 def read_compositions(directory: RunDirectory) -> list[CompositionResult]:
-    """Return all compositions of a run, sorted by file name; see `read_file`."""
+    """Return all compositions of a run, sorted by file name; they name it as its folder does. See `read_file`."""
     paths = sorted(directory.compositions.glob("*.json")) if directory.compositions.is_dir() else []
-    return [read_file(path, CompositionResult) for path in paths if path.stem != EVALUATION]
+    read = [read_file(path, CompositionResult) for path in paths if path.stem != EVALUATION]
+    return [each.model_copy(update={"runs": _with_own_name(each.runs, directory.name)}) for each in read]
+
+
+def _with_own_name(sources: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """Return the sources of a composition with the name of the run that keeps it, which may have been renamed since.
+
+    That is the first source that is a run and no path; see `find_source` for the tasks behind a colon.
+    """
+    names = [source.partition(":")[0] for source in sources]
+    before = next((each for each in names if "/" not in each), name)
+    if name in names:
+        return sources
+    pairs = zip(names, sources, strict=True)
+    return tuple(name + source.removeprefix(before) if each == before else source for each, source in pairs)
 
 
 def read_file(path: Path, kind: type[_Kind]) -> _Kind:

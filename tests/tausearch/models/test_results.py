@@ -31,10 +31,9 @@ from trainables.task_names import NamedTask
 
 
 @pytest.fixture
-def result() -> CompositionResult:
-    return CompositionResult(
-        label="keep-1", runs=("r",), benchmark="digits", weights=(1.0, 0.0), seeds=(0,), accuracies=((60.0, 40.0),)
-    )
+def result(tmp_path: Path) -> CompositionResult:
+    about = {"label": "keep-1", "runs": (tmp_path.name,), "benchmark": "digits", "weights": (1.0, 0.0)}
+    return CompositionResult(**about, seeds=(0,), accuracies=((60.0, 40.0),))  # type: ignore[arg-type]
 
 
 def test_that_it_is_registered_stays_where_it_is_measured_again(tmp_path: Path, result: CompositionResult) -> None:
@@ -70,6 +69,25 @@ def test_compositions_are_listed_by_name_without_the_papers_protocol(tmp_path: P
     for label in ("uniform", "exported", "drop-1", "evaluation"):
         result.model_copy(update={"label": label}).save(directory)
     assert [each.label for each in read_compositions(directory)] == ["drop-1", "exported", "uniform"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (("old",), ("new",)),
+        (("old:1,2", "other:3"), ("new:1,2", "other:3")),
+        (("a/vectors:1", "old:2", "old:3"), ("a/vectors:1", "new:2", "new:3")),
+        (("vectors:1", "new:2"), ("vectors:1", "new:2")),  # not renamed; the first is a folder
+        (("/a/vectors",), ("/a/vectors",)),
+    ],
+)
+def test_the_run_that_keeps_one_is_named_as_its_folder(
+    before: tuple[str, ...], now: tuple[str, ...], tmp_path: Path, result: CompositionResult
+) -> None:
+    (tmp_path / "old").mkdir()
+    result.model_copy(update={"runs": before}).save(RunDirectory(tmp_path / "old"))
+    (tmp_path / "old").rename(tmp_path / "new")
+    assert [each.runs for each in read_compositions(RunDirectory(tmp_path / "new"))] == [now]
 
 
 def test_files_of_earlier_versions_have_no_names_of_tasks(tmp_path: Path, result: CompositionResult) -> None:

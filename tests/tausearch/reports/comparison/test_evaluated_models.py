@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tausearch.api import rename_run
 from tausearch.models import UNLEARNING_MODES, EvaluationResult
 from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.reports import paper_results, read_final_runs
@@ -73,6 +74,17 @@ def test_evaluations_beside_the_papers_tables(
     assert summary["unlearning/negate"]["control_gain"]["mean"] == -1.0
     assert found["ita-lora", "bare"]["paper"] is None and found["iel-lora", "other"]["paper"] is None
     assert found["iel-lora", "other"]["departures"] == ["epochs 3, the paper's 20"]
+
+
+def test_a_run_that_was_renamed_has_its_new_name_and_one_that_got_the_old_name_has_no_results(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated(storage, "mine")
+    rename_run(storage, "mine", "theirs")
+    make_final_run(storage, "mine", [30.0], benchmark="cifar100")
+    for form in ("json", "csv", "markdown"):
+        out = shown(storage, capsys, monkeypatch, "--composition", "--format", form)
+        assert "theirs" in out and "mine" not in out, out
 
 
 def test_the_method_as_it_is_comes_before_its_other_settings(
