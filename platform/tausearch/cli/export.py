@@ -9,7 +9,7 @@ import typer
 
 from tausearch.cli import completion, options
 from tausearch.cli.options import app
-from tausearch.presentation import print_json, print_notices, tool
+from tausearch.presentation import command_on, print_json, print_notices
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
 from trainables.errors import InputError
 from trainables.user_code import allow_typed, file_name
@@ -57,7 +57,8 @@ def _require_search(root: Storage, name: str) -> None:
     from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
 
     if root.run_exists(name) and read_spec(root.run(name)).purpose == "final":
+        compose = command_on("compose", name, root.root)
         raise InputError(
-            f"run {name!r}: is a final run, which chooses nothing; `{tool()} compose {name} --export FOLDER` writes its"
-            " model, if its method has task vectors"
+            f"run {name!r}: is a final run, which chooses nothing; `{compose} --export FOLDER` writes its model, if its"
+            " method has task vectors"
         )

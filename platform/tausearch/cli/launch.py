@@ -243,7 +243,7 @@ def train(
 
 def _best_of(what: list[str], storage: str) -> BestFile:
     say_loading()
-    from tausearch.presentation import tool
+    from tausearch.presentation import command_on
     from tausearch.studies import best_of_all, best_of_run, load_best
     from trainables.data import reference, split_references
 
@@ -258,7 +258,7 @@ def _best_of(what: list[str], storage: str) -> BestFile:
         except InputError as error:
             if not root.run_exists(benchmark):
                 raise
-            alone = f"{tool()} train {benchmark}"
+            alone = command_on("train", benchmark, root.root)
             raise InputError(f"train {benchmark} {method}: {benchmark} is a run; name it alone: {alone}") from error
         return best_of_all(root, named, method, print_notices)
     file = Path(what[0])

@@ -11,7 +11,7 @@ import torch
 from checked_input.names import counted
 from checked_input.text_files import shown
 from tausearch.models.sources import VectorSource, chosen_seeds
-from tausearch.presentation import tool
+from tausearch.presentation import command_on, tool
 from tausearch.runs import ExperimentProtocol
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, ReducedPool, VectorPool, network_for, vector_folders
@@ -117,12 +117,17 @@ def _pool(sources: Sequence[VectorSource], seed: int, count: int) -> VectorPool:
     missing = [task for task in range(1, count + 1) if task not in found]
     names = ", ".join(source.name for source in sources)
     if len(found) < count and len(sources) == 1 and sources[0].tasks is not None:
-        some = f"`{tool()} compose {names} --keep {','.join(map(str, sorted(found)))}`"
+        some = f"`{_compose_command(sources[0])} --keep {','.join(map(str, sorted(found)))}`"
         raise InputError(f"{sources[0].text}: name the whole run, {names}; of some tasks alone: {some}")
     if missing or len(found) > count:
         has = f"has task vectors of the tasks {', '.join(map(str, sorted(found)))}"
         raise InputError(f"{names}: seed {seed} {has}, but the benchmark has {counted(count, 'task')}")
     return VectorPool(tuple(found[task][1] for task in sorted(found)))
+
+
+def _compose_command(source: VectorSource) -> str:
+    folder = None if source.directory is None else source.directory.path
+    return f"{tool()} compose {source.name}" if folder is None else command_on("compose", source.name, folder.parent)
 
 
 def reduced(pools: Pools, removal: Removal) -> Pools:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tausearch.models.descriptions import ModelDescription, read_description
+from tausearch.presentation import command_on
 from tausearch.runs import ExperimentProtocol, FinalSpec, Record, RunDirectory, Storage, finals_of, read_spec
 from trainables.composition import read_vector, vector_folders
 from trainables.errors import InputError
@@ -144,7 +145,8 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
         raise InputError(f"run {spec.name!r}: its method {spec.method!r} leaves no task vectors; {others} do")
     if spec.purpose == "search":
         finals = finals_of(Storage(directory.path.parent), spec.name)
-        which = ", ".join(final.name for final in finals) or f"`tausearch train {spec.name}` makes one"
+        train = command_on("train", spec.name, directory.path.parent)
+        which = ", ".join(final.name for final in finals) or f"`{train}` makes one"
         raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; its final runs do: {which}")
     done = {trial.seed for trial in Record(directory.record).trials() if trial.status == "complete"}
     seeds = tuple(seed for seed in spec.seeds if seed in done and (directory.artifacts / f"seed_{seed}").is_dir())

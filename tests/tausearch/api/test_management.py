@@ -370,10 +370,14 @@ class TestByName:
         out, err = shown("status")
         assert "run 'final': run.yaml is that of a run named 'other-final'" in err and out.count("other-final") == 1
 
-    def test_export_of_a_final_run_names_the_command_that_writes_its_model(self, shown: Command) -> None:
+    def test_export_of_a_final_run_names_the_command_that_writes_its_model(
+        self, storage: Storage, shown: Command
+    ) -> None:
         _, err = shown("export", "final", code=2)
         assert "run 'final': is a final run, which chooses nothing; `" in err
-        assert "tausearch compose final --export FOLDER` writes its model" in err and err.count("\n") == 1
+        assert (
+            f"compose final --storage {storage.root} --export FOLDER` writes its model" in err and err.count("\n") == 1
+        )
 
     def test_train_takes_the_name_of_a_search(self, storage: Storage, monkeypatch: Patch) -> None:
         from tausearch.cli.launch import _best_of

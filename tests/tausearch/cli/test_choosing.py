@@ -133,7 +133,9 @@ def test_train_looks_for_the_best_of_what_was_typed(tmp_path: Path, monkeypatch:
 def test_a_run_beside_a_method_is_to_be_named_alone(spec: SearchSpec, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     make_run(Storage(runs), spec.model_copy(update={"name": "mine"}), [])
-    with pytest.raises(InputError, match="^train mine ewc: mine is a run; name it alone: .* train mine$"):
+    with pytest.raises(
+        InputError, match="^train mine ewc: mine is a run; name it alone: .* train mine --storage .*/runs$"
+    ):
         launch._best_of(["mine", "ewc"], str(runs))
     with pytest.raises(InputError, match="unknown benchmark 'other'"):
         launch._best_of(["other", "ewc"], str(runs))

@@ -67,7 +67,7 @@ def test_of_a_search_its_final_runs_are_named_or_how_to_make_one(spec: SearchSpe
     storage = Storage(tmp_path)
     for name in ("s", "other"):
         make_run_directory(spec.model_copy(update={"name": name, "id": name}), storage)
-    with pytest.raises(InputError, match="its final runs do: `tausearch train s` makes one$"):
+    with pytest.raises(InputError, match="its final runs do: `.*train s --storage .*` makes one$"):
         find_source(storage, "s")
     for name, search in (("f", "s"), ("g", "s"), ("h", "other")):
         make_run_directory(final_spec(spec).model_copy(update={"name": name, "id": name, "source": search}), storage)

@@ -66,10 +66,11 @@ def test_alone_it_stands_beside_chance_and_the_line_says_how_to_measure_bounds(s
     found = beside(searched(storage, spec, 58.0, name="s"))
     assert found is not None and found.missing == ("probe", "joint")
     assert str(found) == (
-        "58.00 % beside chance 25.00 %; missing here: probe, joint (`tausearch resume s --with-bounds` runs them)"
+        "58.00 % beside chance 25.00 %; missing here: probe, joint"
+        f" (`tausearch resume s --storage {storage.root} --with-bounds` runs them)"
     )
     own = beside(searched(storage, spec, 58.0, name="own", method="m:Mine"))
-    assert "`tausearch resume own --allow-code m:Mine --with-bounds`" in str(own)
+    assert f"`tausearch resume own --storage {storage.root} --allow-code m:Mine --with-bounds`" in str(own)
     assert beside(searched(storage, spec, None, name="running")) is None
     assert str(beside(searched(storage, spec, 0.0, name="nothing"))).startswith("0.00 % beside chance")
     assert str(beside(searched(storage, spec, 50.0, name="p", method="probe"))).endswith("--with-bounds` runs it)")
@@ -118,7 +119,9 @@ def test_a_choice_of_fresh_runs_stands_beside_bounds_with_its_accuracy_on_their_
     found = beside(directory)
     assert found is not None and (found.accuracy, found.as_dict()["trial"]) == (90.0, 0)
     assert str(found).startswith("90.00 % (trial 0 on the search's own split) beside chance 25.00 %, joint 98.00 %")
-    assert str(found).endswith("missing here: probe (`tausearch resume s --with-bounds` runs it)")
+    assert str(found).endswith(
+        f"missing here: probe (`tausearch resume s --storage {storage.root} --with-bounds` runs it)"
+    )
 
 
 @pytest.mark.parametrize(

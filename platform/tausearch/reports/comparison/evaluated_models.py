@@ -14,7 +14,7 @@ from tausearch.reports.comparison.paper import PaperComposition, PaperResults, p
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults, describe
 from tausearch.reports.comparison.tables import label
-from tausearch.runs import Storage
+from tausearch.runs import Storage, storage_option
 
 _SPECIALISED = ("target", "target_gain", "control")
 _UNLEARNED = (*_SPECIALISED, "control_gain")
@@ -71,7 +71,7 @@ def show_evaluations(storage: Storage, benchmarks: Sequence[str], output_format:
         rows = compare_evaluations(_evaluated(storage, runs), paper_results(), benchmarks)
         content = {"source": paper_results().source, "rows": [_as_dict(row) for row in rows]}
         csv_rows = [csv_row for row in rows for csv_row in _csv_rows(row)]
-        advice = f"no final run has been evaluated so; do it with: {tool()} evaluate RUN"
+        advice = f"no final run has been evaluated so; do it with: {tool()} evaluate RUN{storage_option(storage.root)}"
         return ComparisonOutput(content, csv_rows, evaluation_tables(rows), advice, [_NOTE])
 
     show(storage, benchmarks, output_format, answer)

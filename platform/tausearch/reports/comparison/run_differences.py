@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checked_input.names import counted, require_once
-from tausearch.presentation import Column, Table, text_columns, tool
+from tausearch.presentation import Column, Table, command_on, text_columns
 from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, print_answer
@@ -128,7 +128,8 @@ def _require_final(storage: Storage, name: str) -> FinalRunResults:
         raise InputError(f"compare: no run named {name!r} in {storage.root}{storage.near(name)}")
     spec, run = read_final_run(storage.run(name))
     if spec.purpose == "search":
-        raise InputError(f"compare {name}: is a search; train what it chose with: {tool()} train {name}")
+        train = command_on("train", name, storage.root)
+        raise InputError(f"compare {name}: is a search; train what it chose with: {train}")
     if run is None:
         raise InputError(f"compare {name}: has no finished seed yet")
     return run

@@ -153,7 +153,9 @@ def test_nothing_to_show_says_how_to_make_it(
         storage, capsys, monkeypatch, "mit67", "--format", "markdown"
     )  # the paper's
     make_final_run(storage, "alone", [50.0], benchmark="digits", method="finetune")
-    assert "no final run has been evaluated so; do it with:" in shown(storage, capsys, monkeypatch, "--composition")
+    lacking = shown(storage, capsys, monkeypatch, "--composition")
+    assert "no final run has been evaluated so; do it with:" in lacking
+    assert f"evaluate RUN --storage {storage.root}" in lacking
     assert "--set regularise=none" in shown(storage, capsys, monkeypatch, "--ablation")
     for options, words in (
         (["--ablation", "--transfer"], "--transfer and --ablation: choose one of them"),
