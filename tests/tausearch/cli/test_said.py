@@ -494,7 +494,7 @@ def test_a_plan_names_the_search_of_a_cell_and_the_time_that_is_left(spec: Searc
     assert campaigns._search_text(4, spec) == "4 trials, tpe"
     assert campaigns._search_text(1, search) == "1 trial, tpe, asha, 2 again 3 times"
     runs = SimpleNamespace(trials=4, search="s", seeds=1, tasks=12)
-    cell: Any = SimpleNamespace(title="a", status=mock.Mock(state="done"), runs=runs, search=SimpleNamespace(spec=spec))
+    cell: Any = SimpleNamespace(title="a", state="done", runs=runs, search=SimpleNamespace(spec=spec))
     cell.next = "nothing"
     for seconds, shown in ((0.0, 0.0), (None, "?")):
         row = campaigns._plan_row(cell, SimpleNamespace(seconds=seconds))  # type: ignore[arg-type]

@@ -472,7 +472,8 @@ class TestEvaluate:
         ),
         (["ita", "iel"], "task 1 is in ita and in iel; take each task from one of them, as in ita:1,2 iel:3"),
         (["ita:1,2"], "ita:1,2: name the whole run, ita; of some tasks alone: `"),
-        (["ita:3"], "/runs0 --keep 3`"),
+        (["ita:3"], "tausearch compose ita --storage /"),
+        (["ita:3"], " --keep 3`"),
         (["ita:1,2,5"], "ita: seed 0 has no task vector of task 5"),
     ],
 )
