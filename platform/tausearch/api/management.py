@@ -12,6 +12,7 @@ from tausearch.presentation import print_notices
 from tausearch.runs import (
     AnySpec,
     DrivenDirectory,
+    FinalSpec,
     Record,
     RunDirectory,
     SearchSpec,
@@ -101,7 +102,7 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     pointed = [each for each in (*finals, *_begun_from(storage, old, new)) if not is_driven(storage.run(each.name))]
     for each in pointed:
         each.save(storage.run(each.name))
-    for final in (each for each in pointed if each in finals):
+    for final in (each for each in pointed if isinstance(each, FinalSpec)):
         try:
             _renew(final, storage.run(final.name))
         except InputError as error:  # a damaged record; the search is renamed all the same

@@ -81,7 +81,7 @@ def matrix_caption(matrix: Matrix, paper: PaperResults) -> str:
 
 
 def _protocols(matrix: Matrix, paper: PaperResults) -> str:
-    """Return what the protocols of our columns share, then what differs: `batch 128; A: 5 epochs; B and C: 9 epochs`.
+    """Return the protocol parts of all our columns, then the other parts: `batch 128; A: 5 epochs; B and C: 9 epochs`.
 
     If a column has only rows of the paper, the text names the columns whose protocol it states.
     """
