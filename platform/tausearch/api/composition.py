@@ -381,7 +381,8 @@ def _register(
     if run is None or file is None:
         raise InputError("--register: needs a run that can be written")
     if tracking_error is not None:
-        raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `runs sync` makes up for it")
+        sync = command_on("runs sync", run[0].name, storage.root)
+        raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `{sync}` makes up for it")
     with _exported(pools, result) as folder:
         return models.register(*run, storage, result, folder)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from checked_input.names import counted
 from tausearch.models.evaluation_results import EvaluationResult, read_evaluation
 from tausearch.models.results import EVALUATION, CompositionResult, read_compositions
-from tausearch.presentation import output_to
+from tausearch.presentation import command_on, output_to
 from tausearch.runs import RunDirectory, RunSpec, Score, Storage
 from tausearch.tracking import REMOVED_TAG, Version, reason, register_model, track_composition
 from trainables.errors import InputError
@@ -55,9 +55,8 @@ def register(
         with output_to(directory.log_file):
             return register_model(spec, storage, result.label, folder)
     except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
-        raise InputError(
-            f"--register: MLflow cannot be written ({reason(error)}); `runs sync` makes up for it"
-        ) from error
+        sync = command_on("runs sync", spec.name, storage.root)
+        raise InputError(f"--register: MLflow cannot be written ({reason(error)}); `{sync}` makes up for it") from error
 
 
 def _log_result(spec: RunSpec, storage: Storage, result: CompositionResult | EvaluationResult) -> None:

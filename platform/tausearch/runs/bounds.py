@@ -17,7 +17,7 @@ from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.specs.kinds import AnySpec
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.status import RunStatus, read_status
-from tausearch.runs.storage import Storage, storage_option
+from tausearch.runs.storage import Storage, run_command
 from tausearch.runs.trials import TrialSummary
 from trainables.bounds import BOUNDS
 from trainables.user_code import code_option
@@ -61,7 +61,7 @@ class BesideBounds:
     code: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.line(f"tausearch resume {self.run}{storage_option(self.root)}{code_option(*self.code)}")
+        return self.line(f"{run_command('resume', self.run, self.root)}{code_option(*self.code)}")
 
     def line(self, resume: str) -> str:
         """Return the accuracy and its bounds in a line; `resume` is the command that measures the missing ones."""

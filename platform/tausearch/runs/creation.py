@@ -21,9 +21,9 @@ from tausearch.runs.specs.final import FinalSpec
 from tausearch.runs.specs.kinds import AnySpec, changed_fields
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
-from tausearch.runs.storage import Storage, nearest_folder, open_storage
+from tausearch.runs.storage import Storage, nearest_folder, open_storage, run_command
 from trainables.errors import InputError
-from trainables.user_code import digests_of
+from trainables.user_code import code_option, digests_of
 
 S = TypeVar("S", bound=RunSpec)
 
@@ -131,7 +131,7 @@ class Plan(Generic[S]):
         now = _counting_as(self.spec, earlier.model_copy(update=extended))
         if found := changed_fields(earlier.model_copy(update=extended), now):
             raise InputError(
-                f"run {earlier.name!r} was started otherwise: {'; '.join(found)}{_advice(earlier, now, found)}"
+                f"run {earlier.name!r} was started otherwise: {'; '.join(found)}{self._advice(earlier, now, found)}"
             )
         assert isinstance(earlier, type(self.spec)), "purposes would differ"
         renewed = ("resources", "address", "data_root", "cache_size", "with_bounds")
@@ -140,6 +140,17 @@ class Plan(Generic[S]):
         uri = self.spec.tracking_uri or earlier.tracking_uri
         tracking = earlier.tracking if self.spec.tracking is None else self.spec.tracking
         return earlier.model_copy(update={**changed, **extended, "tracking": tracking, "tracking_uri": uri})
+
+    def _advice(self, earlier: AnySpec, now: RunSpec, found: Sequence[str]) -> str:
+        """Return how a search gets the trials that it lacks, or why class orders admit no more seeds."""
+        alone = all(line.startswith(("trials ", "reevaluate", "stop.")) for line in found)
+        if isinstance(now, SearchSpec) and earlier.trials < now.trials and alone:
+            extend = run_command("extend", earlier.name, self.storage.root)
+            return f"; `{extend}{code_option(*now.code)} --trials {now.trials}` only adds trials"
+        if not isinstance(earlier, FinalSpec) or not isinstance(now, FinalSpec):
+            return ""
+        ordered = earlier.protocol.class_orders is not None and set(earlier.seeds) < set(now.seeds)
+        return " (with class orders no seeds are added: the numbers of its trials would change)" if ordered else ""
 
     @property
     def added(self) -> int:
@@ -228,17 +239,6 @@ def _with_more_seeds(earlier: FinalSpec, now: FinalSpec) -> dict[str, Any]:
         return {}
     seeds = (*earlier.seeds, *(seed for seed in now.seeds if seed not in earlier.seeds))
     return {"seeds": seeds, "trials": len(seeds)}
-
-
-def _advice(earlier: AnySpec, now: RunSpec, found: Sequence[str]) -> str:
-    """Return how a search gets the trials that it lacks, or why a final run gets no more seeds with class orders."""
-    alone = all(line.startswith(("trials ", "reevaluate", "stop.")) for line in found)
-    if isinstance(now, SearchSpec) and earlier.trials < now.trials and alone:
-        return f"; `tausearch extend {earlier.name} --trials {now.trials}` only adds trials"
-    if not isinstance(earlier, FinalSpec) or not isinstance(now, FinalSpec):
-        return ""
-    ordered = earlier.protocol.class_orders is not None and set(earlier.seeds) < set(now.seeds)
-    return " (with class orders no seeds are added: the numbers of its trials would change)" if ordered else ""
 
 
 def _counting_as(spec: RunSpec, earlier: RunSpec) -> RunSpec:

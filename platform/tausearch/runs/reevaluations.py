@@ -24,6 +24,7 @@ from tausearch.runs.racing import Race, Verdict, lead, race, verdict
 from tausearch.runs.record.record import Record
 from tausearch.runs.specs.run import Role, RunSpec, ValueLabels
 from tausearch.runs.specs.search import Reevaluate, SearchSpec, SpecOfSearch
+from tausearch.runs.storage import run_command
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 
@@ -295,8 +296,9 @@ def read_reevaluation(
         return None
     spec, known = ReevaluationSpec.of(search), {trial.number: trial for trial in trials}
     reevaluations = recorded_trials(spec, Record(directory.record))
+    resume = run_command("resume", search.name, directory.path.parent.parent)
     for trial in reevaluations:
-        if fault := _foreign(spec, trial, known):
+        if fault := _foreign(spec, trial, known, resume):
             raise InputError(f"record {directory.record}: re-evaluation {trial.number} is not of this search: {fault}")
     return reevaluation_of(spec, known.values(), reevaluations)
 
@@ -324,11 +326,13 @@ def set_aside_orphans(directory: RunDirectory, count: int = 1) -> list[str]:
     return lines
 
 
-def _foreign(spec: ReevaluationSpec, trial: TrialSummary, trials: Mapping[int, TrialSummary]) -> str | None:
+def _foreign(
+    spec: ReevaluationSpec, trial: TrialSummary, trials: Mapping[int, TrialSummary], resume: str
+) -> str | None:
     """Return why a re-evaluation cannot belong to the search; None if it can."""
     reevaluated = trials.get(spec.candidate(trial.number))
     if reevaluated is None:
-        mend = f"`tausearch resume {spec.run_name} --without-damaged` puts it aside"
+        mend = f"`{resume} --without-damaged` puts it aside"
         return f"the search has no trial {spec.candidate(trial.number)}; {mend}"
     if trial.seed != spec.seed_of(trial.number):
         return f"its seed is {trial.seed}, must be {spec.seed_of(trial.number)}"

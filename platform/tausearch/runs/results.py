@@ -16,7 +16,7 @@ from checked_input.text_files import one_line, read_json
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.specs.final import FinalSpec
 from tausearch.runs.specs.run import RunSpec
-from tausearch.runs.storage import replace_text
+from tausearch.runs.storage import replace_text, run_command
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -229,7 +229,8 @@ def read_accuracies(directory: RunDirectory) -> AccuracyOf:
 
 
 def _read(directory: RunDirectory) -> _Results | None:
-    file, mend = directory.results_file, f"`tausearch runs sync {directory.name}` writes it again from the record"
+    sync = run_command("runs sync", directory.name, directory.path.parent)
+    file, mend = directory.results_file, f"`{sync}` writes it again from the record"
     try:
         results = _Results.model_validate(read_json(file))
     except FileNotFoundError:

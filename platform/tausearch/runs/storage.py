@@ -128,7 +128,7 @@ class Storage:
     def near(self, name: str) -> str:
         """Return the end of an error about an unknown run: the campaign of that name, similar names, or latest runs."""
         if _NAME.fullmatch(name) and self.campaign(name).exists():
-            return f"; {name} is a campaign: tausearch campaign status {name}{storage_option(self.root)}"
+            return f"; {name} is a campaign: {run_command('campaign status', name, self.root)}"
         names = [run.name for run in self.runs()]
         found = near(name, names) or names[-_MAX_SUGGESTIONS:][::-1]
         return f"; there are: {', '.join(found)}{', ...' if len(names) > len(found) else ''}" if found else ""
@@ -145,6 +145,11 @@ def storage_option(root: str | Path) -> str:
     """Return ` --storage ROOT` for a command; empty for the default root."""
     is_default = Path(root).absolute() == Path(DEFAULT_STORAGE).absolute()
     return "" if is_default else f" --storage {shlex.quote(str(root))}"
+
+
+def run_command(verb: str, name: str, root: str | Path) -> str:
+    """Return `tausearch VERB NAME` for a run or campaign, with its storage root if that is not the default."""
+    return f"tausearch {verb} {name}{storage_option(root)}"
 
 
 def checked_name(name: str) -> str:

@@ -41,7 +41,7 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"trials": 6}, "trials was 4, is now 6; `tausearch extend s --trials 6` only adds trials"),
+        ({"trials": 6}, "trials was 4, is now 6; `tausearch extend s --storage STORAGE --trials 6` only adds trials"),
         ({"algorithm": "random"}, "algorithm was tpe, is now random"),
         ({"seed": 1}, "protocol.split_seed was 0, is now 1; seed was 0, is now 1"),
         ({"set": {"lr": 0.5}}, "space.lr.low was .*, is now not there; .*fixed.lr was not there, is now 0.5"),
@@ -54,6 +54,7 @@ def test_another_request_is_refused_with_what_differs(tmp_path: Path, changes: d
     with planned(tmp_path).open_locked() as (spec, directory):
         pass
     options = {"name": "s", "trials": 4, "resume_if_exists": True, "storage": tmp_path, **changes}
+    said = said.replace("STORAGE", str(tmp_path))
     with pytest.raises(InputError, match=f"run 's' was started otherwise: {said}"):
         search("digits", "ita-lora", **options)
     assert read_spec(directory) == spec

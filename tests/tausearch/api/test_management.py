@@ -365,7 +365,7 @@ class TestByName:
         own, other = storage.run("final"), storage.run("other-final")
         own.results_file.write_text(json.dumps({"name": "other-final", "summary": {}, "seeds": []}))
         _, err = shown("compare")
-        assert "belongs to run 'other-final'" in err and "`tausearch runs sync final`" in err
+        assert "belongs to run 'other-final'" in err and f"`tausearch runs sync final --storage {storage.root}`" in err
         own.spec_file.write_bytes(other.spec_file.read_bytes())
         out, err = shown("status")
         assert "run 'final': run.yaml is that of a run named 'other-final'" in err and out.count("other-final") == 1

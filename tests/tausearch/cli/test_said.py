@@ -476,7 +476,8 @@ def test_a_dry_run_and_a_notebook_say_what_has_ended_and_what_is_tried_first(
 
 
 def test_a_composition_says_of_which_runs_it_is_and_where_it_went(capsys: Captured) -> None:
-    about = {"trained": None, "file": None, "exported": {}, "not_exported": {}, "tracking_error": "full"}
+    file = Path("q/compositions/l.json")  # the first source is a folder named r
+    about = {"trained": None, "file": file, "exported": {}, "not_exported": {}, "tracking_error": "full"}
     for best, said in ((True, "version models:/d/1, the best one"), (False, "version models:/d/1")):
         version = SimpleNamespace(uri="models:/d/1", best=best)
         result = composed([1.0, 1.0], [60.0, 40.0], runs=("r", "q"))
@@ -486,7 +487,7 @@ def test_a_composition_says_of_which_runs_it_is_and_where_it_went(capsys: Captur
         result = result.model_copy(update={"rule": "regmean"})
         compositions.show_composed(SimpleNamespace(result=result, version=version, **about), "")  # type: ignore[arg-type]
         assert lines_of(capsys)[0] == "l: r + q on digits; regmean; seeds 0"
-        assert lines[-1].startswith("MLflow does not have all of r (full)")
+        assert lines[-1].startswith("MLflow does not have all of q (full)")
 
 
 def test_a_plan_names_the_search_of_a_cell_and_the_time_that_is_left(spec: SearchSpec) -> None:

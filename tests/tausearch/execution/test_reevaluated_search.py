@@ -247,7 +247,8 @@ def test_a_damaged_or_foreign_reevaluation_is_named(tmp_path: Path) -> None:
     files = sorted(directory.reevaluation.record.glob("*.parquet"))
     whole = files[0].read_bytes()
     files[0].write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=f"is damaged .* `tausearch resume {spec.name} --without-damaged`"):
+    resume = f"tausearch resume {spec.name} --storage {storage.root} --without-damaged"
+    with pytest.raises(InputError, match=f"is damaged .* `{resume}`"):
         read_status(directory)
     files[0].write_bytes(whole)
     reevaluating = ReevaluationSpec.of(spec)
@@ -272,7 +273,8 @@ def test_the_reevaluations_of_a_trial_that_was_lost_are_put_aside(tmp_path: Path
     spec, storage, directory = searched(tmp_path)
     lost = read_status(directory).reevaluation.race.candidates[0]  # type: ignore[union-attr]
     (directory.record / f"trial-{lost:05d}.parquet").unlink()
-    with pytest.raises(InputError, match=f"the search has no trial {lost}; `tausearch resume .* --without-damaged`"):
+    resume = f"tausearch resume {spec.name} --storage {storage.root} --without-damaged"
+    with pytest.raises(InputError, match=f"the search has no trial {lost}; `{resume}`"):
         read_status(directory)
     assert len(set_aside_orphans(directory)) == 2 and set_aside_orphans(directory) == []
     assert len(read_status(directory).reevaluation.runs) == 4  # type: ignore[union-attr]

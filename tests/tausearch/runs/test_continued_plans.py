@@ -135,7 +135,8 @@ def test_an_extended_search_re_evaluates_as_many_as_it_is_now_asked_for(spec: Se
     more = spec.model_copy(update={"trials": 9, "reevaluate": Reevaluate(best=3, runs=2)})
     plans = [Plan(more, Storage(tmp_path), True, resume_if_exists=True, may_extend=each) for each in (False, True)]
     assert [plan.added for plan in plans] == [0, 5] and plans[1].continued().reevaluate == more.reevaluate
-    with pytest.raises(InputError, match="`tausearch extend digits-ita-lora-1 --trials 9` only adds trials"):
+    extend = f"extend digits-ita-lora-1 --storage {tmp_path} --trials 9"
+    with pytest.raises(InputError, match=f"`tausearch {extend}` only adds trials"):
         plans[0].continued()
     fewer = spec.model_copy(update={"trials": 2})
     with pytest.raises(InputError) as refused:

@@ -51,7 +51,9 @@ def test_results_of_another_run_are_refused_and_missing_ones_are_none(tmp_path: 
     text = directory.results_file.read_text()
     for wrong, fault in ((text.replace('"new"', '"old"'), "belongs to run 'old'"), ("{}", "cannot be read")):
         directory.results_file.write_text(wrong)
-        with pytest.raises(InputError, match=f"{fault}.*; `tausearch runs sync new` writes it again"):
+        with pytest.raises(
+            InputError, match=f"{fault}.*; `tausearch runs sync new --storage {storage.root}` writes it"
+        ):
             read_scores(directory)
     directory.results_file.unlink()
     assert read_scores(directory) == {}

@@ -92,8 +92,9 @@ def show_composed(done: Composed, storage_option: str) -> None:
     if done.version is not None:
         best = ", the best one" if done.version.best else ""
         out.print(f"version   {done.version.uri}{best}", soft_wrap=True)
-    if done.tracking_error is not None:
-        out.print(sync_advice(result.runs[0], done.tracking_error, storage_option), style="yellow", soft_wrap=True)
+    if done.file is not None and done.tracking_error is not None:
+        run = done.file.parent.parent.name  # the first of the sources may be a folder, or a run with tasks
+        out.print(sync_advice(run, done.tracking_error, storage_option), style="yellow", soft_wrap=True)
 
 
 def show_evaluated(done: Sequence[Evaluated], storage_option: str) -> None:

@@ -13,7 +13,7 @@ from tausearch.reports.comparison.paper import PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults, describe, latest_per_key
 from tausearch.reports.comparison.tables import label, score_text
-from tausearch.runs import Storage
+from tausearch.runs import Storage, storage_option
 
 VARIANTS = ("all", "head", "none")
 
@@ -60,7 +60,8 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], output_format: O
     def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
         rows = ablations(runs, paper_results(), benchmarks)
         csv_rows = [_as_dict(row) for row in rows]
-        advice = f"no ablations; make one with: {tool()} train BEST.yaml --set {paper_results().ablated}=none"
+        train = f"{tool()} train BEST.yaml{storage_option(storage.root)}"
+        advice = f"no ablations; make one with: {train} --set {paper_results().ablated}=none"
         return ComparisonOutput({"rows": csv_rows}, csv_rows, ablation_tables(rows), advice)
 
     show(storage, benchmarks, output_format, answer)

@@ -23,7 +23,7 @@ from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat
 from tausearch.reports.comparison.runs import FinalRunResults
 from tausearch.reports.comparison.tables import INCREMENTAL, POOLED, comparison_tables, transfer_table
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
-from tausearch.runs import Storage, require_picture, shown_benchmark
+from tausearch.runs import Storage, require_picture, shown_benchmark, storage_option
 from trainables.errors import InputError
 
 
@@ -97,12 +97,15 @@ def as_texts(runs: Sequence[FinalRunResults], order: MatrixOrder) -> dict[Output
 
 def show_transfer(storage: Storage, benchmarks: Sequence[str], output_format: OutputFormat) -> None:
     """Print the transfer matrix of each method, with the named judging benchmarks; see `printing.show`."""
-    show(
-        storage, benchmarks, output_format, lambda runs, without: _transfer_answer(transfer(runs, benchmarks), without)
-    )
+    train = f"{tool()} train BEST.yaml{storage_option(storage.root)} --benchmark OTHER"
+
+    def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
+        return _transfer_answer(transfer(runs, benchmarks), without, train)
+
+    show(storage, benchmarks, output_format, answer)
 
 
-def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str]) -> ComparisonOutput:
+def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str], train: str) -> ComparisonOutput:
     notes = ["loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
     if left_out := sum(matrix.left_out for matrix in matrices):
         notes.append(f"left out, because judged under another protocol than the rest: {left_out}")
@@ -110,8 +113,7 @@ def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str])
         {"matrices": matrices_as_dicts(matrices), "without_results": without},
         transfer_csv_rows(matrices),
         [transfer_table(matrix) for matrix in matrices],
-        "no hyperparameters were judged on a benchmark they were not tuned on;"
-        f" do it with: {tool()} train BEST.yaml --benchmark OTHER",
+        f"no hyperparameters were judged on a benchmark they were not tuned on; do it with: {train}",
         notes,
     )
 

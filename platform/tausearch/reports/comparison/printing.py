@@ -30,7 +30,7 @@ from tausearch.presentation import (
 )
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.runs import FinalRunResults, read_final_runs
-from tausearch.runs import Storage
+from tausearch.runs import Storage, storage_option
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 
@@ -99,10 +99,8 @@ def show(
         print_answer(answer(runs, without), output_format)
     else:
         unfinished = f" ({', '.join(without)} without results yet)" if without else ""
-        _say(
-            f"no final runs in {storage.root} to compare{unfinished}; make one with: {tool()} train BEST.yaml",
-            output_format,
-        )
+        train = f"{tool()} train BEST.yaml{storage_option(storage.root)}"
+        _say(f"no final runs in {storage.root} to compare{unfinished}; make one with: {train}", output_format)
 
 
 def print_answer(answer: ComparisonOutput, output_format: OutputFormat) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from checked_input.text_files import one_line
 from tausearch.runs.directories import trial_folder_name
-from tausearch.runs.storage import StorageError
+from tausearch.runs.storage import StorageError, run_command
 from tausearch.runs.trials import STATUSES, TrialSummary, final_value
 from trainables.errors import InputError
 from trainables.metrics import is_metric
@@ -120,13 +120,14 @@ def read_record_file(path: Path) -> list[TrialSummary]:
 
 def damaged(path: Path, why: object) -> InputError:
     """Return the error about a damaged file of the record, with the command that continues without it."""
-    run = next((folder for folder in path.parents if (folder / "run.yaml").exists()), path.parent.parent).name
+    run = next((folder for folder in path.parents if (folder / "run.yaml").exists()), path.parent.parent)
+    resume = run_command("resume", run.name, run.parent)
     mend = "puts it aside and runs this trial again"
     if is_block(path.name):
         mend = "puts it aside and runs these trials again"
     return InputError(
         f"record file {path}: is damaged ({one_line(why)}), so the results of {path.stem} are lost;"
-        f" `tausearch resume {run} --without-damaged` {mend}"
+        f" `{resume} --without-damaged` {mend}"
     )
 
 

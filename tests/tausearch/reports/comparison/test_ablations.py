@@ -116,10 +116,13 @@ def test_a_row_with_a_variant_that_the_paper_lacks_stands_beside_no_paper(tmp_pa
 def test_without_ablations_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage = open_storage(tmp_path, write=True)
     show_ablations(storage, [], "text")
-    assert capsys.readouterr().out.count("\n") == 1
+    lacking = capsys.readouterr().out
+    assert lacking.count("\n") == 1 and lacking.endswith(f"train BEST.yaml --storage {tmp_path}\n")
     make_final_run(storage, "plain", [89.0, 91.0], method="finetune")
     show_ablations(storage, [], "text")
-    assert "no ablations; make one with: " in capsys.readouterr().out.replace("\n", " ")
+    lacking = capsys.readouterr().out
+    assert "no ablations; make one with: " in lacking
+    assert lacking.endswith(f"train BEST.yaml --storage {tmp_path} --set regularise=none\n")
 
 
 def test_benchmarks_come_by_name_then_methods_in_the_papers_order(tmp_path: Path) -> None:

@@ -170,6 +170,15 @@ def test_a_column_is_chosen_by_name(storage: Storage) -> None:
     assert matrices(storage, "cifar100") == []
 
 
+def test_without_transfers_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    storage = open_storage(tmp_path, write=True)
+    make_final_run(storage, "own", [89.0, 91.0])
+    show_transfer(storage, [], "text")
+    said = capsys.readouterr().out
+    assert said.startswith("no hyperparameters were judged on a benchmark they were not tuned on; do it with: ")
+    assert said.endswith(f"train BEST.yaml --storage {tmp_path} --benchmark OTHER\n")
+
+
 def test_how_it_is_printed(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     show_transfer(storage, [], "text")
     text = capsys.readouterr().out

@@ -163,4 +163,4 @@ def test_damage_among_re_evaluations_names_the_command_of_their_search(tmp_path:
     file = tmp_path / "s" / "reevaluation" / "record" / "trial-00100.parquet"
     file.parent.mkdir(parents=True)
     (tmp_path / "s" / "run.yaml").touch()
-    assert "`tausearch resume s --without-damaged`" in str(damaged(file, "torn"))
+    assert f"`tausearch resume s --storage {tmp_path} --without-damaged`" in str(damaged(file, "torn"))
