@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from tausearch.models import describe_run
+from tausearch.models import describe_run, with_renamed_run
 from tausearch.presentation import print_notices
 from tausearch.runs import (
     AnySpec,
@@ -15,11 +15,9 @@ from tausearch.runs import (
     FinalSpec,
     Record,
     RunDirectory,
-    SearchSpec,
     Storage,
     all_ended,
     driver_lock,
-    finals_of,
     is_driven,
     read_spec,
     write_results,
@@ -77,8 +75,8 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     """Rename a run. Its id stays, so MLflow still knows the run.
 
     Returns:
-        The names of the final runs whose source it is, and of the searches with points of it in their warm start; they
-        now have the new name.
+        The names of the final runs whose source it is, of the searches with points of it in their warm start, and of
+        the runs that keep compositions of it; they now have the new name.
 
     Raises:
         InputError: If there is no such run, a process drives it, or the new name is taken or is no valid name.
@@ -98,23 +96,36 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
                 target.path.rename(directory.path)
             raise InputError(f"run directory {directory.path}: cannot be renamed ({error.strerror})") from error
         _renew(renamed, target)
-    finals = [spec.model_copy(update={"source": new}) for spec in finals_of(storage, old)]
-    pointed = [each for each in (*finals, *_begun_from(storage, old, new)) if not is_driven(storage.run(each.name))]
-    for each in pointed:
-        each.save(storage.run(each.name))
-    for final in (each for each in pointed if isinstance(each, FinalSpec)):
+    pointed, _ = storage.read_each(partial(_point_to, old, new))
+    return [name for name in pointed if name is not None]
+
+
+def _point_to(old: str, new: str, directory: RunDirectory) -> str | None:
+    """Write the new name of a run into another run that names it; returns the name of this one, None if it does not."""
+    spec = read_spec(directory)
+    now, compositions = _with_renamed_source(spec, old, new), []
+    try:
+        compositions = with_renamed_run(directory, old, new)
+    except InputError as error:  # a damaged composition; its neighbours keep the old name
+        print_notices(error)
+    if (now == spec and not compositions) or is_driven(directory):
+        return None
+    for composition in compositions:
+        composition.save(directory)
+    if now != spec:
+        now.save(directory)
+    if now != spec and isinstance(now, FinalSpec):
         try:
-            _renew(final, storage.run(final.name))
+            _renew(now, directory)
         except InputError as error:  # a damaged record; the search is renamed all the same
             print_notices(error)
-    return [each.name for each in pointed]
+    return spec.name
 
 
-def _begun_from(storage: Storage, old: str, new: str) -> Iterator[SearchSpec]:
-    """Yield the searches with points of a renamed search in their warm start, with its new name in their origin."""
-    for spec in storage.read_each(read_spec)[0]:
-        if isinstance(spec, SearchSpec) and (renamed := with_renamed_source(spec, old, new)) != spec:
-            yield renamed
+def _with_renamed_source(spec: AnySpec, old: str, new: str) -> AnySpec:
+    if isinstance(spec, FinalSpec):
+        return spec.model_copy(update={"source": new}) if spec.source == old else spec
+    return with_renamed_source(spec, old, new)
 
 
 def _renew(spec: AnySpec, directory: RunDirectory) -> None:

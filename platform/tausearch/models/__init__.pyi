@@ -64,6 +64,7 @@ from .results import (
     accuracy_table as accuracy_table,
     read_compositions as read_compositions,
     still_answered_line as still_answered_line,
+    with_renamed_run as with_renamed_run,
 )
 from .rule_search.results import (
     RuleSearch as RuleSearch,

@@ -220,8 +220,22 @@ def _with_own_name(sources: tuple[str, ...], name: str) -> tuple[str, ...]:
     before = next((each for each in names if "/" not in each), name)
     if name in names:
         return sources
-    pairs = zip(names, sources, strict=True)
-    return tuple(name + source.removeprefix(before) if each == before else source for each, source in pairs)
+    return _renamed(sources, before, name)
+
+
+def _renamed(sources: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
+    return tuple(new + each.removeprefix(old) if each.partition(":")[0] == old else each for each in sources)
+
+
+def with_renamed_run(directory: RunDirectory, old: str, new: str) -> list[CompositionResult]:
+    """Return the compositions of a run that have another run as a source, with the new name of that one.
+
+    Raises:
+        InputError: If a file cannot be read.
+    """
+    read = read_compositions(directory)
+    now = [each.model_copy(update={"runs": _renamed(each.runs, old, new)}) for each in read]
+    return [each for each, before in zip(now, read, strict=True) if each != before]
 
 
 def read_file(path: Path, kind: type[_Kind]) -> _Kind:

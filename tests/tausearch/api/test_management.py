@@ -17,6 +17,7 @@ from checked_input.text_files import LARGEST
 from tausearch.api import delete_run, rename_run
 from tausearch.cli import main
 from tausearch.execution import bytes_of
+from tausearch.models import CompositionResult, read_compositions
 from tausearch.models.descriptions import read_description
 from tausearch.runs import (
     KnownPoint,
@@ -44,6 +45,11 @@ def add_search(storage: Storage, name: str, *values: float) -> SearchSpec:
     spec = search_spec().model_copy(update={"name": name, "id": name})
     make_run(storage, spec, [make_trial(number, value=value) for number, value in enumerate(values)])
     return spec
+
+
+def _compose(directory: RunDirectory, *sources: str) -> None:
+    about: dict[str, Any] = {"label": "l", "benchmark": "digits", "weights": (1.0, 1.0)}
+    CompositionResult(**about, runs=sources, seeds=(0,), accuracies=((60.0, 40.0),)).save(directory)
 
 
 @pytest.fixture
@@ -195,6 +201,29 @@ class TestRename:
         assert isinstance(found, SearchSpec) and found.warm_start_from == ("search",)
         assert [each.origin for each in found.warm_start] == ["tuned, trial 1 on digits", *origins[1:]]
         assert changed_fields(spec, found) == []
+
+    def test_compositions_that_another_run_keeps_say_the_new_name(self, storage: Storage, capsys: Captured) -> None:
+        for name in ("second", "third"):
+            make_final_run(storage, name, [50.0], benchmark="digits")
+        keeps_it, keeps_another = storage.run("final"), storage.run("third")
+        _compose(keeps_it, "final:1", "second:2")
+        _compose(keeps_another, "third:1", "second-2:2")
+        before = read_spec(keeps_it)
+        assert rename_run(storage, "second", "new") == ["final"] and read_spec(keeps_it) == before
+        assert json.loads((keeps_it.compositions / "l.json").read_text())["runs"] == ["final:1", "new:2"]
+        assert [each.runs for each in read_compositions(keeps_another)] == [("third:1", "second-2:2")]
+        (keeps_it.compositions / "l.json").write_text("damaged")
+        _compose(keeps_another, "third:1", "new:2")
+        assert rename_run(storage, "new", "newer") == ["third"] and "l.json: cannot be read" in capsys.readouterr().err
+        with FileLock(keeps_another.lock_file):
+            assert rename_run(storage, "newer", "newest") == []
+        assert [each.runs for each in read_compositions(keeps_another)] == [("third:1", "newer:2")]
+
+    def test_every_run_is_read_once(self, storage: Storage, monkeypatch: Patch) -> None:
+        read: list[str] = []
+        runs = Storage.runs
+        monkeypatch.setattr(Storage, "runs", lambda own: read.append("all") or runs(own))
+        assert rename_run(storage, "search", "tuned") == ["final"] and read == ["all"]
 
     @pytest.mark.parametrize("new", ["final", "cache", "a/b", ".hidden"])
     def test_a_name_that_is_taken_or_none_is_refused(self, new: str, storage: Storage) -> None:
