@@ -86,6 +86,21 @@ class BenchmarkRef:
             _require_tasks(ref)
         return ref
 
+    def require_said_once(self, **options: Any) -> None:
+        """Refuse options that are given beside the reference and have other values in it; None is not given.
+
+        Raises:
+            InputError: If there are some, with a line for each.
+        """
+        faults = []
+        for key, value in options.items():
+            said = getattr(self, key)
+            if value is not None and said is not None and said is not False and value != said:
+                option = f"--{key.replace('_', '-')} {_text(value)}"
+                faults.append(f"{option}: benchmark {str(self)!r} has {key}={_text(said)}; give it once")
+        if faults:
+            raise InputError(*faults)
+
     @property
     def path(self) -> str | None:
         """The path in `folder:PATH` and `parquet:PATH`; None for other benchmarks."""
@@ -118,7 +133,9 @@ OPTIONS = tuple(each.name for each in fields(BenchmarkRef) if each.name != "name
 
 
 def _text(value: object) -> str:
-    return "yes" if value is True else text_of(value) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return " ".join(map(str, value)) if all(isinstance(each, NamedTask) for each in value) else text_of(value)
+    return "yes" if value is True else str(value)
 
 
 def _require_tasks(ref: BenchmarkRef) -> None:

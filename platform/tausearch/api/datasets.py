@@ -242,7 +242,9 @@ def prepare_dataset(
 
 
 def _dataset(text: str, root: str | None, variant: str | None, partial: bool) -> Dataset:
-    ref = reference(text).with_options(variant=variant, partial=partial or None)
+    ref = reference(text)
+    ref.require_said_once(variant=variant)
+    ref = ref.with_options(variant=variant, partial=partial or None)
     if not on_disk(ref):
         raise InputError(f"benchmark {ref.name!r}: is made in memory; there is nothing on disk")
     return dataset_of(ref, root)

@@ -37,8 +37,6 @@ from tausearch.runs import (
 )
 from tausearch.studies import BestFile, load_best, unsearched_best_file
 from tausearch.tracking import checked_uri
-from trainables.data import BenchmarkRef, reference
-from trainables.data.reference import OPTIONS
 from trainables.errors import Faults, InputError
 
 _CHOSEN = ("fixed", "source", "tuned_on", "measure_removability")  # fields of a final run that follow from the choice
@@ -321,7 +319,6 @@ class _Planner:
         name = stem if searched else final
         asked = {**_shared_options(self.request), **cell.protocol, **(cell.search or {}), "name": name}
         search = replace(self._search(cell, final, asked), may_extend=True)
-        _require_said_once(reference(cell.benchmark), BenchmarkRef.parse(search.spec.benchmark))
         training = self._training(cell, final, search)
         runs = CellRuns(
             benchmark=search.spec.benchmark,
@@ -371,14 +368,6 @@ class _Planner:
             return _stem_of(known.final)
         stem = f"{self.campaign}-{cell.title.replace('/', '-')}"
         return self.storage.free_name(stem, ("", "-final")) if anew else stem  # not each cell has a search
-
-
-def _require_said_once(named: BenchmarkRef, found: BenchmarkRef) -> None:
-    """Refuse an option of the benchmark to which its name, by which a cell is called, and `search` give two values."""
-    for option in OPTIONS:
-        there, now = getattr(named, option), getattr(found, option)
-        if there not in ((), None) and there is not False and there != now:
-            raise InputError(f"the name of the benchmark and `search` give two values to {option}; give it once")
 
 
 def _shared_options(request: CampaignRequest) -> dict[str, Any]:

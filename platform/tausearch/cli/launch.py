@@ -83,9 +83,12 @@ def search(
     tasks: Annotated[int | None, typer.Option(help="Number of tasks [default: the benchmark's].")] = None,
     classes_per_task: Annotated[int | None, typer.Option(help="Classes of a task, in place of --tasks.")] = None,
     class_order: Annotated[
-        str,
-        typer.Option(help="label, the seed of a random order, a,b,... or a file of names in order.", metavar="ORDER"),
-    ] = "label",
+        str | None,
+        typer.Option(
+            help="label, the seed of a random order, a,b,... or a file of names in order [default: label].",
+            metavar="ORDER",
+        ),
+    ] = None,
     task: Annotated[
         list[str] | None,
         typer.Option(help="Classes of a task, with a name if you like. Repeatable.", metavar="[NAME=]a,b | FILE.yaml"),

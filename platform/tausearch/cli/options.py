@@ -252,9 +252,9 @@ def request_of(kind: type[R], given: Mapping[str, Any], **read: Any) -> R:
     return kind(**{name: value for name, value in given.items() if name in own} | read)
 
 
-def class_order(text: str) -> int | str | None:
-    """Read the value of `--class-order`: a seed, a text for the request, or None for the order of the labels."""
-    return None if text == "label" else int(text) if _WHOLE.fullmatch(text) else text
+def class_order(text: str | None) -> int | str | None:
+    """Read the value of `--class-order`: a seed, or a text for the request; None stays None."""
+    return int(text) if text is not None and _WHOLE.fullmatch(text) else text
 
 
 def gpu_share(text: str | None, *, auto: bool = True) -> Any:

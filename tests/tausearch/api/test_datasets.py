@@ -187,6 +187,7 @@ def test_check_says_what_a_run_would_refuse_in_prepared_data(root: Path, command
         (["data", "prepare", "mit67"], "train images: expected 5360, got 268"),
         (["data", "prepare", "mit67", "--layout", "zip"], "--layout must be auto, array or parquet, got 'zip'"),
         (["data", "prepare", "caltech256", "--variant", "x"], "unknown variant 'x'; allowed: objects, clutter"),
+        (["data", "check", "caltech256?variant=clutter", "--variant", "objects"], "--variant objects: .* give it once"),
         (["search", "cub200", "ita-lora"], "'cub200': not found in"),
         (
             ["search", "folder:own", "ita-lora", "--backbone", "glyph_vit"],

@@ -168,6 +168,47 @@ def test_the_options_about_a_benchmark_go_into_its_name() -> None:
     assert BenchmarkRef.parse(benchmark_text(SearchRequest(own, "finetune"))) == found
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("epochs=1", {"epochs": 2}, ["--epochs 2: benchmark 'digits?epochs=1' has epochs=1; give it once"]),
+        (
+            "tasks=2&class_order=0",
+            {"tasks": 5, "class_order": "label"},
+            [
+                "--tasks 5: benchmark 'digits?tasks=2&class_order=0' has tasks=2; give it once",
+                "--class-order label: benchmark 'digits?tasks=2&class_order=0' has class_order=0; give it once",
+            ],
+        ),
+        (
+            "task=0,1&task=a=2,3",
+            {"task": ("1,0", "a=2,3")},
+            ["--task 1,0 a=2,3: benchmark 'digits?task=0,1&task=a=2,3' has task=0,1 a=2,3; give it once"],
+        ),
+        ("variant=x", {"variant": "y"}, ["--variant y: benchmark 'digits?variant=x' has variant=x; give it once"]),
+        (
+            "label_column=x",
+            {"label_column": "y"},
+            ["--label-column y: benchmark 'digits?label_column=x' has label_column=x; give it once"],
+        ),
+        ("classes_per_task=2", {"classes_per_task": 2, "class_order": "label", "partial": True}, []),
+        ("task=0,1&task=2,3&skip_broken=yes", {"task": ("0,1", "2,3"), "skip_broken": True}, []),
+        ("class_order=1,0", {"class_order": ("1", "0"), "epochs": 3}, []),
+        ("partial=yes&class_order=0", {"class_order": 0}, []),
+    ],
+)
+def test_an_option_has_one_value_in_a_request_and_in_the_name_of_its_benchmark(
+    name: str, given: dict[str, Any], said: list[str]
+) -> None:
+    request = SearchRequest(f"digits?{name}", "finetune", **given)
+    if not said:
+        assert all(part in benchmark_text(request) for part in name.split("&"))
+        return
+    with pytest.raises(InputError) as refused:
+        benchmark_text(request)
+    assert list(refused.value.args) == said
+
+
 @pytest.mark.parametrize("trials", [None, 1])
 def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> None:
     request = SearchRequest("digits", "finetune", set={"lr": 0.01}, trials=trials, storage=tmp_path)

@@ -475,7 +475,8 @@ def test_two_cells_of_one_benchmark_and_method_are_refused(tmp_path: Path) -> No
 
 def test_an_option_with_two_values_is_refused(tmp_path: Path) -> None:
     text = TABLE.replace("[digits]", "['digits?epochs=2']").replace("random", "random, epochs: {epochs}")
-    with pytest.raises(InputError, match=r"and `search` give two values to epochs; give it once \(and 2 more cells\)"):
+    said = r"search.epochs 1: benchmark 'digits\?epochs=2' has epochs=2; give it once \(and 2 more cells\)$"
+    with pytest.raises(InputError, match=said):
         planned(tmp_path, text.replace("{epochs}", "1"))
     assert planned(tmp_path, text.replace("{epochs}", "2")).cells[0].runs.benchmark == "digits?epochs=2"
 

@@ -60,9 +60,17 @@ def test_an_error_of_ours_keeps_its_traceback(ask: Ask, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("text", "read"),
-    [("label", None), ("3", 3), ("a,b", "a,b"), ("-1", "-1"), ("1" * 31, "1" * 31), ("classes.txt", "classes.txt")],
+    [
+        ("label", "label"),
+        (None, None),
+        ("3", 3),
+        ("a,b", "a,b"),
+        ("-1", "-1"),
+        ("1" * 31, "1" * 31),
+        ("classes.txt", "classes.txt"),
+    ],
 )
-def test_a_class_order_is_a_seed_a_text_or_none(text: str, read: object) -> None:
+def test_a_class_order_is_a_seed_a_text_or_none(text: str | None, read: object) -> None:
     assert options.class_order(text) == read
 
 

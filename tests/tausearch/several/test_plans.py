@@ -67,8 +67,22 @@ def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Pa
     ordered = planned(tmp_path, class_order=3)
     assert list(ordered.parts) == ["digits?class_order=3&epochs=1", "letters?class_order=3&epochs=1"]
     assert list(planned(tmp_path, class_order="label", epochs=None).parts) == ["digits", "letters"]
-    both = planned(tmp_path, "digits?epochs=3,letters", epochs=2)
+    both = planned(tmp_path, "digits?epochs=2,letters", epochs=2)
     assert both.name == "digits-epochs-2-letters-epochs-2-ita-lora-1", "its name says what is trained"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "options", "said"),
+    [
+        ("digits?epochs=3,letters", {"epochs": 2}, "--epochs 2: benchmark 'digits?epochs=3' has epochs=3"),
+        ("digits,letters?class_order=3", {"class_order": "label"}, "--class-order label: .* has class_order=3"),
+    ],
+)
+def test_an_option_is_refused_if_the_name_of_one_benchmark_has_another_value(
+    tmp_path: Path, benchmark: str, options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{said.replace('?', '[?]')}; give it once$"):
+        planned(tmp_path, benchmark, **{"epochs": None, **options})
 
 
 def test_a_mean_accuracy_moves_by_one_image_of_the_benchmark_with_the_fewest(tmp_path: Path) -> None:

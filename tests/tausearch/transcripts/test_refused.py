@@ -22,6 +22,7 @@ SEARCHES = (
     "digits ita-lora --prefer knee",
     "digits ita-lora --warm-start nobody,paper",
     "digits ita-lora --tasks 3 --classes-per-task 2",
+    "'digits?tasks=2&epochs=1' ita-lora --tasks 5 --epochs 2",
     "digits ita-lora --task 0,1 --task 1,2",
     "digits ita-lora --class-order 0,1",
     "digits ita-lora --precision tf32",

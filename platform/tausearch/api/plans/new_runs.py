@@ -87,19 +87,21 @@ def n_tasks(entry: MethodEntry, opened: OpenBenchmark) -> int:
 
 
 def benchmark_text(request: SearchRequest) -> str:
-    """Return the reference of the benchmark with the options of the request."""
-    ref = reference(request.benchmark).with_options(
-        tasks=request.tasks,
-        classes_per_task=request.classes_per_task,
-        class_order=class_order_of(request.class_order),
-        task=tasks_of(request.task),
-        epochs=request.epochs,
-        variant=request.variant,
-        partial=request.partial or None,
-        skip_broken=request.skip_broken or None,
-        label_column=request.label_column,
-    )
-    return str(ref)
+    """Return the reference of the benchmark with the options of the request; an option has one value in both."""
+    ref, order = reference(request.benchmark), class_order_of(request.class_order)
+    given = {
+        "tasks": request.tasks,
+        "classes_per_task": request.classes_per_task,
+        "class_order": order,
+        "task": tasks_of(request.task),
+        "epochs": request.epochs,
+        "variant": request.variant,
+        "partial": request.partial or None,
+        "skip_broken": request.skip_broken or None,
+        "label_column": request.label_column,
+    }
+    ref.require_said_once(**{**given, "class_order": request.class_order if order is None else order})
+    return str(ref.with_options(**given))
 
 
 def requested_backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbone:

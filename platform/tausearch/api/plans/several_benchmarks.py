@@ -60,7 +60,7 @@ def plan_several(
 
 def _alone(request: SearchRequest) -> SearchRequest:
     """Return a request without the options that are about several benchmarks, or cannot be about several."""
-    seed = request.class_order if isinstance(request.class_order, int) else None
+    seed = request.class_order if isinstance(request.class_order, int) or request.class_order == "label" else None
     return replace(
         request,
         name=None,
