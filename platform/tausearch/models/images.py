@@ -18,6 +18,7 @@ from checked_input.names import counted
 from trainables.data.disk.decoding import MOST_BYTES, as_pixels, read_image_file
 from trainables.data.disk.listing import is_image
 from trainables.data.disk.tree import is_junk
+from trainables.data.transforms.normalisation import Images, Transform
 from trainables.errors import InputError
 
 
@@ -30,6 +31,34 @@ class UserImage:
 
     name: str
     read: Callable[[], Tensor]
+
+
+@dataclass(frozen=True)
+class OfPixels:
+    """The transform of test images, for images that a user gives; it refuses floats, which it would scale once more."""
+
+    transform: Transform
+
+    def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
+        """Transform images.
+
+        Returns:
+            As `Transform`.
+
+        Raises:
+            InputError: If they are no uint8 images, or none.
+        """
+        if isinstance(images, Tensor):
+            ndim, several = 4, [images]
+        else:
+            ndim, several = 3, list(images) if isinstance(images, Sequence) else [images]
+        wrong = [each for each in several if not _are_pixels(each, ndim)]
+        if wrong or not several:
+            raise InputError(
+                "images must be a uint8 tensor (b, c, h, w), or a list of uint8 tensors (c, h, w), with values from 0"
+                f" to 255 and 1 or 3 channels, got {_kind(wrong[0]) if wrong else 'none'}"
+            )
+        return self.transform(images, generator)
 
 
 def find_user_images(
@@ -119,16 +148,26 @@ _ONE = (str, Path, Image.Image, np.ndarray, Tensor)
 
 
 def _in_memory(image: Any, name: str) -> UserImage:
-    kind = f"{type(image).__name__} {tuple(image.shape)} {image.dtype}" if hasattr(image, "shape") else repr(image)
+    kind = _kind(image)
     if isinstance(image, Image.Image):
         return UserImage(name, lambda: as_pixels(image, name))
-    if isinstance(image, np.ndarray) and image.ndim in (2, 3):
+    if isinstance(image, np.ndarray) and image.ndim in (2, 3) and image.dtype == np.uint8:
         channels_last = image if image.ndim == 3 else image[..., None]
         image = torch.from_numpy(np.array(channels_last)).permute(2, 0, 1)
-    whole = isinstance(image, Tensor) and image.ndim == 3 and image.shape[0] in (1, 3) and image.numel()
-    if whole and image.dtype == torch.uint8:
+    if _are_pixels(image, ndim=3):
         return UserImage(name, lambda: image)
     raise InputError(
         f"image {name}: must be a path, a Pillow image, a uint8 array (h, w) or (h, w, c) or a uint8 tensor"
         f" (c, h, w) with 1 or 3 channels, got {kind}"
     )
+
+
+def _are_pixels(images: Any, ndim: int) -> bool:
+    """Whether this is a uint8 tensor with so many dimensions, 1 or 3 channels and some values."""
+    fits = isinstance(images, Tensor) and images.dtype == torch.uint8 and images.ndim == ndim
+    return fits and images.shape[-3] in (1, 3) and images.numel() > 0
+
+
+def _kind(image: Any) -> str:
+    """Return what an error says of a thing that is no image."""
+    return f"{type(image).__name__} {tuple(image.shape)} {image.dtype}" if hasattr(image, "shape") else repr(image)

@@ -17,6 +17,7 @@ from checked_input.ranges import text_fault
 from tausearch.models.classifiers import of_adapter, of_composition, of_timm
 from tausearch.models.descriptions import ModelDescription, has_description, read_description
 from tausearch.models.evaluation import merging_rule
+from tausearch.models.images import OfPixels
 from tausearch.models.merge_configs import MergeConfig, keeping, require_tasks, tasks_called
 from tausearch.models.model import Model
 from tausearch.models.pools import backbone_of, device_of
@@ -143,7 +144,7 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     return Model(
         module=of_composition(network, pool.head(), rows).requires_grad_(False).eval(),
         classes=tuple(description.class_names[row] for row in rows.tolist()),
-        transform=transform,
+        transform=OfPixels(transform),
         about=description,
         tasks=tasks,
         seed=seed,
@@ -172,7 +173,8 @@ def _exported(folder: Path, description: ModelDescription, options: ModelOptions
         backbone = backbone_of(", ".join(description.runs), description.protocol, options.backbone_weights)
         module = of_adapter(folder, backbone, len(description.class_names), device, description.protocol.precision)
     tasks = tuple(range(1, len(description.tasks) + 1))
-    return Model(module, description.class_names, _described_transform(description), description, tasks, seed, device)
+    transform = OfPixels(_described_transform(description))
+    return Model(module, description.class_names, transform, description, tasks, seed, device)
 
 
 def _transform(description: ModelDescription, source: VectorSource) -> tuple[Transform, tuple[str, ...]]:

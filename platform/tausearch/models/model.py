@@ -135,7 +135,8 @@ class Model:
     Attributes:
         module: Plain module in eval mode, from transformed images `(b, c, h, w)` to logits `(b, C)`.
         classes: Names of the C classes, in the order of the logits.
-        transform: From uint8 images, `(b, c, h, w)` or a list of `(c, h, w)`, to the module's input.
+        transform: From uint8 images, `(b, c, h, w)` or a list of `(c, h, w)`, to the module's input;
+            other images are an InputError.
         about: Description of the model: benchmark, method, run, backbone and its digest, versions.
         tasks: The tasks of the model's classes, from 1.
         seed: The seed of the run; None where unknown.

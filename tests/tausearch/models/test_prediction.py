@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ import tausearch
 from tausearch import compose
 from tausearch.models import ModelOptions, find_source
 from tausearch.models.descriptions import read_description
-from tausearch.models.images import find_user_images
+from tausearch.models.images import OfPixels, find_user_images
 from tausearch.models.loading import _composed
 from tausearch.presentation import draw_predictions
 from tausearch.runs import Record, RunDirectory, Storage
@@ -34,6 +35,8 @@ from tests.support.runs.letter_images import LETTERS, draw_letters
 from trainables.backbones import Backbone
 from trainables.composition import VECTOR_FILE, vector_folders
 from trainables.data import build_benchmark, get_source
+from trainables.data.transforms.normalisation import Normalise
+from trainables.data.transforms.spec import FittedToSize
 from trainables.errors import InputError
 from trainables.precision import features
 
@@ -97,7 +100,37 @@ def test_the_module_and_the_transform_are_all_there_is_to_it(storage: Storage, l
         logits = model.module(model.transform([raw], None))
     assert logits.shape == (1, 6) and torch.equal(logits.softmax(1), model.probabilities(raw))
     (images,) = build_benchmark(get_source(f"folder:{letters}?tasks=1"), "final", 0, Backbone().input).evaluation
-    assert model.transform == images.transform
+    assert model.transform == OfPixels(images.transform)
+
+
+WHITE = torch.full((1, 6, 6), 255, dtype=torch.uint8)
+
+
+def test_one_transform_takes_images_of_several_sizes() -> None:
+    transform = OfPixels(FittedToSize(4, Normalise((0.5,), (0.5,))))
+    assert transform(WHITE[None]).eq(1).all() and transform([WHITE, WHITE[:, :4, :4]]).shape == (2, 1, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("images", "got"),
+    [
+        (WHITE[None] / 255, "Tensor (1, 1, 6, 6) torch.float32"),
+        ([WHITE, WHITE / 255], "Tensor (1, 6, 6) torch.float32"),
+        (WHITE[None].long(), "Tensor (1, 1, 6, 6) torch.int64"),
+        (WHITE[None] > 0, "Tensor (1, 1, 6, 6) torch.bool"),
+        (WHITE, "Tensor (1, 6, 6) torch.uint8"),
+        ([WHITE[0]], "Tensor (6, 6) torch.uint8"),
+        (WHITE.expand(2, 6, 6)[None], "Tensor (1, 2, 6, 6) torch.uint8"),
+        (WHITE[None].numpy(), "ndarray (1, 1, 6, 6) uint8"),
+        ([None], "None"),
+        ([], "none"),
+        (WHITE[None, :, :0], "Tensor (1, 1, 0, 6) torch.uint8"),
+    ],
+)
+def test_the_transform_refuses_what_it_would_scale_wrongly(images: Any, got: str) -> None:
+    said = "images must be a uint8 tensor (b, c, h, w), or a list of uint8 tensors (c, h, w), with values from 0 to 255"
+    with pytest.raises(InputError, match=f"^{re.escape(f'{said} and 1 or 3 channels, got {got}')}$"):
+        OfPixels(FittedToSize(4, Normalise((0.5,), (0.5,))))(images)
 
 
 def test_images_in_memory_are_those_on_disk(storage: Storage, letters: Path) -> None:
@@ -118,6 +151,7 @@ def test_images_in_memory_are_those_on_disk(storage: Storage, letters: Path) -> 
     "image",
     [
         np.zeros((4, 4, 3)),
+        np.array([["a", "b"]]),
         torch.zeros(2, 4, 4, dtype=torch.uint8),
         7,
         np.zeros((0, 4), np.uint8),
@@ -221,6 +255,8 @@ class TestArtefacts:
         for form in ("vectors", "adapter", "timm", "adapter/seed_1", "timm/seed_1", ""):
             model = tausearch.load_model(Path(moved) / form, seed=1, storage=tmp_path / "nothing")
             assert model.classes == tuple(LETTERS) and model.seed == 1
+            with pytest.raises(InputError, match="must be a uint8 tensor .* got Tensor .* torch.float32"):
+                model.transform(WHITE[None] / 255, None)
             rows = model.probabilities(letters / "test")
             wanted = rows if wanted is None else wanted
             torch.testing.assert_close(rows, wanted, atol=1e-5, rtol=0)
