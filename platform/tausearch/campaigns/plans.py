@@ -99,10 +99,11 @@ class CellPlan:
 
     @property
     def next(self) -> str:
-        """What a driver of the campaign would do, in a few words."""
-        more = [(self.added, "trial"), (self.added_seeds, "seed")]
-        if grown := [f"{counted(count, noun)} more" for count, noun in more if count]:
-            return " and ".join(grown)
+        """What a driver of the campaign would do, in a few words; of a cell that grows, how many trials and seeds run."""
+        if self.added or self.added_seeds:
+            trials, seeds = self.status.left  # those that were interrupted run, too
+            more = [(trials, "trial"), (0 if self.status.final is None else seeds, "seed")]
+            return " and ".join(f"{counted(count, noun)} more" for count, noun in more if count)
         words = {"waiting": "start", "done": "nothing", "failed": "nothing"}
         return words.get(self.status.state, "go on")
 

@@ -197,7 +197,7 @@ def test_more_trials_extend_a_cell(tmp_path: Path) -> None:
     started(tmp_path)
     more = TABLE.replace("trials: {trials}", "trials: {trials}, reevaluate: 2")
     first, second, _ = planned(tmp_path, more, trials=6).cells
-    assert (first.added, first.next, second.added, second.next) == (2, "2 trials more", 0, "start")
+    assert (first.added, first.next, second.added, second.next) == (2, "6 trials more", 0, "start")
     spec = first.search.continued()
     assert spec.trials == 6 and spec.reevaluate is not None
     with pytest.raises(InputError, match="reevaluate"):
@@ -373,7 +373,7 @@ def test_a_cell_whose_runs_have_ended_is_to_be_extended_and_one_that_was_stopped
 def test_more_seeds_extend_a_final_run_and_each_keeps_its_number(tmp_path: Path) -> None:
     make_run_directory(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
     joint = planned(tmp_path, TABLE.replace("[0, 1]", "[4, 1, 0, 3]")).cells[2]
-    assert (joint.added_seeds, joint.next, joint.training.continued().seeds) == (2, "2 seeds more", (0, 1, 4, 3))
+    assert (joint.added_seeds, joint.next, joint.training.continued().seeds) == (2, "4 seeds more", (0, 1, 4, 3))
     assert [each.next for each in planned(tmp_path, TABLE.replace("[0, 1]", "[1, 0]")).cells] == ["start"] * 2 + [
         "go on"
     ]
@@ -399,7 +399,28 @@ def test_fewer_seeds_are_refused_in_the_plan_whether_or_not_the_search_goes_on(t
         planned(tmp_path, TABLE.replace("[0, 1]", "[0]"), trials=trials)
     cell = planned(tmp_path, TABLE.replace("[0, 1]", "[0, 1, 2]"), trials=trials).cells[0]
     assert (cell.added, cell.added_seeds) == (trials - 4, 1)
-    assert cell.next == ("1 seed more" if trials == 4 else "2 trials more and 1 seed more")
+    assert cell.next == f"{trials} trials more and 3 seeds more", "none has ended"
+
+
+def test_of_a_cell_that_grows_the_plan_counts_the_trials_that_will_run(tmp_path: Path) -> None:
+    """Those are more than the new ones where its search was interrupted; without a final run, its seeds are no more."""
+    directory = started(tmp_path).cells[0].search.directory
+    for number, trials_left in enumerate((4, 3, 2)):
+        remember(directory, number, 1.0)
+        cell = planned(tmp_path, trials=5).cells[0]
+        assert (cell.next, cell.added) == (f"{trials_left} trials more", 1)
+    remember(directory, 3, 1.0)
+    assert planned(tmp_path, trials=5).cells[0].next == "1 trial more"
+
+
+def test_of_a_final_run_that_was_interrupted_all_seeds_count_that_will_run(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    make_run_directory(plan.cells[2].training.spec, plan.storage)
+    remember(plan.cells[2].training.directory, 0, 1.0)
+    grown = TABLE.replace("[0, 1]", "[0, 1, 2]")
+    assert planned(tmp_path, grown).cells[2].next == "2 seeds more"
+    remember(plan.cells[2].training.directory, 1, 1.0)
+    assert planned(tmp_path, grown).cells[2].next == "1 seed more"
 
 
 def test_a_search_that_gets_more_trials_comes_before_a_final_run_of_its_choice_so_far(tmp_path: Path) -> None:
