@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 from search_spaces import METHODS_WITH_SPACE, Range, far_off, load_space, paper_benchmarks, paper_points
 from search_spaces.reading import read_space_file
 from search_spaces.schema import Choices, ResolvedSpace, SpaceFile, resolve
+from tausearch.api import SearchRequest, plan_search
 from tausearch.studies.spaces import require_runs, require_space_fits, space_of
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
@@ -79,6 +80,20 @@ def test_a_range_for_a_whole_number_is_refused_unless_it_draws_whole_numbers(tmp
             space_of("inflora", "digits", write(tmp_path, text % high), {})
         space = space_of("inflora", "digits", write(tmp_path, text % f"{high}, integer: true"), {})
         assert space.space["r"].typed(4.0) == 4 and space.start["epsilon"] in space.space["epsilon"]
+
+
+def test_a_grid_of_whole_numbers_needs_no_range_of_whole_numbers(tmp_path: Path) -> None:
+    """It draws nothing between its values; an end or a value that is not whole is refused all the same."""
+    text = "space: {r: {low: 4, high: %s, grid: [%s]}, epsilon: {low: 0.6, high: 0.9, grid: [0.7]}}"
+    file = write(tmp_path, text % ("64", "4, 8"))
+    asked = SearchRequest("digits", "inflora", space=file, algorithm="grid", storage=tmp_path)
+    assert plan_search(asked).spec.trials > 1
+    with pytest.raises(InputError, match="got 4.5, which the search may draw"):
+        plan_search(replace(asked, algorithm="random"))
+    for high, values in (("64", "4, 8.5"), ("64.5", "4, 8")):
+        write(tmp_path, text % (high, values))
+        with pytest.raises(InputError, match=f"'r': must be a whole number, got {'8.5' if high == '64' else '64.5'}$"):
+            plan_search(asked)
 
 
 @pytest.mark.parametrize("method", [name for name in SEVENTEEN if name.startswith(("ita", "iel"))])

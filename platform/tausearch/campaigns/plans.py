@@ -99,7 +99,7 @@ class CellPlan:
 
     @property
     def next(self) -> str:
-        """What a driver of the campaign would do, in a few words; of a cell that grows, how many trials and seeds run."""
+        """What a driver of the campaign would do, in a few words; of a cell that grows, how many trials and seeds."""
         if self.added or self.added_seeds:
             trials, seeds = self.status.left  # those that were interrupted run, too
             more = [(trials, "trial"), (0 if self.status.final is None else seeds, "seed")]

@@ -21,8 +21,12 @@ def space_of(
     file: Path | None,
     overrides: Mapping[str, Scalar],
     suited: Mapping[str, Scalar] | None = None,
+    *,
+    grid: bool = False,
 ) -> ResolvedSpace:
     """Return the space that a search uses, checked by the method; see `search_spaces.load_space` for the arguments.
+
+    With `grid` the search tries the start and the grid values alone, and nothing between them.
 
     Raises:
         InputError: If there is no such method, or it refuses a value; names the place, value and allowed ones.
@@ -44,7 +48,7 @@ def space_of(
         with faults_of(f"--set {name}={value}"):
             entry.parse({**own.fixed, **own.start, name: value})
     with faults_of(str(file or entry.space or f"{method}.yaml")):
-        require_space_fits(entry, space)
+        require_space_fits(entry, space, grid=grid)
     return space
 
 
@@ -67,17 +71,17 @@ def require_hyperparameters(entry: MethodEntry, values: Mapping[str, Scalar], or
     faults.raise_all()
 
 
-def require_space_fits(entry: MethodEntry, space: ResolvedSpace) -> None:
+def require_space_fits(entry: MethodEntry, space: ResolvedSpace, *, grid: bool = False) -> None:
     """Refuse a space with a value that the method refuses.
 
     Raises:
         InputError: If it refuses the start, an end or a grid value, or takes only whole numbers where the range has
-            others.
+            others, of which a search of the `grid` draws none.
     """
     for hyperparameters in _probes(space):
         entry.parse(hyperparameters)
     for name, dimension in space.space.items():
-        if isinstance(dimension, Range) and not dimension.integer:
+        if isinstance(dimension, Range) and not dimension.integer and not grid:
             between = min(dimension.low + 0.5, dimension.high)  # no whole number where both ends are whole
             try:
                 entry.parse({**space.fixed, **space.start, name: between})

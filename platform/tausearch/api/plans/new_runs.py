@@ -116,7 +116,8 @@ def space_on(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, 
     file = None if request.space is None else Path(request.space)
     suited = entry.own_data_defaults(scenario, opened.steps_per_epoch) if opened.ref.is_own else None
     studies.require_hyperparameters(entry, suited or {}, f"method {entry.name!r}: own_data_defaults: ")
-    return studies.space_of(entry.name, opened.ref.name, file, request.set or {}, suited)
+    grid = request.algorithm == "grid"
+    return studies.space_of(entry.name, opened.ref.name, file, request.set or {}, suited, grid=grid)
 
 
 def require_continuable(spec: AnySpec) -> None:

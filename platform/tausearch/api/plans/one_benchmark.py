@@ -137,7 +137,8 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
         storage, given = given_fields(request, "search", opened, entry, write=write)
     with faults:  # what suits the images is added once they are known
         file = None if request.space is None else Path(request.space)
-        studies.space_of(entry.name, opened.ref.name, file, request.set or {})
+        grid = request.algorithm == "grid"
+        studies.space_of(entry.name, opened.ref.name, file, request.set or {}, grid=grid)
     with faults:
         steps, options = n_tasks(entry, opened), request.pruner_options or {}
         studies.require_scheduler(request.scheduler, request.algorithm, steps, options)

@@ -13,6 +13,7 @@ from tausearch.models.rule_search.results import RuleSearch, RuleTrial
 from tausearch.models.rule_search.study import ParameterStudy
 from tausearch.models.rule_search.trial_cache import open_trial_cache
 from trainables.composition import Parameter, choose_rule
+from trainables.composition.builtin_rules import RULES
 from trainables.composition.chosen_rules import rule_called
 from trainables.errors import InputError
 from trainables.metrics import average_accuracy
@@ -39,8 +40,13 @@ def rule_space(rule: str, given: Mapping[str, float], trials: int, seed: int) ->
     declared = rule_called(rule).parameters
     searched = {name: each for name, each in declared.items() if name not in given}
     if not searched:
-        why = "their values are all given" if declared else "it has none"
-        raise InputError(f"--search: rule {rule!r} has no parameters to search ({why})")
+        others = ", ".join(name for name, each in RULES.items() if each().parameters)
+        why = (
+            f"--set or --density gives {', '.join(declared)}; leave out one, or --search"
+            if declared
+            else f"it has no parameters; --weights sets its weights. Rules that have some (--rule): {others}"
+        )
+        raise InputError(f"--search: nothing to search of the rule {rule!r}: {why}")
     return RuleSpace(rule, searched, given, trials, seed)
 
 

@@ -199,10 +199,15 @@ def test_a_rule_of_ones_own_is_searched_but_for_what_is_given(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--search", "4"], "--search: rule 'linear' has no parameters to search (it has none)"),
+        (
+            ["--search", "4"],
+            "--search: nothing to search of the rule 'linear': it has no parameters; --weights sets its weights. Rules"
+            " that have some (--rule): ties, magnitude, dare, dare-ties, fisher, regmean\n",
+        ),
         (
             ["--rule", "ties", "--search", "4", "--density", "0.5"],
-            "no parameters to search (their values are all given)",
+            "--search: nothing to search of the rule 'ties': --set or --density gives density; leave"
+            " out one, or --search\n",
         ),
         (["--rule", "ties", "--search", "0"], "--search must be a whole number from 1 to 100000, got 0"),
         (["--rule", "ties", "--search-seed", "1"], "--search-seed: goes with --search N alone"),
