@@ -28,11 +28,11 @@ def trials_that_fit(resources: Resources, cpus: float, gpus: float) -> int:
     return max(1, fits)
 
 
-def short_of(resources: Resources, has: Mapping[str, float]) -> tuple[str, float] | None:
-    """Return what a node or cluster has too little of, and how much a trial needs of it; None if it has enough."""
+def lack_of(resources: Resources, has: Mapping[str, float], words: str) -> str | None:
+    """Say in `words` what a node or cluster has too little of for a trial; None if it has enough."""
     for kind, wanted in (("CPU", resources.cpus_per_trial), ("GPU", resources.gpus_per_trial)):
         if has.get(kind, 0) < wanted:
-            return kind, wanted
+            return words.format(kind=kind, wanted=wanted, has=has.get(kind, 0))
     return None
 
 

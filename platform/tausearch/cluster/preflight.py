@@ -19,13 +19,14 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tausearch.cluster import node_probe
-from tausearch.cluster.capacity import short_of
+from tausearch.cluster.capacity import lack_of
 from tausearch.cluster.watches import node_name
 from tausearch.runs import DrivenDirectory, Resources
 from trainables.errors import InputError
 
 PACKAGES = ["ray", "torch", "tausearch"]
 _IMPORTED = ["tausearch.cluster.preload", "sklearn.mixture"]  # by trials
+_LACK = "{has:g} {kind}, a trial needs {wanted:g}"
 _ANSWER_SECONDS = 180.0  # importing torch and timm from a cold network disk takes minutes
 
 ray.cloudpickle.register_pickle_by_value(node_probe)  # works on a node without our package
@@ -156,7 +157,7 @@ def _too_small(nodes: Sequence[dict[str, Any]], needs: Sequence[Resources]) -> I
     Nodes without a GPU count for trials that need one if none has one.
     """
     on_gpu = any(node["Resources"].get("GPU") for node in nodes)
-    lacks = [[_lack(node["Resources"], need) for need in needs] for node in nodes]
+    lacks = [[lack_of(need, node["Resources"], _LACK) for need in needs] for node in nodes]
     for node, of_node in zip(nodes, lacks, strict=True):
         gets_none = on_gpu and not node["Resources"].get("GPU")
         asked = [lack for need, lack in zip(needs, of_node, strict=True) if not (gets_none and need.gpus_per_trial)]
@@ -169,14 +170,6 @@ def _too_small(nodes: Sequence[dict[str, Any]], needs: Sequence[Resources]) -> I
         for need, of_need in zip(needs, zip(*lacks, strict=True), strict=False):
             if all(of_need):
                 yield f"no node fits a trial of {need.cpus_per_trial} CPU and {need.gpus_per_trial:g} GPU; ask for less"
-
-
-def _lack(has: Mapping[str, float], need: Resources) -> str | None:
-    """Return what a node has too little of for a trial, in words."""
-    if (short := short_of(need, has)) is None:
-        return None
-    kind, wanted = short
-    return f"{has.get(kind, 0):g} {kind}, a trial needs {wanted:g}"
 
 
 def _problem(node: dict[str, Any], reports: dict[str, Any], folder: Path, token: str) -> str | None:

@@ -12,7 +12,7 @@ from tempfile import gettempdir
 from typing import Any
 from unittest import mock
 
-from tausearch.cluster.capacity import gpus_here, local_cpus, short_of
+from tausearch.cluster.capacity import gpus_here, lack_of, local_cpus
 from tausearch.cluster.importing import uncollected
 from tausearch.cluster.waiting import ray_status, starts_nodes, wait_for_node
 from tausearch.runs import Resources
@@ -41,6 +41,7 @@ _ENVIRONMENT = {
 _NEEDLESS = ("start_monitor", "start_log_monitor", "start_api_server")
 
 Say = Callable[[str], None]
+_LACK = "a trial needs {wanted:g} {kind}, the cluster has {has:g} in all"
 _MAX_MESSAGE = 200  # characters of Ray's error
 _PRIVATE = "tausearch_own"  # resource that marks a Ray which ends with its run
 
@@ -232,18 +233,10 @@ def _require_room(resources: Resources, say: Say | None) -> None:
     """Refuse a cluster that is too small for a trial, unless its autoscaler can start a node and `say` is given."""
     import ray  # takes seconds to import
 
-    if lack := _lack(resources, ray.cluster_resources()):
+    if lack := lack_of(resources, ray.cluster_resources(), _LACK):
         if say is None:
             raise InputError(lack)
         wait_for_node(resources, lack, say)
-
-
-def _lack(resources: Resources, total: dict[str, float]) -> str | None:
-    """Return what a cluster lacks for a trial, in words."""
-    if (short := short_of(resources, total)) is None:
-        return None
-    kind, wanted = short
-    return f"a trial needs {wanted:g} {kind}, the cluster has {total.get(kind, 0):g} in all"
 
 
 @contextmanager
@@ -274,7 +267,7 @@ def require_room_at(address: str | None, resources: Resources) -> None:
     import ray  # takes seconds to import
 
     with temporary_connection(address):
-        lack = _lack(resources, ray.cluster_resources())
+        lack = lack_of(resources, ray.cluster_resources(), _LACK)
         if lack and not starts_nodes(ray_status()):
             raise InputError(lack)
 
