@@ -11,9 +11,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
 
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary, TrialTable
+from tausearch.tracking.mlflow_process import RemoteRun
 from tausearch.tracking.mlflow_run import MlflowRun
 from tausearch.tracking.mlflow_store import reason
 
@@ -26,23 +26,7 @@ PATIENCE_SECONDS = 10.0  # without progress, after which the end of a run stops 
 SILENCE_SECONDS = 60.0  # the same for a server that does not answer
 
 
-class WrittenRun(Protocol):
-    """What a writer does with an `MlflowRun`, wherever that is."""
-
-    @property
-    def changes(self) -> int:
-        """Number of changes to nested runs that MLflow has taken."""
-        ...
-
-    def write(self, trial: TrialSummary) -> None:
-        """Write what MLflow lacks of a trial."""
-        ...
-
-    def conclude(self, status: str, conclusion: Conclusion) -> None:
-        """End the parent run."""
-        ...
-
-
+WrittenRun = MlflowRun | RemoteRun
 OpenRun = Callable[[RunSpec, Storage, str], WrittenRun]
 
 
