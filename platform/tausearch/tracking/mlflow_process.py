@@ -9,14 +9,13 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Collection, Sequence
 from contextlib import suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
 from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary
-from tausearch.tracking.benchmark_tags import TableRow, log_benchmark_table
+from tausearch.tracking.benchmark_tags import log_benchmark_table
 from tausearch.tracking.mlflow_run import MlflowRun
 from tausearch.tracking.mlflow_store import reason
 from tausearch.tracking.secrets import remember, with_secrets
@@ -47,17 +46,9 @@ class MlflowProcess:
         run.ask("open", spec, storage, uri)
         return run
 
-    def log_benchmark_table(
-        self,
-        storage: Storage,
-        uri: str,
-        benchmark: str,
-        table: str,
-        rows: Sequence[TableRow],
-        gone: Collection[str] = (),
-    ) -> str:
+    def log_benchmark_table(self, storage: Storage, uri: str, *table: Any) -> str:
         """Call the function of this name there; the driver need not import MLflow. For errors see `open`."""
-        return str(self._connected(uri).ask("log_benchmark_table", storage, uri, benchmark, table, rows, gone))
+        return str(self._connected(uri).ask("log_benchmark_table", storage, uri, *table))
 
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
