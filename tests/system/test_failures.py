@@ -50,7 +50,7 @@ def test_a_trial_whose_process_is_killed_three_times_has_failed(call: Callable[.
     assert said in out.read_text() and "[1/2] trial 0 failed" in out.read_text()
     shown = call("status", "s")
     assert "s: finished; 1 complete, 1 failed" in shown and said in shown
-    counts = json.loads(call("status", "s", "--format", "json"))["trials"]
+    counts = json.loads(call("status", "s", "--format", "json"))["counts"]
     assert (counts["failed"], counts["complete"], sum(counts.values())) == (1, 1, 2)
     assert load_best(Storage(root).run("s").best_file).selection.trial == 1
     assert [trial.state for trial in study_trials(root, "s")] == [TrialState.FAIL, TrialState.COMPLETE]

@@ -122,7 +122,7 @@ def test_a_trial_alone_equals_the_same_trial_beside_another(searched: str, folde
 def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     call = partial(run_here, cwd=folder, capture=capfd)
     found = json.loads(call("status", "s", "--format", "json"))
-    assert found["state"] == "finished" and found["trials"]["complete"] == 3
+    assert found["state"] == "finished" and found["counts"]["complete"] == 3
     best_file = str(storage(folder).run("s").best_file)
     out = call("train", best_file, "--seeds", "0,1", "--name", "f", "--max-concurrent-trials", "1")
     assert "test/final_accuracy" in out and "over 2 seeds" in out

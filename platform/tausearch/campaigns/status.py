@@ -86,17 +86,16 @@ class CellStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --format json` prints."""
-        best = None if self.best is None else {"trial": self.best.number, "value": self.best.value}
         reevaluation = None if self.search is None else self.search.reevaluation
         return {
             **self.runs.model_dump(mode="json"),
             "state": self.state,
             "trials_ended": self.n_ended[0],
             "seeds_ended": self.n_ended[1],
-            "best": best,
+            "best": None if self.search is None else self.search.best_as_dict(),
             **({} if self.search is None or self.search.ending is None else {"ended": self.search.ending.model_dump()}),
             **({} if reevaluation is None else {"reevaluation": reevaluation.as_dict()}),
-            "test": {name: vars(score) for name, score in (self.scores or {}).items()},
+            "summary": {name: vars(score) for name, score in (self.scores or {}).items()},
             "reason": self.reason,
         }
 

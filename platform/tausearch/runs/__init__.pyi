@@ -126,6 +126,7 @@ from .specs.search import (
 )
 from .status import (
     RunStatus as RunStatus,
+    chosen_as_dict as chosen_as_dict,
     chosen_trial as chosen_trial,
     read_status as read_status,
     read_trials as read_trials,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat
@@ -168,6 +169,16 @@ class Reevaluation:
         """Return the complete fresh runs of a candidate."""
         complete = [trial for trial in self.runs if trial.status == "complete"]
         return [trial for trial in complete if self.spec.candidate(trial.number) == candidate]
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean final accuracy over the fresh runs of the chosen trial, percent; None without a verdict."""
+        if self.verdict is None:
+            return None
+        if self.measure is None and not self.spec.search.aim.by_knee:
+            return self.verdict.mean
+        values = [trial.value for trial in self.runs_of(self.verdict.chosen) if trial.value is not None]
+        return fmean(values) if values else None
 
     def violated_constraints(self) -> list[str]:
         """Return the bounds of the search that the means over the chosen trial's fresh runs break, with these."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean
 from typing import Any, Literal
 
 from checked_input.names import counted
@@ -19,7 +18,7 @@ from tausearch.runs.parts.spec import parts_of
 from tausearch.runs.parts.trials import combine_parts
 from tausearch.runs.record.record import Record
 from tausearch.runs.reevaluations import Gain, Reevaluation, gain_of, read_reevaluation
-from tausearch.runs.results import Score
+from tausearch.runs.results import Score, summarise
 from tausearch.runs.search_analysis import rank_correlations
 from tausearch.runs.specs.kinds import AnySpec
 from tausearch.runs.specs.run import RunSpec
@@ -57,13 +56,9 @@ class RunStatus:
     @property
     def accuracy(self) -> float | None:
         """Final accuracy of the chosen trial, percent; the mean over its fresh runs once it is re-evaluated."""
-        verdict = None if self.reevaluation is None else self.reevaluation.verdict
-        if self.reevaluation is None or verdict is None:
+        if self.reevaluation is None or self.reevaluation.verdict is None:
             return None if self.best is None else self.best.value
-        if self.reevaluation.measure is None and not self.reevaluation.spec.search.aim.by_knee:
-            return verdict.mean
-        values = [trial.value for trial in self.reevaluation.runs_of(verdict.chosen) if trial.value is not None]
-        return fmean(values) if values else None
+        return self.reevaluation.accuracy
 
     @property
     def goodness(self) -> float:
@@ -120,32 +115,26 @@ class RunStatus:
             "benchmark": self.spec.benchmark,
             "method": self.spec.method,
             "state": self.state,
-            "trials": self.counts,
-            "best": self._best_as_dict(),
+            "counts": self.counts,
+            "best": self.best_as_dict(),
             **({"overrides": overrides} if overrides else {}),
             **({"device": self.spec.device} if self.spec.device else {}),
             **({"address": self.spec.address} if self.spec.address else {}),
             **({"ended": self.ending.model_dump()} if self.ending is not None else {}),
             **({"gain": self.gain.model_dump()} if self.gain is not None else {}),
             **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),
-            **({"score": vars(self.score)} if self.score is not None else {}),
+            **({"summary": summarise(self.trials)} if self.score is not None else {}),
             **({"constraints": [str(each) for each in constraints]} if constraints else {}),
             **self._aims_as_dict(),
             **self.spec.tasks_as_dict(),
             **({"note": self.note} if self.note else {}),
         }
 
-    def _best_as_dict(self) -> dict[str, Any] | None:
+    def best_as_dict(self) -> dict[str, Any] | None:
         """Return the plain form of the chosen trial; None for a final run, in which test images would choose a seed."""
         if self.best is None or self.spec.purpose == "final":
             return None
-        verdict = None if self.reevaluation is None else self.reevaluation.verdict
-        return {
-            "trial": self.best.number,
-            "value": self.best.value,
-            **({"reevaluated": self.accuracy} if verdict is not None else {}),
-            "hyperparameters": self.best.hyperparameters,
-        }
+        return chosen_as_dict(self.best, self.reevaluation)
 
     def _aims_as_dict(self) -> dict[str, Any]:
         """Return the plain form of the objectives and of the values of the chosen trial in them."""
@@ -158,6 +147,12 @@ class RunStatus:
             "values": None if best is None else aim.objective_values(best),
             "front": aim.front_as_dicts(self.trials),
         }
+
+
+def chosen_as_dict(trial: TrialSummary, reevaluation: Reevaluation | None) -> dict[str, Any]:
+    """Return the plain form of the trial that a search has chosen, which all commands print as `best`."""
+    again = {} if reevaluation is None or reevaluation.verdict is None else {"reevaluated": reevaluation.accuracy}
+    return {"trial": trial.number, "value": trial.value, **again, "hyperparameters": trial.hyperparameters}
 
 
 def read_status(directory: RunDirectory) -> RunStatus:

@@ -32,7 +32,7 @@ def test_a_kill_between_parts_loses_none_and_the_choice_trains_on_each(
     assert [part.status for part in after] == ["complete"] * 6  # three configurations, each on two benchmarks
     assert len({part.hyperparameters["lr"] for part in after}) == 3
     found = json.loads(call("status", "killed", "--format", "json"))
-    assert found["trials"]["complete"] == 3 and [each["title"] for each in found["left_out"]] == list(BENCHMARKS)
+    assert found["counts"]["complete"] == 3 and [each["title"] for each in found["left_out"]] == list(BENCHMARKS)
     call("train", "tausearch-runs/killed/best.yaml", "--benchmark", BENCHMARKS[1], "--seeds", "0", "--name", "f")
     (final,) = trials_of(root, "f")
     assert final.tasks_done == 2 and final.hyperparameters["lr"] == found["best"]["hyperparameters"]["lr"]

@@ -61,7 +61,7 @@ def test_ctrl_c_or_sigterm_leaves_a_readable_run_and_no_process(
     assert [child for child in children if _alive(child)] == []
     found: dict[str, Any] = json.loads(run_here("status", name, "--format", "json", cwd=folder, capture=capfd))
     assert found["state"] == "stopped"
-    assert found["trials"]["pending"] >= 48 and sum(found["trials"].values()) == 50
+    assert found["counts"]["pending"] >= 48 and sum(found["counts"].values()) == 50
 
 
 EARLY = [
@@ -98,7 +98,7 @@ def test_ctrl_c_or_sigterm_at_the_start_is_one_line(
     psutil.wait_procs(children, timeout=60)
     assert [child for child in children if _alive(child)] == []
     found = json.loads(run_here("status", name, "--format", "json", cwd=folder, capture=capfd))
-    assert found["trials"]["pending"] == 4
+    assert found["counts"]["pending"] == 4
 
 
 def _start(*arguments: str, folder: Path) -> subprocess.Popen[str]:

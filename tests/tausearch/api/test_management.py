@@ -347,7 +347,11 @@ class TestStatus:
         out, _ = shown("status")
         assert f"{score['mean']:.2f} ± {score['std']:.2f}" in out and "70.00" in out
         (final,) = [each for each in json.loads(shown("status", "--format", "json")[0]) if each["name"] == "final"]
-        assert final["score"] == {"mean": pytest.approx(score["mean"]), "std": pytest.approx(score["std"]), "seeds": 2}
+        assert final["summary"]["test/final_accuracy"] == {
+            "mean": pytest.approx(score["mean"]),
+            "std": pytest.approx(score["std"]),
+            "seeds": 2,
+        }
 
     def test_a_long_name_is_folded_and_never_cut(self, storage: Storage, monkeypatch: Patch, shown: Command) -> None:
         name = "a-search-with-a-name-that-is-longer-than-most-" + "x" * 40

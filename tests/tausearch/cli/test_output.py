@@ -16,6 +16,8 @@ import pytest
 from rich.console import Console
 
 from tausearch.api import Composed, DriveRequest, FinalResult, SearchResult
+from tausearch.campaigns.cells import CellRuns
+from tausearch.campaigns.status import CellStatus
 from tausearch.cli import launch
 from tausearch.cli.output import (
     composed_as_dict,
@@ -32,6 +34,7 @@ from tausearch.cli.output import (
     show_search,
     show_status,
     show_statuses,
+    status_as_dict,
     statuses,
 )
 from tausearch.models import CompositionResult, Prediction
@@ -44,6 +47,7 @@ from tausearch.runs import (
     Reevaluation,
     ReevaluationSpec,
     RunDirectory,
+    Score,
     SearchSpec,
     StopRule,
     Storage,
@@ -410,6 +414,25 @@ def test_a_search_that_chose_nothing_says_what_does_not_follow(
     spec = spec.model_copy(update={**asked, "constraints": (Constraint.parse("forgetting <= 0", ["val/forgetting"]),)})
     show_search(searched(spec, [make_trial(0, value=70.0)], tmp_path, None, **stopped), spec, "")
     assert [line for line in lines_of(capsys) if "follow" in line] == said
+
+
+def test_programs_find_the_choice_and_the_trials_under_the_same_names_at_the_end_and_later(
+    spec: SearchSpec, tmp_path: Path
+) -> None:
+    trials = [make_trial(number, value=70.0 + number) for number in range(2)]
+    result = searched(spec, trials, tmp_path, make_best_file(spec, trials[1], 2))
+    status = read_status(RunDirectory(result.path))
+    at_the_end, later = search_as_dict(result, spec), status_as_dict(status, None, None)
+    assert later["best"] == {"trial": 1, "value": 71.0, "hyperparameters": trials[1].hyperparameters}
+    best = at_the_end["best"]
+    assert (best["trial"], best["value"], best["selection"]["trial"]) == (1, 71.0, 1)
+    assert later["best"]["hyperparameters"].items() <= best["hyperparameters"].items()  # that has defaults, too
+    assert at_the_end["trials"] == later["trials"] and later["counts"] == status.counts
+    about: dict[str, Any] = {"benchmark": "digits", "method": "ita-lora", "title": "t", "search": "s", "final": "f"}
+    runs, scores = CellRuns(**about, trials=2, seeds=1, steps=1), {"test/final_accuracy": Score(50.0, None, 1)}
+    cell = CellStatus(runs, "done", status, scores=scores)
+    assert cell.as_dict()["best"] == later["best"]
+    assert cell.as_dict()["summary"] == {"test/final_accuracy": {"mean": 50.0, "std": None, "seeds": 1}}
 
 
 @pytest.mark.parametrize(("count", "value"), [(1, "forgetting 1.00 points"), (2, "final_accuracy 71.00 %")])

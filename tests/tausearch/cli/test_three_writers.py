@@ -109,7 +109,7 @@ def writing(all_runs: list[Run]) -> Iterator[tuple[list[BaseProcess], Semaphore]
 def assert_no_step_back(before: Look, now: Look) -> None:
     """What has ended has ended, the best is not worse, and a run that is finished stays so."""
     for name, then in before.items():
-        ended = [sum(each["trials"][kind] for kind in ("complete", "failed")) for each in (then, now[name])]
+        ended = [sum(each["counts"][kind] for kind in ("complete", "failed")) for each in (then, now[name])]
         assert ended[0] <= ended[1], (name, then, now[name])
         values = [(each["best"] or {"value": 0.0})["value"] for each in (then, now[name])]
         assert values[0] <= values[1], (name, then, now[name])

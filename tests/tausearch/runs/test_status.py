@@ -65,7 +65,7 @@ def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
         "benchmark": "digits",
         "method": "ita-lora",
         "state": "finished",
-        "trials": {"complete": 2, "pruned": 1, "diverged": 0, "failed": 1, "running": 0, "pending": 0},
+        "counts": {"complete": 2, "pruned": 1, "diverged": 0, "failed": 1, "running": 0, "pending": 0},
         "best": {"trial": 1, "value": 72.0, "hyperparameters": {"alpha": 2.0, "lr": 0.01, **FIXED}},
         "gain": {
             "start": 0,
@@ -118,8 +118,10 @@ def test_programs_get_the_mean_of_fresh_runs_beside_the_chosen_trial_and_no_best
     storage: Storage, spec: SearchSpec
 ) -> None:
     seeds = [make_trial(0, value=70.0), replace(make_trial(1, value=90.0), seed=1)]
+    for trial in seeds:
+        trial.rows[-1]["test/final_accuracy"] = trial.value or 0.0
     final = read_status(write_run(storage, final_spec(spec, name="f", trials=2, seeds=(0, 1)), seeds)).as_dict()
-    assert (final["purpose"], final["best"], final["score"]["mean"]) == ("final", None, 80.0)
+    assert (final["purpose"], final["best"], final["summary"]["test/final_accuracy"]["mean"]) == ("final", None, 80.0)
     asked = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})
     directory, again = write_run(storage, asked, [make_trial(0, value=70.0)]), ReevaluationSpec.of(asked)
     assert "reevaluated" not in read_status(directory).as_dict()["best"]

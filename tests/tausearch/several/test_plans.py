@@ -243,7 +243,7 @@ def test_status_and_best_file_know_every_benchmark(tmp_path: Path, capsys: pytes
             Record(directory.record).write(part(spec, trial, place, value))
     found = read_status(directory)
     plain = json.loads(json.dumps(status_as_dict(found, None, None)))
-    assert plain["best"]["value"] == 100.0 and plain["table"][1]["accuracies"] == [95.0, 50.0]
+    assert plain["best"]["value"] == 100.0 and plain["trials"][1]["accuracies"] == [95.0, 50.0]
     assert [each["title"] for each in plain["left_out"]] == ["digits", "glyphs"]
     show_status(found)
     out = capsys.readouterr().out

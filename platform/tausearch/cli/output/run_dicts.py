@@ -15,6 +15,7 @@ from tausearch.runs import (
     RunStatus,
     SearchSpec,
     TrialSummary,
+    chosen_as_dict,
     leave_one_out,
 )
 
@@ -43,13 +44,12 @@ def status_as_dict(
         "pareto_front": [trial.number for trial in found.front],
         **_left_out_as_dict(found.spec, found.trials),
         **({} if choices is None else {"protocols": [asdict(each) for each in choices]}),
-        "table": _trials_as_dicts(found.trials),
+        "trials": _trials_as_dicts(found.trials),
     }
 
 
 def search_as_dict(result: SearchResult, spec: SearchSpec) -> dict[str, Any]:
     """Return what the commands that run a search print with `--format json`."""
-    best = None if result.best is None else result.best.model_dump(mode="json")
     reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
     trials = _trials_as_dicts(result.trials)
     ended = {} if result.ending is None else {"ended": result.ending.model_dump()}
@@ -61,14 +61,23 @@ def search_as_dict(result: SearchResult, spec: SearchSpec) -> dict[str, Any]:
         **_bounds_as_dict(result.bounds),
         **_tracking_as_dict(result),
     }
-    return {"name": result.name, "best": best, "trials": trials, **more}
+    return {"name": result.name, "best": _best_as_dict(result), "trials": trials, **more}
+
+
+def _best_as_dict(result: SearchResult) -> dict[str, Any] | None:
+    """Return the chosen trial as `status` prints it, and all else that the best file holds."""
+    if result.best is None:
+        return None
+    number = None if result.best.selection is None else result.best.selection.trial
+    chosen = (chosen_as_dict(each, result.reevaluation) for each in result.trials if each.number == number)
+    return {**next(chosen, {}), **result.best.model_dump(mode="json")}
 
 
 def final_as_dict(result: FinalResult) -> dict[str, Any]:
     """Return what the commands that run a final run print with `--format json`."""
-    seeds = _trials_as_dicts(result.trials)
+    trials = _trials_as_dicts(result.trials)
     more = {**_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}
-    return {"name": result.name, "summary": result.summary, "seeds": seeds, **more}
+    return {"name": result.name, "summary": result.summary, "trials": trials, **more}
 
 
 def _left_out_as_dict(spec: RunSpec, trials: Sequence[TrialSummary]) -> dict[str, Any]:
