@@ -303,6 +303,7 @@ def test_the_json_form_has_what_the_tables_have() -> None:
         ("space: {lr: {low: 1, high: 1, grid: [1]}}\n", "space.lr: .*low must be below high, got low=1 and high=1"),
         ("space: {lr: {low: 0, high: 1, log: true, grid: [1]}}\n", "space.lr: .*above 0 on a log scale"),
         ("space: {lr: {low: 0.1, high: 1, grid: [2]}}\n", "space.lr: a grid value must be .* from 0.1 to 1, got 2$"),
+        ("space: {lr: {low: 0, high: 1, grid: [2]}}\n", "a grid value must be a number from 0 to 1, got 2$"),
         ("space: {lr: {low: 0.1, high: 1, grid: []}}\n", "space.lr: .*at least one value"),
         ("space: {lr: {low: 0.1, high: 1, grid: [0.5, 0.5]}}\n", "grid must be different values, 0.5 is there twice"),
         ("space: {lr: {low: 0.5, high: 2, integer: true, grid: [1]}}\n", "whole numbers, got low=0.5 and high=2"),

@@ -54,6 +54,7 @@ class Trainings:
     def __init__(self) -> None:
         self.done: list[tuple[int, int]] = []  # seed and task
         self.stop_after: int | None = None
+        self.status = "complete"
 
     def __call__(self, run: FinalRun, options: DriveOptions) -> SimpleNamespace:
         assert options.progress_to == "stderr" and run.time_said  # stdout holds the result, and there is one price
@@ -71,7 +72,7 @@ class Trainings:
                 self.done.append((config.seed, sequence.tasks_done))
             summary = run.summary(config.trial, config.seed, config.hyperparameters)
             value = rows[-1]["test/final_accuracy"]
-            record_of(run.spec, run.directory).write(replace(summary, rows=rows, status="complete", value=value))
+            record_of(run.spec, run.directory).write(replace(summary, rows=rows, status=self.status, value=value))
         return SimpleNamespace(name=run.spec.name, signal=None)
 
 
@@ -189,6 +190,11 @@ class TestTheNewRun:
         record_of(spec, directory).write(replace(failed, status="diverged", error="the loss is nan"))
         with pytest.raises(InputError, match=r"seed 1 .* \(diverged: the loss is nan\)"):
             retrained(storage, "task:2")
+
+    def test_a_seed_that_fails_now_ends_the_call(self, storage: Storage, trainings: Trainings) -> None:
+        trainings.status = "failed"
+        with pytest.raises(InputError, match="seed 0 of ita-retrained-1 ended without a result"):
+            retrained(storage, "task:2", seeds=[0])
 
     def test_what_is_reported_kept_and_exported(self, storage: Storage, trainings: Trainings, tmp_path: Path) -> None:
         result = retrained(storage, "task:2", export=tmp_path / "out")

@@ -37,7 +37,7 @@ from tausearch.models import (
     prediction_table,
     still_answered_line,
 )
-from tausearch.presentation import console
+from tausearch.presentation import Column, Table, console
 from tausearch.runs import (
     Constraint,
     KnownPoint,
@@ -475,6 +475,17 @@ def test_a_dry_run_and_a_notebook_say_what_has_ended_and_what_is_tried_first(
     assert replace(found, points=({},)).tables == []  # nothing is searched
 
 
+def test_a_run_whose_results_are_written_still_says_that_mlflow_lacks_them(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compositions, "evaluation_table", lambda _: Table("t", [Column("a")], [(1,)]))
+    done: Any = [SimpleNamespace(result=SimpleNamespace(run="r"), file=Path("r/e.json"), tracking_error="full")]
+    compositions.show_evaluated(done, " --storage s")
+    *_, results, lacks, beside = lines_of(capsys)
+    assert results == "results r/e.json" and lacks.startswith("MLflow does not have all of r (full)")
+    assert beside.endswith("compare --composition --storage s")
+
+
 def test_a_composition_says_of_which_runs_it_is_and_where_it_went(capsys: Captured) -> None:
     file = Path("q/compositions/l.json")  # the first source is a folder named r
     about = {"trained": None, "file": file, "exported": {}, "not_exported": {}, "tracking_error": "full"}
@@ -503,7 +514,7 @@ def test_a_plan_names_the_search_of_a_cell_and_the_time_that_is_left(spec: Searc
 
 
 def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    space: Any = {"lr": Range(low=0.001, high=0.1, log=True, grid=(0.01, 0.02)), "way": Choices(choices=("a", "b"))}
+    space: Any = {"lr": Range(low=0.001, high=0.125, log=True, grid=(0.01, 0.02)), "way": Choices(choices=("a", "b"))}
     space["momentum"] = Range(low=0.5, high=1.0, grid=(0.5,))
     start = {"lr": 0.01, "way": "b", "momentum": 0.5}
     known = SimpleNamespace(
@@ -514,7 +525,7 @@ def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(data, "installed", lambda kind: ["mine", "yours"] if kind == "method" else [])
     spaces.show_spaces([known], "")  # type: ignore[list-item]
     *_, row, _, others, one = lines_of(capsys)
-    assert row == "│ ita-lora │ lr 0.001 to 0.1, way a, b, momentum 0.5 to 1 │ lr 0.003, alpha 1 │"
+    assert row == "│ ita-lora │ lr 0.001 to 0.125, way a, b, momentum 0.5 to 1 │ lr 0.003, alpha 1 │"
     assert others == "of installed packages: mine, yours" and one.endswith(" list spaces METHOD")
     made: list[Any] = []
     show = spaces.terminal_table
@@ -524,7 +535,7 @@ def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatc
     rows = [[cell.strip() for cell in line.split("│")[1:6]] for line in lines if line.startswith("│")]
     assert lines[-1] == "more: x" and made[0].emphasis == {4: "faint"}
     assert rows == [
-        ["lr", "0.001 to 0.1, log scale", "0.01, 0.02", "0.01", "0.003"],
+        ["lr", "0.001 to 0.125, log scale", "0.01, 0.02", "0.01", "0.003"],
         ["way", "a, b", "a, b", "b", ""],
         ["momentum", "0.5 to 1", "0.5", "0.5", ""],
         ["alpha", "fixed", "", "2", "1"],

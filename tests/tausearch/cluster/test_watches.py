@@ -111,6 +111,11 @@ def test_a_head_that_is_given_by_its_own_address_is_not_asked_of_ray(monkeypatch
         assert asked == [address or "192.0.2.9:9"]
 
 
+def test_a_head_has_no_address_before_this_process_has_joined_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.is_initialized", lambda: False)
+    assert watches._head_address() is None  # Ray's own answer is an error
+
+
 def node(number: int, *, alive: bool = True) -> dict[str, Any]:
     address = f"192.0.2.{number}"
     return {"NodeID": f"{number}" * 56, "Alive": alive, "NodeManagerHostname": "w", "NodeManagerAddress": address}

@@ -76,6 +76,7 @@ def test_compositions_are_listed_by_name_without_the_papers_protocol(tmp_path: P
     [
         (("old",), ("new",)),
         (("old:1,2", "other:3"), ("new:1,2", "other:3")),
+        (("old", "older"), ("new", "older")),
         (("a/vectors:1", "old:2", "old:3"), ("a/vectors:1", "new:2", "new:3")),
         (("vectors:1", "new:2"), ("vectors:1", "new:2")),  # not renamed; the first is a folder
         (("/a/vectors",), ("/a/vectors",)),

@@ -220,6 +220,16 @@ def test_bytes_of_fresh_runs_have_four_digits(spec: SearchSpec) -> None:
     assert reevaluation_table(found).title == f"fresh runs, {aims[0].label}"
 
 
+def test_fresh_runs_name_the_objective_that_chooses_and_not_the_first(spec: SearchSpec) -> None:
+    aims = (
+        Objective(metric="val/forgetting", direction="minimize"),
+        Objective(metric="val/final_accuracy", direction="maximize"),
+    )
+    search = spec.model_copy(update={"objectives": aims, "prefer": aims[1].metric, "reevaluate": Reevaluate(best=1, runs=1)})
+    found = Reevaluation(ReevaluationSpec.of(search), race([0], 1, {(0, 0): 80.0}), None, ())
+    assert reevaluation_table(found).title == f"fresh runs, {aims[1].label}"
+
+
 def test_a_benchmark_that_is_left_out_has_the_accuracy_of_both_choices() -> None:
     left_out = LeaveOneOut("digits", start=1.0, trial=4, accuracy=2.0, best_trial=5, best=3.5)
     assert leave_one_out_table([left_out]).texts == [["digits", "1.00", "2.00", "3.50", "1.50", "4, 5"]]

@@ -116,6 +116,7 @@ def _of_the_process() -> Callable[[int], Any]:
     ("answer", "words"),
     [
         (lambda: lambda asked: "no", "prune must return True or False, got 'no'"),
+        (lambda: lambda asked: 0, "prune must return True or False, got 0"),
         (lambda: lambda asked: random.random() < 0.5, "answers otherwise when it is asked again for the same trials"),
         (_of_the_process, "answers otherwise after a kill"),
     ],

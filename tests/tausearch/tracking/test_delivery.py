@@ -102,6 +102,7 @@ def test_a_driver_that_is_to_stop_waits_for_no_queue_and_loses_nothing(
     for event in sent[2:]:
         sender.send(event)
     assert len(said) == 1
+    assert not sender.flush(hurry=lambda: True), "all of them still wait"
     keeper.may.set()
     sender.close()
     assert keeper.told == sent

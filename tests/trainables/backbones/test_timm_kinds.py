@@ -136,6 +136,10 @@ def test_where_the_class_token_has_no_position_those_of_all_patches_are_resample
     torch.testing.assert_close(model.pos_embed[0, :, 0].view(7, 7), rows, rtol=0, atol=0.1)
 
 
+def test_a_size_may_be_the_largest_that_is_allowed() -> None:
+    assert timm_name("vit_tiny_patch16_224?img_size=2048").size == 2048
+
+
 @pytest.mark.parametrize(
     ("name", "fault"),
     [

@@ -215,7 +215,7 @@ class RunSpec(Strict):
     @property
     def removability(self) -> bool:
         """Whether its trials measure what each task loses without its vector."""
-        return False
+        raise NotImplementedError
 
     def task_title(self, task: int) -> str:
         """Return the title of a task (counted from 1): `2: animals`, or `2` if the tasks have no names."""

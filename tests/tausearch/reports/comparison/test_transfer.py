@@ -170,6 +170,12 @@ def test_a_column_is_chosen_by_name(storage: Storage) -> None:
     assert matrices(storage, "cifar100") == []
 
 
+def test_a_named_column_has_what_was_tuned_elsewhere(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    show_transfer(storage, ["digits"], "json")
+    (matrix,) = json.loads(capsys.readouterr().out)["matrices"]
+    assert [(c["tuned_on"], c["judged_on"]) for c in matrix["cells"]] == [("digits", "digits"), ("glyphs", "digits")]
+
+
 def test_without_transfers_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage = open_storage(tmp_path, write=True)
     make_final_run(storage, "own", [89.0, 91.0])

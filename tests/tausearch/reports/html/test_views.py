@@ -305,6 +305,14 @@ def test_the_overview_calls_no_score_an_accuracy(score: str, unit: str, title: s
     assert (table.title, table.header[2]) == (title, heading)
 
 
+def test_one_cell_with_another_unit_decides_the_heading_of_all() -> None:
+    views = [
+        CellView(ReportCell(benchmark, "ewc", None, None, "done"), RunView("s", score="80.00", unit=unit))
+        for benchmark, unit in (("digits", "%"), ("digits,letters", "normalised"))
+    ]
+    assert _overview(views).header[2] == "best of the search"
+
+
 def test_a_search_without_a_score_has_no_unit_alone() -> None:
     assert [RunView("s", score=score, unit="s").score_in_percent for score in ("", "9.00")] == ["", "9.00 s"]
 
