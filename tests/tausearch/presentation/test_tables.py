@@ -225,7 +225,9 @@ def test_fresh_runs_name_the_objective_that_chooses_and_not_the_first(spec: Sear
         Objective(metric="val/forgetting", direction="minimize"),
         Objective(metric="val/final_accuracy", direction="maximize"),
     )
-    search = spec.model_copy(update={"objectives": aims, "prefer": aims[1].metric, "reevaluate": Reevaluate(best=1, runs=1)})
+    search = spec.model_copy(
+        update={"objectives": aims, "prefer": aims[1].metric, "reevaluate": Reevaluate(best=1, runs=1)}
+    )
     found = Reevaluation(ReevaluationSpec.of(search), race([0], 1, {(0, 0): 80.0}), None, ())
     assert reevaluation_table(found).title == f"fresh runs, {aims[1].label}"
 
