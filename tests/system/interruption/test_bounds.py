@@ -16,6 +16,7 @@ from tausearch.studies import unsearched_best_file
 from tests.support.drivers.kills import Table, kill_driver
 from tests.support.drivers.searches import started, tasks_done, trials_of, without_time
 from tests.support.drivers.services import wait_until
+from tests.support.drivers.trained_here import without_ray
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
 
@@ -47,6 +48,8 @@ def train(name: str, *seeds: str) -> list[str]:
         "--name",
         name,
         "--with-bounds",
+        "--tracking",
+        "none",
     ]
 
 
@@ -94,7 +97,8 @@ def test_a_kill_in_a_bound_and_a_stop_in_the_next_lose_nothing(
         assert_ended_seeds_stay(between, after)
     assert [[trial.status for trial in table] for table in ended] == [["complete"] * 2] * 3
     assert killed[0] == ended[0] and stopped[1] == ended[1] and attempts(root, "k") == [3, 0, 0]
-    call(*train("k", "0", "1"), "--storage", "calm", cwd=folder)  # where no bound has been measured
+    with without_ray(folder / "tune"):
+        call(*train("k", "0", "1"), "--storage", "calm", cwd=folder)  # where no bound has been measured
     calm = [trials_of(folder / "calm", name.format("k")) for name in NAMES]
     assert [without_time(table) for table in ended] == [without_time(table) for table in calm]
     call("resume", "k", cwd=folder)
