@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat
 
 from checked_input.schema import Strict
 from checked_input.yaml_text import read_yaml
@@ -108,32 +108,6 @@ class PaperResults(Strict):
     ablations: dict[str, dict[str, PaperRow]]
     composition: dict[str, dict[str, PaperComposition]]
 
-    @model_validator(mode="after")
-    def _whole(self) -> PaperResults:
-        tables: dict[str, dict[str, PaperRow]] = {
-            "final_accuracy": self.final_accuracy,
-            "standard_deviation": self.standard_deviation,
-            "forgetting": self.forgetting,
-            **{f"ablations.{method}": rows for method, rows in self.ablations.items()},
-        }
-        for table, rows in tables.items():
-            wanted = set(self.methods) if "." not in table else {"head", "none"}
-            if set(rows) != wanted:
-                raise ValueError(f"{table} must have the rows {', '.join(sorted(wanted))}, got {', '.join(rows)}")
-            for name, row in rows.items():
-                if len(row) != len(self.benchmarks):
-                    raise ValueError(f"{table}.{name} must have {len(self.benchmarks)} cells, got {len(row)}")
-                if table != "forgetting" and None in row:
-                    raise ValueError(f"{table}.{name} must have a number in every cell")
-        if unknown := set(self.ablations) - set(self.methods):
-            raise ValueError(f"ablations: unknown method {sorted(unknown)[0]!r}")
-        if set(self.composition) != set(self.benchmarks):
-            raise ValueError(f"composition must have the benchmarks {', '.join(self.benchmarks)}")
-        for benchmark, methods in self.composition.items():
-            if unknown := set(methods) - set(self.methods):
-                raise ValueError(f"composition.{benchmark}: unknown method {sorted(unknown)[0]!r}")
-        return self
-
     @property
     def methods(self) -> tuple[str, ...]:
         """All methods, in the paper's order."""
@@ -160,12 +134,7 @@ class PaperResults(Strict):
         return None if accuracy is None else PaperCell(accuracy, std, forgetting)
 
 
-def load_results(path: Path = FILE) -> PaperResults:
-    """Read and check the file; a fault is a pydantic ValidationError that names the key."""
-    return PaperResults.model_validate(read_yaml(path))
-
-
 @cache
 def paper_results() -> PaperResults:
     """Return the paper's results, read once."""
-    return load_results()
+    return PaperResults.model_validate(read_yaml(FILE))

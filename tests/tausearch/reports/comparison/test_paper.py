@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from pydantic import ValidationError
 
 from search_spaces import METHODS_WITH_SPACE, paper_benchmarks
 from tausearch.reports import paper_results
-from tausearch.reports.comparison.paper import FILE, PaperCell, load_results
+from tausearch.reports.comparison.paper import FILE, PaperCell, PaperResults
 
 MISPRINT = ("mit67", "iel-lora", "control")  # 32.57 + 52.02 is not 84.49
 
@@ -30,7 +28,13 @@ def test_it_has_every_method_and_benchmark() -> None:
         for method in results.methods:
             cell = results.cell(benchmark, method)
             assert cell is not None and cell.std is not None and (cell.forgetting is None) == (method == "joint")
+    for rows in (results.final_accuracy, results.standard_deviation, results.forgetting):
+        assert set(rows) == set(results.methods) and {len(row) for row in rows.values()} == {len(results.benchmarks)}
     assert set(results.ablations) == {m for m in results.methods if m.startswith(("ita-", "iel-"))}
+    for rows in results.ablations.values():
+        assert set(rows) == {"head", "none"} and {len(row) for row in rows.values()} == {len(results.benchmarks)}
+        assert all(None not in row for row in rows.values())
+    assert set(results.composition) == set(results.benchmarks)
     assert all(set(methods) == {"ita-lora", "iel-lora", "tmc"} for methods in results.composition.values())
 
 
@@ -90,27 +94,12 @@ def drop(*path: str) -> Callable[[dict[str, Any]], None]:
     ("change", "message"),
     [
         (drop("forgetting"), "forgetting\n.*Field required"),
-        (drop("forgetting", "ewc"), "forgetting must have the rows"),
-        (drop("ablations", "ita-fft", "none"), "ablations.ita-fft must have the rows head, none"),
-        (drop("composition", "mit67"), "composition must have the benchmarks"),
-        (lambda c: c["final_accuracy"]["ewc"].pop(), "final_accuracy.ewc must have 7 cells, got 6"),
-        (lambda c: c["final_accuracy"]["ewc"].__setitem__(0, None), "final_accuracy.ewc must have a number"),
         (lambda c: c["final_accuracy"]["ewc"].__setitem__(0, 586.4), "less than or equal to 100"),
-        (
-            lambda c: c["composition"]["mit67"].update(nope=deepcopy(c["composition"]["mit67"]["tmc"])),
-            "unknown method 'nope'",
-        ),
         (lambda c: c.update(more=1), "more\n.*not permitted"),
-        (lambda c: c["ablations"]["ita-fft"].update(more=[1.0] * 7), "ablations.ita-fft must have the rows head, none"),
-        (lambda c: c["final_accuracy"]["ewc"].append(1.0), "final_accuracy.ewc must have 7 cells, got 8"),
-        (lambda c: c["standard_deviation"]["ewc"].__setitem__(0, None), "standard_deviation.ewc must have a number"),
-        (lambda c: c["ablations"]["ita-fft"]["none"].__setitem__(0, None), "ablations.ita-fft.none must have a number"),
-        (lambda c: c["ablations"].update(nope=deepcopy(c["ablations"]["ita-fft"])), "ablations: unknown method 'nope'"),
     ],
 )
-def test_a_damaged_file_is_refused(change: Callable[[dict[str, Any]], None], message: str, tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused(change: Callable[[dict[str, Any]], None], message: str) -> None:
     content = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     change(content)
-    (tmp_path / "results.yaml").write_text(yaml.safe_dump(content))
     with pytest.raises(ValidationError, match=message):
-        load_results(tmp_path / "results.yaml")
+        PaperResults.model_validate(content)
