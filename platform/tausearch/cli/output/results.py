@@ -10,8 +10,6 @@ from checked_input.names import counted
 from tausearch.cli.output.run_lines import (
     Lines,
     nothing_chosen,
-    show_bounds,
-    show_ending,
     show_errors,
     show_front,
     show_gain,
@@ -21,6 +19,7 @@ from tausearch.cli.output.run_lines import (
     show_trust,
 )
 from tausearch.presentation import (
+    bounds_line,
     brief,
     console,
     see_page,
@@ -57,7 +56,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     selection = None if result.best is None else result.best.selection
     best = None if selection is None else selection.trial
     show_trials(lines, spec, result.trials, best)
-    show_ending(lines, result.ending)
+    lines.say("ended", result.ending)
     if result.best is None or selection is None:
         lines.warn(nothing_chosen(spec, result.trials))
         _say_what_does_not_follow(lines, result, spec)
@@ -70,7 +69,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
         forgetting = {trial.number: trial.forgetting for trial in result.trials}
         chosen_trials = [trial for trial in result.trials if trial.number == selection.trial]
         _show_left(lines, spec, f"trial {selection.trial}", chosen_trials, forgetting[selection.trial])
-        show_bounds(lines, result.bounds)
+        lines.say("bounds", result.bounds and bounds_line(result.bounds))
         lines.say("best file", result.best_file)
         file, code = shlex.quote(str(result.best_file)), code_option(*spec.code)
         for on in [f" --benchmark {shlex.quote(name)}" for name in result.best.benchmarks] or [""]:
@@ -102,14 +101,13 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     forgetting = result.summary.get(spec.metrics.forgetting)
     forgotten = 0.0 if forgetting is None else forgetting["mean"]
     _show_left(lines, spec, "this configuration", result.trials, forgotten)
-    show_bounds(lines, result.bounds)
+    lines.say("bounds", result.bounds and bounds_line(result.bounds))
     show_settings(lines, spec, result.trials)
     if spec.tuned_on is not None:
         elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
         lines.say("tuned on", f"{spec.tuned_on} (search {spec.source}){elsewhere}")
     show_errors(lines, spec, result.trials)
-    if result.results_file is not None:
-        lines.say("results", result.results_file)
+    lines.say("results", result.results_file)
     if (result.path / "task_vectors").exists():
         lines.say("task vectors", result.path / "task_vectors")
         code = code_option(*spec.code)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from checked_input.names import counted
 from tausearch.cli.output.reevaluations import reevaluated_words, reevaluation_progress
 from tausearch.presentation import (
-    bounds_line,
     brief,
     front_table,
     leave_one_out_table,
@@ -23,8 +21,6 @@ from tausearch.presentation import (
 from tausearch.runs import (
     MIN_FINISHED_TRIALS,
     AnySpec,
-    BesideBounds,
-    Ending,
     KnownPoint,
     Reevaluation,
     RunSpec,
@@ -39,9 +35,6 @@ from tausearch.runs import (
     start_trial,
 )
 
-if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
-    pass
-
 _LONGEST_FRONT = 10  # trials that a terminal shows
 _MOST_TRIALS = 100  # the best of a search, and those that run; rich takes a millisecond for each
 _NAMED_TRIALS = 10  # of those that failed for the same reason
@@ -55,9 +48,10 @@ class Lines:
     out: Console
     width: int
 
-    def say(self, label: str, text: object) -> None:
-        """Print a line behind its label."""
-        self.out.print(f"{label:<{self.width}}{text}", soft_wrap=True)
+    def say(self, label: str, text: object | None) -> None:
+        """Print a line behind its label; nothing for None."""
+        if text is not None:
+            self.out.print(f"{label:<{self.width}}{text}", soft_wrap=True)
 
     def warn(self, text: str, style: str = "yellow") -> None:
         """Print a line that stands out."""
@@ -150,18 +144,6 @@ def show_gain(
         how = how if reevaluation is None else "fresh runs choose among the best"
         finished = sum(trial.value is not None for trial in trials)
         lines.say("equal", f"{equal} of {finished} trials came to {spec.value_text(best.value)}: {how}")
-
-
-def show_ending(lines: Lines, ending: Ending | None) -> None:
-    """Print why the trials of a search have ended, or what stopped it."""
-    if ending is not None:
-        lines.say("ended", ending)
-
-
-def show_bounds(lines: Lines, beside: BesideBounds | None) -> None:
-    """Print an accuracy beside chance and the bounds."""
-    if beside is not None:
-        lines.say("bounds", bounds_line(beside))
 
 
 def show_errors(lines: Lines, spec: AnySpec, trials: Sequence[TrialSummary]) -> None:

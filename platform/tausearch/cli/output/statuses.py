@@ -9,8 +9,6 @@ from checked_input.names import counted
 from tausearch.cli.output.run_lines import (
     Lines,
     nothing_chosen,
-    show_bounds,
-    show_ending,
     show_errors,
     show_front,
     show_gain,
@@ -22,6 +20,7 @@ from tausearch.cli.output.run_lines import (
 from tausearch.presentation import (
     Column,
     Table,
+    bounds_line,
     brief,
     console,
     numbers,
@@ -112,9 +111,9 @@ def show_status(found: RunStatus, beside: BesideBounds | None = None, go_on: str
             f"{found.spec.method} on {found.spec.benchmark}: no {found.spec.role} has begun", soft_wrap=True
         )
     show_settings(lines, found.spec, found.trials)
-    show_bounds(lines, beside)
+    lines.say("bounds", beside and bounds_line(beside))
     if found.spec.purpose == "search":
-        show_ending(lines, found.ending)
+        lines.say("ended", found.ending)
         show_gain(lines, found.spec, found.trials, found.reevaluation)
         if found.best is None and found.counts["complete"]:
             lines.warn(nothing_chosen(found.spec, found.trials))
