@@ -55,7 +55,9 @@ class SearchStudy:
         self.algorithm = algorithm_named(spec.algorithm, spec.sampler_options)
         sampler = self.algorithm.sampler(spec.seed)
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
-        self.rebuilt = RebuiltSampler(sampler, self.space, self._sampler) if self.algorithm.keeps_state else None
+        named = f"sampler {spec.algorithm!r}"  # in errors
+        self._sampler_with_options = with_options(named, spec.sampler_options)
+        self.rebuilt = RebuiltSampler(sampler, self.space, named) if self.algorithm.keeps_state else None
         plain_sampler = not (self.algorithm.keeps_state or self.algorithm.needs_complete_trials)
         self._notes_nothing = plain_sampler and spec.scheduler in _NOTE_NOTHING
         self.optuna = optuna.create_study(
@@ -84,14 +86,6 @@ class SearchStudy:
             self.optuna.sampler = self.algorithm.sampler(derive_seed(self.spec.seed, "trial", number) % 2**32)
         self.running[number] = called(self._sampler_with_options, lambda: self.optuna.ask(self.space))
         return dict(self.running[number].params)
-
-    @property
-    def _sampler_with_options(self) -> str:
-        return with_options(self._sampler, self.spec.sampler_options)
-
-    @property
-    def _sampler(self) -> str:
-        return f"sampler {self.spec.algorithm!r}"  # for errors
 
     def ask_again(self, number: int, point: Point) -> Point:
         """Start a trial of the record with its point, as `ask` or one of the first points started it before."""
@@ -176,15 +170,12 @@ class SearchStudy:
             self.optuna.add_trial(self.as_optuna(trial))
             return
         self.ask_again(trial.number, self.point(trial))
-        self.restore_reports(trial)
-        if trial.status != "running":
-            self.tell(trial.number, trial.status, trial.value, trial)
-
-    def restore_reports(self, trial: TrialSummary) -> None:
-        """Report the tasks of a recorded trial again, without stopping the trial."""
+        # The pruner is told of its tasks once more; this does not stop the trial.
         for step, value in self.reports(trial).items():
             self.report(trial.number, step, value)
         self._stopped.discard(trial.number)
+        if trial.status != "running":
+            self.tell(trial.number, trial.status, trial.value, trial)
 
     def as_optuna(self, trial: TrialSummary) -> FrozenTrial:
         """Return Optuna's form of a trial that ended."""
