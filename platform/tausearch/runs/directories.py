@@ -20,14 +20,15 @@ def reevaluation_name(search: str) -> str:
     return f"{search}.reevaluation"
 
 
-class _Inside:
-    """An attribute of a folder: the path of a file or folder in it."""
+class Inside:
+    """An attribute of a folder: the path of a file or folder in it. `of` names the attribute that has the folder."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, of: str = "path") -> None:
+        self.of = of
         self.name = name
 
-    def __get__(self, folder: DrivenDirectory, owner: type[DrivenDirectory]) -> Path:
-        return folder.path / self.name
+    def __get__(self, folder: object, owner: type[object]) -> Path:
+        return Path(getattr(folder, self.of), self.name)
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,10 @@ class DrivenDirectory:
 
     path: Path
 
-    spec_file: ClassVar[_Inside]  # a folder without this file is no run or campaign
-    log_file = _Inside("log.txt")  # the output of Ray, Optuna and MLflow
-    lock_file = _Inside("driver.lock")  # locked by the driver while it runs
-    ray = _Inside("ray")  # Ray Tune's own files, one folder per attempt
+    spec_file: ClassVar[Inside]  # a folder without this file is no run or campaign
+    log_file = Inside("log.txt")  # the output of Ray, Optuna and MLflow
+    lock_file = Inside("driver.lock")  # locked by the driver while it runs
+    ray = Inside("ray")  # Ray Tune's own files, one folder per attempt
 
     @property
     def name(self) -> str:
@@ -51,19 +52,19 @@ class DrivenDirectory:
 class RunDirectory(DrivenDirectory):
     """The folder of one search or final run."""
 
-    spec_file = _Inside("run.yaml")
-    tasks_file = _Inside("tasks.json")  # names of the tasks and their classes, for people
-    record = _Inside("record")  # Parquet, one file per trial
-    best_file = _Inside("best.yaml")  # the best configuration so far
-    front = _Inside("front")  # a best file for each point of the front of several objectives
-    study_file = _Inside("study.journal")  # the Optuna study, for optuna-dashboard
-    results_file = _Inside("results.json")  # the test results of a final run
-    figures = _Inside("figures")
-    tensorboard = _Inside("tensorboard")  # event files, with `--tracking tensorboard`
-    artifacts = _Inside("task_vectors")  # the task vectors and adapters of a final run
-    compositions = _Inside("compositions")  # the compositions of a final run, one file each
-    note_file = _Inside("note.txt")  # the user's note
-    stopped_file = _Inside("stopped.txt")  # what stopped the last driver, if a signal or the time budget did
+    spec_file = Inside("run.yaml")
+    tasks_file = Inside("tasks.json")  # names of the tasks and their classes, for people
+    record = Inside("record")  # Parquet, one file per trial
+    best_file = Inside("best.yaml")  # the best configuration so far
+    front = Inside("front")  # a best file for each point of the front of several objectives
+    study_file = Inside("study.journal")  # the Optuna study, for optuna-dashboard
+    results_file = Inside("results.json")  # the test results of a final run
+    figures = Inside("figures")
+    tensorboard = Inside("tensorboard")  # event files, with `--tracking tensorboard`
+    artifacts = Inside("task_vectors")  # the task vectors and adapters of a final run
+    compositions = Inside("compositions")  # the compositions of a final run, one file each
+    note_file = Inside("note.txt")  # the user's note
+    stopped_file = Inside("stopped.txt")  # what stopped the last driver, if a signal or the time budget did
 
     @property
     def reevaluation(self) -> ReevaluationDirectory:
@@ -99,11 +100,11 @@ class ReevaluationDirectory(RunDirectory):
 class CampaignDirectory(DrivenDirectory):
     """The folder of a campaign; its runs lie in the storage root."""
 
-    spec_file = _Inside("campaign.yaml")  # the cells, and the names of their runs
-    drives_file = _Inside("drives.jsonl")  # a line of JSON for each driver that ended by itself: its start and seconds
-    report_file = _Inside("report.html")  # of all cells
-    pilot_file = _Inside("pilot.json")  # time and memory of the cells' pilot trials
-    pages_file = _Inside("mlflow_pages.json")  # the MLflow page of each benchmark's table
+    spec_file = Inside("campaign.yaml")  # the cells, and the names of their runs
+    drives_file = Inside("drives.jsonl")  # a line of JSON for each driver that ended by itself: its start and seconds
+    report_file = Inside("report.html")  # of all cells
+    pilot_file = Inside("pilot.json")  # time and memory of the cells' pilot trials
+    pages_file = Inside("mlflow_pages.json")  # the MLflow page of each benchmark's table
 
     def exists(self) -> bool:
         """Whether there is such a campaign."""

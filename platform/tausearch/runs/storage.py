@@ -15,7 +15,7 @@ from typing import TypeVar
 from checked_input.names import near
 from checked_input.ranges import text_fault
 from checked_input.text_files import one_line, shown
-from tausearch.runs.directories import CampaignDirectory, RunDirectory
+from tausearch.runs.directories import CampaignDirectory, Inside, RunDirectory
 from trainables.errors import InputError
 
 T = TypeVar("T")
@@ -42,30 +42,16 @@ class Storage:
 
     root: Path
 
-    @property
-    def cache(self) -> Path:
-        """The pre-consolidation cache, shared by all searches."""
-        return self.root / "cache"
+    cache = Inside("cache", of="root")  # the pre-consolidation cache, shared by all searches
+    mlflow_file = Inside("mlflow.db", of="root")  # the file of the default tracking store
+    mlflow_artifacts = Inside("mlflow-artifacts", of="root")  # the artifact folder of the default tracking store
+    campaigns_folder = Inside("campaigns", of="root")  # one folder per campaign; the runs of campaigns lie in the root
+    comparison_figure = Inside("compare.png", of="root")  # the picture that `tausearch compare` draws
 
     @property
     def mlflow_uri(self) -> str:
         """The default tracking store: one SQLite file for all runs, so that MLflow can compare them."""
         return f"sqlite:///{self.mlflow_file}"
-
-    @property
-    def mlflow_file(self) -> Path:
-        """The file of the default tracking store."""
-        return self.root / "mlflow.db"
-
-    @property
-    def mlflow_artifacts(self) -> Path:
-        """The artifact folder of the default tracking store."""
-        return self.root / "mlflow-artifacts"
-
-    @property
-    def campaigns_folder(self) -> Path:
-        """The folder with one folder per campaign; the runs of campaigns lie in the root."""
-        return self.root / "campaigns"
 
     def campaign(self, name: str) -> CampaignDirectory:
         """Return the folder of a campaign, which need not exist; raises an `InputError` for a name not allowed."""
@@ -75,11 +61,6 @@ class Storage:
         """Return the folders of all campaigns, oldest first."""
         found = [each for each in map(CampaignDirectory, self.campaigns_folder.glob("[!.]*")) if each.exists()]
         return sorted(found, key=lambda each: (_modified(each.spec_file), each.name))
-
-    @property
-    def comparison_figure(self) -> Path:
-        """The picture that `tausearch compare` draws."""
-        return self.root / "compare.png"
 
     def run(self, name: str) -> RunDirectory:
         """Return a run directory, which need not exist; raises an `InputError` for wrong and reserved names."""
