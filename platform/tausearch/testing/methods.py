@@ -13,9 +13,8 @@ import torch
 
 from checked_input.fields import require_argument
 from tausearch.testing.benchmarks import small_digits
-from tausearch.testing.reachable_objects import reachable
+from tausearch.testing.reachable_objects import images_of, reachable
 from tausearch.testing.recording import Recorded, of_the_contract, record, shown
-from tausearch.testing.stored_images import images_of
 from trainables.backbones import Backbone, tuned_layers
 from trainables.composition import VectorPool, network_for, read_curvature, read_vector, vector_folders
 from trainables.methods import Composable, Method, get_method

@@ -1,4 +1,4 @@
-"""All objects reachable from an object, to show that another is not."""
+"""All objects reachable from an object, to show that another is not, and the images that they hold."""
 
 from __future__ import annotations
 
@@ -36,3 +36,16 @@ def reachable(root: object, limit: int = 2_000_000) -> Iterable[object]:
         if isinstance(item, np.ndarray):
             queue += [] if item.base is None else [item.base]
             queue += item.flatten().tolist() if item.dtype == object else []  # the collector does not look into it
+
+
+def images_of(items: Iterable[object]) -> list[bytes]:
+    """Return all images that tensors or arrays hold, or that anything which reads images can read: `(c, h, w)` each."""
+    read = []
+    for item in list(items):
+        if isinstance(item, torch.Tensor) and item.dim() == 4:
+            read += [image.contiguous().numpy().tobytes() for image in item.detach()]
+        elif isinstance(item, np.ndarray) and item.dtype == np.uint8 and item.ndim in (3, 4):
+            read += [image.transpose(2, 0, 1).tobytes() for image in item.reshape(-1, *item.shape[-3:])]
+        elif not isinstance(item, torch.Tensor) and hasattr(item, "encoded") and hasattr(item, "image"):
+            read += [item.image(row).contiguous().numpy().tobytes() for row in range(len(item))]  # type: ignore[arg-type]
+    return read

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tausearch.testing.reachable_objects import reachable
-from tausearch.testing.stored_images import images_of
+from tausearch.testing.reachable_objects import images_of, reachable
 from trainables.data import ImageSet, Task
 from trainables.errors import InputError
 from trainables.metrics import repeatable

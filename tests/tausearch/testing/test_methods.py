@@ -27,8 +27,8 @@ from tausearch.testing.methods import (
     check_secrecy,
     check_vectors,
 )
+from tausearch.testing.reachable_objects import images_of
 from tausearch.testing.recording import shown
-from tausearch.testing.stored_images import images_of
 from tests.support.imports import ROOT
 from tests.support.packages import install_example
 from trainables import user_code

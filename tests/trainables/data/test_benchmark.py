@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torchvision.transforms import RandomResizedCrop as TheirRandomResizedCrop, v2
 
-from tausearch.testing.reachable_objects import reachable
-from tausearch.testing.stored_images import images_of
+from tausearch.testing.reachable_objects import images_of, reachable
 from trainables.backbones import Backbone, InputSpec
 from trainables.data import BENCHMARKS, build_benchmark, get_source
 from trainables.data.benchmark import BenchmarkSource

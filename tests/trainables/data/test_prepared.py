@@ -19,8 +19,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tausearch.testing.reachable_objects import reachable
-from tausearch.testing.stored_images import images_of
+from tausearch.testing.reachable_objects import images_of, reachable
 from tests.support.layouts import encoded, put
 from tests.trainables.data.own_data import CLASSES, content, dataset, images, require_usable, silent
 from trainables.backbones import Backbone

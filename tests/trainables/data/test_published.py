@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from tausearch.testing.reachable_objects import reachable
-from tausearch.testing.stored_images import images_of
+from tausearch.testing.reachable_objects import images_of, reachable
 from tests.support.layouts import EACH, LAYOUTS, PACKED, TEST, TRAIN, encoded, imagenet_r, put
 from tests.trainables.data.own_data import silent
 from trainables.backbones import Backbone, InputSpec

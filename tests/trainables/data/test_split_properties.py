@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch import Tensor
 
-from tausearch.testing.stored_images import images_of
+from tausearch.testing.reachable_objects import images_of
 from trainables.backbones import InputSpec
 from trainables.data import build_benchmark
 from trainables.data.benchmark import BenchmarkSource

@@ -20,8 +20,7 @@ from tausearch.models.rule_search import search as searching
 from tausearch.models.rule_search.trial_cache import open_trial_cache
 from tausearch.presentation import LongWork
 from tausearch.runs import RunDirectory, Storage
-from tausearch.testing.reachable_objects import reachable
-from tausearch.testing.stored_images import images_of
+from tausearch.testing.reachable_objects import images_of, reachable
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import SMALL, pool_of, small_benchmark
 from trainables.backbones import Backbone
