@@ -27,98 +27,79 @@ from tausearch.studies import BestFile, Selection, study_of, write_best
 _log = logging.getLogger(__name__)
 
 
-def finisher_of(spec: AnySpec, directory: RunDirectory) -> SearchFinisher | FinalFinisher:
-    """Return what finishes a run of either kind, for those that know it only from its directory."""
-    return SearchFinisher(spec, directory) if spec.purpose == "search" else FinalFinisher(spec, directory)
-
-
 @dataclass(frozen=True)
-class SearchFinisher:
-    """Finishes a search: writes its best file, importances and figures."""
+class Finisher:
+    """Finishes a run: writes its best file or results, importances, descriptions of models, and figures."""
 
-    spec: SearchSpec
+    spec: AnySpec
     directory: RunDirectory
 
     def preload_imports(self) -> None:
-        """Import what `conclude` needs: Optuna's importances with scikit-learn, and matplotlib; takes seconds."""
-        _import_figures()
-        import_module("optuna.importance")
+        """Import what `conclude` needs, which takes seconds: matplotlib, Optuna's importances with scikit-learn."""
+        from tausearch.presentation import draw_final, draw_search  # noqa: F401
+
+        if self.spec.purpose == "search":
+            import_module("optuna.importance")
+        for kind in ("agg", "pdf"):  # matplotlib imports these as it saves the first figure
+            import_module(f"matplotlib.backends.backend_{kind}")
 
     def reevaluation(self, trials: list[TrialSummary]) -> Reevaluation | None:
-        """Return how far the re-evaluation of the best trials is; None without one."""
+        """Return how far the re-evaluation of the best trials of a search is; None without one."""
+        if self.spec.purpose == "final":
+            return None
         return runs.read_reevaluation(self.spec, self.directory.reevaluation, trials)
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
-        """Whether all trials and re-evaluations have ended. `trials` are those that have started."""
+        """Whether all trials, re-evaluations or seeds have ended. `trials` are those that have started."""
         if not runs.all_ended(self.spec, trials):
             return False
         reevaluation = self.reevaluation(trials)
         return reevaluation is None or reevaluation.race.over
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
-        """Write figures and best file; returns them with metrics for callbacks and trackers."""
-        spec, directory = self.spec, self.directory
-        ended = runs.ending_of(spec, directory, trials)
-        notes = {} if ended is None else {"ended": str(ended)}
-        if runs.best_trial(trials) is None:
-            return Conclusion(files=(directory.spec_file,), notes=notes)
-        best = write_best(spec, directory, trials)
-        metrics, figures = _analyse_search(spec, directory, trials, best)
-        several = len(spec.objectives) > 1
-        if several:
-            notes["front"] = " ".join(str(trial.number) for trial in spec.aim.front(trials))
-        points = sorted(directory.front.glob("*.yaml")) if several else []
-        files = (directory.spec_file, *([directory.best_file] if best else []), *points, *figures)
-        if best is None or best.selection is None:
-            return Conclusion(metrics=metrics, files=files, notes=notes)
-        chosen = best.selection.trial
-        metrics |= _reevaluated(best.selection) | _gained(best.selection)
-        metrics |= {f"best/{metric}": value for metric, value in best.selection.objectives.items()}
-        if isinstance(spec, MultiSearchSpec):
-            metrics |= _several(spec, best.selection, trials)
-        trial = next(each for each in trials if each.number == chosen)
-        return Conclusion(trial, metrics=metrics, files=files, notes=notes)
+        """Write files and figures; returns them with metrics for callbacks and trackers."""
+        if self.spec.purpose == "search":
+            return _conclude_search(self.spec, self.directory, trials)
+        return _conclude_final(self.spec, self.directory, trials)
 
 
-@dataclass(frozen=True)
-class FinalFinisher:
-    """Finishes a final run: writes its results, the descriptions of its models, and figures."""
-
-    spec: FinalSpec
-    directory: RunDirectory
-
-    def preload_imports(self) -> None:
-        """Import what `conclude` needs: matplotlib; takes a second."""
-        _import_figures()
-
-    def reevaluation(self, trials: list[TrialSummary]) -> None:
-        """Return None: a final run chooses nothing."""
-
-    def is_over(self, trials: list[TrialSummary]) -> bool:
-        """Whether all seeds have ended. `trials` are those that have started."""
-        return runs.all_ended(self.spec, trials)
-
-    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
-        """Write results and figures; returns them with metrics for callbacks and trackers."""
-        from tausearch.presentation import draw_final  # matplotlib, which no run needs before its end
-
-        spec, directory = self.spec, self.directory
-        if not self.is_over(trials):  # results of some seeds would be taken for those of all
-            return Conclusion(files=(directory.spec_file,))
-        summary = runs.write_results(spec, directory, trials)
-        describe_run(directory)
-        figures = _draw_figures(spec, partial(draw_final, spec, trials, directory.figures))
-        metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
-        metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
-        files = (directory.spec_file, directory.results_file, *figures)
-        return Conclusion(metrics=metrics, files=files, summary=summary)
+def _conclude_search(spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    """Write figures and best file; returns them with metrics for callbacks and trackers."""
+    ended = runs.ending_of(spec, directory, trials)
+    notes = {} if ended is None else {"ended": str(ended)}
+    if runs.best_trial(trials) is None:
+        return Conclusion(files=(directory.spec_file,), notes=notes)
+    best = write_best(spec, directory, trials)
+    metrics, figures = _analyse_search(spec, directory, trials, best)
+    several = len(spec.objectives) > 1
+    if several:
+        notes["front"] = " ".join(str(trial.number) for trial in spec.aim.front(trials))
+    points = sorted(directory.front.glob("*.yaml")) if several else []
+    files = (directory.spec_file, *([directory.best_file] if best else []), *points, *figures)
+    if best is None or best.selection is None:
+        return Conclusion(metrics=metrics, files=files, notes=notes)
+    chosen = best.selection.trial
+    metrics |= _reevaluated(best.selection) | _gained(best.selection)
+    metrics |= {f"best/{metric}": value for metric, value in best.selection.objectives.items()}
+    if isinstance(spec, MultiSearchSpec):
+        metrics |= _several(spec, best.selection, trials)
+    trial = next(each for each in trials if each.number == chosen)
+    return Conclusion(trial, metrics=metrics, files=files, notes=notes)
 
 
-def _import_figures() -> None:
-    from tausearch.presentation import draw_final, draw_search  # noqa: F401
+def _conclude_final(spec: FinalSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    """Write results and figures; returns them with metrics for callbacks and trackers."""
+    from tausearch.presentation import draw_final  # matplotlib, which no run needs before its end
 
-    for kind in ("agg", "pdf"):  # matplotlib imports these as it saves the first figure
-        import_module(f"matplotlib.backends.backend_{kind}")
+    if not runs.all_ended(spec, trials):  # results of some seeds would be taken for those of all
+        return Conclusion(files=(directory.spec_file,))
+    summary = runs.write_results(spec, directory, trials)
+    describe_run(directory)
+    figures = _draw_figures(spec, partial(draw_final, spec, trials, directory.figures))
+    metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
+    metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
+    files = (directory.spec_file, directory.results_file, *figures)
+    return Conclusion(metrics=metrics, files=files, summary=summary)
 
 
 def _reevaluated(selection: Selection) -> dict[str, float]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import optuna
 
 from tausearch.api.bounds import RunWithBounds, as_beside, bound_search, bounds_of
-from tausearch.api.finishing import SearchFinisher
+from tausearch.api.finishing import Finisher
 from tausearch.api.plans.new_runs import say_if_unwritable
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
@@ -198,7 +198,7 @@ class SearchRun(RunWithBounds):
             spec, storage, directory, tune_trials.searcher, trials, own_listeners=own, tune_trials=tune_trials
         )
         self._choice: tuple[int, Verdict | None] | None = None  # that callbacks were told last
-        self.finisher = SearchFinisher(spec, directory)
+        self.finisher = Finisher(spec, directory)
 
     @classmethod
     def open_locked(cls, plan: Plan[SearchSpec], locks: ExitStack) -> SearchRun:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tausearch import runs
 from tausearch.api.composition import register_again
-from tausearch.api.finishing import finisher_of
+from tausearch.api.finishing import Finisher
 from tausearch.models import log_compositions
 from tausearch.presentation import output_to
 from tausearch.runs import (
@@ -100,7 +100,7 @@ def _write(
     spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary]
 ) -> tuple[Sequence[TrialSummary], int]:
     """Write files, and to trackers what they lack; returns the re-evaluations, and the tasks that MLflow lacked."""
-    finisher = finisher_of(spec, directory)
+    finisher = Finisher(spec, directory)
     reevaluation = finisher.reevaluation(trials)
     uri, written = tracking_uri_of(spec, storage), 0
     run = None if uri is None else MlflowRun(spec, storage, uri)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tausearch.api import finishing
-from tausearch.api.finishing import finisher_of
+from tausearch.api.finishing import Finisher
 from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, TrialSummary, objectives_of, trial_folder_name
 from tausearch.studies import Selection
 from tests.support.runs.trials import final_spec, make_trial
@@ -59,11 +59,11 @@ def test_the_end_imports_nothing_large_that_was_not_imported_ahead(tmp_path: Pat
 _END = """
 import json, sys
 from pathlib import Path
-from tausearch.api.finishing import finisher_of
+from tausearch.api.finishing import Finisher
 from tausearch.runs import RunDirectory
 from tests.support.runs.trials import make_trial, search_spec
 
-end = finisher_of(search_spec(), RunDirectory(Path(sys.argv[1])))
+end = Finisher(search_spec(), RunDirectory(Path(sys.argv[1])))
 end.preload_imports()
 before = set(sys.modules)
 found = end.conclude([make_trial(number, value=50.0 + number) for number in range(5)])
@@ -85,7 +85,7 @@ def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
     about = {"metric": "val/final_accuracy", "objectives": {"seconds": 8.0}, "gain": gain}
     chosen(monkeypatch, SimpleNamespace(trial=1, reevaluation=again, **about))
     trials = [make_trial(0, value=90.0), make_trial(1, value=80.0)]
-    found = finisher_of(spec, directory).conclude(trials)
+    found = Finisher(spec, directory).conclude(trials)
     assert found.chosen is trials[1]
     named = {"": 71.0, "_ahead": 0.5, "_ahead_error": 0.25}
     reevaluated = {f"reevaluated/val/final_accuracy{name}": value for name, value in named.items()}
@@ -108,7 +108,7 @@ def test_mlflow_gets_the_best_file_of_each_point_of_a_front(
     directory.front.mkdir()
     for point in points:
         point.touch()
-    found = finisher_of(spec, directory).conclude(trials)
+    found = Finisher(spec, directory).conclude(trials)
     assert found.files == (directory.spec_file, directory.best_file, *points) and found.notes["front"] == "0 1"
     assert found.metrics["importance/lr"] == 0.7, "that of the accuracy alone"
 
@@ -117,12 +117,12 @@ def test_without_a_choice_there_is_no_best_file(
     spec: SearchSpec, directory: RunDirectory, drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen(monkeypatch, None)  # no trial keeps the bounds
-    found = finisher_of(spec, directory).conclude([make_trial(0, value=90.0)])
+    found = Finisher(spec, directory).conclude([make_trial(0, value=90.0)])
     assert (found.chosen, found.metrics, found.files) == (None, INSIGHT, (directory.spec_file,))
-    nothing = finisher_of(spec, directory).conclude([make_trial(0, tasks=1)])
+    nothing = Finisher(spec, directory).conclude([make_trial(0, tasks=1)])
     assert (nothing.chosen, nothing.metrics, nothing.files) == (None, {}, (directory.spec_file,))
     short = spec.model_copy(update={"trials": 1})
-    failed = finisher_of(short, directory).conclude([make_trial(0, tasks=1, status="diverged")])
+    failed = Finisher(short, directory).conclude([make_trial(0, tasks=1, status="diverged")])
     assert (failed.chosen, failed.notes) == (None, {"ended": "trials: its only trial has ended"})
 
 
@@ -152,10 +152,10 @@ def test_a_final_run_has_results_once_all_seeds_have_ended(
     described: list[RunDirectory] = []
     monkeypatch.setattr(finishing, "describe_run", described.append)
     trials: list[TrialSummary] = [make_trial(0, value=1.0), make_trial(1, tasks=1)]
-    assert finisher_of(final, directory).conclude(trials).files == (directory.spec_file,)
+    assert Finisher(final, directory).conclude(trials).files == (directory.spec_file,)
     trials[1] = make_trial(1, tasks=1, status="diverged")
     assert described == []
-    found = finisher_of(final, directory).conclude(trials)
+    found = Finisher(final, directory).conclude(trials)
     assert found.metrics == {"a/mean": 1.0, "b/mean": 2.0, "b/std": 0.0} and described == [directory]
     pictures = figures if isinstance(figures, list) else []
     assert found.files == (directory.spec_file, directory.results_file, *pictures)
@@ -167,8 +167,8 @@ def test_a_search_is_over_after_its_last_reevaluation(
     asked = spec.model_copy(update={"trials": 1, "reevaluate": Reevaluate(best=1, runs=1)})
     race = SimpleNamespace(over=False)
     monkeypatch.setattr(finishing.runs, "read_reevaluation", lambda *_: SimpleNamespace(race=race))
-    assert not finisher_of(asked, directory).is_over([make_trial(0, value=50.0)])
+    assert not Finisher(asked, directory).is_over([make_trial(0, value=50.0)])
     race.over = True
-    assert finisher_of(asked, directory).is_over([make_trial(0, value=50.0)])
-    assert not finisher_of(asked.model_copy(update={"trials": 2}), directory).is_over([make_trial(0, value=50.0)])
-    assert not finisher_of(asked, directory).is_over([make_trial(0, tasks=2)])
+    assert Finisher(asked, directory).is_over([make_trial(0, value=50.0)])
+    assert not Finisher(asked.model_copy(update={"trials": 2}), directory).is_over([make_trial(0, value=50.0)])
+    assert not Finisher(asked, directory).is_over([make_trial(0, tasks=2)])

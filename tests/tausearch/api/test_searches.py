@@ -106,7 +106,7 @@ def test_a_result_has_its_fresh_runs_and_why_it_ended(
     result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
     monkeypatch.setattr(searches, "drive", lambda *run_and_options: result)
     again = SimpleNamespace(runs=())
-    monkeypatch.setattr(searches.SearchFinisher, "reevaluation", lambda *_: again)
+    monkeypatch.setattr(searches.Finisher, "reevaluation", lambda *_: again)
     found = searches.run_search(SearchRun(spec, storage, directory))
     assert found.reevaluation is again and found.ending == ending_of(spec, directory, trials) is not None
     for gain, shown in ((None, False), ("1.5 points above the start", True)):
@@ -281,7 +281,7 @@ def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_ru
     end, fresh = Conclusion(metrics={"gain": 1.0}), (make_trial(7),)
     again: Any = SimpleNamespace(spec=SimpleNamespace(name="again"), runs=fresh)
     found = {"reevaluation": lambda _: again, "conclude": lambda _: end, "is_over": lambda _: over}
-    stand_ins = {"MlflowRun": Run, "finisher_of": lambda *_: SimpleNamespace(**found)}
+    stand_ins = {"MlflowRun": Run, "Finisher": lambda *_: SimpleNamespace(**found)}
     for name in ("log_compositions", "register_again"):
         stand_ins[name] = lambda *_, name=name: told.append(name)
     stand_ins["_write_event_files"] = lambda run, trials, conclusion: told.append(

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from tausearch.api.finishing import finisher_of
+from tausearch.api.finishing import Finisher
 from tausearch.campaigns import (
     CampaignPlan,
     CampaignRequest,
@@ -123,7 +123,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     search, final = "t-digits-finetune", "t-digits-finetune-final"
     table = TABLE.replace("[finetune, ewc]", "[finetune]")
     plan = planned(tmp_path, table)
-    finisher = finisher_of(make_run_directory(plan.cells[0].search.spec, plan.storage)[0], plan.storage.run(search))
+    finisher = Finisher(make_run_directory(plan.cells[0].search.spec, plan.storage)[0], plan.storage.run(search))
     trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + 0.01 * number}) for number in range(2)]
     for trial in trials:
         Record(finisher.directory.record, tasks=5).write(trial)
@@ -141,7 +141,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
         assert cell.open(locks).spec.trials == 3 and not plan.directory.is_concluded(search)
     last = make_trial(2, 5, 99.0 if better else 1.0, hyperparameters={"lr": 0.07})
     Record(finisher.directory.record, tasks=5).write(last)
-    finisher_of(extended.cells[0].search.spec, finisher.directory).conclude([*trials, last])
+    Finisher(extended.cells[0].search.spec, finisher.directory).conclude([*trials, last])
     with ExitStack() as locks:
         run = cell.open(locks)
         assert (None if run is None else run.spec.name) == (f"{final}-1" if better else None)
