@@ -121,7 +121,9 @@ def measure(trials: int) -> list[dict[str, Any]]:
         plan = plan_search(asked)
         start = time.monotonic()
         with new_locked_run(plan.spec, plan.storage) as (spec, directory):
-            run_search(SearchRun(spec, plan.storage, directory, own_listeners=[clock]))
+            run = SearchRun(spec, plan.storage, directory)
+            run.own_listeners = [*run.own_listeners, clock]
+            run_search(run)
         end = time.monotonic()
     shares = _shares(clock.events, start, end, slots)
     shares[RAY] = slots * _bare_ray(plan.spec.resources, slots)

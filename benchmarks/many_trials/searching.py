@@ -38,7 +38,8 @@ def analytic_search(
         root = open_storage(Path(folder), write=True)
         start = time.monotonic()
         with new_locked_run(spec.model_copy(update={"address": address}), root) as (spec, directory):
-            run = SearchRun(spec, root, directory, own_listeners=[listener] if listener else [])
+            run = SearchRun(spec, root, directory)
+            run.own_listeners = [*run.own_listeners, *([listener] if listener else [])]
             result = run_search(run, DriveOptions(trainable=trainable))
         took = time.monotonic() - start
     assert sum(trial.status == "complete" for trial in result.trials) == trials and result.tracking_error is None

@@ -81,7 +81,8 @@ def _go_on(folder: Path) -> None:
     with driver_lock(directory):
         spec = read_spec(directory)
         assert spec.purpose == "search"
-        run = SearchRun(spec, root, directory, own_listeners=[first])
+        run = SearchRun(spec, root, directory)
+        run.own_listeners = [*run.own_listeners, first]
         result = run_search(run, DriveOptions(trainable=AnalyticTrial))
     ended = [trial for trial in result.trials if trial.status == "complete"]
     assert first.time is not None and len(ended) == spec.trials and result.tracking_error is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,25 +174,15 @@ def run_search(run: SearchRun, options: DriveOptions | None = None) -> SearchRes
 
 
 class SearchRun(RunWithBounds):
-    """A search while its trials run; it continues where the record ends.
-
-    `own_listeners` are told of every change after the record, the best file and the study file.
-    """
+    """A search while its trials run; it continues where the record ends."""
 
     spec: SearchSpec
 
-    def __init__(
-        self,
-        spec: SearchSpec,
-        storage: Storage,
-        directory: RunDirectory,
-        *,
-        own_listeners: Sequence[TrialListener] = (),
-    ) -> None:
+    def __init__(self, spec: SearchSpec, storage: Storage, directory: RunDirectory) -> None:
         tune_trials, trials, self._mirror = _tune_trials_of(spec, directory)
         reevaluations = TrialTable(_reevaluations(spec, directory, trials))
         best = BestListener(spec, directory, trials, reevaluations, self.chose)
-        own: list[TrialListener] = [best, self._mirror, *own_listeners]
+        own: list[TrialListener] = [best, self._mirror]
         super().__init__(
             spec, storage, directory, tune_trials.searcher, trials, own_listeners=own, tune_trials=tune_trials
         )

@@ -44,15 +44,13 @@ from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
 
-def test_the_best_file_is_told_before_the_study_and_both_before_others(
+def test_the_best_file_is_told_before_the_study(
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = Storage(tmp_path)
     spec, directory = make_run_directory(spec, storage)
-    other = SimpleNamespace(trial_changed=lambda trial: None)
-    run = SearchRun(spec, storage, directory, own_listeners=[other])
-    best, study, *others = run.own_listeners
-    assert [type(best), type(study)] == [BestListener, StudyMirror] and others == [other]
+    run = SearchRun(spec, storage, directory)
+    assert [type(each) for each in run.own_listeners] == [BestListener, StudyMirror]
     assert run.follow_up() is None
     asked = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})
     again = SearchRun(asked, storage, directory).follow_up()
