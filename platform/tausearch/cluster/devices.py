@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Literal, Protocol, TextIO, TypeVar
+from typing import Any, Literal, TextIO, TypeVar
 
 from tausearch.cluster.capacity import gpus_here
 from tausearch.cluster.precisions import Bf16At, require_cpu_has, require_gpus_have, with_auto
@@ -23,21 +23,9 @@ from trainables.metrics import PEAK_GPU_BYTES
 
 S = TypeVar("S", SearchSpec, FinalSpec)
 T = TypeVar("T")
+Wish = float | Literal["auto"] | None
 GpusAt = Callable[[str | None], float]
 """Returns the GPUs of this machine (None), or of the Ray cluster at an address; `session.gpus_at` does."""
-
-
-class Asked(Protocol):
-    """What a request says about resources; see `api.NewRunRequest`."""
-
-    @property
-    def cpus_per_trial(self) -> int: ...  # noqa: D102
-    @property
-    def gpus_per_trial(self) -> float | Literal["auto"] | None: ...  # noqa: D102
-    @property
-    def max_concurrent_trials(self) -> int | None: ...  # noqa: D102
-    @property
-    def address(self) -> str | None: ...  # noqa: D102
 
 
 def asked_once(of: Callable[[str | None], T]) -> Callable[[str | None], T]:
@@ -59,31 +47,31 @@ def asked_once(of: Callable[[str | None], T]) -> Callable[[str | None], T]:
     return answer
 
 
-def may_use_gpu(request: Asked) -> bool:
+def may_use_gpu(wish: Wish, address: str | None) -> bool:
     """Whether trials may run on a GPU, as far as this is known before a cluster is joined."""
-    if request.gpus_per_trial is None:
-        return request.address is not None or gpus_here() > 0
-    return request.gpus_per_trial != 0
+    if wish is None:
+        return address is not None or gpus_here() > 0
+    return wish != 0
 
 
-def require_pilot(request: Asked) -> None:
+def require_pilot(wish: Wish, address: str | None) -> None:
     """Refuse "auto" on a machine without a GPU; a cluster is asked later."""
-    if request.gpus_per_trial == "auto" and request.address is None:
+    if wish == "auto" and address is None:
         require_gpu("--gpus-per-trial auto")
 
 
-def with_device(plan: Plan[S], request: Asked, gpus_at: GpusAt, auto: Bf16At | None = None) -> Plan[S]:
+def with_device(plan: Plan[S], wish: Wish, gpus_at: GpusAt, auto: Bf16At | None = None) -> Plan[S]:
     """Return a plan with the device of its trials, and with their precision where `auto` is given, which chooses it.
 
     A number is taken as it is, and "auto" is measured. Without either, trials run on the CPU where there is no GPU. A
     backbone of the hub or of the user's own gets a whole GPU, and the share of an embedded one is measured. A run that
-    goes on keeps its share, unless the request has a number.
+    goes on keeps its share, unless `wish` is a number.
 
     Raises:
         InputError: If there is no such GPU, or a bound, an objective or the precision needs one.
     """
-    wish, spec = request.gpus_per_trial, plan.spec
-    cpus, at_once, address = request.cpus_per_trial, request.max_concurrent_trials, request.address
+    spec, address = plan.spec, plan.spec.address
+    cpus, at_once = spec.resources.cpus_per_trial, spec.resources.max_concurrent_trials
     if plan.exists and not isinstance(wish, float | int):
         resources, pilot = kept_resources(read_spec(plan.directory), cpus, at_once, address), False
     else:

@@ -45,10 +45,12 @@ def request_of(root: Path, wish: Any = None, **more: Any) -> SearchRequest:
     return SearchRequest("digits", "finetune", gpus_per_trial=wish, storage=root, tracking="none", **more)
 
 
-def plan_of(spec: SearchSpec, root: Path, backbone: str = EMBEDDED) -> Plan[SearchSpec]:
+def plan_of(
+    spec: SearchSpec, root: Path, backbone: str = EMBEDDED, address: str | None = None, cpus: int = 1
+) -> Plan[SearchSpec]:
     protocol = spec.protocol.model_copy(update={"backbone": backbone})
-    spec = spec.model_copy(update={"protocol": protocol, "resources": Resources()})
-    return Plan(spec, Storage(root), named=True, resume_if_exists=True)
+    own = {"protocol": protocol, "address": address, "resources": Resources(cpus_per_trial=cpus)}
+    return Plan(spec.model_copy(update=own), Storage(root), named=True, resume_if_exists=True)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_trials_use_a_gpu_where_there_is_one(
         asked.append(where)
         return float(there)
 
-    plan = with_device(plan_of(spec, tmp_path, backbone), request_of(tmp_path, wish, address=address), gpus_at)
+    plan = with_device(plan_of(spec, tmp_path, backbone, address), wish, gpus_at)
     if address is not None and wish == 0:
         chosen_by = None  # nobody has looked whether the cluster has a GPU
     assert plan.spec.resources == Resources(gpus_per_trial=share, gpus_from=chosen_by)  # type: ignore[arg-type]
@@ -202,7 +204,7 @@ def test_a_pilot_that_fails_ends_the_command_only_if_it_was_asked_for(
     gpus(1)
     pilot_that(monkeypatch, None)
     out = io.StringIO()
-    plan = with_device(plan_of(spec, tmp_path), request_of(tmp_path), lambda address: 1)
+    plan = with_device(plan_of(spec, tmp_path), None, lambda address: 1)
     found = with_measured_gpu_share(plan, None, out)
     assert found.spec.resources == Resources(gpus_per_trial=1, gpus_from="rule") and not found.pilot
     assert out.getvalue().splitlines()[1] == "the pilot trial failed (out of memory); each trial gets a whole GPU"
@@ -213,7 +215,7 @@ def test_a_pilot_that_fails_ends_the_command_only_if_it_was_asked_for(
     with monkeypatch.context() as patch, pytest.raises(InputError, match="can be joined"):
         patch.setattr(pilot, "with_measured_share", refuse)
         with_measured_gpu_share(plan, None, out)
-    asked = with_device(plan_of(spec, tmp_path), request_of(tmp_path, "auto"), lambda address: 1)
+    asked = with_device(plan_of(spec, tmp_path), "auto", lambda address: 1)
     with pytest.raises(InputError, match=r"^--gpus-per-trial auto: the pilot trial failed \(out of memory\)$"):
         with_measured_gpu_share(asked, None, out)
 
@@ -221,22 +223,21 @@ def test_a_pilot_that_fails_ends_the_command_only_if_it_was_asked_for(
 @pytest.mark.parametrize("wish", [None, "auto"])
 def test_a_run_that_goes_on_keeps_its_device(wish: Any, spec: SearchSpec, tmp_path: Path, gpus: GPUS) -> None:
     gpus(1)
-    plan = plan_of(spec, tmp_path)
+    plan = plan_of(spec, tmp_path, cpus=2)
     make_run_directory(plan.spec.model_copy(update={"resources": SHARED}), plan.storage)
-    request = request_of(tmp_path, wish, cpus_per_trial=2)
-    found = with_device(plan, request, lambda address: pytest.fail("joined"))
+    found = with_device(plan, wish, lambda address: pytest.fail("joined"))
     assert found.spec.resources == SHARED.model_copy(update={"cpus_per_trial": 2}) and not found.pilot
-    assert with_device(plan, request_of(tmp_path, 1), lambda address: 1).spec.resources.gpus_per_trial == 1
+    assert with_device(plan, 1, lambda address: 1).spec.resources.gpus_per_trial == 1
     gpus(0)
     with pytest.raises(InputError, match=r"began on 1/4 of a GPU, and this machine has no GPU; .*--gpus-per-trial 0"):
-        with_device(plan, request, lambda address: 0)
+        with_device(plan, wish, lambda address: 0)
 
 
 def test_a_run_that_began_on_the_cpu_stays_there(spec: SearchSpec, tmp_path: Path, gpus: GPUS) -> None:
     gpus(1)
     plan = plan_of(spec, tmp_path)
     make_run_directory(plan.spec, plan.storage)
-    found = with_device(plan, request_of(tmp_path), lambda address: 1)
+    found = with_device(plan, None, lambda address: 1)
     assert found.spec.resources == Resources() and not found.pilot
 
 

@@ -44,7 +44,7 @@ def plan_training(
     """
     faults = Faults()
     with faults:
-        require_pilot(request)
+        require_pilot(request.gpus_per_trial, request.address)
     with faults:
         entry = get_method(request.best.method)
         studies.require_hyperparameters(entry, request.set or {})
@@ -52,7 +52,7 @@ def plan_training(
     faults.raise_all()
     seeds, orders = tuple(request.seeds), None if request.class_orders is None else tuple(request.class_orders)
     best = request.best.on(request.benchmark)
-    if not may_use_gpu(request):
+    if not may_use_gpu(request.gpus_per_trial, request.address):
         require_cpu_has(best.protocol.precision, f"{best.title}: protocol.precision")
     named = best.benchmark if request.best.benchmarks else request.benchmark or best.benchmark
     opened = opening(named, request.data_root)
@@ -91,7 +91,7 @@ def plan_training(
         save_curvature=request.save_curvature,
     )
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
-    return with_device(plan, request, gpus)
+    return with_device(plan, request.gpus_per_trial, gpus)
 
 
 def _require_curvature(request: TrainRequest, entry: MethodEntry) -> None:

@@ -119,14 +119,14 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
         entry = get_method(request.method)
         studies.require_hyperparameters(entry, request.set or {})
     with faults:
-        require_pilot(request)
+        require_pilot(request.gpus_per_trial, request.address)
     with faults:
         studies.algorithm_named(request.algorithm)
     with faults:
         studies.pruner_class(request.scheduler)
     with faults:
         asked = studies.one_of("precision", request.precision, ASKED_PRECISIONS)
-        precision = precision_to_plan(asked, may_use_gpu(request))
+        precision = precision_to_plan(asked, may_use_gpu(request.gpus_per_trial, request.address))
     with faults:
         opened = opening(benchmark_text(request), request.data_root)
     with faults:
@@ -143,7 +143,7 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
         steps, options = n_tasks(entry, opened), request.pruner_options or {}
         studies.require_scheduler(request.scheduler, request.algorithm, steps, options)
     with faults:
-        on_gpu = may_use_gpu(request)
+        on_gpu = may_use_gpu(request.gpus_per_trial, request.address)
         constraints = studies.constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)
     with faults:
         objectives, prefer = studies.objectives_named(

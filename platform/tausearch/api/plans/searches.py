@@ -49,7 +49,7 @@ def plan_search(
     else:
         plan = plan_one(request, opening, earlier_search(request), write=write)
     studies.require_patience(request.patience, plan.spec.trials)
-    return with_device(plan, request, gpus, auto=bf16 if request.precision == "auto" else None)
+    return with_device(plan, request.gpus_per_trial, gpus, auto=bf16 if request.precision == "auto" else None)
 
 
 def space_for(request: SearchRequest, opening: Opening = open_benchmark) -> ResolvedSpace:
