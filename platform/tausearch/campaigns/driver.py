@@ -99,11 +99,6 @@ def run_campaign(
 ) -> CampaignResult:
     """Run a planned campaign; it continues where the records of its runs end.
 
-    Args:
-        plan: The plan of the campaign.
-        trainable: The class that runs a trial; tests give one that computes little.
-        callbacks: They are told what happens.
-
     Returns:
         The state of its cells, and the files that were written.
 

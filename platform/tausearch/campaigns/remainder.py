@@ -26,9 +26,7 @@ def remainder(plain: object, needed: frozenset[str]) -> FileContent | None:
 
     An option of an unknown name is taken for the one that was meant.
 
-    Args:
-        plain: The content as it was read.
-        needed: Options of a search without which no cell can be judged.
+    `needed` are options of a search without which no cell can be judged.
 
     Returns:
         The content; None if too little is left, or an option is wrong that is needed.

@@ -37,11 +37,7 @@ def with_measured_share(
 ) -> tuple[S, str]:
     """Run the first tasks of pilot trials, each on a whole GPU, and set the GPU share of the spec.
 
-    Args:
-        spec: A search or a final run.
-        configs: A trial of it, or one on each of several benchmarks; the largest counts.
-        address: Address of the Ray cluster; None for this machine.
-        say: Shows a line to the user while a GPU is waited for.
+    `configs` are a trial of it, or one on each of several benchmarks; the largest counts.
 
     Returns:
         The spec with the share 1/k, and a line with the measurement.

@@ -56,11 +56,6 @@ def wait_for_node(resources: Resources, lack: str, say: Callable[[str], None]) -
     The demand is a task that needs what a trial needs. So it ends with this process, however this process ends, and no
     node is kept for nobody.
 
-    Args:
-        resources: What a trial needs.
-        lack: What the cluster lacks, in words.
-        say: Shows a line to the user.
-
     Raises:
         InputError: If the cluster has no autoscaler, or it starts no such node.
     """

@@ -12,10 +12,7 @@ from tausearch.tracking import Delivery, Event, RunEnded, replayed_events, trial
 class Announcer:
     """A `TrialListener` that turns the changes of a run's trials into events.
 
-    Args:
-        run: The run; its trials are so far those of earlier drivers.
-        deliveries: Where the events go.
-        parent: The announcer of the search that a re-evaluation belongs to, which begins first.
+    `parent` is the announcer of the search that a re-evaluation belongs to, which begins first.
 
     Attributes:
         has_begun: Whether it has told that the run begins.

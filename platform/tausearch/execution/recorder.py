@@ -22,10 +22,7 @@ LOST_SECONDS = 5.0  # the same once the storage has failed, on which MLflow's st
 class Recorder:
     """Writes a run to its record, and concludes it; it is the first listener of the run.
 
-    Args:
-        run: The run.
-        deliveries: The callbacks and trackers of the driver.
-        parent: The recorder of the search that a re-evaluation belongs to.
+    `parent` is the recorder of the search that a re-evaluation belongs to.
     """
 
     def __init__(self, run: Run, deliveries: Deliveries, parent: Recorder | None = None) -> None:

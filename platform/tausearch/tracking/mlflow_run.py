@@ -60,11 +60,6 @@ class _Nested:
 class MlflowRun:
     """Brings MLflow's view of a run up to date. Any method may raise any error of MLflow; then make a new object.
 
-    Args:
-        spec: The specification of the run.
-        storage: The storage root that holds the default tracking store.
-        uri: MLflow tracking URI of the store to write to.
-
     Attributes:
         written: Number of tasks that this object has written.
         changes: Number of changes to nested runs that MLflow has taken from this object.

@@ -31,12 +31,7 @@ def plan_search(
 
     A cluster is joined for a moment, after all other checks, if nothing is said about GPUs, or the precision is "auto".
 
-    Args:
-        request: The search.
-        opening: Opens its benchmarks.
-        gpus: Returns the number of GPUs at an address.
-        bf16: Returns whether they have bf16.
-        write: Whether the storage must have a place for the run.
+    `write` says whether the storage must have a place for the run.
 
     Raises:
         InputError: If something in the request or the space is wrong.
@@ -54,10 +49,6 @@ def plan_search(
 
 def space_for(request: SearchRequest, opening: Opening = open_benchmark) -> ResolvedSpace:
     """Return the space that a search would use. Only a benchmark of the user's own is opened; its code is allowed.
-
-    Args:
-        request: The search.
-        opening: Opens a benchmark.
 
     Raises:
         InputError: If method, benchmark, backbone, space or a fixed value is wrong.
