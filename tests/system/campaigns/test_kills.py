@@ -13,12 +13,13 @@ from tests.support.drivers.campaigns import Tables, assert_all_is_there, assert_
 from tests.support.drivers.kills import one_ended_and_one_runs
 from tests.support.drivers.searches import kill_tree, started, without_time
 from tests.support.drivers.services import wait_until
+from tests.support.drivers.trained_here import without_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 TABLE = """
 campaign: {name}
-benchmarks: ["digits?epochs=1"]
+benchmarks: ["digits?tasks=3&epochs=1"]
 methods: [finetune, ita-ia3]
 search: {{algorithm: grid, trials: 2}}
 train: {{seeds: [0, 1]}}
@@ -57,7 +58,8 @@ def killed(command: list[str], folder: Path, moment: Callable[[Tables], bool]) -
 
 def test_killed_among_its_searches_and_among_its_final_runs(call: Callable[..., str], tmp_path: Path) -> None:
     root = tmp_path / "tausearch-runs"
-    call(*written(tmp_path, "calm"))
+    with without_ray(tmp_path / "tune"):
+        call(*written(tmp_path, "calm"), "--tracking", "none")
     command = written(tmp_path, "killed")
     after = [killed(command, tmp_path, moment) for moment in (among_searches, among_final_runs)]
     assert "3/3 cells done" in call(*command)
