@@ -367,10 +367,14 @@ class TestByName:
         assert "best file: search.best.yaml" in shown("export", "search")[0]
         assert load_best("search.best.yaml") == load_best(storage.run("search").best_file)
         shown("export", "search")  # in place of itself
-        Path("notes.yaml").write_text("mine", encoding="utf-8")
-        _, err = shown("export", "search", "-o", "notes.yaml", code=2)
-        assert err == "tausearch: --output notes.yaml: exists and is no best file, so it is not replaced\n"
-        assert Path("notes.yaml").read_text(encoding="utf-8") == "mine"
+        for name in ("notes.yaml", "notes.txt"):
+            Path(name).write_text("mine", encoding="utf-8")
+        Path("link.yaml").symlink_to("notes.yaml")
+        for name in ("notes.yaml", "notes.txt", "link.yaml"):
+            _, err = shown("export", "search", "-o", name, code=2)
+            assert err == f"tausearch: --output {name}: exists and is no best file, so it is not replaced\n"
+            assert Path(name).read_text(encoding="utf-8") == "mine"
+        assert Path("link.yaml").is_symlink()
 
     @pytest.mark.parametrize(
         "place", ["search/run.yaml", "final/new.yaml", "mlflow.db", "mlflow.lock", "cache/x.yaml", "campaigns/c/x.yaml"]

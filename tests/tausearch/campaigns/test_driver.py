@@ -45,6 +45,17 @@ def test_a_driver_needs_the_resources_of_each_kind_of_trials(tmp_path: Path, mon
     assert driver.processes == 5 and driver.resources == kinds
 
 
+@pytest.mark.parametrize(("states", "processes"), [(("failed", "done"), 3), (("failed", "failed"), 6)])
+def test_a_failed_cell_that_is_tried_again_has_processes_and_one_that_is_done_has_none(
+    states: tuple[CellState, ...], processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (driver_module, concurrency):
+        monkeypatch.setattr(place, "local_cpus", lambda: 8)
+    plan = planned(tmp_path)
+    rows = [replace(cell, status=CellStatus(cell.runs, state)) for cell, state in zip(plan.cells, states, strict=True)]
+    assert _driver(replace(plan, rows=tuple(rows)), TrialTrainable).processes == processes
+
+
 def test_a_driver_needs_nothing_for_cells_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "local_cpus", lambda: 8)
     plan = planned(tmp_path, TABLE + "cells: [{method: ewc, search: {cpus_per_trial: 3}}]\n")

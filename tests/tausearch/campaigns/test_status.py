@@ -20,6 +20,7 @@ from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary,
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best, unsearched_best_file
 from tests.support.command_line import Command
+from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, remember, started
 
@@ -180,6 +181,7 @@ def test_campaigns_are_listed_and_unreadable_ones_named(tmp_path: Path) -> None:
 def test_a_campaign_that_is_deleted_leaves_its_runs_and_other_campaigns(tmp_path: Path, command: Command) -> None:
     plan = started(tmp_path)
     name, run = plan.directory.name, plan.cells[0].search.spec.name
+    final = make_final_run(plan.storage, plan.cells[0].runs.final, [70.0]).name
     other = plan.storage.campaign("other")
     other.path.mkdir()
     read_cells(plan.directory).model_copy(update={"campaign": "other"}).save(other)
@@ -193,8 +195,9 @@ def test_a_campaign_that_is_deleted_leaves_its_runs_and_other_campaigns(tmp_path
     with driver_lock(plan.directory, "campaign"):
         assert f"campaign {name!r} is being driven" in refused("campaign", "delete", name, "--yes")
     out, _ = command("campaign", "delete", name, "--yes", "--storage", plan.storage.root)
-    assert out == f"deleted campaign {name} (runs that stay: {run})\n"
-    assert not plan.directory.path.exists() and read_cells(other) and plan.storage.run_exists(run)
+    assert out == f"deleted campaign {name} (runs that stay: {run}, {final})\n"
+    assert not plan.directory.path.exists() and read_cells(other)
+    assert plan.storage.run_exists(run) and plan.storage.run_exists(final)
 
 
 def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def test_an_error_of_ours_keeps_its_traceback(ask: Ask, monkeypatch: pytest.Monk
         ("label", "label"),
         (None, None),
         ("3", 3),
+        ("0", 0),
         ("a,b", "a,b"),
         ("-1", "-1"),
         ("1" * 31, "1" * 31),

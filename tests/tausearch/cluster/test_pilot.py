@@ -46,6 +46,20 @@ def test_as_many_tasks_as_the_method_declares(
     assert sequence.done == runs and sequence.closed
 
 
+@pytest.mark.parametrize("ended_by", ["a task that fails", "its reader"])
+def test_a_pilot_that_ends_early_closes_its_sequence(ended_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sequence: Any = Counted(5, 5)
+    if ended_by == "its reader":
+        rows = pilot.first_rows(sequence, 5)
+        next(rows)
+        del rows
+    else:
+        monkeypatch.setattr(sequence, "run_next_task", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            list(pilot.first_rows(sequence, 5))
+    assert sequence.closed
+
+
 class FakeRay:
     """A Ray whose one task answers at once."""
 

@@ -103,6 +103,8 @@ def test_a_small_backbone_is_offered_with_the_time_of_both(
     mine, small = backbone_times(own.model_copy(update={"resources": resources, "protocol": protocol}), None)
     assert timed == [(name, 2), (SMALL, 2)]
     assert (mine.name, mine.step, mine.trial, mine.here) == (name, 4.0, 4.0 * 2 * 3 * 150, None)
+    shown = {"backbone": name, "seconds_per_step": 4.0, "seconds_of_fine_tuning": 4.0 * 2 * 3 * 150}
+    assert mine.as_dict() == shown
     assert (small.name, small.step, small.here) == (SMALL, pytest.approx(0.4), False)
     assert backbone_line(own, mine, replace(small, here=True)).endswith(f"--backbone {SMALL} (weights are here)")
     assert backbone_line(own, mine, small).endswith(" (weights: from the hub, or --backbone-weights FILE)")
