@@ -15,6 +15,7 @@ from tausearch.studies import load_best
 from tests.support.drivers.kills import assert_nothing_runs_again, one_ended_and_one_runs
 from tests.support.drivers.searches import kill_tree, started, trials_of, without_time
 from tests.support.drivers.services import wait_until
+from tests.support.drivers.trained_here import without_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -46,10 +47,12 @@ def test_killed_as_it_reevaluates_and_resumed_it_has_what_it_would_have_had(
     call: Callable[..., str], tmp_path: Path
 ) -> None:
     root = tmp_path / "tausearch-runs"
-    assert "re-evaluation of trial 0, seed 1 complete" in call(*SEARCH, "--name", "calm")
+    with without_ray(tmp_path / "tune"):
+        assert "re-evaluation of trial 0, seed 1 complete" in call(*SEARCH, "--name", "calm")
     calm = json.loads(call("status", "calm", "--format", "json"))
     assert_reevaluated(root, "calm", calm)
-    with started(*SEARCH, "--name", "killed", cwd=tmp_path, out=tmp_path / "out.txt") as driver:
+    asked = [*SEARCH, "--name", "killed", "--tracking", "none"]
+    with started(*asked, cwd=tmp_path, out=tmp_path / "out.txt") as driver:
         wait_until(lambda: one_ended_and_one_runs(reevaluations(root, "killed")), 600, "the second fresh run")
         kill_tree(driver.pid)
     before = reevaluations(root, "killed")
