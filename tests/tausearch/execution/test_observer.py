@@ -143,18 +143,20 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(("event", "args"), [("on_step_begin", (1, [])), ("on_experiment_end", ([],))])
-def test_the_checkpoints_of_an_ended_trial_are_removed_only_when_tune_is_done_with_it(
+def test_the_checkpoints_of_ended_trials_are_removed_only_when_tune_is_done_with_them(
     event: str, args: tuple[Any, ...], observer: Observer, removed: list[tuple[str, int]]
 ) -> None:
     observer.on_trial_complete(0, [], TRIAL)  # Tune stops one whose last task it has not heard of
     getattr(observer, event)(*args)
     assert removed == []
-    observer.on_trial_result(0, [], TRIAL, LAST)
-    observer.on_trial_complete(0, [], TRIAL)
+    for trial in (TRIAL, SimpleNamespace(**{**vars(TRIAL), "config": {**TRIAL.config, "trial": 1}})):
+        observer.on_trial_result(0, [], trial, LAST)
+        observer.on_trial_complete(0, [], trial)
     assert removed == []
     getattr(observer, event)(*args)
+    assert sorted(removed) == [("s", 0), ("s", 1)]
     getattr(observer, event)(*args)
-    assert removed == [("s", 0)]
+    assert len(removed) == 2
 
 
 @pytest.mark.usefixtures("removed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -143,7 +144,7 @@ def test_a_table_compares_with_the_end_of_the_run_where_weights_differ(result: C
     assert [len(each.texts[0]) for each in (accuracy_table(changed), accuracy_table(changed, same))] == [3, 3]
 
 
-def test_the_table_of_the_protocol_has_the_reading_of_the_paper_in_bold() -> None:
+def test_the_protocol_has_the_reading_of_the_paper_in_bold_and_its_numbers_in_its_file(tmp_path: Path) -> None:
     unlearned = {
         mode: ((low, 80.0), (70.0, 20.0)) for mode, low in zip(UNLEARNING_MODES, (10.0, 0.0, 4.0), strict=True)
     }
@@ -152,7 +153,8 @@ def test_the_table_of_the_protocol_has_the_reading_of_the_paper_in_bold() -> Non
         for seed in (0, 2)
     ]
     about = {"run": "r", "benchmark": "digits", "methods": ("ita-lora",)}
-    table = evaluation_table(EvaluationResult(**about, kept=(1, 2), seeds=tuple(seeds)))  # type: ignore[arg-type]
+    found = EvaluationResult(**about, kept=(1, 2), seeds=tuple(seeds))  # type: ignore[arg-type]
+    table = evaluation_table(found)
     assert table.texts == [
         ["specialised on tasks 1, 2", "52.00 ± 0.00", "+1.50 ± 0.71", "", ""],
         ["unlearned, drop", "15.00 ± 0.00", "-35.50 ± 0.71", "75.00 ± 0.00", "+24.50 ± 0.71"],
@@ -160,6 +162,8 @@ def test_the_table_of_the_protocol_has_the_reading_of_the_paper_in_bold() -> Non
         ["unlearned, subtract", "12.00 ± 0.00", "-38.50 ± 0.71", "75.00 ± 0.00", "+24.50 ± 0.71"],
     ]
     assert table.emphasis == {3: "strong"}
+    summary = json.loads(found.save(RunDirectory(tmp_path)).read_text(encoding="utf-8"))["summary"]
+    assert summary["unlearning/subtract"]["target"] == {"mean": pytest.approx(12.0), "std": 0.0, "seeds": 2}
 
 
 def test_where_vectors_add_up_one_that_is_subtracted_leaves_the_others_and_a_negated_one_does_not() -> None:

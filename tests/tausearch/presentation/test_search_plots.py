@@ -154,6 +154,10 @@ def test_lines_end_where_trials_ended(plots: SearchPlots) -> None:
     assert [line.trials for line in lines if not line.thin] == [[5]] and "3 that did not reach" in plot.caption
     assert [line.colour for line in lines].count(FAINT) == 3
     assert "Lines that leave the plot below: 4." in plot.caption
+    steady = [replace(each, rows=[{**row, "val/average_accuracy": 80.0} for row in each.rows]) for each in plots.trials]
+    steady[6].rows[0]["val/average_accuracy"] = 20.0  # after its first task alone
+    plot = replace(plots, all_trials=steady).task_by_task()
+    assert plot is not None and "Lines that leave the plot below: 1." in plot.caption
 
 
 def test_slices_have_every_trial(plots: SearchPlots) -> None:

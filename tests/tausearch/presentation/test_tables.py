@@ -114,6 +114,12 @@ def test_of_seven_benchmarks_names_are_smaller_and_large_deviations_shorter(colu
     assert all((name in text) == (columns > 7) for name in names)
 
 
+def test_latex_sets_a_single_letter_of_another_script_and_keeps_words_apart_at_a_tab() -> None:
+    text = as_latex([Table("t", [Column("my\tdigits 日")], [("a",)])])
+    assert r"my digits \beyondlatin{日}{U+65E5} \\" in text
+    assert text.count(r"\providecommand{\beyondlatin}") == 1
+
+
 @pytest.mark.parametrize("name", ["__init__", "a*b* c", "[l](u)", "x\\|y", "`c`", "val/final_accuracy", "[0.1, 0.2]"])
 def test_a_name_is_no_markdown(name: str) -> None:
     page = MarkdownIt().enable("table").render(as_markdown([Table("t", [Column("a")], [(name,)])]))

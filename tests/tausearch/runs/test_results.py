@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,8 @@ def test_results_of_another_run_are_refused_and_missing_ones_are_none(tmp_path: 
     make_final_run(storage, "new", [80.0])
     directory = storage.run("new")
     text = directory.results_file.read_text()
-    for wrong, fault in ((text.replace('"new"', '"old"'), "belongs to run 'old'"), ("{}", "cannot be read")):
+    others = [(text.replace('"new"', f'"{name}"'), f"belongs to run '{name}'") for name in ("old", "ne")]
+    for wrong, fault in (*others, ("{}", "cannot be read")):
         directory.results_file.write_text(wrong)
         with pytest.raises(
             InputError, match=f"{fault}.*; `tausearch runs sync new --storage {storage.root}` writes it"
@@ -65,6 +68,8 @@ def test_a_result_has_a_row_for_each_trial_and_the_best_of_those_that_have_ended
     columns = list(result.dataframe().columns)
     assert columns[:8] == [*trials[0].facts, "alpha", "lr"] and "seconds/training" in columns[8:]
     assert result.in_words == "s: 2 of 3 trials ended, best 70.00 %"
+    stopped = {each: replace(result, signal=each).interrupted for each in (None, signal.SIGINT, signal.SIGTERM)}
+    assert stopped == {None: False, signal.SIGINT: True, signal.SIGTERM: True}
 
 
 def test_equal_seeds_deviate_by_nought_and_a_single_one_by_nothing() -> None:

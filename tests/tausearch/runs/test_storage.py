@@ -217,7 +217,7 @@ class TestOutputs:
         (tmp_path / "mine.pdf").write_text("my talk")  # beside each PNG the tool writes a PDF
         with pytest.raises(InputError, match=r"^--figure \S*mine.pdf: exists and was not written"):
             require_picture(storage, tmp_path / "mine.png", "--figure")
-        for name in ("risk.png", "time.csv"):
+        for name in ("risk.png", "risk.pdf", "time.csv"):
             (tmp_path / name).write_text("my own")
             with pytest.raises(InputError, match=rf"^--output \S*{name}: exists and was not written"):
                 require_figures(tmp_path, ["risk", "time"], "--output")

@@ -93,9 +93,10 @@ def test_a_driver_that_is_to_stop_waits_for_no_queue_and_loses_nothing(
     info: RunInfo, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "QUEUE_SIZE", 2)
-    keeper, sent, stop = Keeper(), events(info, 9), [False]
+    keeper, sent, stop = Keeper(patience=10.0), events(info, 9), [False]
     keeper.may.clear()
-    sender = Delivery(keeper, "callback a:Slow", said.append, lambda: stop[0])
+    untracked = info.spec.model_copy(update={"tracking": ()})
+    (sender,) = Deliveries([keeper], {}, said.append, lambda: stop[0]).of(untracked)
     for event in sent[:2]:
         sender.send(event)
     threading.Timer(0.1, lambda: stop.__setitem__(0, True)).start()  # Ctrl-C while it waits

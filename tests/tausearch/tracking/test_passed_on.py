@@ -30,6 +30,7 @@ def test_a_run_in_another_process_takes_what_it_is_told_and_says_what_mlflow_ref
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[tuple[object, ...]] = []
+    ended: list[str] = []
 
     class Run:
         changes = 0
@@ -41,6 +42,7 @@ def test_a_run_in_another_process_takes_what_it_is_told_and_says_what_mlflow_ref
             self.changes += 1 + trial.number
 
         def conclude(self, status: str, conclusion: Conclusion) -> None:
+            ended.append(status)
             raise RuntimeError("HTTP: Connection refused")
 
     monkeypatch.setattr(mlflow_process, "MlflowRun", Run)
@@ -56,8 +58,9 @@ def test_a_run_in_another_process_takes_what_it_is_told_and_says_what_mlflow_ref
     run.write(make_trial(1))
     assert opened == [(spec, storage, uri)] and run.changes == 2
     with pytest.raises(RuntimeError, match="^no server answers there$"):
-        run.conclude("FINISHED", Conclusion())
+        run.conclude("KILLED", Conclusion())
     assert run.changes == 2, "what it has written stays"
+    assert ended == ["KILLED"]
     other, gone = Pipe()
     gone.close()
     with pytest.raises(ConnectionError, match="the process that writes to MLflow was killed"):

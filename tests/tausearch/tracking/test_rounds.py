@@ -60,11 +60,14 @@ def test_a_run_that_ends_at_once_waits_for_no_task(
     spec: SearchSpec, tmp_path: Path, written: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_module, "LEISURE_SECONDS", 60.0)
-    tracker = MlflowWriter(spec, Storage(tmp_path))
+    ends: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(writer_module.MlflowRun, "conclude", lambda _, *end: ends.append(end))
+    tracker, best = MlflowWriter(spec, Storage(tmp_path)), Conclusion(make_trial(0, value=70.0))
     tracker.note(make_trial(0, tasks=0))
-    tracker.end("KILLED", Conclusion())
+    tracker.end("KILLED", best)
     tracker.wait(30)
     assert written == [(0, 0)] and tracker.error is None
+    assert ends == [("KILLED", best)]
 
 
 def test_a_slow_server_that_has_not_failed_has_more_patience(

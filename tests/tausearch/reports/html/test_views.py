@@ -395,7 +395,8 @@ def test_a_page_of_a_run_has_what_its_trials_suffice_for(tmp_path: Path) -> None
     spec = search_spec().model_copy(update={"trials": 1})
     _, directory = make_run_directory(spec, storage)
     write(spec, directory, [make_trial(0, value=70.0)])
-    final, made = make_run_directory(final_spec(spec, name="final"), storage)
+    off = {"wd": 0.0, "flip": False}
+    final, made = make_run_directory(final_spec(spec, name="final", fixed=off), storage)
     write(final, made, [make_trial(0, tasks=1, status="failed", error="gone")])
     add_compositions(made)
     view = read_cell(ReportCell("digits", "ita-lora", directory, made, "x"))
@@ -405,5 +406,6 @@ def test_a_page_of_a_run_has_what_its_trials_suffice_for(tmp_path: Path) -> None
     assert [table.title.split(",")[0] for table in view.final.tables] == [
         *("trained with", "compositions of task vectors", "specialisation and unlearning")
     ]
+    assert view.final.tables[0].texts == [["wd", "0"], ["flip", "False"]]
     assert view.final.trials is not None and view.final.trials.header[-1] == "error"
     assert view.search.trials is not None and "error" not in view.search.trials.header

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tausearch.runs import Record, TrialSummary
@@ -116,12 +118,19 @@ def _of_another_trial(path: Path) -> None:
     write_rows(read_rows(path.with_name("trial-00098.parquet")), path)
 
 
+def _with_nought_where_a_number_is_missing(path: Path) -> None:
+    whole = pq.read_table(path)
+    columns = [each.fill_null(0) if pa.types.is_floating(each.type) else each for each in whole.columns]
+    pq.write_table(pa.Table.from_arrays(columns, schema=whole.schema), path)
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), "is damaged"),
         (_without_a_trial, "lacks a trial, or has one twice"),
         (_of_another_trial, "holds trial 98"),
+        (_with_nought_where_a_number_is_missing, "its content is not what was written"),
     ],
 )
 def test_damage_is_put_aside_and_its_trials_are_run_again(
