@@ -102,4 +102,3 @@ class MergingRule(Protocol):
 
     def merge(self, merging: Merging) -> Mapping[str, Tensor]:
         """Return the merged tau of each tuned weight, `(out, in)`, finite; the model is theta_0 plus it."""
-        ...

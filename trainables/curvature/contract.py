@@ -34,11 +34,9 @@ class QuadraticForm(Protocol):
 
     def product(self, displacements: Sequence[Matrices]) -> Sequence[Matrices]:
         """Return H delta in new tensors of the shapes of delta; that of a `LowRank` may be one, too."""
-        ...
 
     def value(self, displacements: Sequence[Matrices]) -> Tensor:
         """Return delta^T H delta, a scalar tensor `()`."""
-        ...
 
     def largest_eigenvalue(self) -> float:
         """Return the largest eigenvalue of H.
@@ -46,7 +44,6 @@ class QuadraticForm(Protocol):
         A decoupled step of size c along H delta is explicit Euler: it is unstable where c times the eigenvalue exceeds
         2.
         """
-        ...
 
 
 class Curvature(Protocol):
@@ -61,23 +58,18 @@ class Curvature(Protocol):
         The memory is that of one of both, so that a sequence of tasks takes constant memory. An implementation that
         cannot represent the sum approximates it, and says how; the order of tasks does not matter to it.
         """
-        ...
 
     def scaled(self, factor: float) -> Self:
         """Return factor * H; the factor is not negative."""
-        ...
 
     def mean_over(self, examples: int) -> Self:
         """Return H / examples."""
-        ...
 
     def shifted(self, amount: float) -> Self:
         """Return H + amount * I; the amount is not negative."""
-        ...
 
     def to(self, device: torch.device) -> Self:
         """Return H on a device."""
-        ...
 
     def form(self, stacks: Sequence[tuple[str, ...]] | None = None) -> QuadraticForm:
         """Return H as a quadratic form.
@@ -86,16 +78,13 @@ class Curvature(Protocol):
             stacks: Names of weights that share a tensor `(L, *shape)` of a displacement, L their number. None takes
                 every weight by itself, in its own shape and in the order of the curvature's names.
         """
-        ...
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all of H as named tensors, for files: `from_tensors` reads them."""
-        ...
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor]) -> Self:
         """Return the curvature that `tensors` describes, in the same memory and in their order."""
-        ...
 
 
 class EstimatedCurvature(Curvature, Protocol):
@@ -117,7 +106,6 @@ class EstimatedCurvature(Curvature, Protocol):
         Its weights are named `"<layer>.weight"`, in the order of `layers`, and are `(out, in)`. H is in nats per unit
         of weight squared. Arguments and errors are those of `add_passes`, which gives the backward passes.
         """
-        ...
 
 
 @dataclass(frozen=True)

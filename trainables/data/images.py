@@ -27,26 +27,21 @@ class StoredImages(Protocol):
     @property
     def digest(self) -> str:
         """Digest of the images, known without reading them."""
-        ...
 
     def name(self, row: int) -> str:
         """Return the name of an image in error messages: its path, or its place in a file."""
-        ...
 
     def encoded(self, row: int) -> bytes | None:
         """Return the published image file; None where only pixels are stored."""
-        ...
 
     def image(self, row: int) -> Tensor:
         """Read one image, uint8 `(c, h, w)`; an unreadable image is an InputError."""
-        ...
 
     def take(self, rows: Tensor) -> StoredImages:
         """Return the images of some rows, int64 `(n,)`, in their order.
 
         The result can read no other rows. Its digest may still be the digest of all rows.
         """
-        ...
 
 
 class PixelImages:

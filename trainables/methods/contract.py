@@ -124,7 +124,6 @@ class Prepare(Protocol):
         With `before` it gives the result of the task before, and None for the first task. So no result of the last
         task is computed.
         """
-        ...
 
 
 def _nothing_prepared(preparation: Preparation[R], *, before: bool = False) -> Callable[[Task], R]:
@@ -210,7 +209,6 @@ class Method(Protocol):
 
     def begin_task(self, task: Task) -> None:
         """Get ready for a task."""
-        ...
 
     def train_task(self, task: Task) -> dict[str, float]:
         """Train on the current task; returns metrics, among them `train/loss`.
@@ -218,15 +216,12 @@ class Method(Protocol):
         Raises:
             DivergedError: If the loss or the weights become NaN or infinite.
         """
-        ...
 
     def end_task(self, task: Task) -> None:
         """Compose or consolidate after training."""
-        ...
 
     def predict(self, images: Tensor) -> Tensor:
         """Return logits over all classes seen so far: `(b, c, h, w)` to `(b, C_seen)`."""
-        ...
 
     def state(self) -> State:
         """Return ALL state that later tasks depend on; called between tasks.
@@ -234,7 +229,6 @@ class Method(Protocol):
         The state may be the method's own memory: it is written before the next task begins. Tensors that no longer
         change belong under `constant`, which is written once and not with every checkpoint.
         """
-        ...
 
     def load_state(self, state: State) -> None:
         """Continue from a `state`, on the present device.
@@ -242,7 +236,6 @@ class Method(Protocol):
         Tensors may be memory-mapped: those of `constant` while the trial runs, those of `tensors` only until the next
         checkpoint. Copy every tensor of `tensors` that is kept.
         """
-        ...
 
 
 @runtime_checkable
@@ -251,21 +244,18 @@ class Composable(Method, Protocol):
 
     def vector(self, origin: Origin) -> SavedVector:
         """Return a copy of the task vector that was learned last, on the CPU."""
-        ...
 
     def composed(self, vectors: Sequence[SavedVector], weights: Sequence[float]) -> AbstractContextManager[None]:
         """Return a context in which `predict` is by another composition of all finished task vectors.
 
         The classifier stays as it is, but for the rows that are a part of the vectors.
         """
-        ...
 
     def continue_after(self, vectors: Iterable[SavedVector]) -> None:
         """Continue after finished tasks, in order, from their task vectors; the method has learned no task yet.
 
         The state is that of the method that has learned them, bit for bit on its device.
         """
-        ...
 
 
 @runtime_checkable
@@ -277,4 +267,3 @@ class Curved(Composable, Protocol):
 
         It is a `DiagonalCurvature` or a `KroneckerCurvature` of the tuned weights, by the names of the task vector.
         """
-        ...

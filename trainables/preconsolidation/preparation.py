@@ -42,11 +42,9 @@ class Preparation(Protocol[R]):
 
     def prepare(self, task: Task, previous: R | None, basis: Basis) -> dict[str, Tensor]:
         """Compute the tensors of a task, on the CPU; `previous` is the result of the task before, if there is one."""
-        ...
 
     def read(self, tensors: dict[str, Tensor], task: Task, previous: R | None) -> R:
         """Return the result of a task from its tensors, which may be mapped from a file: change none of them."""
-        ...
 
 
 def code_of(kind: type | FunctionType) -> dict[str, str]:

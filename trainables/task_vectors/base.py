@@ -34,31 +34,24 @@ class TaskVectors(Protocol):
 
     def begin(self, scale: float, generator: torch.Generator) -> None:
         """Start a new task vector at tau = 0, with the given scale in the forward pass."""
-        ...
 
     def set_base(self, name: str, weight: Tensor) -> None:
         """Set the base of one tuned weight, `(out, in)`."""
-        ...
 
     def disable(self) -> None:
         """Take tau out of the forward pass: the network is its base."""
-        ...
 
     def parameters(self) -> list[nn.Parameter]:
         """Return all trainable parameters, in the order of `stacks`."""
-        ...
 
     def dense(self, name: str) -> Tensor:
         """Return tau of one tuned weight as a matrix `(out, in)`, without scale; differentiable."""
-        ...
 
     def displacement(self, k: int) -> Matrices:
         """Return tau of the L weights of `stacks[k]`, `(L, out, in)`; read only."""
-        ...
 
     def vjp(self, k: int, gradient: Matrices) -> list[tuple[nn.Parameter, Tensor]]:
         """Return the parameters' gradients, in closed form, from d/d tau of `stacks[k]`, `(L, out, in)`."""
-        ...
 
     def parameters_of(self, name: str) -> dict[str, Tensor]:
         """Return the parts of tau on one tuned weight, without scale, by the parametrisation's names.
@@ -66,4 +59,3 @@ class TaskVectors(Protocol):
         "full": `tau` `(out, in)`. "lora": `A` `(r, in)` and `B` `(out, r)`. "ia3": `l` `(out,)`. They are views of the
         parameters, so the next task changes them.
         """
-        ...

@@ -35,15 +35,12 @@ class RunSource(Protocol):
 
     def open(self, locks: ExitStack) -> Run | None:
         """Return the next run; None if no run is left. `locks` is closed once the run is concluded."""
-        ...
 
     def on_error(self, error: Exception) -> None:
         """Note that the source cannot continue, or raise the error to stop the driver."""
-        ...
 
     def on_concluded(self, result: RunResult) -> None:
         """Note that a run has been concluded."""
-        ...
 
 
 class SingleRun:

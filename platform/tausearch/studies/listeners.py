@@ -15,4 +15,3 @@ class TrialListener(Protocol):
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Note a trial that started, finished a task, or ended. `trial` may be kept and must not be changed."""
-        ...

@@ -198,7 +198,6 @@ class Callback(Protocol):
 
     def on_event(self, event: Event) -> None:
         """Take an event. Ignore those of an unknown class: later versions may tell more."""
-        ...
 
 
 def trial_events(

@@ -20,7 +20,6 @@ class Transform(Protocol):
 
     def __call__(self, images: Images, generator: torch.Generator | None) -> Tensor:
         """Return float32 `(b, c', h', w')`; only augmentations use `generator`."""
-        ...
 
 
 def transform_text(transform: Transform) -> str:

@@ -32,31 +32,24 @@ class Prompts(Protocol):
 
     def begin(self, task: Task) -> None:
         """Create the tensors that the task trains."""
-        ...
 
     def trained(self) -> list[nn.Parameter]:
         """Return the tensors that the current task trains."""
-        ...
 
     def read(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return a training batch's features for the current head, `(b, d)`, and a term to add to the cross-entropy."""
-        ...
 
     def end(self) -> None:
         """Freeze the task's tensors."""
-        ...
 
     def logits(self, images: Tensor, heads: Heads) -> Tensor:
         """Return logits of all finished classes: `(b, c, h, w)` to `(b, C)`."""
-        ...
 
     def state(self) -> State:
         """Return all state that later tasks depend on; see `Method.state`."""
-        ...
 
     def load_state(self, state: State) -> None:
         """Continue from a `state`."""
-        ...
 
 
 class PromptLearner:
