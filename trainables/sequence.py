@@ -203,11 +203,8 @@ class IncrementalSequence:
     def continue_after(self, vectors: Sequence[SavedVector], accuracies: Sequence[Sequence[float]]) -> None:
         """Continue after the first tasks as another sequence has finished them; call it before any task.
 
-        Only where the two sequences are equal up to there, the next tasks are those of an unbroken one.
-
-        Args:
-            vectors: The task vectors of the finished tasks, in order.
-            accuracies: After each of them the accuracy on every task so far, percent.
+        Of each finished task, in order, there is its vector, and the accuracy on every task so far, percent. Only where
+        the two sequences are equal up to there, the next tasks are those of an unbroken one.
         """
         assert isinstance(self.method, Composable), "only such methods leave vectors"
         self.method.continue_after(vectors)

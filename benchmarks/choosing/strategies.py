@@ -72,13 +72,9 @@ def _spec(search: Search, draw: Draw, tasks: int) -> SearchSpec:
 
 
 def chosen(draw: Draw, found: Replay, tasks: int, reevaluate: bool) -> int | None:
-    """Return what is chosen for a price; None if no trial has finished.
+    """Return what a search, replayed on `draw`, chooses for a price of `tasks` trained; None if no trial has finished.
 
-    Args:
-        draw: What the search was replayed on.
-        found: The search, of at least that price.
-        tasks: The price: tasks trained by trials and re-evaluations together.
-        reevaluate: Whether the price includes re-evaluations of the best trials on the other splits.
+    With `reevaluate` the price includes re-evaluations of the best trials on the other splits.
     """
     price = CANDIDATES * ROUNDS * draw.table.spec.steps if reevaluate else 0
     best = _best_first(draw, found, tasks - price)

@@ -39,17 +39,12 @@ def _read(path: Path, _changed: int) -> Mapping[str, Tensor]:
 
 
 def head_rows(what: str, embeddings: Tensor, width: int, projection: Tensor | None) -> Tensor:
-    """Return the first weights of a head, `(C, d)`.
+    """Return the first weights of a head over features of width d, `(C, d)`, from the classes' embeddings, `(C, p)`.
 
     Each embedding is normalised. One of another size than d is taken into the space of features by the transposed
-    projection P, so that its logit is t^T P f, as in CLIP. One factor, which does not depend on the classes, scales all
-    rows to the usual size of drawn ones. So the class with the largest logit is the one with the largest cosine.
-
-    Args:
-        what: Names the embeddings in errors.
-        embeddings: One for each class, `(C, p)`.
-        width: Width d of the features.
-        projection: The projection of features to embeddings, `(p, d)`, which the pre-training has; None if it has none.
+    projection P, `(p, d)`, if the pre-training has one, so that its logit is t^T P f, as in CLIP. One factor, which
+    does not depend on the classes, scales all rows to the usual size of drawn ones. So the class with the largest logit
+    is the one with the largest cosine. `what` names the embeddings in errors.
 
     Raises:
         InputError: If an embedding is zero or not finite, or of a size that the backbone does not have.

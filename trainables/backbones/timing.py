@@ -20,10 +20,6 @@ _WEIGHT = 0.02  # of every parameter: their values cost no time, but denormal nu
 def seconds_per_image(name: str, cpus: int) -> float:
     """Return the seconds of a forward and a backward pass through all weights, per image: the fastest of a few steps.
 
-    Args:
-        name: Name of the backbone.
-        cpus: Number of threads.
-
     Raises:
         InputError: If timm knows no ViT of that name.
     """

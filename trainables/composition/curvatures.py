@@ -80,10 +80,7 @@ def read_curvature(
 ) -> TaskCurvature:
     """Return the curvature beside a vector; its tensors are mapped from the file, and its digest is checked.
 
-    Args:
-        vector: A vector that was read from a file.
-        theta_0: The pre-trained value `(out, in)` of each tuned weight, by name.
-        kinds: The kinds that may be there.
+    `theta_0` has the pre-trained value `(out, in)` of each tuned weight, by name.
 
     Raises:
         InputError: If there is none, it does not belong to the vector, or it cannot be read.

@@ -23,9 +23,7 @@ from trainables.user_code import called, explained, find
 def source_in_code(name: str, ours: Sequence[str] = ()) -> BenchmarkSource:
     """Return a benchmark of the user's module (`MODULE:NAME`) or of an installed package (its name).
 
-    Args:
-        name: The name.
-        ours: The names of the tool's own benchmarks, which no package may claim.
+    `ours` are the names of the tool's own benchmarks, which no package may claim.
 
     Raises:
         InputError: If the code is not allowed, two packages claim the name, or the code or its result is wrong.

@@ -19,11 +19,7 @@ from trainables.user_code import kind_of
 def checked_row(what: str, row: object, extra: Collection[str], task: Task) -> dict[str, float]:
     """Return the metrics of `train_task` as numbers.
 
-    Args:
-        what: Begins an error.
-        row: What was returned.
-        extra: The metrics that the method declares, each of which may be missing.
-        task: The task that was trained.
+    `what` begins an error. `extra` has the metrics that the method declares; each may be missing.
 
     Raises:
         InputError: If it is something else.

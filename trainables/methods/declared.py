@@ -23,10 +23,6 @@ from trainables.user_code import called, kind_of, require_members
 def entry_of(name: str, declared: type) -> MethodEntry:
     """Return the entry of a method of the user.
 
-    Args:
-        name: The name by which it was found.
-        declared: The class.
-
     Raises:
         InputError: If a declaration is missing or wrong, or the class lacks a method of the contract.
     """

@@ -73,12 +73,7 @@ def write(
 ) -> Manifest:
     """Write the prepared form of a dataset into an empty folder.
 
-    Args:
-        listing: The dataset.
-        form: The form.
-        published: Of each part, the digest of its published images, and a line for each that the listing leaves out.
-        folder: The folder.
-        tick: Is told of each image.
+    `published` has of each part the digest of its published images, and a line for each that the listing leaves out.
 
     Returns:
         What the folder holds.
