@@ -30,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from trainables.backbones.linearised.network import CLASSIFIER, LinearisedViT, Vector
-from trainables.composition import Origin, SavedVector
+from trainables.composition import Composition, Origin, SavedVector
 from trainables.composition.merging import weighted_sum
 from trainables.data import Batch, Task
 from trainables.heads import uniform_head
@@ -64,8 +64,7 @@ class TMC:
         start = uniform_head(context.num_classes, vit.num_features, make_generator(context.seed, "head", 0))
         weight, bias = (part.to(context.device) for part in start)
         self.model = LinearisedViT(vit, (weight, bias), context.precision, context.device)
-        self.sums = self.model.zero()  # finished task vectors
-        self.count = 0
+        self.composition = Composition(self.model.zero())
         self.tau: dict[str, nn.Parameter] = {}
         self._other: Vector | None = None  # a composition in place of the mean
 
@@ -108,19 +107,17 @@ class TMC:
             return chance_cross_entropy(len(task.classes))
         return chance_square_loss(self.context.num_classes, self.config.kappa)
 
-    @torch.no_grad()
     def end_task(self, task: Task) -> None:
         """Add tau to the sum."""
-        for name, part in self.tau.items():
-            self.sums[name] += part
-        self.count += 1
+        self.composition.add(self.tau.__getitem__)
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
         """Return f_lin at the mean task vector, of all classes seen so far."""
-        weight = 1 / self.count  # rounds exactly like `composed`
-        tau = self._other or {name: weight * total for name, total in self.sums.items()}
-        return self.model.logits(images, tau)[:, : self.context.task_classes[self.count - 1].stop]
+        count, sums = self.composition.count, self.composition.sums
+        weight = 1 / count  # rounds exactly like `composed`
+        tau = self._other or {name: weight * total for name, total in sums.items()}
+        return self.model.logits(images, tau)[:, : self.context.task_classes[count - 1].stop]
 
     @contextmanager
     def composed(self, vectors: Sequence[SavedVector], weights: Sequence[float]) -> Iterator[None]:
@@ -135,9 +132,8 @@ class TMC:
     def continue_after(self, vectors: Iterable[SavedVector]) -> None:
         """Continue after finished tasks, in order, from their task vectors."""
         for vector in vectors:
-            for name, total in self.sums.items():
-                total += vector.parameters[name]["tau"].to(total.device)
-            self.count += 1
+            tau = {name: parts["tau"].to(self.context.device) for name, parts in vector.parameters.items()}
+            self.composition.add(tau.__getitem__)
 
     def vector(self, origin: Origin) -> SavedVector:
         """Return tau_t; its head and anchor are the task's rows of the classifier with and without tau_t."""
@@ -152,10 +148,8 @@ class TMC:
 
     def state(self) -> State:
         """Return the sum of task vectors and their number; all else is theta_0 or drawn from the seed."""
-        return State(self.sums).within("sums") | State(values={"count": self.count})
+        return self.composition.state()
 
     def load_state(self, state: State) -> None:
         """Continue from a `state`."""
-        for name, total in state.part("sums").tensors.items():
-            self.sums[name].copy_(total)
-        self.count = int(str(state.values["count"]))
+        self.composition.load_state(state)
