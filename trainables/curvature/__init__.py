@@ -14,9 +14,8 @@ from trainables.curvature.contract import (
     QuadraticForm as QuadraticForm,
     TaskCurvature as TaskCurvature,
 )
-from trainables.curvature.diagonal import DiagonalCurvature as DiagonalCurvature
+from trainables.curvature.diagonal import DiagonalCurvature as DiagonalCurvature, head_fisher as head_fisher
 from trainables.curvature.features import FeatureCurvature as FeatureCurvature, feature_curvature as feature_curvature
-from trainables.curvature.head_fisher import head_fisher as head_fisher
 from trainables.curvature.kronecker import Factors as Factors, KroneckerCurvature as KroneckerCurvature
 from trainables.curvature.passes import add_passes as add_passes
 from trainables.user_code import find, require_members

@@ -87,6 +87,22 @@ class DiagonalCurvature:
         return DiagonalCurvature({name: change(value) for name, value in self.values.items()})
 
 
+def head_fisher(features: Tensor, head: Head, rows: slice) -> DiagonalCurvature:
+    """Return the mean true Fisher of some rows of a linear classifier, in closed form.
+
+    Its names are `weight`, `(r, d)`, and `bias`, `(r,)`.
+
+    d log p_k / d W_c = (1[k = c] - p_c) x, and its square has expectation p_c (1 - p_c) x^2 under p. Without features
+    `(m, d)` the Fisher is zero.
+    """
+    weight, bias = head
+    if len(features) == 0:
+        return DiagonalCurvature({"weight": torch.zeros_like(weight[rows]), "bias": torch.zeros_like(bias[rows])})
+    p = nn.functional.linear(features, weight, bias).softmax(1)[:, rows]
+    spread = p * (1 - p)  # [m, r]
+    return DiagonalCurvature({"weight": spread.T @ features**2 / len(features), "bias": spread.mean(0)})
+
+
 def _add_squares(total: Tensor, gradients: Tensor, inputs: Tensor) -> None:
     """Add the squared gradient of each example: gradients `(b, n, out)` and inputs `(b, n, in)` of one layer."""
     chunk = max(1, CHUNK_BYTES[total.device.type] // (total.numel() * total.element_size()))
