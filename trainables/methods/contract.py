@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, overload, runtime_checkable
@@ -17,11 +18,11 @@ from trainables.composition import Origin, SavedVector
 from trainables.config import Precision
 from trainables.curvature import TaskCurvature
 from trainables.data import Task
-from trainables.methods.waiting import Waiting
 from trainables.preconsolidation import Preparation
 from trainables.state import SILENT, Epoch, State
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,22 @@ class Prepare(Protocol):
 
 def _nothing_prepared(preparation: Preparation[R], *, before: bool = False) -> Callable[[Task], R]:
     raise RuntimeError("nothing is prepared outside of a trial")
+
+
+class Waiting:
+    """Counts the seconds until each batch is there, those of reading and transforming images."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0  # over all iterations
+
+    def counted(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items."""
+        start = time.perf_counter()
+        for item in items:
+            self.seconds += time.perf_counter() - start
+            yield item
+            start = time.perf_counter()
+        self.seconds += time.perf_counter() - start
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from trainables.backbones import Backbone
 from trainables.curvature import DiagonalCurvature
 from trainables.data import Batch
 from trainables.errors import DivergedError
-from trainables.methods import Context, waiting
+from trainables.methods import Context, contract
 from trainables.methods.composable.penalty import Coefficients, HeadPenalty, LayerPenalty, coupled_step, decoupled_step
 from trainables.methods.training import (
     CHANCE_BINARY_CROSS_ENTROPY,
@@ -50,7 +50,7 @@ def test_a_late_cosine_has_the_factors_of_the_authors_code() -> None:
 
 def test_the_time_until_batches_are_there_is_counted_and_that_of_steps_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(waiting.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(contract.time, "perf_counter", lambda: clock[0])
 
     def batches(epoch: int) -> Iterator[Batch]:
         for _ in range(2):
