@@ -7,6 +7,7 @@ of what kind it is, over how many images, and of which task and theta_0.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -112,32 +113,26 @@ def read_curvature_file(path: Path, shapes: Shapes | None = None) -> tuple[dict[
     return tensors, examples
 
 
+@dataclass(eq=False)
 class SavedCurvatures(Sequence[TaskCurvature]):
-    """The curvature of each task vector, read from its file the first time that it is asked for.
+    """The curvature of each task vector, read from its file the first time that it is asked for."""
 
-    Args:
-        vectors: The task vectors.
-        theta_0: The pre-trained value `(out, in)` of each tuned weight, by name.
-        kinds: The kinds that the rule declares; without any it must not ask.
-    """
-
-    def __init__(
-        self, vectors: Sequence[SavedVector], theta_0: Mapping[str, Tensor], kinds: Sequence[CurvatureKind]
-    ) -> None:
-        self._vectors, self._theta_0, self._kinds = vectors, theta_0, kinds
-        self._known: dict[int, TaskCurvature] = {}
+    vectors: Sequence[SavedVector]
+    theta_0: Mapping[str, Tensor]  # the pre-trained value (out, in) of each tuned weight, by name
+    kinds: Sequence[CurvatureKind]  # those that the rule declares; without any it must not ask
+    _known: dict[int, TaskCurvature] = field(default_factory=dict, init=False)
 
     def __len__(self) -> int:
-        return len(self._vectors)
+        return len(self.vectors)
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             return [self[each] for each in range(len(self))[place]]
-        if not self._kinds:
+        if not self.kinds:
             raise TypeError("a rule that reads curvatures must declare their kinds: curvatures = ('diagonal',)")
         number = range(len(self))[place]
         if number not in self._known:
-            self._known[number] = read_curvature(self._vectors[number], self._theta_0, self._kinds)
+            self._known[number] = read_curvature(self.vectors[number], self.theta_0, self.kinds)
         return self._known[number]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from numbers import Real
 
 from torch import Tensor
@@ -39,18 +40,15 @@ def checked_row(what: str, row: object, extra: Collection[str], task: Task) -> d
     return found
 
 
+@dataclass(eq=False)
 class CheckedPredict:
-    """The function `predict` of a method, whose logits are checked.
+    """The function `predict` of a method, whose logits are checked."""
 
-    Args:
-        what: Begins an error.
-        predict: The function.
-        classes: Number of classes seen so far.
-    """
-
-    def __init__(self, what: str, predict: Predict, classes: int) -> None:
-        self.what, self.predict, self.classes = what, predict, classes
-        self._nan: list[Tensor] = []  # one for each batch, on the device, so that no batch waits for the one before
+    what: str  # begins an error
+    predict: Predict
+    classes: int  # how many are seen so far
+    # One for each batch, on the device, so that no batch waits for the one before.
+    _nan: list[Tensor] = field(default_factory=list, init=False)
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return logits `(b, C_seen)` of images `(b, c, h, w)`.

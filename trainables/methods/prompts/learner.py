@@ -10,6 +10,7 @@ task leaves them as they are. So heads of one task each, with past heads fixed, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 import torch
@@ -52,35 +53,24 @@ class Prompts(Protocol):
         """Continue from a `state`."""
 
 
+@dataclass(eq=False)
 class PromptLearner:
     """An incremental learner that trains prompts and heads around a frozen ViT.
 
     It takes Adam without weight decay, made anew for every task.
-
-    Args:
-        context: The method's context.
-        prompts: The trained tensors beside the head.
-        lr: Learning rate at the start of a task.
-        schedule: The factor of `lr` in every epoch; see `SCHEDULES`.
-        clip_norm: Limit of the norm of all gradients together; None for no clipping.
-        new_head: Function of classes, width and a generator that returns the start of a task's head.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        prompts: Prompts,
-        *,
-        lr: float,
-        schedule: Schedule,
-        clip_norm: float | None = None,
-        new_head: Callable[[int, int, torch.Generator], Head] = new_head,
-    ) -> None:
-        self.context = context
-        self.prompts = prompts
-        self.lr, self.schedule, self.clip_norm = lr, schedule, clip_norm
-        self.new_head = new_head
-        self.heads = Heads(prompts.width, context.device)
+    context: Context
+    prompts: Prompts
+    _: KW_ONLY
+    lr: float  # at the start of a task
+    schedule: Schedule  # the factor of `lr` in every epoch; see `SCHEDULES`
+    clip_norm: float | None = None  # limit of the norm of all gradients together; None for no clipping
+    # Gives the start of a task's head for its number of classes, the width and a generator.
+    new_head: Callable[[int, int, torch.Generator], Head] = new_head
+
+    def __post_init__(self) -> None:
+        self.heads = Heads(self.prompts.width, self.context.device)
 
     def begin_task(self, task: Task) -> None:
         """Begin the task's head at fresh rows, and its prompts."""
