@@ -27,39 +27,26 @@ _MOST_ERRORS = 3  # drivers that end with an error before a round is given up
 
 
 @dataclass
-class Told:
-    """What is known of a round so far."""
+class Round:
+    """Plays one round of what is run as `work`, whose processes take a folder for temporary files."""
 
+    plan: RoundPlan
+    work: Work
+    calm: Tables  # the trials of the same run, undisturbed
+    server: TrackingServer | None
+    temporary: Path
     kills: list[tuple[Strike, str]] = field(default_factory=list)
     looks: list[Tables] = field(default_factory=list)  # one after each kill, and one at the end
     family: set[psutil.Process] = field(default_factory=set)
     stuck: int = 0
     errors: list[str] = field(default_factory=list)
 
-
-class Round:
-    """Plays one round of what is run as `work`, whose processes take a folder for temporary files.
-
-    `calm` has the trials of the same run, undisturbed.
-    """
-
-    def __init__(
-        self, plan: RoundPlan, work: Work, calm: Tables, server: TrackingServer | None, temporary: Path
-    ) -> None:
-        self.plan = plan
-        self.work = work
-        self.calm = calm
-        self.total = tasks_in(calm)
-        self.server = server
-        self.temporary = temporary
-        self.told = Told()
-
     def play(self, seed: int, commit: str) -> RoundResult:
         """Run it to its end, whatever is killed on the way, and count what that cost."""
         start, strikes = time.monotonic(), list(self.plan.strikes)
-        while not self._drive(strikes) and len(self.told.errors) < _MOST_ERRORS:
+        while not self._drive(strikes) and len(self.errors) < _MOST_ERRORS:
             continue
-        self.told.looks.append(self.work.tables())
+        self.looks.append(self.work.tables())
         return RoundResult(
             number=self.plan.number,
             seed=seed,
@@ -68,8 +55,8 @@ class Round:
             day=datetime.date.today().isoformat(),
             seconds=round(time.monotonic() - start, 1),
             kills=tuple(self._kills()),
-            stuck=self.told.stuck + len(self.told.errors),
-            different=different(self.told.looks[-1], self.calm),
+            stuck=self.stuck + len(self.errors),
+            different=different(self.looks[-1], self.calm),
             **self._left(),
         )
 
@@ -77,7 +64,7 @@ class Round:
         """Start a driver and strike while it lives; returns whether it came to the end of the run."""
         out = self.work.folder / f"{self.work.name}.txt"
         with started(*self.work.go_on, cwd=self.work.folder, out=out) as process:
-            striker = Striker(self.work, self.total, process, self.server, self.told.family)
+            striker = Striker(self.work, tasks_in(self.calm), process, self.server, self.family)
             while strikes:
                 strike = strikes.pop(0)
                 phase = striker.wait(strike)
@@ -93,27 +80,27 @@ class Round:
             code = _code(process)
             striker.come_back()
         if code != 0:
-            self.told.errors.append(out.read_text(errors="replace")[-2000:])
+            self.errors.append(out.read_text(errors="replace")[-2000:])
         return code == 0
 
     def _note(self, strike: Strike, phase: str, process: subprocess.Popen[bytes], gone: bool) -> None:
         if not gone and strike.target != "raylet":
             return  # a worker that had just ended by itself
         if not gone:  # its Ray is gone and the driver does not notice
-            self.told.stuck += 1
+            self.stuck += 1
             kill_tree(process.pid)
         elif strike.target in ENDS_THE_DRIVER:
             process.wait(120)
-        self.told.kills.append((strike, phase))
-        self.told.looks.append(self.work.tables())
+        self.kills.append((strike, phase))
+        self.looks.append(self.work.tables())
 
     def _kills(self) -> Iterator[Kill]:
-        for (strike, phase), (look, later) in zip(self.told.kills, pairwise(self.told.looks), strict=True):
+        for (strike, phase), (look, later) in zip(self.kills, pairwise(self.looks), strict=True):
             yield Kill(strike.target, phase, tasks_in(look), *cost(look, later))
 
     def _left(self) -> dict[str, Any]:
-        work, tables = self.work, self.told.looks[-1]
-        processes = still_there(self.told.family)
+        work, tables = self.work, self.looks[-1]
+        processes = still_there(self.family)
         root = work.storage.root
         locks, files = held_locks(root), temporary_files(root, self.temporary)
         if self.plan.needs_server:
@@ -127,7 +114,7 @@ class Round:
             "processes": len(processes),
             "locks": len(locks),
             "files": len(files),
-            "left": [*map(str, processes), *map(str, locks), *map(str, files), *self.told.errors],
+            "left": [*map(str, processes), *map(str, locks), *map(str, files), *self.errors],
         }
 
     def clear(self) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 import psutil
 
@@ -23,27 +24,19 @@ _OUTAGE = 5.0  # seconds for which a tracking server is away
 _AFTER_RAYLET = 180.0  # seconds in which a driver must notice that its Ray is gone
 
 
+@dataclass
 class Striker:
-    """Kills what a strike names while one driver lives, and adds the processes below it to `family`.
+    """Kills what a strike names while one driver lives, and adds the processes below it to `family`."""
 
-    `total` is how many tasks its work has.
-    """
+    work: Work
+    total: int  # tasks of the work
+    process: subprocess.Popen[bytes]
+    server: TrackingServer | None
+    family: set[psutil.Process]
+    outages: list[threading.Timer] = field(default_factory=list)
 
-    def __init__(
-        self,
-        work: Work,
-        total: int,
-        process: subprocess.Popen[bytes],
-        server: TrackingServer | None,
-        family: set[psutil.Process],
-    ) -> None:
-        self.work = work
-        self.total = total
-        self.process = process
-        self.server = server
-        self.family = family
-        self.outages: list[threading.Timer] = []
-        self.before = work.tasks()
+    def __post_init__(self) -> None:
+        self.before = self.work.tasks()
 
     def wait(self, strike: Strike) -> str | None:
         """Wait for the moment of a strike; returns its phase, or None if the driver ended before."""
