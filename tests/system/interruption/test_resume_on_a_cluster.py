@@ -12,6 +12,7 @@ from tausearch.studies import load_best
 from tausearch.studies.schedulers import FIRST_STOP
 from tests.support.drivers.kills import Table, assert_nothing_is_lost, kill_driver, one_ended_and_one_runs
 from tests.support.drivers.searches import started, trials_of, without_time
+from tests.support.drivers.trained_here import without_ray
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -32,7 +33,8 @@ def test_killed_in_the_middle_and_before_its_results_are_written(
     call: Callable[..., str], address: str, tmp_path: Path
 ) -> None:
     root, place, tables = tmp_path / "tausearch-runs", [*ONE_AT_A_TIME, "--address", address], list[Table]()
-    call(*SEARCH, "--name", "calm", *place)
+    with without_ray(tmp_path / "tune"):
+        call(*SEARCH, "--name", "calm", *ONE_AT_A_TIME, "--tracking", "none")
     for command, moment in (([*SEARCH, "--name", "s"], one_was_stopped_early), (["resume", "s"], all_have_ended)):
         with started(*command, *place, cwd=tmp_path, out=tmp_path / "out.txt") as process:
             tables.append(kill_driver(process, root, "s", moment))
