@@ -15,6 +15,7 @@ from tausearch.runs import (
     ReevaluationSpec,
     Resources,
     RunDirectory,
+    RunSpec,
     SearchSpec,
     protocol_of,
     read_spec,
@@ -177,6 +178,14 @@ def test_a_step_of_a_joint_method_is_no_task(spec: SearchSpec) -> None:
         "after task 1: a",
         "after task 1",
     )
+
+
+def test_a_kind_of_run_that_does_not_say_its_seeds_has_none() -> None:
+    class Kind(RunSpec):
+        """A kind of run without seeds."""
+
+    with pytest.raises(NotImplementedError):
+        Kind.model_construct().seed_of(7)
 
 
 def test_a_trial_is_told_where_its_head_starts_its_curvature_and_its_own_split(spec: SearchSpec) -> None:

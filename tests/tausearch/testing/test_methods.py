@@ -26,12 +26,15 @@ from tausearch.testing.methods import (
     check_predictions,
     check_secrecy,
     check_vectors,
+    require_same,
 )
 from tausearch.testing.reachable_objects import images_of
-from tausearch.testing.recording import shown
+from tausearch.testing.recording import shown, watch
 from tests.support.imports import ROOT
+from tests.support.methods.small_digits import COMPOSABLE
 from tests.support.packages import install_example
 from trainables import user_code
+from trainables.state import State
 from trainables.user_code import allow_code
 
 FOUND, LOGITS = "        found = self.statistics(task)\n", "self.weight, self.bias)\n\n    def state"
@@ -75,6 +78,12 @@ def test_the_method_of_the_page_and_the_example_with_gradients_pass(tmp_path: Pa
     allow_code("own_method:Linear", ROOT / "examples")
     check_method("page_method:Mean", {}, least=80)
     check_method("own_method:Linear", {"lr": 1.0}, least=50)
+
+
+def test_code_among_the_hyperparameters_is_imported_as_one_that_you_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_code, "_allowed", {})
+    with pytest.raises(AssertionError, match="'string:Template': the class Template lacks"):  # it was imported
+        check_method("ita-lora", {**COMPOSABLE["ita-lora"], "curvature": "string:Template"})
 
 
 VECTOR = "return replace(found, scale=self.settings.scaling)"
@@ -195,6 +204,23 @@ def test_an_evaluation_image_within_reach_is_noticed_as_it_is_stored_and_as_it_i
     for reached in ([*own[:2], own[2] | {stored}], [*own[:2], own[2] | {seen}], [set(), *own[1:]]):
         with pytest.raises(AssertionError):
             check_secrecy(sequence, reached)
+
+
+def test_images_that_the_preconsolidation_keeps_are_within_reach() -> None:
+    image = torch.arange(12, dtype=torch.uint8).reshape(1, 3, 2, 2)
+    ended: list[str] = []
+    method = SimpleNamespace(end_task=ended.append)
+    reached = watch(SimpleNamespace(method=method, preparer=SimpleNamespace(kept=image)))  # type: ignore[arg-type]
+    method.end_task("a task")
+    assert reached == [set(images_of([image]))] and ended == ["a task"]
+
+
+@pytest.mark.parametrize("kind", ["tensors", "constant"])
+def test_a_resumed_trial_has_the_same_tensors_those_that_never_change_among_them(kind: str) -> None:
+    states = [State(**{kind: {"means": torch.full((2,), value)}}) for value in (0.0, 1.0)]  # type: ignore[arg-type]
+    require_same(states[0], states[0])
+    with pytest.raises(AssertionError, match="a resumed trial ends in another state: means differ"):
+        require_same(*states)
 
 
 def test_images_are_found_in_tensors_in_arrays_and_in_what_reads_them() -> None:

@@ -316,6 +316,12 @@ def _changing_the_last(merging: Merging) -> dict[str, Any]:
     return found
 
 
+def _refusing_conflicts(merging: Merging) -> dict[str, Any] | None:
+    """Give up where two tasks pull a number to different sides."""
+    signs = [torch.cat([tau[name].sign().flatten() for name in merging.names]) for tau in merging.taus]
+    return _sum(merging) if all(torch.equal(each, signs[0]) for each in signs) else None
+
+
 @pytest.mark.parametrize(
     ("merge", "words"),
     [
@@ -339,6 +345,7 @@ def _changing_the_last(merging: Merging) -> dict[str, Any]:
             lambda merging: {n: value + id(object()) * random.random() for n, value in _sum(merging).items()},
             "asked again",
         ),
+        (_refusing_conflicts, "a mapping of tensors, got NoneType"),
         (_changing, "changes the task vectors"),
         (_changing_the_last, "changes the task vectors"),
     ],

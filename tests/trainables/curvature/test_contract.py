@@ -113,6 +113,10 @@ FAULTS: dict[str, tuple[str, Callable[..., Any]]] = {
     "in place": ("plus", in_place),
     "saving": ("tensors", lambda self: {name: value.float() for name, value in self.values.items()}),
     "stacks": ("form", lambda self, stacks=None: DiagonalCurvature.form(self, stacks and [s[::-1] for s in stacks])),
+    "order in a stack": (
+        "form",
+        lambda self, stacks=None: DiagonalCurvature.form(self, stacks and [tuple(sorted(names)) for names in stacks]),
+    ),
     "half": with_form(HalfForm),
     "displacement": with_form(InPlaceForm),
     "eigenvalue": with_form(TraceForm),
@@ -128,6 +132,13 @@ def test_the_contract_notices_a_fault_in_one_method(fault: str) -> None:
         check_curvature(tasks, SHAPES)
         return
     with pytest.raises((AssertionError, RuntimeError)):
+        check_curvature(tasks, SHAPES)
+
+
+def test_a_curvature_with_one_negative_eigenvalue_is_refused() -> None:
+    tasks = diagonals()
+    tasks[1].values["a"][0, 0] = -0.1  # the others are up to 1
+    with pytest.raises(AssertionError, match=r"H has the negative eigenvalue -0\.1"):
         check_curvature(tasks, SHAPES)
 
 

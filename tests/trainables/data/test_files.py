@@ -178,8 +178,10 @@ def test_labels_that_are_none(labels: list[object], tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_members_of_a_zip_file_are_read_packed_or_not(method: int, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as zipped:
-        for name in ("one", "two"):
-            zipped.writestr(f"x/{name}.txt", name * 50)
+        for name, extra in (("one", b""), ("two", b"\x55\x54\x05\x00\x01abcd")):  # a time, as Info-ZIP writes it
+            member = zipfile.ZipInfo(f"x/{name}.txt")
+            member.extra = extra
+            zipped.writestr(member, name * 50, method)
     tree = open_tree(tmp_path)
     assert [tree.content(f"x/{name}.txt") for name in ("one", "two")] == [b"one" * 50, b"two" * 50]
 

@@ -22,6 +22,8 @@ from trainables.data import PUBLISHED, BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.decoding import decode
 from trainables.data.disk.passes import sizes_or_faults, stored
+from trainables.data.disk.tree import DiskFile, Tree
+from trainables.data.published.caltech256 import find as find_caltech
 from trainables.data.splits import SPLIT_NAMES
 from trainables.errors import InputError
 
@@ -227,6 +229,17 @@ def test_a_compressed_archive_needs_preparation_and_gets_it(layout: str, copies:
     dataset_of(BenchmarkRef.parse(small(layout)), root).prepare(None, silent)
     source = get_source(small(layout), root)
     assert [len(source.load(part)[1]) for part in SPLIT_NAMES] == [CLASSES[name] * TRAIN, CLASSES[name] * TEST]
+
+
+@pytest.mark.parametrize("variant", ["objects", "clutter", "60-per-class", "clutter-60-per-class"])
+def test_a_variant_of_caltech_says_its_classes_and_how_many_images_of_each_train(variant: str) -> None:
+    names = [f"{folder}/{number}.jpg" for folder in ("001.ant", "257.clutter") for number in range(100)]
+    files = {f"256_ObjectCategories/{name}": DiskFile(name, 1, 0) for name in names}
+    listing = find_caltech(Tree(Path("caltech256"), files), variant)
+    assert listing is not None
+    assert listing.class_names == (("001.ant", "257.clutter") if "clutter" in variant else ("001.ant",))
+    each = 60 if "60" in variant else 80
+    assert listing.load("train")[1].bincount().tolist() == [each] * len(listing.class_names)
 
 
 def test_caltechs_variants(copies: dict[str, Path], tmp_path: Path) -> None:

@@ -32,7 +32,8 @@ Run = partial[IncrementalSequence]
 Trials = Callable[[str, dict[str, Any]], Recorded]
 
 
-def test_logits_and_gradients_by_hand() -> None:
+@pytest.mark.parametrize("composed", [True, False])  # whether the composed model is trained, as by IEL, or tau_t alone
+def test_logits_and_gradients_by_hand(composed: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     heads = AveragedHeads(3, torch.device("cpu"))
     x = torch.randn(5, 3, generator=generator)
@@ -44,12 +45,13 @@ def test_logits_and_gradients_by_hand() -> None:
     for t, classes in enumerate((2, 1, 3), start=1):
         start, anchor, end = (draw(classes) for _ in range(3))
         heads.begin(start)
-        heads.anchor_at(anchor, 1 / t)
+        share = 1 / t if composed else 1.0
+        heads.anchor_at(anchor, share)
         assert all(torch.equal(a, b) for a, b in zip(heads.current, start, strict=True))
-        moved = [a + (s - a) / t for s, a in zip(start, anchor, strict=True)]
+        moved = [a + (s - a) * share for s, a in zip(start, anchor, strict=True)]
         torch.testing.assert_close(heads.local_logits(x), x @ moved[0].T + moved[1])
         heads.local_logits(x).sum().backward()  # the move's share of the gradient, and none for the anchor
-        torch.testing.assert_close(heads.current[1].grad, torch.full((classes,), 5 / t))
+        torch.testing.assert_close(heads.current[1].grad, torch.full((classes,), 5 * share))
         assert all(part.grad is None for part in heads.anchors.current)
         with torch.no_grad():
             for part, value in zip(heads.current, end, strict=True):

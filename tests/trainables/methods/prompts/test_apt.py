@@ -121,6 +121,9 @@ def test_logits_of_a_task_are_its_own_prompts_and_never_change(images: Tensor) -
         before = logits
     state = learner.state()
     assert len(state.constant) == 6 and not any("prompts" in name for name in state.tensors)
+    resumed = build(context, APTConfig(lr=0.1))
+    resumed.load_state(state)
+    torch.testing.assert_close(resumed.predict(images), logits, **EXACT)
 
 
 @pytest.mark.usefixtures("float64")

@@ -53,6 +53,14 @@ def test_without_augmentation_each_image_is_looked_at_once() -> None:
     assert sum(len(call.args[1]) for call in compute.call_args_list) == 7
 
 
+def test_queries_are_computed_in_the_precision_of_the_trial(images: torch.Tensor) -> None:
+    vit = load_frozen(tiny_context())
+    vit.vit.float()  # autocast leaves float64 as it is
+    exact, rounded = (Queries(tiny_context(precision=each), vit).compute(images.float()) for each in ("fp32", "bf16"))
+    torch.testing.assert_close(rounded, exact, rtol=0.1, atol=0.1)
+    assert not torch.allclose(rounded, exact, rtol=0.0, atol=1e-4)
+
+
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("method", ["l2p", "coda"])
 def test_queries_that_are_looked_up_change_nothing(method: str, images: torch.Tensor) -> None:

@@ -229,6 +229,15 @@ def test_the_state_names_an_expert_by_the_task_that_it_last_learned() -> None:
     assert state.constant["gaussians/0/0/factors"].shape == (2, 6)
 
 
+def test_the_bottleneck_starts_elsewhere_with_another_seed_and_there_again_with_the_same() -> None:
+    tasks, starts = tiny_tasks((2, 2), per_class=4), []
+    for seed in (0, 1, 0):
+        method = SEED(tiny_context(tasks, seed=seed), SEEDConfig(**TINY))
+        method.begin_task(tasks[0])
+        starts.append(method.experts[0].weight.detach())
+    assert torch.equal(starts[0], starts[2]) and not torch.isclose(starts[0], starts[1]).any()
+
+
 @pytest.mark.usefixtures("float64")
 def test_sgd_has_momentum() -> None:
     method, _ = learned(optimizer="sgd")
