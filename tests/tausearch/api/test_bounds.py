@@ -16,6 +16,7 @@ from tausearch.api.bounds import bound_search, bound_training
 from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage, read_spec
 from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
+from tests.tausearch.cli.test_output import result_of
 from trainables.errors import InputError
 
 WIDTH = 64  # of glyph_vit
@@ -47,6 +48,14 @@ def test_the_bounds_of_a_search_have_its_protocol_and_one_trial_at_the_start_of_
             spec.model_copy(update={"data_root": "/d", "address": "a:1"}), method, Storage(tmp_path)
         )
         assert (elsewhere.data_root, elsewhere.address) == ("/d", "a:1")
+
+
+def test_a_run_that_was_stopped_stands_beside_its_bounds_as_far_as_its_record_goes(tmp_path: Path) -> None:
+    _, directory = made(tmp_path)
+    nothing: dict[str, Any] = {"best": None, "best_file": None, "reevaluation": None}
+    for signal in (None, 15):
+        beside = result_of(directory, [], **nothing, signal=signal).bounds
+        assert beside is not None and (beside.accuracy, beside.missing) == (58.0, ("probe", "joint"))
 
 
 def test_the_bounds_of_a_search_run_and_are_tracked_as_it_is(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import matplotlib
 import pytest
 
 from tausearch.api import finishing
@@ -54,6 +56,21 @@ def chosen(monkeypatch: pytest.MonkeyPatch, selection: object) -> None:
 def test_the_end_imports_nothing_large_that_was_not_imported_ahead(tmp_path: Path) -> None:
     seen = subprocess.run([sys.executable, "-c", _END, tmp_path], capture_output=True, text=True, check=True).stdout
     assert json.loads(seen) == [["importance/lr"], True, []]
+
+
+def test_figures_that_are_imported_ahead_leave_the_users_backend_as_it_is(
+    spec: SearchSpec, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a notebook would show no figure after a run."""
+    monkeypatch.setattr(
+        finishing, "import_module", lambda name: import_module(name) if name.startswith("matplotlib") else None
+    )
+    before = matplotlib.get_backend()
+    try:
+        Finisher(spec, directory).preload_imports()
+        assert matplotlib.get_backend() == before != "pdf"
+    finally:
+        matplotlib.use(before)
 
 
 _END = """

@@ -279,6 +279,15 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
     return [line.removeprefix(start) for line in str(caught.value).splitlines()]
 
 
+def test_a_final_run_is_judged_by_the_tasks_of_its_cell_though_the_search_has_a_fault(tmp_path: Path) -> None:
+    few = "campaign: t\nbenchmarks: [digits]\nmethods: [coda]\n"
+    few += "search: {{tasks: 2, set: {{rate: 1}}}}\ntrain: {{set: {{pool_size: POOL}}}}\n"
+    (rate,) = faults_of(tmp_path, few.replace("POOL", "2"))  # which the usual five tasks of digits would not allow
+    assert "search.set rate=1" in rate
+    (_, pool) = faults_of(tmp_path, few.replace("POOL", "1"))
+    assert "must be at least the number of tasks (2), got 1" in pool
+
+
 def test_what_is_wrong_with_words_and_with_cells_is_said_at_once(tmp_path: Path) -> None:
     wrong = TABLE.replace("algorithm: random", "algoritm: grid, sampler_options: {{a: 1}}, set: {{rate: 1}}")
     wrong = wrong.replace("trials: {trials}", "trails: {trials}, reevaluate: 3")

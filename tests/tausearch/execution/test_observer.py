@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,6 +56,12 @@ def observing(*listeners: TrialListener, home: Path) -> Observer:
     """An observer of one run, which is called `s`."""
     dispatcher = dispatcher_of(search_spec().model_copy(update={"name": "s"}), FixedSearcher([]), listeners)
     return Observer(dispatcher, lambda: None, StorageWatch(RunDirectory(home)))
+
+
+def test_tunes_snapshot_has_nothing_of_it_not_even_what_cannot_be_pickled(tmp_path: Path) -> None:
+    observer = observing(home=tmp_path)
+    observer.before = threading.Lock()  # type: ignore[attr-defined]
+    assert vars(cloudpickle.loads(cloudpickle.dumps(observer))) == {}
 
 
 def test_what_comes_before_the_first_trial_comes_once_and_keeps_all_changes_back_while_it_fails(tmp_path: Path) -> None:

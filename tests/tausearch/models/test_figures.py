@@ -239,10 +239,10 @@ def test_times_of_a_final_run_are_of_the_seeds_that_were_asked_for(finals: Stora
 
 
 def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    def pools(text: str, *methods: str) -> Any:
+    def pools(text: str, *methods: str, benchmark: str = "digits") -> Any:
         named = SimpleNamespace(spec=SimpleNamespace(named_tasks=(NamedTask((text,)),)))
         return SimpleNamespace(
-            sources=[SimpleNamespace(text=text, methods=methods, benchmark="digits")], benchmark=named
+            sources=[SimpleNamespace(text=text, methods=methods, benchmark=benchmark)], benchmark=named
         )
 
     added: dict[str, tuple[Any, ...]] = {}
@@ -253,7 +253,8 @@ def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: 
         monkeypatch.setattr(analysis.models, table, lambda each, tick: [each.sources[0].text])
     monkeypatch.setattr(analysis.models, "cosine_rows", lambda each: [each.sources[0].text])
     monkeypatch.setattr(analysis.models, "alignment_rows", lambda *pair: [tuple(e.sources[0].text for e in pair)])
-    runs = [pools("x/a", "ita-lora", "iel-lora"), pools("b", "tmc"), pools("c", "tmc")]
+    on_disk = pools("c", "tmc", benchmark="folder:/data/birds?tasks=2")
+    runs = [pools("x/a", "ita-lora", "iel-lora"), pools("b", "tmc"), on_disk]
     analysis._draw_figures(finals, FiguresRequest(["s", "r"]), runs, finals.root)
     assert list(added) == ["time", "risk", "theorem1", "cosines-a", "cosines-b", "cosines-c", "alignment"]
     assert added["risk"][0] == added["theorem1"][0] == ["x/a", "b", "c"]
@@ -262,7 +263,9 @@ def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: 
         {"labels": [text]} for text in ("x/a", "b", "c")
     ]
     assert added["cosines-a"][2] == "task vectors: ita-lora and iel-lora on digits"
-    assert added["alignment"][2] == "task vectors: ita-lora and iel-lora on digits; tmc on digits"
+    assert added["cosines-c"][2] == "task vectors: tmc on folder:birds?tasks=2", "without the path"
+    both = "ita-lora and iel-lora on digits; tmc on digits; tmc on folder:birds?tasks=2"
+    assert added["alignment"][2] == f"task vectors: {both}"
     assert (
         added["time"][2] == "time per task: ita-lora on digits"
         and [row["run"] for row in added["time"][0]] == ["s"] * 3
@@ -295,9 +298,11 @@ def test_a_drawing_that_fails_leaves_nothing_and_one_that_does_not_makes_its_fol
     finals: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.presentation.save", lambda figure, path: path)
-    asked: dict[str, Any] = {"output": tmp_path / "new" / "figures", "storage": finals.root}
+    output = tmp_path / "new" / "figures.v2"
+    asked: dict[str, Any] = {"output": output, "storage": finals.root}
     drawn = draw(["s"], **asked)
-    assert drawn.pictures == {"time": tmp_path / "new" / "figures" / "time.png"} and len(drawn.left_out) == 1
+    assert drawn.pictures == {"time": output / "time.png"} and len(drawn.left_out) == 1
+    assert [path.name for path in output.parent.iterdir()] == ["figures.v2"]
 
     def fails(rows: object) -> None:
         raise RuntimeError("a picture fails")

@@ -36,6 +36,7 @@ def test_names_that_no_font_has_become_numbers() -> None:
         "نمر": "نمر",
         ONLY_STIX: ONLY_STIX,
     }
+    assert fonts.families("\u01c6") == ("sans-serif",)  # which is not in the font of code
     assert fonts.families("bird\N{LANGUAGE TAG}") == ("sans-serif",)  # a mark of format is not drawn
     assert fonts.families("bird") == ("sans-serif",) and fonts.families(ONLY_STIX) == ("sans-serif", "STIXGeneral")
 

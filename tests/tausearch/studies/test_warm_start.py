@@ -203,6 +203,18 @@ def test_the_same_command_goes_on_with_its_points_whatever_has_become_of_their_s
         plan("paper").continued()
 
 
+def test_a_search_on_benchmarks_with_starts_of_their_own_goes_on_with_its_points(
+    storage: Storage, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("start: {default: {alpha: 2}, digits: {alpha: 3}}\n")
+    known = {"warm_start": ["paper"], "name": "warm", "resume_if_exists": True, "space": own, "trials": 9}
+    request = SearchRequest("letters,digits", "ita-lora", storage=storage.root, **known)  # type: ignore[arg-type]
+    with plan_search(request).open_locked() as (first, _):
+        assert [each.point["alpha"] for each in first.warm_start if "start" in each.origin] == [3]
+    assert plan_search(request).continued().warm_start == first.warm_start
+
+
 def test_a_warm_start_of_another_space_is_not_kept_and_the_difference_is_said(storage: Storage) -> None:
     request = SearchRequest("digits", "tmc", storage=storage.root, warm_start=["paper"], name="x", set={"kappa": 15.0})
     with plan_search(request).open_locked():

@@ -79,6 +79,7 @@ def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture
     assert {record["method"] for record in records} == {"ita-lora", "ita-ia3"}
     assert {record["benchmark"] for record in records} == {"cifar100"}
     texts = [as_ablation_text(read_final_runs(storage)[0])]
+    assert "61.00" in texts[0] and "cub200" in texts[0], "a table of each benchmark"
     for form in ("text", "markdown", "latex"):
         show_ablations(storage, [], form)  # type: ignore[arg-type]
         texts.append(capsys.readouterr().out)
