@@ -100,7 +100,7 @@ class CellPlan:
     @property
     def next(self) -> str:
         """What a driver of the campaign would do, in a few words; of a cell that grows, how many trials and seeds."""
-        if self.added or self.added_seeds:
+        if self.status.state != "failed" and (self.added or self.added_seeds):
             trials, seeds = self.status.left  # those that were interrupted run, too
             more = [(trials, "trial"), (0 if self.status.final is None else seeds, "seed")]
             return " and ".join(f"{counted(count, noun)} more" for count, noun in more if count)

@@ -425,11 +425,13 @@ def test_of_a_cell_that_grows_the_plan_counts_the_trials_that_will_run(tmp_path:
 def test_of_a_final_run_that_was_interrupted_all_seeds_count_that_will_run(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     make_run_directory(plan.cells[2].training.spec, plan.storage)
-    remember(plan.cells[2].training.directory, 0, 1.0)
+    remember(plan.cells[2].training.directory, 0, 1.0, tasks=1)
     grown = TABLE.replace("[0, 1]", "[0, 1, 2]")
     assert planned(tmp_path, grown).cells[2].next == "2 seeds more"
-    remember(plan.cells[2].training.directory, 1, 1.0)
+    remember(plan.cells[2].training.directory, 1, 1.0, tasks=1, seed=1)
     assert planned(tmp_path, grown).cells[2].next == "1 seed more"
+    remember(plan.cells[2].training.directory, 1, 1.0)  # of more tasks than the run has, so it cannot be read
+    assert planned(tmp_path, grown).cells[2].next == "nothing"
 
 
 def test_a_search_that_gets_more_trials_comes_before_a_final_run_of_its_choice_so_far(tmp_path: Path) -> None:
@@ -542,11 +544,13 @@ def test_a_cell_that_comes_back_has_the_runs_that_it_had(tmp_path: Path) -> None
     assert back.cells[0].runs.search == "t-digits-ita-lora-1" and back.saved_cells.gone == ()
 
 
-def remember(directory: RunDirectory, number: int, seconds: float, *, complete: bool = True, seed: int = 0) -> None:
+def remember(
+    directory: RunDirectory, number: int, seconds: float, *, complete: bool = True, seed: int = 0, tasks: int = 5
+) -> None:
     """Leave a trial whose tasks took so long."""
-    trial = make_trial(number, 5, 5.0) if complete else make_trial(number, 3, status="pruned")
+    trial = make_trial(number, tasks, 5.0) if complete else make_trial(number, 3, status="pruned")
     rows = [{**row, "seconds/training": seconds} for row in trial.rows]
-    Record(directory.record, tasks=5).write(replace(trial, rows=rows, seed=seed))
+    Record(directory.record, tasks=tasks).write(replace(trial, rows=rows, seed=seed))
 
 
 def test_a_table_of_seven_benchmarks_by_all_methods_is_planned_in_seconds(tmp_path: Path) -> None:
