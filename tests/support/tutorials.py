@@ -12,6 +12,8 @@ from pathlib import Path
 
 from tests.support.imports import ROOT
 
+ONE_AT_A_TIME = ("--max-concurrent-trials", "1")  # a process less imports torch; tests/test_notebooks.py has several
+
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

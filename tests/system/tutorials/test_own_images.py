@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.support.tutorials import follow, run, steps
+from tests.support.tutorials import ONE_AT_A_TIME, follow, run, steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -28,7 +28,8 @@ def test_the_tutorial_can_be_followed_to_its_end(call: Callable[..., str], tmp_p
                 said[name] = run([sys.executable, name], tmp_path)
             continue
         for line in text.splitlines():
-            said[line] = follow(line, tmp_path, call)
+            trains = line.startswith(("tausearch search", "tausearch train"))
+            said[line] = follow(line, tmp_path, call, *(ONE_AT_A_TIME if trains else ()))
     assert sum(1 for _ in (tmp_path / "shapes").rglob("*.png")) == 40 and len(said) == 11
     _look(said, tmp_path)
 
