@@ -21,7 +21,8 @@ def call(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., str
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A cluster that outlives its drivers, as on several machines."""
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "object_store_memory": 100 * 2**20})
+    head = {"num_cpus": 4, "object_store_memory": 100 * 2**20, "include_log_monitor": False}  # nobody reads its lines
+    cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
         yield cluster.address
     finally:
