@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 from checked_input.names import choices, meant
@@ -52,6 +52,7 @@ _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 BY_CODE = "MODULE:NAME or what an installed package brings"  # the other names of every seam, in errors
 _PATHS = ("folder:", "parquet:")  # a benchmark's images; what follows is no name in a module
 _INSTALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # such a name can be a part of the names of runs and files
+OURSELVES = "tausearch itself"  # who else has a name that a package brings
 _allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the module's folder
 _modules: dict[str, str] = {}  # a name behind which code was found, to the module that has the code
 
@@ -116,9 +117,8 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
         InputError: If nothing has the name, more than one thing has it, or it is code that is not allowed, cannot be
             imported or is of another type.
     """
-    points = [point for point in _points(kind) if point.name == name]
-    if len(points) + (name in builtins) > 1:
-        raise InputError(f"{kind} {name!r}: {_claims(points, name in builtins)}; uninstall all but one")
+    require_sole(kind, name, *([OURSELVES] if name in builtins else []))
+    points = _claiming(kind, name)
     if name in builtins:
         return builtins[name]
     if points:
@@ -132,13 +132,23 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
     else:
         allowed = choices(name, (*builtins, *installed(kind)), BY_CODE)
         raise InputError(f"unknown {kind} {name!r}; {allowed}{_as_code(name)}")
-    if not isinstance(found, must_be):
+    if found is None or not isinstance(found, must_be):
         wanted = "class" if must_be is type else must_be.__name__
-        others = () if found is not None else vars(sys.modules[module])
-        got = f"nothing of that name{meant(attribute, others)}" if found is None else type(found).__name__
-        raise InputError(f"{what}: {attribute!r} must be a{'n' * (wanted[0] in 'AEIOU')} {wanted}, got {got}")
+        got = _nothing(attribute, sys.modules[module]) if found is None else type(found).__name__
+        raise InputError(f"{what}: {attribute!r} must be a{'n' * (wanted[0] in 'AEIOUaeiou')} {wanted}, got {got}")
     _modules[_bare(name)] = found.__module__ if isinstance(found, type) else module
     return found
+
+
+def require_sole(kind: str, name: str, *others: str) -> None:
+    """Refuse a name of which installed packages, and `others` that have it, are more than one.
+
+    Raises:
+        InputError: If so; names all of them.
+    """
+    claims = [*others, *(f"{_package(each)} ({each.value})" for each in _claiming(kind, name))]
+    if len(claims) > 1:
+        raise InputError(f"{kind} {name!r}: {' and '.join(claims)} have one of this name; uninstall all but one")
 
 
 def digests_of(names: Iterable[str]) -> dict[str, str]:
@@ -320,6 +330,12 @@ def _imported(what: str, module: str, attribute: str, folder: str | None = None)
         raise InputError(f"{what}: module {module!r} cannot be imported ({why})") from error
 
 
+def _nothing(attribute: str, module: ModuleType) -> str:
+    """Return that a module lacks a name, with its file: another module of its name may come first on Python's path."""
+    file = getattr(module, "__file__", None)
+    return f"nothing of that name{f' in {file}' if file else ''}{meant(attribute, vars(module))}"
+
+
 def _looked(error: BaseException, module: str, folder: str | None) -> str:
     """Return where a module was looked for that is missing itself, and similar names there."""
     missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
@@ -358,10 +374,9 @@ def _points_on(group: str, path: tuple[str, ...]) -> Sequence[EntryPoint]:
     return [point for point in entry_points(group=group) if _INSTALLED.fullmatch(point.name)]
 
 
+def _claiming(kind: str, name: str) -> list[EntryPoint]:
+    return [point for point in _points(kind) if point.name == name]
+
+
 def _package(point: EntryPoint) -> str:
     return "an unnamed package" if point.dist is None else f"package {point.dist.name!r}"
-
-
-def _claims(points: Sequence[EntryPoint], ours: bool) -> str:
-    claims = [*(["tausearch itself"] if ours else []), *(f"{_package(each)} ({each.value})" for each in points)]
-    return f"{' and '.join(claims)} have one of this name"

@@ -31,7 +31,7 @@ from trainables.backbones.inputs import (
 )
 from trainables.backbones.own import TUNED, TUNED_SUFFIXES, OwnBackbone as OwnBackbone
 from trainables.errors import InputError
-from trainables.user_code import find, installed, is_code
+from trainables.user_code import OURSELVES, find, installed, is_code, require_sole
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
@@ -85,10 +85,15 @@ class Backbone:
         """What the user's code has under the name; None for the embedded backbone and those of timm.
 
         Raises:
-            InputError: If it is code that is not allowed, cannot be imported, is something else or has a wrong field.
+            InputError: If it is code that is not allowed, cannot be imported, is something else or has a wrong field,
+                or a package's name that the tool or timm has, too.
         """
-        if not is_code(self.name) and self.name not in installed("backbone"):
-            return None
+        if not is_code(self.name):
+            bare, brought = self.name.partition("?")[0], installed("backbone")
+            if bare in brought:
+                require_sole("backbone", bare, *_others(bare))
+            if self.name not in brought:
+                return None
         found = find("backbone", self.name, {}, OwnBackbone)
         found.require(self.name)
         return found
@@ -100,10 +105,10 @@ class Backbone:
         Raises:
             InputError: If timm knows no model of that name.
         """
-        if self.name == EMBEDDED:
-            return glyph_vit.INPUT
         if self.own is not None:
             return self.own.input
+        if self.name == EMBEDDED:
+            return glyph_vit.INPUT
         from trainables.backbones.timm_names import input_of  # imports timm, which takes two seconds
 
         return input_of(self.name)
@@ -115,10 +120,10 @@ class Backbone:
         Raises:
             InputError: If timm knows no ViT of that name.
         """
-        if self.name == EMBEDDED:
-            return glyph_vit.SHAPE
         if self.own is not None:
             return self.own.shape(self.name)
+        if self.name == EMBEDDED:
+            return glyph_vit.SHAPE
         from trainables.backbones.loading import shape_of  # imports timm, which takes two seconds
 
         return shape_of(self.name)
@@ -184,6 +189,15 @@ def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
         if again != found:
             raise InputError(f"backbone {backbone.name!r}: build gives other weights each time; seed what it draws")
     return found
+
+
+def _others(name: str) -> tuple[str, ...]:
+    """Return who has a backbone of this name beside installed packages."""
+    if name == EMBEDDED:
+        return (OURSELVES,)
+    from trainables.backbones.timm_names import is_of_timm  # imports timm, which takes two seconds
+
+    return ("timm",) if is_of_timm(name) else ()
 
 
 def _digest_of(state: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import timm
@@ -30,6 +31,15 @@ class TimmName(NamedTuple):
     def options(self) -> dict[str, Any]:
         """What `timm.create_model` takes besides the architecture."""
         return {} if self.size is None else {_OPTION: self.size}
+
+
+@cache
+def is_of_timm(architecture: str) -> bool:
+    """Whether timm has a model of this name, with the weights that may stand behind its dot."""
+    try:
+        return timm.is_model(architecture) and timm.get_pretrained_cfg(architecture) is not None
+    except RuntimeError:
+        return False
 
 
 def timm_name(name: str) -> TimmName:

@@ -16,6 +16,7 @@ from tausearch.runs import ALGORITHMS, RunSpec, SearchSpec
 from tausearch.studies.named_classes import OPTUNA, made, named_class
 from tausearch.studies.steady_tpe import SteadyTPE
 from trainables.errors import InputError
+from trainables.user_code import OURSELVES, require_sole
 
 STARTUP_TRIALS = 6  # random trials before the model; Optuna's 10 would be most of a short search
 _MOST_STARTUP_TRIALS = 1000
@@ -62,9 +63,11 @@ def algorithm_named(name: str, options: Mapping[str, Scalar] | None = None) -> S
         options: Arguments of the sampler's constructor besides the seed.
 
     Raises:
-        InputError: If there is no such algorithm. The options are checked when the sampler is made.
+        InputError: If there is no such algorithm, or an installed package has one of that name, too. The options are
+            checked when the sampler is made.
     """
     if name in ALGORITHMS:
+        require_sole("sampler", name, OURSELVES)
         ours = SEARCH_ALGORITHMS[name]
         return replace(ours, sampler=partial(_made, name, ours.sampler, options or {}))
     found = named_class("sampler", name, ALGORITHMS, BaseSampler, optuna.samplers)

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial
 from search_spaces import Scalar
 from tausearch.runs import SCHEDULERS, MultiSearchSpec, SearchSpec
 from tausearch.studies.named_classes import made, named_class
+from trainables.user_code import OURSELVES, require_sole
 
 FIRST_STOP = 3  # first task after which a trial may be stopped: earlier accuracies say little about the last one
 HALVING = 2  # asha continues the better half at tasks 3, 6, 12, ...
@@ -74,7 +75,8 @@ def pruner_named(name: str, options: Mapping[str, Scalar] | None = None, first_s
 
 
 def pruner_class(name: str) -> Callable[..., BasePruner]:
-    """Return what makes the pruner of a scheduler; raises an `InputError` if there is no such scheduler."""
+    """Return what makes the pruner of a scheduler; raises an `InputError` if none or several have the name."""
     if name in SCHEDULERS:
+        require_sole("pruner", name, OURSELVES)
         return _PRUNERS[name]
     return named_class("pruner", name, SCHEDULERS, BasePruner, optuna.pruners)

@@ -27,8 +27,6 @@ def callbacks_of(given: Sequence[Callback | str]) -> list[Callback]:
 def _named(name: str) -> Callback:
     allow_typed(name)
     what, found = f"callback {name!r}", find("callback", name, {}, object)
-    if found is None:
-        raise InputError(f"{what}: the module has nothing of that name")
     if isinstance(found, type):
         require_members(what, found, Callback)
         return _checked(what, called(what, found))

@@ -18,6 +18,7 @@ from tausearch.runs import SearchSpec
 from tausearch.studies import OptunaSearcher, RebuiltSampler, algorithm_named, named_classes
 from tausearch.studies.schedulers import pruner_named
 from tausearch.studies.study import SearchStudy, require_sampler
+from tests.support.packages import install
 from tests.support.runs.trials import make_trial
 from tests.tausearch.studies.test_searchers import AVERAGE, play, with_
 from trainables.errors import InputError
@@ -425,6 +426,17 @@ def test_a_sampler_that_a_package_brings_is_named_among_those_allowed(monkeypatc
     monkeypatch.setattr("tausearch.studies.named_classes.installed", lambda kind: ("theirs",))
     with pytest.raises(InputError, match="allowed: tpe, gp, random, grid, theirs, optuna:CLASS"):
         algorithm_named("nobodys")
+
+
+def test_a_package_takes_no_name_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "taker", {"samplers tpe": "taker:X", "pruners median": "taker:X"}, taker="raise SystemExit")
+    monkeypatch.syspath_prepend(tmp_path)
+    claims = r"tausearch itself and package 'taker' \(taker:X\) have one of this name; uninstall all but one$"
+    with pytest.raises(InputError, match=f"^sampler 'tpe': {claims}"):
+        algorithm_named("tpe")
+    with pytest.raises(InputError, match=f"^pruner 'median': {claims}"):
+        pruner_named("median")
+    assert algorithm_named("random").sampler(0) and pruner_named("asha")
 
 
 def test_a_switch_is_what_is_annotated_as_one_or_has_such_a_default_alone() -> None:

@@ -148,7 +148,10 @@ def test_patience_is_a_number_of_seconds(patience: Any) -> None:
         ("my_callbacks:Lacks", "the class Lacks lacks on_event() of the protocol Callback"),
         ("my_callbacks:Fails", "callback 'my_callbacks:Fails' failed (RuntimeError: no server in "),
         ("my_callbacks:Impatient", "patience must be a number of seconds, got 'long'"),
-        ("my_callbacks:Nothing", "callback 'my_callbacks:Nothing': the module has nothing of that name"),
+        (
+            "my_callbacks:Nothing",
+            "callback 'my_callbacks:Nothing': 'Nothing' must be an object, got nothing of that ",
+        ),
         ("my_callbacks:wrong", "int lacks on_event() of the protocol Callback"),
         ("my_callbacks:number", "int lacks on_event() of the protocol Callback"),
         ("my_broken:X", "module 'my_broken' cannot be imported (ModuleNotFoundError: No module named 'nothing_of"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +15,9 @@ from torch import Tensor, nn
 
 from tausearch.api import SearchRequest, plan_search
 from tests.support.methods.small_digits import ITA, run
+from tests.support.packages import install
 from tests.trainables.backbones.test_timm_kinds import two_tasks
-from trainables.backbones import Backbone, InputSpec, OwnBackbone, Shape, tuned_layers
+from trainables.backbones import SMALL, Backbone, InputSpec, OwnBackbone, Shape, tuned_layers
 from trainables.composition import ComposedNetwork, VectorPool, vector_folders
 from trainables.errors import InputError
 from trainables.sequence import IncrementalSequence
@@ -191,6 +193,27 @@ def test_a_wrong_field_is_said_in_a_line_before_anything_is_built(name: str) -> 
         _ = Backbone(f"their_backbones:{name}").input
     fault = FIELDS[name][1]
     assert str(caught.value).startswith(f"backbone 'their_backbones:{name}': {fault}") and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", ["", "?img_size=96"])
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [("glyph_vit", "tausearch itself"), ("vit_tiny_patch16_224", "timm"), (SMALL, "timm")],
+)
+def test_a_package_takes_no_name_of_the_tool_or_of_timm(
+    name: str, owner: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = {f"backbones {name}": "taker:X", "backbones vit_tiny_patch16_224.mine": "their_backbones:Good"}
+    install(tmp_path, "taker", points, taker="raise SystemExit")
+    monkeypatch.syspath_prepend(tmp_path)
+    backbone = Backbone(f"{name}{suffix}")
+    claims = re.escape(f"backbone {name!r}: {owner} and package 'taker' (taker:X) have one of this name; uninstall all")
+    for ask in (lambda: backbone.input, lambda: backbone.shape, lambda: backbone.digest, backbone.load):
+        with pytest.raises(InputError, match=f"^{claims} but one$"):
+            ask()
+    assert Backbone("vit_tiny_patch16_224.mine").input == READS  # timm has no weights of this name
+    with pytest.raises(InputError, match=claims):
+        plan_search(SearchRequest("digits", "ita-lora", backbone=backbone.name, storage=tmp_path / "runs"))
 
 
 def test_weights_that_are_drawn_anew_in_each_process_are_refused(
