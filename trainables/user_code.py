@@ -26,7 +26,7 @@ from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 from checked_input.names import choices, meant
-from trainables.errors import InputError
+from trainables.errors import DivergedError, InputError
 
 T = TypeVar("T")
 Ours = TypeVar("Ours")
@@ -97,6 +97,25 @@ def code_among(names: Iterable[str]) -> tuple[str, ...]:
 def code_option(*names: str) -> str:
     """Return ` --allow-code NAME` for each name that is code, for a command that reads these names from a file."""
     return "".join(f" --allow-code {name}" for name in code_among(names))
+
+
+def forbidden(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names that are code which this process may not import."""
+    return tuple(name for name in code_among(names) if name not in _allowed)
+
+
+def require_allowed(names: Iterable[str]) -> None:
+    """Refuse code that only a file names, all of it at once; `find` says what a single name is.
+
+    Raises:
+        InputError: If several of the names are code that is not allowed.
+    """
+    if len(lacking := forbidden(names)) > 1:
+        calls = ", ".join(f"tausearch.allow_code({name!r})" for name in lacking)
+        raise InputError(
+            f"a file names the code {' and '.join(lacking)}, you did not; if you trust it, let it run with"
+            f"{code_option(*lacking)} (in Python: {calls})"
+        )
 
 
 def installed(kind: str) -> tuple[str, ...]:
@@ -211,6 +230,25 @@ def called(what: str, function: Callable[[], T]) -> T:
 
 
 @contextmanager
+def as_breach(what: str = "") -> Iterator[None]:
+    """Have what a check of the user's code raises be a breach of its contract, in one line that begins with `what`.
+
+    An `InputError` or a divergence of ours is said as it is. An `AssertionError` of the check itself goes on.
+
+    Raises:
+        AssertionError: If the block raises anything but Ctrl-C.
+    """
+    try:
+        yield
+    except (InputError, DivergedError) as error:
+        raise AssertionError(f"{what}{error}") from error
+    except _ANYTHING as error:
+        if isinstance(error, AssertionError) and not _reached_theirs_last(error):
+            raise
+        raise AssertionError(f"{what}{explained(error)}") from error
+
+
+@contextmanager
 def explaining() -> Iterator[None]:
     """Add to an error that leaves the block a line with its place in the user's code, the last of its traceback.
 
@@ -288,6 +326,12 @@ def _raised_by_theirs(error: BaseException) -> bool:
     theirs = {module.partition(".")[0] for module in _modules.values()} - NOT_THEIRS
     packages = (_package_of(frame) for frame, _ in _frames(error))
     return next((each in theirs for each in packages if each in theirs or each in _OURS), False)
+
+
+def _reached_theirs_last(error: BaseException) -> bool:
+    """Whether code of the user, or a library that it called, raised an error, and not code of ours."""
+    packages = (_package_of(frame) for frame, _ in _frames(error))
+    return next((each not in _OURS for each in packages if each in _OURS or each not in NOT_THEIRS), False)
 
 
 def _is_theirs(frame: FrameType) -> bool:

@@ -28,8 +28,10 @@ from trainables.user_code import (
     explaining,
     find,
     folders_of,
+    forbidden,
     installed,
     is_code,
+    require_allowed,
     require_members,
 )
 
@@ -98,6 +100,21 @@ def test_the_digest_is_that_of_the_file_that_has_the_class_as_it_is_now(path: Pa
     assert set(before) == {"mine", "plugged_outer:Mine"} and len(set(before.values())) == 1
     (path / "plugged_inner.py").write_text("class Mine: number = 1\n")
     assert set(digests_of(["mine"]).values()).isdisjoint(before.values())
+
+
+def test_all_code_that_a_file_names_is_asked_for_at_once() -> None:
+    names = ["digits", "a:B?x=1", "c:D", "a:B", "e:F"]
+    with pytest.raises(InputError) as caught:
+        require_allowed(names)
+    assert str(caught.value) == (
+        "a file names the code a:B and c:D and e:F, you did not; if you trust it, let it run with --allow-code a:B"
+        " --allow-code c:D --allow-code e:F (in Python: tausearch.allow_code('a:B'), tausearch.allow_code('c:D'),"
+        " tausearch.allow_code('e:F'))"
+    )
+    allow_code("a:B")
+    assert forbidden(names) == ("c:D", "e:F")
+    allow_code("c:D")
+    require_allowed(names)  # `find` says of what kind a single one is
 
 
 def test_what_is_missing_or_raises_is_one_line(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from trainables.curvature.contract import (
     EstimatedCurvature as EstimatedCurvature,
     QuadraticForm as QuadraticForm,
     TaskCurvature as TaskCurvature,
+    checked_estimate as checked_estimate,
 )
 from trainables.curvature.diagonal import DiagonalCurvature as DiagonalCurvature, head_fisher as head_fisher
 from trainables.curvature.features import FeatureCurvature as FeatureCurvature, feature_curvature as feature_curvature

@@ -21,8 +21,10 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.task_vectors.low_rank import Matrices
+from trainables.user_code import kind_of, require_members
 
 
 class QuadraticForm(Protocol):
@@ -106,6 +108,25 @@ class EstimatedCurvature(Curvature, Protocol):
         Its weights are named `"<layer>.weight"`, in the order of `layers`, and are `(out, in)`. H is in nats per unit
         of weight squared. Arguments and errors are those of `add_passes`, which gives the backward passes.
         """
+
+
+def checked_estimate(what: str, answer: object) -> tuple[Curvature, int]:
+    """Return what `estimate` has returned, which may be code of the user.
+
+    Args:
+        what: Begins an error.
+        answer: What was returned.
+
+    Raises:
+        InputError: If it is something else than a curvature and a number of examples.
+    """
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise InputError(f"{what}: estimate must return (curvature, number of examples), got {kind_of(answer)}")
+    curvature, examples = answer
+    require_members(f"{what}: estimate", type(curvature), Curvature)
+    if isinstance(examples, bool) or not isinstance(examples, int) or examples < 1:
+        raise InputError(f"{what}: estimate must return the number of examples, got {examples!r}")
+    return curvature, examples
 
 
 @dataclass(frozen=True)

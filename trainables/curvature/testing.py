@@ -11,12 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from checked_input.fields import require_argument
-from trainables.curvature.contract import Curvature, EstimatedCurvature, QuadraticForm
+from trainables.curvature.contract import Curvature, EstimatedCurvature, QuadraticForm, checked_estimate
 from trainables.task_vectors.low_rank import LowRank, Matrices, dense
+from trainables.user_code import as_breach, require_members
 
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-11  # differences that pass for rounding in float64
 
 
+@as_breach()
 def check_curvature(
     tasks: Sequence[Curvature],
     shapes: Mapping[str, tuple[int, ...]],
@@ -33,7 +35,7 @@ def check_curvature(
         constant_memory: Whether the sum of two tasks has as many numbers as each of them.
 
     Raises:
-        AssertionError: If a curvature breaks the contract.
+        AssertionError: If a curvature breaks the contract, or raises.
     """
     one, two, three, *_ = tasks
     before = [dense_matrix(task, shapes) for task in tasks]
@@ -58,10 +60,17 @@ def check_estimate(kind: type[EstimatedCurvature], *, sums_exactly: bool = True,
     The arguments are those of `check_curvature`, which checks the three.
 
     Raises:
-        AssertionError: If it breaks the contract, or images in two batches have another exact curvature than in one.
-        InputError: If it is no class of a curvature.
+        AssertionError: If it breaks the contract or raises, or images in two batches have another exact curvature than
+            in one.
+        InputError: If it is no class of a curvature, or a method takes other arguments.
     """
-    require_argument(hasattr(kind, "estimate"), "kind", "a class with `estimate`", kind)
+    require_argument(isinstance(kind, type) and hasattr(kind, "estimate"), "kind", "a class with `estimate`", kind)
+    require_members(f"curvature {kind.__name__!r}", kind, EstimatedCurvature)
+    with as_breach():
+        _check_estimates(kind, sums_exactly, constant_memory)
+
+
+def _check_estimates(kind: type[EstimatedCurvature], sums_exactly: bool, constant_memory: bool) -> None:
     network = _SmallNetwork()
     layers = {name: layer for name, layer in network.named_modules() if isinstance(layer, nn.Linear)}
     shapes = {f"{name}.weight": tuple(layer.weight.shape) for name, layer in layers.items()}
@@ -72,7 +81,8 @@ def check_estimate(kind: type[EstimatedCurvature], *, sums_exactly: bool = True,
     def estimated(images: Tensor, sizes: int) -> Curvature:
         head, generator = (drawn(4, 2, seed=8), drawn(4, seed=9)), torch.Generator()
         batches = images.split(sizes)
-        found, examples = kind.estimate(network, layers, head, batches, passes=None, generator=generator)
+        answer = kind.estimate(network, layers, head, batches, passes=None, generator=generator)
+        found, examples = checked_estimate(f"curvature {kind.__name__!r}", answer)
         assert examples == len(images), f"`estimate` counts {examples} of {len(images)} examples"
         return found
 
@@ -108,10 +118,11 @@ def dense_matrix(curvature: Curvature, shapes: Mapping[str, tuple[int, ...]]) ->
 
 def _check_matrix(matrix: Tensor, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Check that H is symmetric, positive semidefinite, not zero, and block-diagonal."""
+    assert matrix.isfinite().all(), "H is not finite"
+    assert matrix.any(), "the curvature is zero, so nothing can be checked"
     _assert_equal(matrix, matrix.T, "the matrix and its transpose")
     values = torch.linalg.eigvalsh(matrix)
-    assert values[-1] > 0, "the curvature is zero, so nothing can be checked"
-    assert values[0] > -1e-9 * values[-1], f"H has the negative eigenvalue {float(values[0]):.3g}"
+    assert values[0] > -1e-9 * values.abs().max(), f"H has the negative eigenvalue {float(values[0]):.3g}"
     within = torch.block_diag(*(torch.ones(2 * (torch.Size(shape).numel(),)) for shape in shapes.values()))
     assert not matrix[within == 0].any(), "H has entries between different weights"
 

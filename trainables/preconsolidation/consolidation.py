@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 
 from trainables.backbones import tuned_layers
-from trainables.curvature import Curvature, DiagonalCurvature, EstimatedCurvature, TaskCurvature, curvature_called
+from trainables.curvature import (
+    Curvature,
+    DiagonalCurvature,
+    EstimatedCurvature,
+    TaskCurvature,
+    checked_estimate,
+    curvature_called,
+)
 from trainables.data import Task
 from trainables.heads import Head, first_head
 from trainables.preconsolidation.mixtures import Mixture, fit_mixture
@@ -142,7 +149,7 @@ def _curvature(task: Task, head: Head, config: PreconsolidationConfig, basis: Ba
     if config.fisher_passes == 0:
         return DiagonalCurvature({}), 0
     augmentation, device = make_generator(basis.seed, "fisher", task.index), basis.device
-    total, examples = config.kind.estimate(
+    answer = config.kind.estimate(
         basis.theta_0,
         tuned_layers(basis.theta_0),
         _head_on(device, head),
@@ -150,6 +157,7 @@ def _curvature(task: Task, head: Head, config: PreconsolidationConfig, basis: Ba
         passes=config.fisher_passes,
         generator=make_generator(basis.seed, "fisher-signs", task.index),
     )
+    total, examples = checked_estimate(f"curvature {config.curvature!r}", answer)
     return total.to(torch.device("cpu")), examples
 
 

@@ -6,6 +6,7 @@ from .analysis import (
     theorem_rows as theorem_rows,
 )
 from .cards import describe_run as describe_run
+from .descriptions import read_description as read_description
 from .evaluation import (
     evaluate as evaluate,
     evaluate_pools as evaluate_pools,

@@ -15,10 +15,11 @@ from tausearch.models.results import ExportForm
 from tausearch.models.sources import describe_source, source_of_run
 from tausearch.presentation import as_markdown
 from tausearch.runs import RunDirectory, replace_text, shown_benchmark
-from trainables.backbones import EMBEDDED, Backbone
+from trainables.backbones import EMBEDDED
 from trainables.errors import InputError
 from trainables.methods import known_method
 from trainables.task_names import NamedTask, quoted
+from trainables.user_code import installed, is_code
 
 CARD_FILE = "README.md"
 _log = logging.getLogger(__name__)
@@ -59,7 +60,8 @@ def card(description: ModelDescription) -> str:
 
 def _head(description: ModelDescription) -> Iterator[str]:
     protocol = description.protocol
-    yield from ("---", f"library_name: {_LIBRARY[description.form]}", "pipeline_tag: image-classification", "---", "")
+    library = "safetensors" if description.form == "models" and _own(description) else _LIBRARY[description.form]
+    yield from ("---", f"library_name: {library}", "pipeline_tag: image-classification", "---", "")
     yield from (
         f"# {' + '.join(description.methods)} on {shown_benchmark(description.benchmark)}",
         "",
@@ -140,7 +142,9 @@ def _removal(description: ModelDescription) -> Iterator[str]:
 def _usage(description: ModelDescription) -> Iterator[str]:
     yield from ("## Use", "", "```python")
     if description.form != "models":
-        yield from ("import tausearch", "", 'model = tausearch.load_model("FOLDER")  # this folder')
+        yield from ("import tausearch", "")
+        yield from (f'tausearch.allow_code("{name}")  # runs the code of that name' for name in description.code)
+        yield 'model = tausearch.load_model("FOLDER")  # this folder'
         yield 'model.predict(["image.png"])  # classes and probabilities; model.module is the plain network'
     if description.form != "vectors":
         yield ""
@@ -171,7 +175,8 @@ def _opened(description: ModelDescription) -> Iterator[str]:
         learned = (f"task_{number}" for number, weight in enumerate(description.weights, start=1) if weight)
         name = next(learned, "theta_0")  # of what --forget left, tasks without a vector have no folder
         yield from ("import safetensors.torch", "")
-        yield f'safetensors.torch.load_file("FOLDER/{name}/model.safetensors")  # by timm\'s names'
+        whose = "the backbone's own" if _own(description) else "timm's"
+        yield f'safetensors.torch.load_file("FOLDER/{name}/model.safetensors")  # by {whose} names'
     elif description.form == "adapter":
         yield 'features = peft.PeftModel.from_pretrained(backbone, "FOLDER")  # has no classifier; it lies beside'
         yield 'head = safetensors.torch.load_file("FOLDER/head.safetensors")'
@@ -191,7 +196,7 @@ def _grey(description: ModelDescription) -> bool:
 def _backbone(description: ModelDescription) -> Iterator[str]:
     """Yield the code that builds the backbone which an adapter is for."""
     name, weights = description.protocol.backbone, description.protocol.backbone_weights
-    hub = name != EMBEDDED and weights is None and Backbone(name).own is None
+    hub = name != EMBEDDED and weights is None and not _own(description)
     yield from ("import peft", "import safetensors.torch")
     yield from (("import timm",) if hub else ("from trainables.backbones import Backbone",))
     if weights is not None:
@@ -205,6 +210,12 @@ def _backbone(description: ModelDescription) -> Iterator[str]:
         yield f'backbone = Backbone("{name}").load()'
     else:
         yield f'backbone = Backbone("{name}", Path("WEIGHTS")).load()  # the weights named above'
+
+
+def _own(description: ModelDescription) -> bool:
+    """Whether the backbone is the user's code; nothing is imported."""
+    name = description.protocol.backbone
+    return is_code(name) or name in installed("backbone")
 
 
 def _limits(description: ModelDescription) -> Iterator[str]:

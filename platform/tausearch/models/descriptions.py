@@ -20,7 +20,7 @@ from trainables.composition import RULES
 from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, named_tasks
-from trainables.user_code import installed, is_code
+from trainables.user_code import code_among, installed, is_code
 
 DESCRIPTION_FILE = "model.json"
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
@@ -67,6 +67,13 @@ class ModelDescription(Strict):
     def save(self, folder: Path) -> None:
         """Write `model.json` into a folder."""
         replace_text(folder / DESCRIPTION_FILE, self.model_dump_json(indent=2) + "\n")
+
+    @property
+    def code(self) -> tuple[str, ...]:
+        """The code of the user, `MODULE:NAME`, that is imported to load the model; that of its methods is not."""
+        rule = (self.rule,) if self.form == "vectors" else ()  # the others are composed already
+        own_transform = () if self.transform is not None else (self.benchmark,)
+        return code_among((self.protocol.backbone, *rule, *own_transform))
 
     @property
     def classes_by_task(self) -> list[tuple[str, ...]]:

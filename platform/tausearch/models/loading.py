@@ -28,6 +28,7 @@ from trainables.composition import VectorPool, network_for, vector_folders
 from trainables.data import BenchmarkRef, get_source
 from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
+from trainables.user_code import require_allowed
 
 _LOADABLE_FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; vectors can be composed anew
 
@@ -110,6 +111,7 @@ def _with_model(folder: Path, seed: int | None) -> Path:
 
 def _composed(source: VectorSource, options: ModelOptions) -> Model:
     description = describe_source(source)
+    require_allowed(description.code)
     transform, notes = _transform(description, source)
     count, seed = len(description.tasks), source.seeds[0] if options.seed is None else options.seed
     if seed not in source.seeds:
@@ -157,7 +159,9 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
 def _exported(folder: Path, description: ModelDescription, options: ModelOptions) -> Model:
     """Load an adapter or a timm model, whose tasks cannot be taken apart."""
     if description.form == "models":
-        raise InputError(f"{folder}: holds the parts of a composition; load `vectors`, `timm` or `adapter` beside it")
+        beside = [form for form in _LOADABLE_FORMS if (folder.absolute().parent.parent / form).is_dir()]
+        instead = f"; load {' or '.join(f'`{form}`' for form in beside)} of the export" if beside else ""
+        raise InputError(f"{folder}: holds the parts of a composition{instead}")
     if options.keep is not None:
         raise InputError(f"--keep: {folder} is one composed model; task vectors alone can be composed anew")
     match = SEED_FOLDER.fullmatch(folder.absolute().name)

@@ -38,7 +38,7 @@ from tausearch.runs import (
 from trainables.data import reference, split_references
 from trainables.errors import InputError, faults_of
 from trainables.methods import get_method
-from trainables.user_code import code_option
+from trainables.user_code import code_option, forbidden, require_allowed
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -170,6 +170,12 @@ class BestFile(Strict):
         """Whether it was chosen on a benchmark, alone or with others."""
         return benchmark in (self.benchmarks or (self.benchmark,))
 
+    @property
+    def user_code_names(self) -> tuple[str, ...]:
+        """The names that may stand for code of the user; most are the tool's own."""
+        benchmarks = self.benchmarks or (self.benchmark,)
+        return names_in(benchmarks, self.method, self.protocol, self.hyperparameters.values())
+
     def __repr__(self) -> str:
         found, values = self.selection, ", ".join(f"{k}={_short(v)}" for k, v in self.hyperparameters.items())
         how = "" if found is None else f"; trial {found.trial} of {found.search}, {found.value_words}"
@@ -178,8 +184,7 @@ class BestFile(Strict):
     def save(self, path: Path) -> None:
         """Write the file completely or not at all."""
         on = f" --benchmark {shlex.quote(next(iter(self.benchmarks)))}" if self.benchmarks else ""
-        benchmarks = self.benchmarks or (self.benchmark,)
-        code = code_option(*names_in(benchmarks, self.method, self.protocol, self.hyperparameters.values()))
+        code = code_option(*self.user_code_names)
         header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0,1,2{code}\n"
         replace_text(path, header + yaml_of(self.model_dump(mode="json")))
 
@@ -384,6 +389,8 @@ def _completed(best: BestFile) -> BestFile:
     """
     for benchmark in split_references(best.benchmark):
         reference(benchmark)
+    if forbidden([best.method]):
+        require_allowed(best.user_code_names)
     entry = get_method(best.method)
     hyperparameters = {**entry.neutral_values, **best.hyperparameters}
     entry.parse(hyperparameters)

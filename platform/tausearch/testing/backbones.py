@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor, nn
 
 from checked_input.fields import require_argument
 from trainables.backbones import OwnBackbone
+from trainables.user_code import called, kind_of
+
+_NAME = "under test"
 
 
 def check_backbone(backbone: OwnBackbone) -> None:
@@ -13,20 +17,32 @@ def check_backbone(backbone: OwnBackbone) -> None:
 
     Raises:
         AssertionError: If two builds have other weights, it draws from torch's global generator while it computes, or
-            the features of an image depend on the images beside it.
-        InputError: If it is none, or its layers or features are not as `OwnBackbone` says.
+            the features of some images are of another shape, not finite, or depend on the images beside them.
+        InputError: If it is none, it raises, or its fields, layers or features are not as `OwnBackbone` says.
     """
     require_argument(isinstance(backbone, OwnBackbone), "backbone", "an OwnBackbone", backbone)
-    backbone.shape("under test")
-    first, second = (backbone.network("under test").eval() for _ in range(2))
-    other = {name: value for name, value in second.state_dict().items()}
-    for name, value in first.state_dict().items():
-        assert torch.equal(value, other[name]), f"build gives other weights each time, as in {name!r}"
-    reads = backbone.input
+    backbone.require(_NAME)
+    backbone.shape(_NAME)
+    first, second = (backbone.network(_NAME).eval() for _ in range(2))
+    one, other = first.state_dict(), second.state_dict()
+    for name in {**one, **other}:
+        same = name in one and name in other and torch.equal(one[name], other[name])
+        assert same, f"build gives other weights each time, as in {name!r}"
+    reads, width = backbone.input, int(first.num_features)  # type: ignore[arg-type]  # as `network` has checked
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(3, reads.channels, reads.size, reads.size, generator=generator)
     state = torch.get_rng_state()
-    with torch.no_grad():
-        together, alone = first(images), torch.cat([first(image[None]) for image in images])
+    together = _features(first, images, width)
+    alone = torch.cat([_features(first, image[None], width) for image in images])
     assert torch.equal(torch.get_rng_state(), state), "draws from torch's global generator while it computes"
     torch.testing.assert_close(together, alone, rtol=1e-3, atol=1e-4, msg="the features of an image depend on others")
+
+
+def _features(network: nn.Module, images: Tensor, width: int) -> Tensor:
+    with torch.no_grad():
+        found = called(f"backbone {_NAME!r}", lambda: network(images))
+    got = tuple(found.shape) if isinstance(found, Tensor) else kind_of(found)
+    wanted = (len(images), width)
+    assert got == wanted, f"gives features {got} of {len(images)} images, not {wanted}"
+    assert found.isfinite().all(), "features are not finite"
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,14 +15,14 @@ import torch
 from checked_input.fields import require_argument
 from tausearch.testing.benchmarks import small_digits
 from tausearch.testing.reachable_objects import images_of, reachable
-from tausearch.testing.recording import Recorded, of_the_contract, record, shown
+from tausearch.testing.recording import Recorded, record, shown
 from trainables.backbones import Backbone, tuned_layers
 from trainables.composition import VectorPool, network_for, read_curvature, read_vector, vector_folders
 from trainables.methods import Composable, Method, get_method
 from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
 from trainables.state import State, check_state, read_state, write_state
-from trainables.user_code import allow_typed, folders_of
+from trainables.user_code import allow_typed, as_breach, folders_of
 
 
 def check_method(method: str | type[Method], hyperparameters: Mapping[str, Any], *, least: float = 0.0) -> None:
@@ -38,7 +39,7 @@ def check_method(method: str | type[Method], hyperparameters: Mapping[str, Any],
         least: The final accuracy that it must reach, percent; chance is 17.
 
     Raises:
-        AssertionError: If the method breaks the contract.
+        AssertionError: If the method breaks the contract, raises or diverges.
         InputError: If an argument is of another type.
     """
     require_argument(isinstance(method, str | type), "method", "a class, or a name", method)
@@ -54,17 +55,21 @@ def check_method(method: str | type[Method], hyperparameters: Mapping[str, Any],
             given = {"backbone": Backbone(), "cache": folder / "cache", **options}
             return IncrementalSequence(small_digits(), name, hyperparameters, **given)
 
-        with of_the_contract():
-            saves = get_method(name).capabilities.curvature
-            trial = record(make(artifacts=folder / "artifacts", save_curvature=saves), folder)
-        check_learning(trial, least)
-        check_declarations(trial)
-        check_predictions(trial)
-        check_vectors(trial)
-        check_curvatures(trial)
-        check_composition(trial, make)
-        check_secrecy(trial.sequence, trial.reached)
-        check_resuming(trial, make, folder)
+        with as_breach():
+            _check_trials(name, make, folder, least)
+
+
+def _check_trials(name: str, make: Callable[..., IncrementalSequence], folder: Path, least: float) -> None:
+    saves = get_method(name).capabilities.curvature
+    trial = record(make(artifacts=folder / "artifacts", save_curvature=saves), folder)
+    check_learning(trial, least)
+    check_declarations(trial)
+    check_predictions(trial)
+    check_vectors(trial)
+    check_curvatures(trial)
+    check_composition(trial, make)
+    check_secrecy(trial.sequence, trial.reached)
+    check_resuming(trial, make, folder)
 
 
 def check_learning(trial: Recorded, least: float) -> None:
@@ -84,12 +89,13 @@ def check_declarations(trial: Recorded) -> None:
     """Check that neutral values are defaults, and that rows have no column that the method does not declare."""
     entry = trial.sequence.entry
     defaults = {field.name: field.default for field in dataclasses.fields(entry.config)}
-    assert all(defaults[name] == value for name, value in entry.neutral_values.items())
+    other = [name for name, value in entry.neutral_values.items() if defaults[name] != value]
+    assert not other, f"neutral values are not the defaults: {', '.join(other)}"
     known = {"task", "train/loss", *(metric.name for metric in entry.metrics)}
     for row in trial.rows:
         extra = {name for name in row if name not in known and not name.startswith("test/")}
         assert not extra, f"rows have metrics that are not declared: {sorted(extra)}"
-    assert entry.capabilities.tasks_to_peak >= 1
+    assert entry.capabilities.tasks_to_peak >= 1, "tasks_to_peak must be at least 1"
 
 
 def check_predictions(trial: Recorded) -> None:
@@ -104,8 +110,9 @@ def check_predictions(trial: Recorded) -> None:
 def check_vectors(trial: Recorded) -> None:
     """Check that a composable method, and no other, leaves files after every task."""
     written = [0, *(done.artifacts for done in trial.tasks)]
-    for before, after in zip(written, written[1:], strict=False):
-        assert (after > before) == trial.sequence.entry.capabilities.composable
+    composable = trial.sequence.entry.capabilities.composable
+    for task, (before, after) in enumerate(pairwise(written), start=1):
+        assert (after > before) == composable, f"task {task} leaves {after - before} files, with {composable=}"
 
 
 def check_curvatures(trial: Recorded) -> None:
@@ -114,7 +121,7 @@ def check_curvatures(trial: Recorded) -> None:
         return
     theta_0 = {f"{name}.weight": layer.weight for name, layer in tuned_layers(trial.sequence.backbone.load()).items()}
     for task, folder in zip(trial.sequence.tasks, vector_folders(trial.folder / "artifacts"), strict=True):
-        with of_the_contract(f"the curvature of task {task.index} cannot be used: "):
+        with as_breach(f"the curvature of task {task.index} cannot be used: "):
             found = read_curvature(read_vector(folder), theta_0)
         assert found.examples == len(task.train), (
             f"the curvature of task {task.index} is over {found.examples} images, and the task has {len(task.train)}"
@@ -153,15 +160,16 @@ def check_secrecy(sequence: IncrementalSequence, reached: list[set[bytes]]) -> N
     stored = set(images_of(each.images for each in sequence.benchmark.evaluation))
     evaluation = stored | set(images_of(map(shown, sequence.benchmark.evaluation)))
     for task, found in zip(sequence.tasks, reached, strict=True):
-        assert set(images_of([task.train.images])) <= found and not found & evaluation
-    assert stored <= set(images_of(reachable(sequence)))  # the walk would have found them
+        assert set(images_of([task.train.images])) <= found, "the training images of a task are out of reach"
+        assert not found & evaluation, f"images of the evaluation can be reached in task {task.index}"
+    assert stored <= set(images_of(reachable(sequence))), "the walk does not find images of the evaluation"
 
 
 def check_resuming(trial: Recorded, make: Callable[[], IncrementalSequence], folder: Path) -> None:
     """Check that a second trial repeats task 1, and that a third resumes it and repeats task 2, bit for bit."""
     before, broken, resumed = torch.get_rng_state(), make(), make()
     assert repeatable(broken.run_next_task()) == trial.rows[0], "the first task of a second trial has another row"
-    with of_the_contract("a trial that goes on from `load_state`: "):
+    with as_breach("a trial that goes on from `load_state`: "):
         resumed.load_state(through_checkpoint(broken.state(), folder))
         erase(folder / "checkpoint")
         rows = [repeatable(resumed.run_next_task()) for _ in resumed.tasks[1:2]]

@@ -11,6 +11,7 @@ from optuna.pruners import BasePruner
 from optuna.trial import TrialState
 
 from checked_input.fields import require_argument
+from trainables.user_code import as_breach
 
 _FINAL = (60.0, 72.0, 31.0, 55.0, 70.0, 12.0, 66.0, 90.0, 44.0, 71.0, 25.0, 68.0)  # percent, of each trial
 _TASKS, _LOSS = 6, 4.0  # average accuracy falls by so many points with each task
@@ -24,12 +25,19 @@ def check_pruner(make: Callable[[], BasePruner]) -> None:
         make: Makes the pruner.
 
     Raises:
-        AssertionError: If it answers something else, or otherwise after the kill.
+        AssertionError: If it raises, or answers something else, or otherwise after the kill.
         InputError: If `make` makes no pruner.
     """
     require_argument(callable(make), "make", "a function that makes the pruner", make)
-    require_argument(isinstance(made := make(), BasePruner), "what make returns", "a pruner of Optuna", made)
+    with as_breach():
+        made = make()
+    require_argument(isinstance(made, BasePruner), "what make returns", "a pruner of Optuna", made)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with as_breach():
+        _check(make)
+
+
+def _check(make: Callable[[], BasePruner]) -> None:
     first, answers = _study(make()), []
     for number in range(_KILLED_AFTER):
         answers.append(_trial(first, number))

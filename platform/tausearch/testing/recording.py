@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,19 +10,9 @@ from torch import Tensor
 
 from tausearch.testing.reachable_objects import images_of, reachable
 from trainables.data import ImageSet, Task
-from trainables.errors import InputError
 from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
 from trainables.state import State, check_state, read_state, write_state
-
-
-@contextmanager
-def of_the_contract(when: str = "") -> Iterator[None]:
-    """Say what a search or composition would refuse as a breach of the contract: an `AssertionError`."""
-    try:
-        yield
-    except InputError as error:
-        raise AssertionError(f"{when}{error}") from error
 
 
 class AfterTask(NamedTuple):

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from checked_input.fields import require_argument
-from tausearch.testing.recording import of_the_contract
 from trainables.composition import Merging, MergingRule, curvatures_of
 from trainables.composition.chosen_rules import checked_merge, checked_rule
 from trainables.composition.curvatures import SavedCurvatures
 from trainables.curvature import CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature, TaskCurvature
+from trainables.user_code import as_breach
 
 T = TypeVar("T")
 _SHAPES = {"blocks.0.attn.qkv.weight": (12, 4), "blocks.0.mlp.fc1.weight": (8, 4), "blocks.1.mlp.fc1.weight": (8, 4)}
@@ -67,7 +67,7 @@ def _check(
 
 def _accepted(make: Callable[[], MergingRule], check: Callable[[str], T]) -> T:
     """Return what a check of `compose` returns; its error becomes an `AssertionError`."""
-    with of_the_contract():
+    with as_breach():
         return check(f"rule {getattr(make, '__name__', 'under test')!r}")
 
 

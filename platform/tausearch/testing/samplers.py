@@ -11,7 +11,7 @@ from optuna.samplers import BaseSampler
 
 from checked_input.fields import require_argument
 from tausearch.studies import RebuiltSampler
-from tausearch.testing.recording import of_the_contract
+from trainables.user_code import as_breach
 
 _TRIALS, _KILLED_AFTER = 16, 9
 SPACE: Mapping[str, BaseDistribution] = {
@@ -28,16 +28,19 @@ def check_sampler(make: Callable[[], BaseSampler], space: Mapping[str, BaseDistr
         space: The hyperparameters; by default two numbers, one of them on a logarithmic scale.
 
     Raises:
-        AssertionError: If it proposes points outside the space, one point alone, or other points after the kill.
+        AssertionError: If it raises, or proposes points outside the space, one point alone, or other points after the
+            kill.
         InputError: If `make` makes no sampler.
     """
     require_argument(callable(make), "make", "a function that makes the sampler", make)
-    require_argument(isinstance(made := make(), BaseSampler), "what make returns", "a sampler of Optuna", made)
-    with of_the_contract():
+    with as_breach():
+        made = make()
+    require_argument(isinstance(made, BaseSampler), "what make returns", "a sampler of Optuna", made)
+    with as_breach():
         points = _proposed(RebuiltSampler(make(), space), space, [])
-    assert len({tuple(point.items()) for point in points}) > 1, "proposes the same point again and again"
-    rebuilt = RebuiltSampler(make(), space)
-    continued = _proposed(rebuilt, space, points[:_KILLED_AFTER])
+        assert len({tuple(point.items()) for point in points}) > 1, "proposes the same point again and again"
+        rebuilt = RebuiltSampler(make(), space)
+        continued = _proposed(rebuilt, space, points[:_KILLED_AFTER])
     assert rebuilt.agrees, "is asked again for the same trials, and proposes other points; its draws need a seed"
     assert continued == points, "proposes other points after a kill; its state is not a function of what it was told"
 

@@ -38,6 +38,7 @@ from tausearch.cli.output import (
     statuses,
 )
 from tausearch.models import CompositionResult, Prediction
+from tausearch.models.descriptions import ModelDescription
 from tausearch.presentation import command_on, console, reevaluation_table, trials_table
 from tausearch.runs import (
     Constraint,
@@ -65,6 +66,7 @@ from tests.support.command_line import Ask, run
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.reports.html.runs import make_final, make_search
 from trainables.backbones.offered import Offer
+from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.preconsolidation.cache import Entry
 from trainables.task_names import NamedTask
@@ -346,6 +348,38 @@ def test_gpus_that_wait_for_images_are_spoken_of(
     final = final_spec(spec, name="final")
     show_final(result_of(recorded(final, [], tmp_path), trials, summary={}, results_file=None), final, "")
     assert [line for line in lines_of(capsys) if "waited for images" in line] == found
+
+
+@pytest.mark.parametrize(
+    ("transform", "code"),
+    [
+        (TransformSpec(channels=1, size=16, mean=(0.5,), std=(0.5,)), " --allow-code nets:NET"),
+        (None, " --allow-code nets:NET --allow-code data:BIRDS"),
+    ],
+)
+def test_a_final_run_advises_the_permissions_that_predict_needs(
+    transform: TransformSpec | None,
+    code: str,
+    spec: SearchSpec,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    protocol = spec.protocol.model_copy(update={"backbone": "nets:NET"})
+    changes = {"protocol": protocol, "benchmark": "data:BIRDS?tasks=2", "method": "my_method:Mine"}
+    final = final_spec(spec, name="final").model_copy(update=changes)
+    result = result_of(recorded(final, [], tmp_path), [], summary={}, results_file=None)
+    folder = result.path / "task_vectors"
+    folder.mkdir(parents=True)
+
+    def advised() -> str:
+        show_final(result, final, " --storage s")
+        return next(line for line in lines_of(capsys) if line.startswith("predict")).split(" IMAGES --storage s")[1]
+
+    every = " --allow-code data:BIRDS --allow-code my_method:Mine --allow-code nets:NET"
+    assert advised() == every  # nothing describes the vectors
+    given = {"benchmark": final.benchmark, "protocol": protocol, "runs": ("final",), "methods": (final.method,)}
+    ModelDescription(**given, class_names=("a", "b"), tasks=(1, 1), transform=transform).save(folder)
+    assert advised() == code
 
 
 def test_a_result_stands_beside_its_bounds_and_a_task_of_which_little_is_left_is_named(

@@ -158,6 +158,7 @@ def test_a_rule_of_ones_own_takes_its_parameters_and_is_code_that_must_be_allowe
     monkeypatch.setattr(user_code, "_allowed", {})
     with pytest.raises(InputError, match=r"a file names this code.*--allow-code their_part:Part"):
         load_model(tmp_path / "out" / "vectors")
+    assert '\ntausearch.allow_code("their_part:Part")  #' in (tmp_path / "out" / "vectors" / "README.md").read_text()
 
 
 def test_rules_that_read_curvature_find_it_in_the_run_and_in_its_export(

@@ -17,7 +17,7 @@ from tausearch.models.cards import card, describe_run
 from tausearch.models.descriptions import ModelDescription, read_description
 from tausearch.models.loading import _described_transform, _exported, _transform, _with_model
 from tausearch.runs import RunDirectory, SearchSpec
-from trainables.backbones import Backbone
+from tests.support.packages import install
 from trainables.data import TransformSpec
 from trainables.errors import InputError
 
@@ -173,12 +173,14 @@ def test_the_card_of_an_adapter_builds_its_backbone(
 
 
 def test_the_card_of_an_adapter_does_not_ask_timm_for_a_backbone_of_ones_own(
-    about: ModelDescription, monkeypatch: pytest.MonkeyPatch
+    about: ModelDescription, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Backbone, "own", object())
-    protocol = about.protocol.model_copy(update={"backbone": "mine"})
-    text = card(about.model_copy(update={"form": "adapter", "protocol": protocol}))
-    assert '\nbackbone = Backbone("mine").load()\n' in text and "import timm" not in text
+    install(tmp_path, "nets", {"backbones mine": "nets:NET"})  # there is no such module: nothing is imported
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("mine", "nets:NET"):
+        protocol = about.protocol.model_copy(update={"backbone": name})
+        text = card(about.model_copy(update={"form": "adapter", "protocol": protocol}))
+        assert f'\nbackbone = Backbone("{name}").load()\n' in text and "import timm" not in text
 
 
 @pytest.mark.parametrize(
@@ -368,8 +370,56 @@ def test_a_composed_model_is_opened_as_it_is_asked_for(
     for folder, seed in (("seed_7", 0), ("mine", 0), ("mine", 7)):
         with pytest.raises(InputError, match=f"--seed {seed}: .*{folder} is of another seed"):
             _exported(tmp_path / folder, composed, ModelOptions(seed=seed))
-    with pytest.raises(InputError, match="holds the parts of a composition"):
+    with pytest.raises(InputError, match="holds the parts of a composition$"):
         _exported(tmp_path, about.model_copy(update={"form": "models"}), ModelOptions(keep=[1]))
+
+
+@pytest.mark.parametrize(
+    ("there", "instead"),
+    [
+        ((), ""),
+        (("vectors",), "; load `vectors` of the export"),
+        (("adapter", "timm"), "; load `timm` or `adapter` of"),
+    ],
+)
+def test_the_parts_of_a_composition_say_which_forms_are_beside_them(
+    there: tuple[str, ...], instead: str, about: ModelDescription, tmp_path: Path
+) -> None:
+    for form in (*there, "models/seed_0"):
+        (tmp_path / form).mkdir(parents=True)
+    with pytest.raises(InputError, match=f"holds the parts of a composition{instead}") as caught:
+        _exported(tmp_path / "models" / "seed_0", about.model_copy(update={"form": "models"}), ModelOptions())
+    assert bool(instead) or str(caught.value).endswith("composition")
+
+
+def with_code(about: ModelDescription, **changes: Any) -> ModelDescription:
+    """Return a description of a backbone and a rule of the user's."""
+    protocol = about.protocol.model_copy(update={"backbone": "nets:NET"})
+    return about.model_copy(update={"protocol": protocol, "rule": "rules:Median", "methods": ("m:Own",), **changes})
+
+
+def test_a_card_allows_the_code_that_loading_needs(about: ModelDescription) -> None:
+    def allowed(description: ModelDescription) -> list[str]:
+        lines = card(description).splitlines()
+        calls = [line for line in lines if line.startswith("tausearch.allow_code(")]
+        assert not calls or lines.index(calls[-1]) < lines.index(
+            'model = tausearch.load_model("FOLDER")  # this folder'
+        )
+        return [call.split('"')[1] for call in calls]
+
+    assert allowed(about) == []
+    assert allowed(with_code(about)) == ["nets:NET", "rules:Median"]
+    assert allowed(with_code(about, form="adapter")) == ["nets:NET"]  # the rule has been applied
+    code = {"benchmark": "data:BIRDS?tasks=3"}
+    assert allowed(with_code(about, **code)) == ["nets:NET", "rules:Median"]
+    assert allowed(with_code(about, **code, transform=None)) == ["nets:NET", "rules:Median", "data:BIRDS"]
+
+
+def test_a_card_of_parts_says_whose_names_their_weights_have(about: ModelDescription) -> None:
+    parts = about.model_copy(update={"form": "models"})
+    assert "# by timm's names" in card(parts) and "\nlibrary_name: timm\n" in card(parts)
+    own = card(with_code(about, form="models"))
+    assert "# by the backbone's own names" in own and "\nlibrary_name: safetensors\n" in own and "timm" not in own
 
 
 def test_the_folder_of_an_export_is_told_where_its_vectors_are(about: ModelDescription, tmp_path: Path) -> None:

@@ -80,6 +80,35 @@ def test_what_the_user_allows_is_imported_from_the_working_folder(
     assert (folder / "ran").exists() and sys.path == before
 
 
+def test_all_code_of_a_file_is_asked_for_at_once(
+    model: Path, image: str, trained: Storage, refused: Refused, tmp_path: Path
+) -> None:
+    def with_own(file: Path, **changes: str) -> None:
+        said = yaml.safe_load(file.read_text(encoding="utf-8"))
+        said["protocol"]["backbone"] = "evil:NET"
+        said.update(changes)
+        file.write_text(json.dumps(said), encoding="utf-8")  # JSON is YAML
+
+    folder, spec = tmp_path / "tausearch-runs" / "letters", read_spec(trained.run("letters"))
+    shutil.copytree(trained.run("letters").path, folder)
+    unsearched_best_file(spec).save(tmp_path / "best.yaml")
+    unsearched_best_file(spec).save(tmp_path / "other.yaml")
+    with_own(model / "vectors" / "model.json", rule="evil:Rule")
+    with_own(folder / "run.yaml", benchmark="evil:X")
+    with_own(tmp_path / "best.yaml", benchmark="evil:X")
+    with_own(tmp_path / "other.yaml", method="evil:Mine")
+    for command, first, second in (
+        (["predict", str(model / "vectors"), image], "evil:NET", "evil:Rule"),
+        (["compose", "letters"], "evil:X", "evil:NET"),
+        (["resume", "letters"], "evil:X", "evil:NET"),
+        (["train", "best.yaml", "--dry-run"], "evil:X", "evil:NET"),
+        (["train", "other.yaml", "--dry-run"], "evil:Mine", "evil:NET"),
+    ):
+        said = refused(*command)
+        assert f"a file names the code {first} and {second}, you did not" in said, command
+        assert f" with --allow-code {first} --allow-code {second} (in Python" in said
+
+
 @pytest.fixture
 def evil_best(trained: Storage, tmp_path: Path) -> Path:
     """A best file that names code beside it."""

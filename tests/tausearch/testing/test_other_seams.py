@@ -214,6 +214,10 @@ def _forgetful() -> Any:
     return sampler
 
 
+def _raising(*given: Any) -> Any:
+    raise KeyError("no")
+
+
 def _constant() -> Any:
     sampler = annealing()
     sampler.sample_independent = lambda study, trial, name, distribution: distribution.low
@@ -438,6 +442,18 @@ class Drawing(Normed):
         return found
 
 
+class Seeing(Normed):
+    """Its features of images that are not black are changed."""
+
+    def __init__(self, change: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__(1.0)
+        self.change = change
+
+    def forward(self, images: torch.Tensor) -> Any:
+        found: torch.Tensor = self.first(images[:, 0]).mean(1)
+        return self.change(found) if images.any() else found
+
+
 class Later(Normed):
     """Each image is seen by itself; a later weight is the given one, and training drops features."""
 
@@ -467,6 +483,22 @@ def test_a_backbone_without_the_layers_that_it_names_is_noticed() -> None:
         check_backbone(own)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"input": InputSpec(1, 8, (0.5,), (0.0,))}, "input: std must be above 0, got (0.0,)"),
+        ({"tuned": "first"}, "tuned must be a tuple of ends of names of layers, got 'first'"),
+        ({"tuned": ["first"]}, "tuned must be a tuple of ends of names of layers, got ['first']"),
+        ({"build": None}, "build must be a function, got nothing"),
+        ({"initial_head": 3}, "initial_head must be a function, got int"),
+    ],
+)
+def test_a_field_of_a_backbone_is_refused_as_in_a_run(changes: dict[str, Any], said: str) -> None:
+    given = {"build": lambda: Later(1.0), "input": InputSpec(1, 8, (0.5,), (0.5,)), "tuned": ("first",), **changes}
+    with pytest.raises(InputError, match=re.escape(f"backbone 'under test': {said}")):
+        check_backbone(OwnBackbone(**given))
+
+
 def test_transforms_are_checked_with_what_the_benchmarks_own_backbone_reads() -> None:
     seen: list[InputSpec] = []
     benchmark = dataclasses.replace(SOURCE, backbone="vit_tiny_patch16_224", transforms=seen.append)  # type: ignore
@@ -478,6 +510,33 @@ def test_transforms_are_checked_with_what_the_benchmarks_own_backbone_reads() ->
 def with_noise(network: nn.Module) -> nn.Module:
     network.register_buffer("noise", torch.tensor(random.random()))
     return network
+
+
+def with_one_of_two(network: nn.Module) -> nn.Module:
+    network.register_buffer(f"extra_{next(_NUMBERS)}", torch.zeros(1))
+    return network
+
+
+def test_a_backbone_that_raises_at_other_images_is_refused_with_its_place() -> None:
+    def refuse(found: torch.Tensor) -> None:
+        raise ValueError("too bright")
+
+    own = OwnBackbone(build=lambda: Seeing(refuse), input=InputSpec(1, 8, (0.5,), (0.5,)), tuned=("first",))
+    said = rf"^backbone 'under test' failed \(ValueError: too bright in {re.escape(__file__)}, line \d+\)$"
+    with pytest.raises(InputError, match=said):
+        check_backbone(own)
+
+
+@pytest.mark.parametrize(("check", "base"), [(check_sampler, annealing), (check_pruner, lambda: Answering(_raising))])
+def test_what_raises_is_said_with_its_place(check: Callable[..., None], base: Callable[[], Any]) -> None:
+    def make() -> Any:
+        found = base()
+        found.sample_independent = _raising
+        return found
+
+    for each in (make, _raising):
+        with pytest.raises(AssertionError, match=rf"KeyError: 'no' in {re.escape(__file__)}, line"):
+            check(each)
 
 
 def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
@@ -493,6 +552,10 @@ def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
         (lambda: Normed(1.0), "the features of an image depend on others"),
         (lambda: Beside(1.0), "the features of an image depend on others"),
         (lambda: Normed(random.random()), "build gives other weights each time, as in 'first.weight'"),
+        (lambda: with_one_of_two(Later(1.0)), "build gives other weights each time, as in 'extra_"),
+        (lambda: Seeing(lambda found: found / 0), "features are not finite"),
+        (lambda: Seeing(lambda found: found[:1]), r"gives features \(1, 4\) of 3 images, not \(3, 4\)"),
+        (lambda: Seeing(lambda found: None), r"gives features nothing of 3 images, not \(3, 4\)"),
     ],
 )
 def test_a_broken_backbone_is_noticed(build: Callable[[], nn.Module], words: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,6 +63,49 @@ def test_what_both_estimate_keeps_the_contract_and_an_estimate_of_the_first_batc
 
     with pytest.raises(AssertionError, match="two batches"):
         check_estimate(FirstBatch)
+
+
+def estimating(answer: Callable[[Any], Any]) -> type[DiagonalCurvature]:
+    """Return a curvature whose `estimate` answers with something made of what the diagonal's answers."""
+
+    class Own(DiagonalCurvature):
+        @classmethod
+        def estimate(cls, *args: Any, **how: Any) -> Any:
+            return answer(DiagonalCurvature.estimate(*args, **how))
+
+    return Own
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda found: found[0], r"curvature 'Own': estimate must return \(curvature, number of examples\), got Diag"),
+        (lambda found: None, r"curvature 'Own': estimate must return \(curvature, number of examples\), got nothing$"),
+        (lambda found: (found[0], 6.0), r"curvature 'Own': estimate must return the number of examples, got 6\.0$"),
+        (lambda found: (3, found[1]), r"curvature 'Own': estimate: the class int lacks plus\(\), scaled\(\)"),
+        (lambda found: (found[0].scaled(math.nan), found[1]), "H is not finite$"),
+        (lambda found: (found[0].scaled(-1.0), found[1]), "H has the negative eigenvalue -"),
+        (lambda found: (found[0].scaled(0.0), found[1]), "the curvature is zero, so nothing can be checked$"),
+        (lambda found: 1 / 0, rf"ZeroDivisionError: division by zero in {re.escape(__file__)}, line \d+$"),
+        (lambda found: torch.testing.assert_close(1, 2), rf"AssertionError: .* in {re.escape(__file__)}, line \d+$"),
+    ],
+)
+def test_what_an_estimate_breaks_is_said_in_plain_words(answer: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(AssertionError, match=f"^{said}"):
+        check_estimate(estimating(answer))
+
+
+def test_an_estimate_that_takes_other_arguments_is_refused_as_in_a_run() -> None:
+    class Short(DiagonalCurvature):
+        @classmethod
+        def estimate(cls, model: object, layers: object) -> Any: ...  # type: ignore[override]
+
+    with pytest.raises(
+        InputError, match=r"^curvature 'Short': Short.estimate must take \(model, layers, head, batches"
+    ):
+        check_estimate(Short)
+    with pytest.raises(InputError, match="^kind must be a class with `estimate`, got "):
+        check_estimate(DiagonalCurvature({}))  # type: ignore[arg-type]
 
 
 class Replaced(DiagonalCurvature):
@@ -131,7 +176,7 @@ def test_the_contract_notices_a_fault_in_one_method(fault: str) -> None:
     if fault == "none":
         check_curvature(tasks, SHAPES)
         return
-    with pytest.raises((AssertionError, RuntimeError)):
+    with pytest.raises(AssertionError):
         check_curvature(tasks, SHAPES)
 
 

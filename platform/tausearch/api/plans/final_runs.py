@@ -23,6 +23,7 @@ from tausearch.runs import (
     Plan,
     Storage,
     TrackerName,
+    names_in,
     protocol_of,
     read_spec,
 )
@@ -32,6 +33,7 @@ from trainables.data import BenchmarkRef
 from trainables.errors import Faults, InputError, faults_of
 from trainables.methods import MethodEntry, get_method
 from trainables.metrics import VALIDATION
+from trainables.user_code import require_allowed
 
 
 def plan_training(
@@ -55,9 +57,11 @@ def plan_training(
     if not may_use_gpu(request.gpus_per_trial, request.address):
         require_cpu_has(best.protocol.precision, f"{best.title}: protocol.precision")
     named = best.benchmark if request.best.benchmarks else request.benchmark or best.benchmark
-    opened = opening(named, request.data_root)
     overrides = dict(request.set or {})
-    config = entry.parse({**best.hyperparameters, **overrides})
+    hyperparameters = {**best.hyperparameters, **overrides}
+    require_allowed(names_in([named], best.method, best.protocol, hyperparameters.values()))
+    opened = opening(named, request.data_root)
+    config = entry.parse(hyperparameters)
     protocol = best.protocol
     backbone = Backbone.of(protocol.backbone, protocol.backbone_weights, protocol.initial_head)
     with faults_of(f"{best.title}: protocol.backbone"):

@@ -110,12 +110,23 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     lines.say("results", result.results_file)
     if (result.path / "task_vectors").exists():
         lines.say("task vectors", result.path / "task_vectors")
-        code = code_option(*spec.code)
+        code = code_option(*_names_to_load(result, spec))
         lines.say("predict", f"{tool()} predict {result.name} IMAGES{storage_option}{code}")
     _say_trackers(lines, spec, result, storage_option)
     if result.tracking_error:
         lines.warn(sync_advice(result.name, result.tracking_error, storage_option))
     _show_waiting(lines, spec, result.trials)
+
+
+def _names_to_load(result: FinalResult, spec: FinalSpec) -> tuple[str, ...]:
+    """Return the code that `predict` imports; that of the method is not among it."""
+    from tausearch.models import read_description  # torch takes seconds to import
+    from trainables.errors import InputError
+
+    try:
+        return read_description(result.path / "task_vectors").code
+    except InputError:  # it could not be written
+        return spec.code
 
 
 def _show_left(lines: Lines, spec: RunSpec, who: str, trials: Sequence[TrialSummary], points: float) -> None:
