@@ -30,7 +30,7 @@ def rows(folder: Path, name: str) -> list[list[dict[str, float]]]:
 @pytest.mark.slow
 def test_a_published_benchmark_prepared_searched_and_trained(call: Callable[..., str], tmp_path: Path) -> None:
     resisc45_split(tmp_path / "data" / "resisc45", "images.zip")
-    options = (*FAST, "--partial", "--data-root", "data")
+    options = (*FAST, "--partial", "--data-root", "data", "--tracking", "none")
     call("data", "prepare", "resisc45", "--partial", "--data-root", "data")
     call("search", "resisc45", "finetune", *options, "--name", "s")
     spec = read_spec(Storage(tmp_path / "tausearch-runs").run("s"))
