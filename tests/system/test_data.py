@@ -44,7 +44,7 @@ def test_a_published_benchmark_prepared_searched_and_trained(call: Callable[...,
 
 def test_a_folder(call: Callable[..., str], tmp_path: Path) -> None:
     put(tmp_path / "My Things", {f"{c}/{n}.png": encoded(10, c, n % 6) for c in range(6) for n in range(8)})
-    arguments = ("--tasks", "3", "--class-order", "1", *FAST)
+    arguments = ("--tasks", "3", "--class-order", "1", *FAST, "--tracking", "none")
     found = json.loads(call("search", "folder:My Things", "finetune", *arguments, "--format", "json"))
     name = "folder-My-Things-tasks-3-class_order-1-epochs-1-finetune-1"
     assert found["name"] == name and [trial["status"] for trial in found["trials"]] == ["complete"]
