@@ -396,6 +396,19 @@ def _require_alike(planned: CellPlan, earlier: AnySpec) -> None:
         )
 
 
+def _advice(planned: CellPlan) -> str:
+    """Return how a search that was extended by hand is kept: with as many trials in the file; else nothing."""
+    plan = planned.search
+    if planned.config.search is None or not plan.exists:
+        return ""
+    known = read_spec(plan.directory).trials
+    try:
+        replace(plan, spec=plan.spec.model_copy(update={"trials": known})).continued()
+    except InputError:
+        return ""
+    return f"; to keep its {known} trials, write trials: {known} for this cell" if known > plan.spec.trials else ""
+
+
 def _with_options_of_existing_runs(
     planned: CellPlan, request: CampaignRequest, opening: Opening, gpus: GpusAt
 ) -> CellPlan:
@@ -426,6 +439,6 @@ def _with_options_of_existing_runs(
             final.continued()
             return planned
     except InputError as error:
-        raise InputError(f"{error}; to start the cell anew: --redo {planned.config.title}") from error
+        raise InputError(f"{error}{_advice(planned)}; to start the cell anew: --redo {planned.config.title}") from error
     runs = planned.runs.model_copy(update={"final": final.spec.name})
     return replace(planned, runs=runs, training=final, status=read_cell_status(final.storage, runs))

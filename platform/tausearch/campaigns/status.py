@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
@@ -15,6 +15,8 @@ from tausearch.runs import (
     Storage,
     StorageError,
     TrialSummary,
+    earlier_choice_text,
+    has_chosen_anew,
     is_driven,
     read_status,
     summarise,
@@ -35,7 +37,7 @@ class CellStatus:
         search: Its search; None before it exists, and for a cell that is not searched.
         final: Its final run; None before it exists.
         scores: Metric to the score over the seeds that have finished.
-        reason: Why the cell failed, or cannot be read.
+        reason: Why the cell failed or cannot be read, or why it is to go on although its runs have ended.
     """
 
     runs: CellRuns
@@ -62,7 +64,14 @@ class CellStatus:
         if self.state in ("done", "failed"):
             return 0, 0
         trials, seeds = self.n_ended
+        if _has_earlier_choice(self.search, self.final):
+            seeds = 0  # its final run is trained anew
         return max(0, self.trials - trials), max(0, self.runs.seeds - seeds)
+
+    @property
+    def extended_by_hand(self) -> bool:
+        """Whether its search has more trials than the file asked for, which the campaign refuses."""
+        return self.search is not None and self.search.spec.trials > self.runs.trials
 
     @property
     def reevaluations_left(self) -> int:
@@ -224,7 +233,8 @@ def read_cell_status(storage: Storage, runs: CellRuns, *, running: bool = False)
     if state == "stopped" and running:
         state = _between_runs(runs, search, final)
     scores = {} if final is None else {name: Score(**each) for name, each in summarise(final.trials).items()}
-    return CellStatus(runs, state, search, final, scores, reason)
+    found = CellStatus(runs, state, search, final, scores, reason)
+    return found if reason is not None else replace(found, reason=_remark(found))
 
 
 def _status(storage: Storage, name: str | None) -> RunStatus | None:
@@ -236,12 +246,32 @@ def _lacks(run: RunStatus, asked: int) -> bool:
     return run.spec.trials < asked
 
 
+def _has_earlier_choice(search: RunStatus | None, final: RunStatus | None) -> bool:
+    """Whether a final run trains an earlier choice of its search, which was extended since by hand."""
+    if search is None or final is None or final.spec.purpose != "final":
+        return False
+    return has_chosen_anew(search, final.spec)
+
+
+def _remark(cell: CellStatus) -> str | None:
+    """Return why a cell whose runs have ended goes on, and what its file must say first; None if nothing is amiss."""
+    parts, search, final = [], cell.search, cell.final
+    if search is not None and final is not None and _has_earlier_choice(search, final):
+        parts.append(f"final run {final.spec.name!r} {earlier_choice_text(search.spec.name)}")
+    if search is not None and cell.extended_by_hand:
+        known = f"search {search.spec.name!r} has {search.spec.trials} trials, and the file asked for {cell.runs.trials}"
+        parts.append(f"{known}: write trials: {search.spec.trials} for this cell before the campaign goes on")
+    return "; ".join(parts) or None
+
+
 def _state(runs: CellRuns, search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:
     """Return the state of a cell in what its file asks for now, and the reason if it failed."""
     searched = search is None or (search.state == "finished" and not _lacks(search, runs.trials))
     if final is not None and searched:
         if final.state != "finished" or _lacks(final, runs.seeds):
             return ("training" if final.state == "running" else "stopped"), None
+        if _has_earlier_choice(search, final):
+            return "stopped", None  # its final run has not started anew
         bad = [trial for trial in final.trials if trial.status != "complete"]
         return ("failed", f"seed {bad[0].seed} {bad[0].status}: {bad[0].error}") if bad else ("done", None)
     if search is None:

@@ -180,7 +180,25 @@ def extend(
     format: options.Format = "text",
 ) -> None:
     """Run more trials of a search. The algorithm knows all earlier trials."""
-    _continue(locals())
+    given = locals()
+    _say_campaign(name, trials, storage)
+    _continue(given)
+
+
+def _say_campaign(name: str, trials: int, storage: str) -> None:
+    """Say what a campaign needs whose search is extended; refuse it while a process drives the campaign."""
+    from tausearch.campaigns import campaign_of, read_campaign_status
+    from tausearch.runs import is_driven
+
+    root = open_storage(storage, write=False)
+    if (campaign := campaign_of(root, name)) is None:
+        return
+    if is_driven(root.campaign(campaign)):
+        raise InputError(f"run {name!r}: belongs to campaign {campaign!r}, which runs now; extend it afterwards")
+    status = read_campaign_status(root, root.campaign(campaign))
+    for cell in (each.runs for each in status.cells if each.runs.search == name and trials > each.runs.trials):
+        first = f"write trials: {trials} for {cell.title} in its file, then: {status.command(storage_option(storage))}"
+        print_notices(f"{name}: belongs to campaign {campaign!r}, whose final run may be of another choice; {first}")
 
 
 @app.command(cls=SectionedCommand)

@@ -35,7 +35,7 @@ def status(
     """Show what runs, what is done, and the best so far."""
     if protocols and name is None:
         raise InputError("--protocols: needs the name of a search")
-    from tausearch.runs import beside_bounds, read_status  # pydantic takes a moment to import; --help must not
+    from tausearch.runs import beside_bounds, earlier_choice, read_status  # pydantic takes a moment to import; --help must not
 
     root = open_storage(storage, write=False)
     if name is None:
@@ -47,14 +47,15 @@ def status(
             _show_statuses(statuses, root)
         return
     found = read_status(root.run(name))
+    earlier = earlier_choice(root.run(name), found.spec) if found.spec.purpose == "final" else ""
     beside = beside_bounds(found, root)
     choices = _choices(found) if protocols else None
     if format == "json":
-        print_json(output.status_as_dict(found, choices, beside))
+        print_json({**output.status_as_dict(found, choices, beside), **({"earlier_choice": earlier} if earlier else {})})
     elif choices is not None:
         output.show_early_choices(found, choices)
     else:
-        output.show_status(found, beside, _go_on(found, root, storage))
+        output.show_status(found, beside, _go_on(found, root, storage), earlier)
 
 
 def _show_statuses(statuses: Sequence[RunStatus], root: Storage) -> None:
@@ -75,11 +76,16 @@ def _go_on(found: RunStatus, root: Storage, storage: str) -> str | None:
         return None
     from tausearch.campaigns import campaign_of, read_campaign_status
 
-    if (campaign := campaign_of(root, found.spec.name)) is None:
-        last = found.spec
-        return resume_command(last.name, storage, last.code, address_option(last.address))
+    last, campaign = found.spec, campaign_of(root, found.spec.name)
+    by_itself = resume_command(last.name, storage, last.code, address_option(last.address))
+    if campaign is None:
+        return by_itself
     status = read_campaign_status(root, root.campaign(campaign))
-    return None if status.running else status.command(storage_option(storage))
+    if status.running:
+        return None
+    # The campaign refuses a search that was extended by hand until its file asks for as many trials.
+    (cell,) = (each for each in status.cells if last.name in (each.runs.search, each.runs.final))
+    return by_itself if cell.extended_by_hand else status.command(storage_option(storage))
 
 
 def _choices(found: RunStatus) -> list[EarlyChoice]:

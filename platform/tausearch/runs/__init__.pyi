@@ -128,6 +128,9 @@ from .status import (
     RunStatus as RunStatus,
     chosen_as_dict as chosen_as_dict,
     chosen_trial as chosen_trial,
+    earlier_choice as earlier_choice,
+    earlier_choice_text as earlier_choice_text,
+    has_chosen_anew as has_chosen_anew,
     read_status as read_status,
     read_trials as read_trials,
 )

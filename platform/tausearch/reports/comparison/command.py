@@ -135,6 +135,10 @@ def _notes(comparisons: Sequence[Comparison], without: Sequence[str], ran: Colle
         if POOLED in shown:
             yield f"{POOLED}: ours over the images of all tasks together; ours is the mean over tasks"
         yield "within 2 sd: in parentheses, two standard deviations of the difference"
+    for comparison in comparisons:
+        for run in (row.ours for row in (*comparison.rows, *comparison.not_compared)):
+            if run is not None and run.earlier_choice:
+                yield f"{run.spec.name}: {run.earlier_choice}"
     if without:
         yield f"without results yet: {', '.join(without)}"
 

@@ -135,7 +135,8 @@ def _cell(run: FinalRunResults, usual: FinalRunResults, seeds: int) -> MatrixCel
     reasons += ["another initial head"] * (mine.initial_head_digest != theirs.initial_head_digest)
     reasons += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
     had = run.accuracy.seeds
-    return MatrixCell(run.accuracy, run, tuple(reasons), () if had == seeds else (counted(had, "seed"),))
+    notes = [*([] if had == seeds else [counted(had, "seed")]), *filter(None, [run.earlier_choice])]
+    return MatrixCell(run.accuracy, run, tuple(reasons), tuple(notes))
 
 
 def _value(value: object) -> str:

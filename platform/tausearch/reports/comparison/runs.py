@@ -8,7 +8,17 @@ from typing import Any
 
 from checked_input.names import counted
 from search_spaces import Scalar
-from tausearch.runs import AnySpec, ExperimentProtocol, FinalSpec, RunDirectory, Score, Storage, read_scores, read_spec
+from tausearch.runs import (
+    AnySpec,
+    ExperimentProtocol,
+    FinalSpec,
+    RunDirectory,
+    Score,
+    Storage,
+    earlier_choice,
+    read_scores,
+    read_spec,
+)
 from trainables.errors import InputError
 from trainables.methods import known_method
 from trainables.metrics import TEST
@@ -26,6 +36,7 @@ class FinalRunResults:
         forgetting: Final forgetting over the finished seeds; None for methods without.
         pooled: Accuracy over the images of all tasks together; None where it was not measured.
         incremental: Average incremental accuracy; None for a joint method.
+        earlier_choice: See `earlier_choice` of the runs; empty where it trains the present choice of its search.
     """
 
     spec: FinalSpec
@@ -33,6 +44,7 @@ class FinalRunResults:
     forgetting: Score | None
     pooled: Score | None = None
     incremental: Score | None = None
+    earlier_choice: str = ""
 
     @property
     def tuned_on(self) -> str | None:
@@ -112,4 +124,4 @@ def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRunResults | 
     if accuracy is None:
         return spec, None
     others = (TEST.forgetting, TEST.pooled_accuracy, TEST.average_incremental_accuracy)
-    return spec, FinalRunResults(spec, accuracy, *map(scores.get, others))
+    return spec, FinalRunResults(spec, accuracy, *map(scores.get, others), earlier_choice(directory, spec))
