@@ -50,7 +50,8 @@ class ActiveCell:
         self.say = say
         self.error: str | None = None
         self.drawn: RunPlots | None = None
-        self._searched = self.runs.search is None or self._has_searched(planned)
+        grows = planned.added > 0 or self._extended_by_hand
+        self._searched = self.runs.search is None or (self._is_concluded(self.runs.search) and not grows)
         self._trained = False
         self._may_choose_anew = not self._searched
         search, final = planned.status.search, planned.status.final
@@ -62,11 +63,11 @@ class ActiveCell:
         unfinished = search is not None and (planned.added > 0 or search.state != "finished")
         self.final = TrialTable() if unfinished else self._known
 
-    def _has_searched(self, planned: CellPlan) -> bool:
-        """Whether nothing of its search is left, which may have got more trials by hand since it was concluded."""
-        search = planned.status.search
-        over = search is not None and search.state == "finished" and not planned.added
-        return over and self._is_concluded(planned.runs.search or "")
+    @property
+    def _extended_by_hand(self) -> bool:
+        """Whether its search has trials left, which it can have got by hand since it was concluded."""
+        search = self.planned.status.search
+        return search is not None and 0 < search.n_ended < search.planned
 
     def open(self, locks: ExitStack) -> Run | None:
         """Open the search, then the final run once the search has chosen; None after both, or after an error."""
@@ -90,8 +91,7 @@ class ActiveCell:
 
     def _reopen(self, plan: Plan[Any]) -> None:
         """Forget that a run was concluded if it has trials left, or was deleted since and is made again."""
-        search = self.planned.status.search
-        left = search is not None and search.spec.name == plan.spec.name and search.state != "finished"
+        left = plan.spec.name == self.runs.search and self._extended_by_hand
         if plan.added or left or not plan.exists:
             self.plan.directory.reopen(plan.spec.name)
 

@@ -259,7 +259,9 @@ def _remark(cell: CellStatus) -> str | None:
     if search is not None and final is not None and _has_earlier_choice(search, final):
         parts.append(f"final run {final.spec.name!r} {earlier_choice_text(search.spec.name)}")
     if search is not None and cell.extended_by_hand:
-        known = f"search {search.spec.name!r} has {search.spec.trials} trials, and the file asked for {cell.runs.trials}"
+        known = (
+            f"search {search.spec.name!r} has {search.spec.trials} trials, and the file asked for {cell.runs.trials}"
+        )
         parts.append(f"{known}: write trials: {search.spec.trials} for this cell before the campaign goes on")
     return "; ".join(parts) or None
 

@@ -37,6 +37,7 @@ def main() -> None:
     warnings.simplefilter("ignore", FutureWarning)  # libraries tell them to callers, not to users
     try:
         require_commas(sys.argv[1:])
+        refuse_dry_campaign(sys.argv[1:])
         _require_working_folder()
         app(prog_name="tausearch", standalone_mode=True)
     except RunError as error:
@@ -81,3 +82,9 @@ def require_commas(arguments: Sequence[str]) -> None:
         if len(after) > 1:
             one = ",".join(word.strip(",") for word in after)
             raise InputError(f"{option} {' '.join(after)}: write several values with commas: {option} {one}")
+
+
+def refuse_dry_campaign(arguments: Sequence[str]) -> None:
+    """Refuse `campaign run --dry-run`, which other commands have, with the command that says what would run."""
+    if list(arguments[:2]) == ["campaign", "run"] and "--dry-run" in arguments:
+        raise InputError("campaign run: has no --dry-run; tausearch campaign plan FILE says what would run")

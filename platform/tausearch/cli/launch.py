@@ -180,9 +180,7 @@ def extend(
     format: options.Format = "text",
 ) -> None:
     """Run more trials of a search. The algorithm knows all earlier trials."""
-    given = locals()
-    _say_campaign(name, trials, storage)
-    _continue(given)
+    _continue(locals())
 
 
 def _say_campaign(name: str, trials: int, storage: str) -> None:
@@ -303,6 +301,8 @@ def _continue(given: Mapping[str, Any]) -> None:
     say_loading()
     from tausearch import api  # torch and Ray take seconds to import
 
+    if request.trials is not None:
+        _say_campaign(request.name, request.trials, given["storage"])
     _show_result(api.resume_with(request), request, given["format"])
 
 

@@ -35,7 +35,8 @@ def checked_uri(uri: str | None) -> str | None:
     The password is kept in this process alone, and a line on stderr says so.
 
     Raises:
-        InputError: If the URI is empty, or has a scheme that is not supported.
+        InputError: If the URI is empty, has a scheme that is not supported, or names an SQLite file that cannot be
+            made. A server may be away for a while, so it is not asked.
     """
     if uri is None:
         return None
@@ -45,7 +46,17 @@ def checked_uri(uri: str | None) -> str | None:
             f"--tracking-uri must start with one of {', '.join(f'{s}://' for s in _SCHEMES)},"
             f" got {shown(without_secrets(uri))}"
         )
+    file = uri.partition("://")[2].partition("?")[0][1:] if scheme == "sqlite" else ""
+    if file and not file.startswith("file:"):
+        _require_place(Path(file).absolute(), f"--tracking-uri {shown(without_secrets(uri))}")
     return keep_secrets(uri)
+
+
+def _require_place(file: Path, named: str) -> None:
+    """Refuse a file in a folder that is not there and cannot be made; MLflow makes one that can."""
+    there = next((each for each in (file, *file.parents) if os.path.lexists(each)), file)
+    if there != file and not (there.is_dir() and os.access(there, os.W_OK)):
+        raise InputError(f"{named}: {file.name} cannot be made in {file.parent}, because {there} is no writable folder")
 
 
 def reason(error: Exception) -> str:

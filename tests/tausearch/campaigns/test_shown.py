@@ -31,7 +31,7 @@ from tausearch.campaigns.status import starting_campaigns
 from tausearch.cli.output import show_campaign_status, show_campaign_statuses
 from tausearch.presentation import Table
 from tausearch.reports import paper_results
-from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock, replace_text
+from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock, read_spec, replace_text
 from tausearch.runs.creation import make_run_directory
 from tausearch.tracking.benchmark_tags import TableRow
 from tests.support.command_line import run
@@ -472,3 +472,75 @@ def test_sync_tags_the_tables_in_the_given_store(
     words = ["runs", "sync", "--storage", str(storage.root), "--tracking-uri", "http://b:5000"]
     code, _, err = run(words, capsys, monkeypatch)
     assert (code, err) == (0, "") and written == [("t", "http://b:5000")]
+
+
+@pytest.fixture
+def outdated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Storage:
+    """A campaign whose first final run trains another learning rate than its search, which has four trials, chose."""
+    plan = started(tmp_path)
+    search, final = (each.spec.name for each in (plan.cells[0].search, plan.cells[0].training))
+    for number in range(4):
+        Record(plan.cells[0].search.directory.record, {}, tasks=5).write(make_trial(number, 5, 80.0 + number))
+    make_final_run(plan.storage, final, [60.0, 60.0], benchmark="digits")
+    spec = read_spec(plan.storage.run(final))
+    spec.model_copy(update={"source": search}).save(plan.storage.run(final))
+    monkeypatch.setenv("COLUMNS", "160")
+    return plan.storage
+
+
+EARLIER = "trained an earlier choice of search 't-digits-ita-lora', which has chosen another configuration since"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "status t-digits-ita-lora-final",
+        "status t-digits-ita-lora-final --format json",
+        "campaign status t",
+        "campaign status t --format json",
+        "compare --campaign t",
+        "compare --campaign t --format json",
+        "compare --campaign t --format latex",
+        "compare --campaign t --format markdown",
+    ],
+)
+def test_what_shows_a_final_run_of_an_earlier_choice_says_so(
+    words: str, outdated: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = run([*words.split(), "--storage", str(outdated.root)], capsys, monkeypatch)[1]
+    assert EARLIER in " ".join(out.replace("''", "'").replace("`", "'").split())
+
+
+def test_the_report_and_the_written_table_say_it_too(outdated: Storage) -> None:
+    status = read_campaign_status(outdated, outdated.campaign("t"))
+    page = html.unescape(write_campaign_report(outdated, status).read_text())
+    assert f"t-digits-ita-lora-final' {EARLIER}" in page and page.count(EARLIER) >= 2  # in the list of cells, too
+    outputs.write_comparison(outdated, status.directory)
+    assert EARLIER in (status.directory.path / "comparison.md").read_text()
+
+
+def test_an_extended_search_of_a_campaign_says_what_the_campaign_needs_and_waits_for_its_driver(
+    outdated: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.api.resume_with", lambda request: pytest.fail("it began"))
+    words = ["extend", "t-digits-ita-lora", "--trials", "9", "--storage", str(outdated.root)]
+    with driver_lock(outdated.campaign("t"), "campaign"):
+        code, _, err = run(words, capsys, monkeypatch)
+    assert (code, err.count("belongs to campaign 't', which runs now; extend it afterwards")) == (2, 1)
+
+    def refuse(request: object) -> None:
+        raise InputError("it goes on")
+
+    monkeypatch.setattr("tausearch.api.resume_with", refuse)
+    _, _, err = run(words, capsys, monkeypatch)
+    assert "whose final run may be of another choice; write trials: 9 for digits/ita-lora in its file, then: " in err
+    assert f"campaign run {outdated.root.parent}/t.yaml" in err and err.endswith("it goes on\n")
+
+
+def test_a_search_that_its_campaign_would_refuse_goes_on_by_itself(
+    outdated: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = outdated.run("t-digits-ita-lora")
+    read_spec(search).model_copy(update={"trials": 5}).save(search)
+    out = run(["status", search.name, "--storage", str(outdated.root)], capsys, monkeypatch)[1]
+    assert out.endswith(f" resume {search.name} --storage {outdated.root}\n") and "go on: " in out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,16 +14,29 @@ from typing import Any
 import pytest
 
 from tausearch.campaigns import CampaignPlan, all_campaign_statuses, read_campaign_status, read_cells
+from tausearch.campaigns.active_cell import ActiveCell
 from tausearch.campaigns.cells import CellRuns
 from tausearch.campaigns.outputs import copy_best, write_outputs
 from tausearch.campaigns.status import CampaignStatus, CellStatus
-from tausearch.runs import Record, ReevaluationSpec, StorageError, TrialSummary, driver_lock
+from tausearch.runs import (
+    FinalSpec,
+    Record,
+    ReevaluationSpec,
+    RunDirectory,
+    StorageError,
+    TrialSummary,
+    driver_lock,
+    earlier_choice,
+    read_spec,
+)
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best, unsearched_best_file
+from tausearch.studies.best_file import make_best_file
 from tests.support.command_line import Command
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
-from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, remember, started
+from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, planned, remember, started
+from trainables.errors import InputError
 
 
 def status_of(plan: CampaignPlan) -> CampaignStatus:
@@ -51,7 +65,7 @@ def test_cells_that_wait_for_their_turn_in_a_campaign_that_runs(tmp_path: Path) 
             remember(search.directory, number, 1.0)
         unsearched_best_file(search.spec).save(search.directory.best_file)
         assert states(plan)[0] == "searching"  # it has chosen, and its final run is not made
-        final = make_run_directory(plan.cells[0].training.spec, plan.storage)[1]
+        final = final_run_of(plan)
         assert states(plan)[0] == "training"
         for seed in range(2):
             remember(final, seed, 1.0, seed=seed)
@@ -110,7 +124,7 @@ def on_test(trial: TrialSummary) -> TrialSummary:
 def test_a_cell_is_done_when_it_has_what_its_file_asks_for_now(tmp_path: Path) -> None:
     """A driver that was killed soon after the file had changed has begun none of the new trials and seeds."""
     plan = started(tmp_path)
-    search, final = plan.cells[0].search, make_run_directory(plan.cells[0].training.spec, plan.storage)[1]
+    search, final = plan.cells[0].search, final_run_of(plan)
     for number in range(4):
         remember(search.directory, number, 1.0)
     for seed in range(2):
@@ -123,6 +137,77 @@ def test_a_cell_is_done_when_it_has_what_its_file_asks_for_now(tmp_path: Path) -
         assert (status.cells[0].state, status.cells[0].left, status.finished) == ("stopped", left, False)
         with driver_lock(plan.directory, "campaign"):
             assert states(plan)[0] == ("searching" if "trials" in change else "training")
+
+
+def final_run_of(plan: CampaignPlan) -> RunDirectory:
+    """Make the final run of the first cell, with the configuration of its trial 0."""
+    search, final = plan.cells[0].search.spec, plan.cells[0].training.spec
+    chosen = unsearched_best_file(search.model_copy(update={"start": make_trial(0).hyperparameters}))
+    changed = {"fixed": chosen.hyperparameters, "source": search.name, "tuned_on": search.benchmark}
+    return make_run_directory(final.model_copy(update=changed), plan.storage)[1]
+
+
+def extend_by_hand(plan: CampaignPlan, trials: int) -> None:
+    search = plan.cells[0].search
+    search.spec.model_copy(update={"trials": trials}).save(search.directory)
+
+
+def test_a_final_run_of_an_earlier_choice_makes_no_cell_done(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    search, final = plan.cells[0].search, final_run_of(plan)
+    for number in range(4):
+        remember(search.directory, number, 1.0)
+    for seed in range(2):
+        remember(final, seed, 1.0, seed=seed)
+    assert states(plan)[0] == "done" and status_of(plan).cells[0].reason is None
+
+    extend_by_hand(plan, 5)
+    advice = "search 't-digits-ita-lora' has 5 trials, and the file asked for 4: write trials: 5 for this cell before"
+    first = status_of(plan).cells[0]
+    assert (first.state, first.left) == ("stopped", (1, 0)) and str(first.reason).startswith(advice)
+    remember(search.directory, 4, 1.0)  # as good as trial 0, which stays chosen
+    first = status_of(plan).cells[0]
+    assert first.state == "done" and str(first.reason).startswith(advice)
+
+    Record(search.directory.record, tasks=5).write(make_trial(4, 5, 50.0))
+    earlier = (
+        "final run 't-digits-ita-lora-final' trained an earlier choice of search 't-digits-ita-lora', which has chosen"
+        " another configuration since"
+    )
+    first = status_of(plan).cells[0]
+    assert (first.state, first.left) == ("stopped", (0, 2)) and not status_of(plan).finished
+    assert first.reason == first.as_dict()["reason"] == f"{earlier}; {advice} the campaign goes on"
+    spec = read_spec(final)
+    assert isinstance(spec, FinalSpec) and (line := earlier_choice(final, spec)) and line in str(first.reason)
+
+
+def test_a_search_that_was_extended_by_hand_is_kept_with_its_trials_in_the_file(tmp_path: Path) -> None:
+    """The campaign completes it, and trains its new choice under a new name."""
+    plan = started(tmp_path)
+    search, final = plan.cells[0].search, final_run_of(plan)
+    for number in range(4):
+        remember(search.directory, number, 1.0)
+    for seed in range(2):
+        remember(final, seed, 1.0, seed=seed)
+    for run in (search.directory, final):
+        plan.directory.mark_concluded(run.name)
+    extend_by_hand(plan, 5)
+    said = "trials was 5, is now 4; to keep its 5 trials, write trials: 5 for this cell; to start the cell anew: --redo"
+    with pytest.raises(InputError, match=said):
+        planned(tmp_path)
+    going = planned(tmp_path, trials=5)
+    assert going.cells[0].next == "go on"
+    with ExitStack() as locks:
+        opened = ActiveCell(going, going.cells[0], print).open(locks)
+        assert opened is not None and opened.spec.name == search.spec.name  # it was concluded with four trials
+    assert not plan.directory.is_concluded(search.spec.name)
+
+    remember(search.directory, 4, 1.0)
+    best = make_trial(4, 5, 50.0)
+    Record(search.directory.record, tasks=5).write(best)
+    make_best_file(search.spec, best, 5).save(search.directory.best_file)
+    anew = planned(tmp_path, trials=5).cells[0]
+    assert (anew.runs.final, anew.next) == ("t-digits-ita-lora-final-1", "go on")
 
 
 def test_a_cell_whose_run_cannot_be_read_has_failed_and_says_why(tmp_path: Path) -> None:

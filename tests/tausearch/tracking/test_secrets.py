@@ -64,7 +64,7 @@ def test_a_database_is_opened_with_the_password_that_its_run_does_not_keep(
     assert asked == [given]
 
 
-@pytest.mark.parametrize("uri", [*URIS.values(), "sqlite:////a/b c?d.db", "http://[::1]:5000", "https://host/a%20b"])
+@pytest.mark.parametrize("uri", [*URIS.values(), "sqlite:////b c?d.db", "http://[::1]:5000", "https://host/a%20b"])
 def test_a_uri_without_one_stays_as_it_is(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert checked_uri(uri) == uri == secrets.with_secrets(uri)
     assert capsys.readouterr().err == ""
@@ -145,3 +145,11 @@ def test_nothing_that_a_run_leaves_has_it(
     assert len(left) > 3
     for path in left:
         assert b"s3cr" not in path.read_bytes(), path
+
+
+def test_an_sqlite_file_that_cannot_be_made_is_refused_and_a_folder_that_mlflow_makes_is_not(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=f"m.db cannot be made in {tmp_path}/file/a, because {tmp_path}/file is no"):
+        checked_uri(f"sqlite:///{tmp_path}/file/a/m.db")
+    for place in (f"{tmp_path}/new/m.db", f"{tmp_path}/m.db?timeout=5", "m.db", ":memory:", "file:m.db?uri=true"):
+        assert checked_uri(f"sqlite:///{place}") == f"sqlite:///{place}"

@@ -76,9 +76,10 @@ def show_campaign_status(
         out.print(f"* {title}: not as most on this benchmark: {'; '.join(reasons)}", soft_wrap=True)
     for line in _of_other_columns(status.cell_runs):
         out.print(line, soft_wrap=True)
-    for each in (each for each in status.cells if each.reason is not None):
-        style = "red" if each.state == "failed" else "yellow"
-        out.print(f"{each.runs.title}: {each.reason}", style=style, soft_wrap=True)
+    for each in status.failed_cells:
+        out.print(f"{each.runs.title}: {each.reason}", style="red", soft_wrap=True)
+    for each in (each for each in status.cells if each.reason is not None and each.state != "failed"):
+        out.print(f"{each.runs.title}: {each.reason}", style="yellow", soft_wrap=True)
     if status.state == "stopped":
         out.print(f"go on: {command or status.command(storage_option)}", soft_wrap=True)
     for benchmark, page in read_pages(status.directory).items():

@@ -93,13 +93,8 @@ def _lost(found: RunStatus) -> list[str]:
     return [f"{found.counts[each]} {each}" for each in ("failed", "diverged") if found.counts[each]]
 
 
-def show_status(
-    found: RunStatus, beside: BesideBounds | None = None, go_on: str | None = None, earlier: str = ""
-) -> None:
-    """Print one run with its trials, beside its bounds, and the command that continues it where there is one.
-
-    `earlier` says that a final run has an earlier choice of its search.
-    """
+def show_status(found: RunStatus, beside: BesideBounds | None = None, go_on: str | None = None) -> None:
+    """Print one run with its trials, beside its bounds, and the command that continues it where there is one."""
     lines = Lines(console(), 14)
     counts = ", ".join(f"{count} {name}" for name, count in found.counts.items() if count)
     begun = sum(trial.status == "pending" for trial in found.trials)
@@ -126,8 +121,6 @@ def show_status(
         show_front(lines, found.spec, found.trials, best)
         show_trust(lines, found.spec, found.trials, found.rank_correlations)
     show_errors(lines, found.spec, found.trials)
-    if earlier:
-        lines.warn(f"{found.spec.name}: {earlier}")
     if go_on is not None:
         lines.out.print(f"go on: {go_on}", soft_wrap=True)
 

@@ -181,7 +181,7 @@ def _paper_rows(benchmarks: Sequence[str], usual: dict[str, FinalRunResults], pa
 
 
 def _ranked(rows: Sequence[MatrixRow], benchmarks: Sequence[str]) -> tuple[MatrixRow, ...]:
-    """Mark the best and the second of each column; equal as printed is equal."""
+    """Mark the best and the second of each column; equal as printed is equal, and after two best there is no second."""
     places = {name: _places([row.cells[name] for row in rows if _competes(row, name)]) for name in benchmarks}
 
     def marked(row: MatrixRow) -> MatrixRow:
@@ -210,7 +210,9 @@ def _places(cells: Sequence[MatrixCell]) -> dict[str, Literal["best", "second"]]
         return {}
     means = dict.fromkeys(_printed(cell) for cell in sorted(cells, key=lambda cell: -cell.score.mean))
     names: tuple[Literal["best", "second"], ...] = ("best", "second")
-    return dict(zip(means, names, strict=False))
+    best = next(iter(means))
+    shared = sum(_printed(cell) == best for cell in cells) > 1
+    return dict(zip(means, names[:1] if shared else names, strict=False))
 
 
 def _printed(cell: MatrixCell) -> str:

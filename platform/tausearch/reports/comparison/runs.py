@@ -124,4 +124,6 @@ def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRunResults | 
     if accuracy is None:
         return spec, None
     others = (TEST.forgetting, TEST.pooled_accuracy, TEST.average_incremental_accuracy)
-    return spec, FinalRunResults(spec, accuracy, *map(scores.get, others), earlier_choice(directory, spec))
+    forgetting, pooled, incremental = map(scores.get, others)
+    earlier = earlier_choice(directory, spec)
+    return spec, FinalRunResults(spec, accuracy, forgetting, pooled, incremental, earlier)
