@@ -245,7 +245,7 @@ def test_more_trials_extend_a_cell_and_repeat_nothing(result: CampaignResult, fo
     more = "{benchmark: digits, method: ita-ia3, search: {trials: 7}}"
     (folder / "more.yaml").write_text(f"{TABLE}  - {more}\n")
     record = {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")}
-    extended = run_campaign(plan_campaign(request(folder, "more.yaml")), FiveTasks)
+    extended = run_campaign(plan_campaign(request(folder, "more.yaml", max_concurrent_trials=1)), FiveTasks)
     assert [each.n_ended for each in extended.standing.cells] == [(6, 3), (7, 3), (6, 3), (0, 3)]
     assert {each.state for each in extended.standing.cells} == {"done"} and extended.results in (1, 2)
     new = {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")}
