@@ -121,6 +121,24 @@ def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray(
     assert did == ["conclude"]
 
 
+def test_all_callbacks_of_a_campaign_are_told_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, told = planned(tmp_path), list[str]()
+    for cell in plan.cells:
+        object.__setattr__(cell, "status", CellStatus(cell.runs, "done"))
+    untracked = plan.cells[0].search.spec.model_copy(update={"tracking": ()})
+
+    def conclude(driver: Driver, queue: RunQueue, session: object) -> None:
+        for each in queue.deliveries.of(untracked):
+            each.send(cast(Any, "ended"))
+            each.close()
+
+    monkeypatch.setattr(RunQueue, "conclude_finished", lambda queue: False)
+    monkeypatch.setattr(Driver, "conclude", conclude)
+    callbacks: Any = [SimpleNamespace(on_event=lambda event, name=name: told.append(name)) for name in "abc"]
+    driver_module.run_campaign(plan, TrialTrainable, callbacks)
+    assert told == ["a", "b", "c"]
+
+
 @pytest.fixture
 def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the result of a campaign whose cells stand so, after a signal and the end of its time budget."""

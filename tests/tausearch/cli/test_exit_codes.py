@@ -4,8 +4,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from tausearch import cli
+from tausearch.cli import application, exit_codes
 
 SLOW = """
 class Slow:
@@ -72,6 +76,19 @@ def test_an_output_that_nobody_reads_any_more_ends_a_command_with_141(command: s
         assert subprocess.run(arguments, stdout=writer, stderr=writer, env=environment).returncode == 141
     finally:
         os.close(writer)
+
+
+def test_the_command_is_run_as_a_process_that_ends_with_141_when_nobody_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unread() -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(application, "main", unread)
+    monkeypatch.setattr(exit_codes, "atexit", SimpleNamespace(register=lambda end: None))  # this process goes on
+    with pytest.raises(SystemExit) as ended:
+        cli.process()
+    assert ended.value.code == 141
 
 
 def test_output_that_cannot_be_written_is_told() -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from search_spaces import load_space
-from tausearch.execution import preview_plan
+from tausearch.execution import advice, preview_plan
 from tausearch.execution.advice import backbone_line, backbone_times, grey_line, unsuited_to
 from tausearch.runs import DataFacts, Plan, Reevaluate, Resources, SearchSpec, Storage
 from tests.support.runs.trials import final_spec
 from trainables.backbones import EMBEDDED, SMALL, Backbone, timing
+from trainables.data.few_images import OwnImages
+from trainables.methods import get_method
 from trainables.task_names import NamedTask
 
 LARGE = "vit_base_patch16_224.augreg_in21k"
@@ -51,6 +53,17 @@ def test_settings_of_benchmark_method_and_split(own: SearchSpec) -> None:
     joint = own.model_copy(update={"method": "joint", "fixed": {}, "start": {"lr": 0.001}})
     (batch, epochs, _) = unsuited_to(joint)  # it sees the images of all tasks as one
     assert "1 step an epoch of the 36 images of a task" in batch.reason and "make 25 steps" in epochs.reason
+
+
+def test_a_method_that_learns_all_tasks_at_once_is_judged_by_their_images_and_classes_together(
+    own: SearchSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[OwnImages] = []
+    mine = replace(get_method("joint"), unsuited=lambda config, images: told.append(images) or ())
+    monkeypatch.setattr(advice, "get_method", lambda name: mine)
+    unsuited_to(own.model_copy(update={"method": "joint", "fixed": {}, "start": {"lr": 0.001}}))
+    (images,) = told
+    assert (images.per_task, images.classes, images.per_class) == ((36,), (6,), 6)
 
 
 def test_a_range_that_the_method_replaces_on_own_images_is_named(own: SearchSpec) -> None:

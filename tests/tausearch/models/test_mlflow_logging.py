@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 import torch
 
+from tausearch.api import composition
 from tausearch.models import CompositionResult, EvaluationResult, RuleSearch, evaluation, mlflow_logging
 from tausearch.models.evaluation import evaluate, evaluate_pools, merging_rule, n_evaluations
 from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.models.exports import _unnamed
 from tausearch.models.merge_configs import MergeConfig, rule_words, uniform
 from tausearch.models.rule_search.results import RuleTrial
+from tausearch.presentation import LongWork
 from tausearch.runs import RunDirectory, Storage
 from tests.support.runs.trials import final_spec, search_spec
 from tests.tausearch.models.test_removal_report import forgotten, report
@@ -208,6 +210,20 @@ def test_evaluations_compute_with_the_threads_of_the_run_and_are_counted(counts:
     result = evaluate_pools(pools, counts.append)
     assert result.seeds[1].whole == (float(wanted),) * 3 and sum(counts) == n_evaluations(3, 2)
     assert torch.get_num_threads() == wanted - 1
+
+
+@pytest.mark.usefixtures("counts")
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+def test_the_bar_of_the_protocol_is_full_at_its_end(
+    seeds: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[list[int]] = []
+    monkeypatch.setattr(LongWork, "start", lambda _, name, total: bars.append([total]) or bars[-1].append)
+    pools = pools_of(seeds=seeds)
+    pools.sources[0].directory = None  # it is kept nowhere
+    composition._evaluate(Storage(tmp_path), pools)
+    ((total, *done),) = bars
+    assert total == sum(done) > 0
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
