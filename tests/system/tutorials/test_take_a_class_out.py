@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tutorials import follow, run, steps
+from tests.support.tutorials import ONE_AT_A_TIME, follow, run, steps
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -23,7 +23,8 @@ def test_a_class_is_taken_out_and_gone(call: Callable[..., str], tmp_path: Path)
     lines = [line for kind, text in steps("take-a-class-out") if kind == "shell" for line in text.splitlines()]
     for line in lines:
         if line.startswith("tausearch"):
-            said[line] = follow(line, tmp_path, call, *(["--yes"] if "delete" in line else []))
+            more = ["--yes"] if "delete" in line else ONE_AT_A_TIME if line.startswith("tausearch train") else []
+            said[line] = follow(line, tmp_path, call, *more)
         if line.endswith("--export unlearned"):  # the runs are deleted at the end
             _look_at_dropped(tmp_path)
     assert len(said) == len(lines) - 1 == 11  # all but `grep`, in whose place the files are read below
