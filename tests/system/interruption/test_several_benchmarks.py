@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 BENCHMARKS = ("digits?epochs=1", "digits?tasks=2&epochs=1")
 SEARCH = [
     *("search", ",".join(BENCHMARKS), "finetune", "--algorithm", "random", "--trials", "3", "--reevaluate", "0"),
-    *("--max-concurrent-trials", "2", "--resume-if-exists", "--name"),
+    *("--max-concurrent-trials", "2", "--tracking", "none", "--resume-if-exists", "--name"),
 ]
 
 
