@@ -10,16 +10,17 @@ from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.presentation import address_option, campaign_command, concurrency_option
 from tausearch.runs import (
     CampaignDirectory,
+    FinalSpec,
     RunStatus,
     Score,
     Storage,
     StorageError,
     TrialSummary,
-    earlier_choice_text,
-    has_chosen_anew,
+    another_choice,
     is_driven,
     read_status,
     summarise,
+    trains_another,
 )
 from trainables.errors import InputError
 from trainables.metrics import TEST
@@ -248,16 +249,17 @@ def _lacks(run: RunStatus, asked: int) -> bool:
 
 def _has_earlier_choice(search: RunStatus | None, final: RunStatus | None) -> bool:
     """Whether a final run trains an earlier choice of its search, which was extended since by hand."""
-    if search is None or final is None or final.spec.purpose != "final":
+    if search is None or search.state != "finished" or search.best is None:
         return False
-    return has_chosen_anew(search, final.spec)
+    trained = None if final is None else final.spec
+    return isinstance(trained, FinalSpec) and trains_another(trained, search.best.hyperparameters)
 
 
 def _remark(cell: CellStatus) -> str | None:
     """Return why a cell whose runs have ended goes on, and what its file must say first; None if nothing is amiss."""
     parts, search, final = [], cell.search, cell.final
     if search is not None and final is not None and _has_earlier_choice(search, final):
-        parts.append(f"final run {final.spec.name!r} {earlier_choice_text(search.spec.name)}")
+        parts.append(f"final run {final.spec.name!r} {another_choice(search.spec.name)}")
     if search is not None and cell.extended_by_hand:
         known = (
             f"search {search.spec.name!r} has {search.spec.trials} trials, and the file asked for {cell.runs.trials}"

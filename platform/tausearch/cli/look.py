@@ -35,7 +35,7 @@ def status(
     """Show what runs, what is done, and the best so far."""
     if protocols and name is None:
         raise InputError("--protocols: needs the name of a search")
-    from tausearch.runs import beside_bounds, earlier_choice, read_status  # pydantic takes a moment; --help must not
+    from tausearch.runs import beside_bounds, choice_remark, read_status  # pydantic takes a moment; --help must not
 
     root = open_storage(storage, write=False)
     if name is None:
@@ -47,18 +47,18 @@ def status(
             _show_statuses(statuses, root)
         return
     found = read_status(root.run(name))
-    earlier = earlier_choice(root.run(name), found.spec) if found.spec.purpose == "final" else ""
+    remark = choice_remark(root.run(name), found.spec) if found.spec.purpose == "final" else ""
     beside = beside_bounds(found, root)
     choices = _choices(found) if protocols else None
     if format == "json":
         plain = output.status_as_dict(found, choices, beside)
-        print_json({**plain, "earlier_choice": earlier} if earlier else plain)
+        print_json({**plain, "choice_remark": remark} if remark else plain)
     elif choices is not None:
         output.show_early_choices(found, choices)
     else:
         output.show_status(found, beside, _go_on(found, root, storage))
-        if earlier:
-            print(f"{name}: {earlier}")
+        if remark:
+            print(f"{name}: {remark}")
 
 
 def _show_statuses(statuses: Sequence[RunStatus], root: Storage) -> None:

@@ -6,6 +6,11 @@ from .bounds import (
     hardly_learned as hardly_learned,
     little_left as little_left,
 )
+from .choices import (
+    another_choice as another_choice,
+    choice_remark as choice_remark,
+    trains_another as trains_another,
+)
 from .constraints import (
     Constraint as Constraint,
     no_feasible_trial_reason as no_feasible_trial_reason,
@@ -128,9 +133,6 @@ from .status import (
     RunStatus as RunStatus,
     chosen_as_dict as chosen_as_dict,
     chosen_trial as chosen_trial,
-    earlier_choice as earlier_choice,
-    earlier_choice_text as earlier_choice_text,
-    has_chosen_anew as has_chosen_anew,
     read_status as read_status,
     read_trials as read_trials,
 )

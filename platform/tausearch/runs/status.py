@@ -20,7 +20,6 @@ from tausearch.runs.record.record import Record
 from tausearch.runs.reevaluations import Gain, Reevaluation, gain_of, read_reevaluation
 from tausearch.runs.results import Score, summarise
 from tausearch.runs.search_analysis import rank_correlations
-from tausearch.runs.specs.final import FinalSpec
 from tausearch.runs.specs.kinds import AnySpec
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
@@ -177,36 +176,6 @@ def read_status(directory: RunDirectory) -> RunStatus:
     state: RunState = "running" if driven else "finished" if ended else "stopped"
     ending = None if driven and counts["running"] + counts["pending"] else ending_of(spec, directory, trials)
     return RunStatus(spec, state, counts, trials, chosen, directory.note, reevaluation, planned, ending)
-
-
-def has_chosen_anew(search: RunStatus, final: FinalSpec) -> bool:
-    """Whether a search that is over has another choice than the one that a final run of it trains."""
-    if search.state != "finished" or search.best is None:
-        return False
-    chosen = search.best.hyperparameters.items()
-    # What the final run overrides says nothing of its choice, and one of an earlier version may lack some.
-    return any(final.fixed.get(name, value) != value for name, value in chosen if name not in final.overrides)
-
-
-def earlier_choice(directory: RunDirectory, final: FinalSpec) -> str:
-    """Return a line that the search of a final run has chosen another configuration since; empty if it has not.
-
-    It is empty, too, where the search is gone or cannot be read.
-    """
-    if final.source is None:
-        return ""
-    try:
-        search = read_status(RunDirectory(directory.path.parent / final.source))
-    except (InputError, OSError):
-        return ""
-    if search.spec.purpose != "search" or search.spec.method != final.method:
-        return ""
-    return earlier_choice_text(final.source) if has_chosen_anew(search, final) else ""
-
-
-def earlier_choice_text(search: str) -> str:
-    """Return what is said of a final run whose search has chosen another configuration since."""
-    return f"trained an earlier choice of search {search!r}, which has chosen another configuration since"
 
 
 def chosen_trial(

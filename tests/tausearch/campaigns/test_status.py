@@ -25,13 +25,14 @@ from tausearch.runs import (
     RunDirectory,
     StorageError,
     TrialSummary,
+    choice_remark,
     driver_lock,
-    earlier_choice,
     read_spec,
 )
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best, unsearched_best_file
 from tausearch.studies.best_file import make_best_file
+from tausearch.studies.best_listener import write_best
 from tests.support.command_line import Command
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
@@ -169,16 +170,20 @@ def test_a_final_run_of_an_earlier_choice_makes_no_cell_done(tmp_path: Path) -> 
     first = status_of(plan).cells[0]
     assert first.state == "done" and str(first.reason).startswith(advice)
 
-    Record(search.directory.record, tasks=5).write(make_trial(4, 5, 50.0))
-    earlier = (
-        "final run 't-digits-ita-lora-final' trained an earlier choice of search 't-digits-ita-lora', which has chosen"
-        " another configuration since"
-    )
+    trial = make_trial(4, 5, 50.0)
+    Record(search.directory.record, tasks=5).write(trial)
+    earlier = "final run 't-digits-ita-lora-final' does not train what search 't-digits-ita-lora' chooses now"
     first = status_of(plan).cells[0]
     assert (first.state, first.left) == ("stopped", (0, 2)) and not status_of(plan).finished
     assert first.reason == first.as_dict()["reason"] == f"{earlier}; {advice} the campaign goes on"
     spec = read_spec(final)
-    assert isinstance(spec, FinalSpec) and (line := earlier_choice(final, spec)) and line in str(first.reason)
+    assert isinstance(spec, FinalSpec) and choice_remark(final, spec) == ""  # no best file says what is chosen
+    write_best(search.spec, search.directory, [trial])
+    assert (line := choice_remark(final, spec)) and line in str(first.reason)
+    same = spec.model_copy(update={"fixed": load_best(search.directory.best_file).hyperparameters})
+    changed = {"lr": 0.5}
+    overridden = same.model_copy(update={"fixed": same.fixed | changed, "overrides": changed})
+    assert choice_remark(final, same) == choice_remark(final, overridden) == ""
 
 
 def test_a_search_that_was_extended_by_hand_is_kept_with_its_trials_in_the_file(tmp_path: Path) -> None:

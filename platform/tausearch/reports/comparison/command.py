@@ -137,8 +137,8 @@ def _notes(comparisons: Sequence[Comparison], without: Sequence[str], ran: Colle
         yield "within 2 sd: in parentheses, two standard deviations of the difference"
     for comparison in comparisons:
         for run in (row.ours for row in (*comparison.rows, *comparison.not_compared)):
-            if run is not None and run.earlier_choice:
-                yield f"{run.spec.name}: {run.earlier_choice}"
+            if run is not None and run.choice_remark:
+                yield f"{run.spec.name}: {run.choice_remark}"
     if without:
         yield f"without results yet: {', '.join(without)}"
 

@@ -73,7 +73,7 @@ def run_as_dict(run: FinalRunResults) -> dict[str, Any]:
         "tuned_on": run.tuned_on,
         "protocol": run.spec.protocol.model_dump(mode="json"),
         "hyperparameters": run.spec.fixed,
-        **({"earlier_choice": run.earlier_choice} if run.earlier_choice else {}),
+        **({"choice_remark": run.choice_remark} if run.choice_remark else {}),
     }
 
 

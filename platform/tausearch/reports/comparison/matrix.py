@@ -135,7 +135,7 @@ def _cell(run: FinalRunResults, usual: FinalRunResults, seeds: int) -> MatrixCel
     reasons += ["another initial head"] * (mine.initial_head_digest != theirs.initial_head_digest)
     reasons += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
     had = run.accuracy.seeds
-    notes = [*([] if had == seeds else [counted(had, "seed")]), *filter(None, [run.earlier_choice])]
+    notes = [*([] if had == seeds else [counted(had, "seed")]), *filter(None, [run.choice_remark])]
     return MatrixCell(run.accuracy, run, tuple(reasons), tuple(notes))
 
 

@@ -15,7 +15,7 @@ from tausearch.runs import (
     RunDirectory,
     Score,
     Storage,
-    earlier_choice,
+    choice_remark,
     read_scores,
     read_spec,
 )
@@ -36,7 +36,7 @@ class FinalRunResults:
         forgetting: Final forgetting over the finished seeds; None for methods without.
         pooled: Accuracy over the images of all tasks together; None where it was not measured.
         incremental: Average incremental accuracy; None for a joint method.
-        earlier_choice: See `earlier_choice` of the runs; empty where it trains the present choice of its search.
+        choice_remark: That its search chooses another configuration now; else empty.
     """
 
     spec: FinalSpec
@@ -44,7 +44,7 @@ class FinalRunResults:
     forgetting: Score | None
     pooled: Score | None = None
     incremental: Score | None = None
-    earlier_choice: str = ""
+    choice_remark: str = ""
 
     @property
     def tuned_on(self) -> str | None:
@@ -125,5 +125,5 @@ def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRunResults | 
         return spec, None
     others = (TEST.forgetting, TEST.pooled_accuracy, TEST.average_incremental_accuracy)
     forgetting, pooled, incremental = map(scores.get, others)
-    earlier = earlier_choice(directory, spec)
+    earlier = choice_remark(directory, spec)
     return spec, FinalRunResults(spec, accuracy, forgetting, pooled, incremental, earlier)

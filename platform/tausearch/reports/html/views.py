@@ -38,7 +38,7 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     beside_bounds,
-    earlier_choice,
+    choice_remark,
     leave_one_out,
     read_scores,
     read_status,
@@ -247,8 +247,8 @@ def _facts(status: RunStatus, directory: RunDirectory) -> dict[str, str]:
     else:
         if spec.source is not None:
             facts["chosen by"] = f"search {spec.source} on {spec.tuned_on}"
-        if earlier := earlier_choice(directory, spec):
-            facts["choice"] = earlier
+        if remark := choice_remark(directory, spec):
+            facts["choice"] = remark
         if spec.overrides:
             facts["overridden"] = _overridden(spec)
     facts["protocol"] = f"{_size(protocol)}, {protocol.backbone}, {protocol.precision}"
