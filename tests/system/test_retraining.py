@@ -30,6 +30,8 @@ NEW, LEFT = "r-retrained-1", "digits?epochs=1&task=0,1,2,3&task=5,6&task=7,8,9"
 def test_stopped_and_called_again(call: Callable[..., str], tmp_path: Path) -> None:
     root = tmp_path / "runs"
     make_composable_run(open_storage(root, write=True), "r", source=get_source("digits?tasks=3&epochs=1"))
+    run = open_storage(root, write=True).run("r")
+    read_spec(run).model_copy(update={"tracking": ()}).save(run)  # nor is the new run
     before = {path: path.read_bytes() for path in (root / "r").rglob("*") if path.is_file()}
     with started(*WORDS, cwd=tmp_path, out=tmp_path / "out.txt") as process:
         deadline = time.monotonic() + 400

@@ -124,7 +124,8 @@ def test_status_and_final_run(searched: str, folder: Path, capfd: pytest.Capture
     found = json.loads(call("status", "s", "--format", "json"))
     assert found["state"] == "finished" and found["counts"]["complete"] == 3
     best_file = str(storage(folder).run("s").best_file)
-    out = call("train", best_file, "--seeds", "0,1", "--name", "f", "--max-concurrent-trials", "1")
+    size = ("--seeds", "0,1", "--max-concurrent-trials", "1")
+    out = call("train", best_file, *size, "--name", "f", "--tracking", "none")
     assert "test/final_accuracy" in out and "over 2 seeds" in out
     results = json.loads((folder / "tausearch-runs" / "f" / "results.json").read_text())
     summary = results["summary"]["test/final_accuracy"]

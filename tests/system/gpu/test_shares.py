@@ -15,7 +15,7 @@ import ray
 import torch
 
 from benchmarks.many_trials.analytic import AnalyticTrial
-from tausearch.cluster import cluster_capacity, trials_that_fit
+from tausearch.cluster import cluster_capacity, session, trials_that_fit
 from tausearch.cluster.pilot import propose
 from tausearch.execution import Dispatcher, Run, StorageWatch
 from tausearch.execution.tune_adapters import run_on_tune
@@ -45,7 +45,8 @@ class GreedyTrial(AnalyticTrial):
 
 @pytest.fixture
 def fake_gpu() -> Iterator[None]:
-    ray.init(address="local", num_cpus=4, num_gpus=1, include_dashboard=False, log_to_driver=False)
+    with session._needed_alone():
+        ray.init(address="local", num_cpus=4, num_gpus=1, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 
