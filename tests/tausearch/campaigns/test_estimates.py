@@ -47,7 +47,10 @@ def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path)
     search = plan.cells[0].search
     for number in range(4):
         remember(search.directory, number, 2.0)
-    unsearched_best_file(search.spec).save(search.directory.best_file)
+    best = unsearched_best_file(search.spec)
+    best.save(search.directory.best_file)
+    for trial in Record(search.directory.record).trials():
+        Record(search.directory.record, tasks=5).write(replace(trial, hyperparameters=best.hyperparameters))
     record = Record(make_run_directory(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
     record.write(make_trial(0, 5, 5.0))
     assert planned(tmp_path).cells[0].status.state == "stopped"

@@ -17,6 +17,7 @@ from tausearch.api import SearchRequest, plan_search
 from tests.support.methods.small_digits import ITA, run
 from tests.support.packages import install
 from tests.trainables.backbones.test_timm_kinds import two_tasks
+from trainables import backbones
 from trainables.backbones import SMALL, Backbone, InputSpec, OwnBackbone, Shape, tuned_layers
 from trainables.composition import ComposedNetwork, VectorPool, vector_folders
 from trainables.errors import InputError
@@ -207,6 +208,7 @@ def test_a_package_takes_no_name_of_the_tool_or_of_timm(
     install(tmp_path, "taker", points, taker="raise SystemExit")
     monkeypatch.syspath_prepend(tmp_path)
     backbone = Backbone(f"{name}{suffix}")
+    backbones._digest.cache_clear()  # another test may have asked before the package came
     claims = re.escape(f"backbone {name!r}: {owner} and package 'taker' (taker:X) have one of this name; uninstall all")
     for ask in (lambda: backbone.input, lambda: backbone.shape, lambda: backbone.digest, backbone.load):
         with pytest.raises(InputError, match=f"^{claims} but one$"):

@@ -37,8 +37,8 @@ def task(images: int) -> Task:
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every backbone one of the user's code, of the size that it has."""
-    monkeypatch.setattr(Backbone, "own", object.__new__(OwnBackbone))
     monkeypatch.setattr(Backbone, "shape", GLYPH.shape)
+    monkeypatch.setattr(Backbone, "own", object.__new__(OwnBackbone))
 
 
 @pytest.fixture
