@@ -104,5 +104,5 @@ def test_after_a_kill_callbacks_are_told_all_that_the_record_has(
     assert {tuple(line) for line in lines if line[0] == "TaskDone"} == {
         ("TaskDone", "s", trial.number, task) for trial in trials_of(root, "s") for task in (1, 2, 3)
     }
-    assert sorted(line[2] for line in lines if line[0] == "TrialEnded") == [0, 1] and lines[-1][0] == "RunEnded"
+    assert sorted(line[2] for line in lines if line[0] == "TrialEnded") == [0, 1, 2, 3] and lines[-1][0] == "RunEnded"
     assert not Storage(root).mlflow_file.exists()  # a run that goes on is tracked as before
