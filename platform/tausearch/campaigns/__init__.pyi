@@ -37,6 +37,7 @@ from .status import (
     CampaignStatus as CampaignStatus,
     CellStatus as CellStatus,
     all_campaign_statuses as all_campaign_statuses,
+    options_of as options_of,
     read_campaign_status as read_campaign_status,
     starting_campaigns as starting_campaigns,
 )

@@ -22,7 +22,7 @@ from tausearch.api import (
 from tausearch.campaigns.cells import KEPT, CampaignCells, CellRuns, read_cells
 from tausearch.campaigns.faults import at_place, of_cells
 from tausearch.campaigns.file import CampaignFile, CellConfig, read_campaign, read_remainder
-from tausearch.campaigns.status import CellStatus, read_cell_status
+from tausearch.campaigns.status import CellStatus, options_of, read_cell_status
 from tausearch.cluster import GpusAt, asked_once, bf16_at, gpus_at, require_reachable
 from tausearch.runs import (
     AnySpec,
@@ -401,12 +401,15 @@ def _advice(planned: CellPlan) -> str:
     plan = planned.search
     if planned.config.search is None or not plan.exists:
         return ""
-    known = read_spec(plan.directory).trials
+    known = read_spec(plan.directory)
+    if not isinstance(known, SearchSpec) or known.trials <= plan.spec.trials:
+        return ""
+    same = {name: getattr(known, name) for name in ("trials", "reevaluate")}
     try:
-        replace(plan, spec=plan.spec.model_copy(update={"trials": known})).continued()
+        replace(plan, spec=plan.spec.model_copy(update=same)).continued()
     except InputError:
         return ""
-    return f"; to keep its {known} trials, write trials: {known} for this cell" if known > plan.spec.trials else ""
+    return f"; to keep its {known.trials} trials, write {options_of(known)} for this cell"
 
 
 def _with_options_of_existing_runs(

@@ -11,8 +11,10 @@ from tausearch.presentation import address_option, campaign_command, concurrency
 from tausearch.runs import (
     CampaignDirectory,
     FinalSpec,
+    RunSpec,
     RunStatus,
     Score,
+    SearchSpec,
     Storage,
     StorageError,
     TrialSummary,
@@ -264,8 +266,17 @@ def _remark(cell: CellStatus) -> str | None:
         known = (
             f"search {search.spec.name!r} has {search.spec.trials} trials, and the file asked for {cell.runs.trials}"
         )
-        parts.append(f"{known}: write trials: {search.spec.trials} for this cell before the campaign goes on")
+        parts.append(f"{known}: write {options_of(search.spec)} for this cell before the campaign goes on")
     return "; ".join(parts) or None
+
+
+def options_of(spec: RunSpec, trials: int | None = None) -> str:
+    """Return the options of a cell's search, extended by hand, that keep it; `trials` if it is to have more.
+
+    By default a search of many trials re-evaluates; one that began with few does not, however many it gets.
+    """
+    asked = f"trials: {spec.trials if trials is None else trials}"
+    return f"{asked}, reevaluate: 0" if isinstance(spec, SearchSpec) and spec.reevaluate is None else asked
 
 
 def _state(runs: CellRuns, search: RunStatus | None, final: RunStatus | None) -> tuple[CellState, str | None]:

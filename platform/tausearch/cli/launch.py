@@ -185,7 +185,7 @@ def extend(
 
 def _say_campaign(name: str, trials: int, storage: str) -> None:
     """Say what a campaign needs whose search is extended; refuse it while a process drives the campaign."""
-    from tausearch.campaigns import campaign_of, read_campaign_status
+    from tausearch.campaigns import campaign_of, options_of, read_campaign_status
     from tausearch.runs import is_driven
 
     root = open_storage(storage, write=False)
@@ -194,8 +194,9 @@ def _say_campaign(name: str, trials: int, storage: str) -> None:
     if is_driven(root.campaign(campaign)):
         raise InputError(f"run {name!r}: belongs to campaign {campaign!r}, which runs now; extend it afterwards")
     status = read_campaign_status(root, root.campaign(campaign))
-    for cell in (each.runs for each in status.cells if each.runs.search == name and trials > each.runs.trials):
-        first = f"write trials: {trials} for {cell.title} in its file, then: {status.command(storage_option(storage))}"
+    for cell in (each for each in status.cells if each.runs.search == name and trials > each.runs.trials):
+        options = f"trials: {trials}" if cell.search is None else options_of(cell.search.spec, trials)
+        first = f"write {options} for {cell.runs.title} in its file, then: {status.command(storage_option(storage))}"
         print_notices(f"{name}: belongs to campaign {campaign!r}, whose final run may be of another choice; {first}")
 
 

@@ -237,8 +237,9 @@ def test_a_changed_cell_is_refused_before_anything_starts(
     (folder / "changed.yaml").write_text(TABLE.replace("trials: 6", "trials: 5"))
     said = call("campaign", "run", "changed.yaml", code=2)
     assert "changed.yaml: digits/ita-lora: run 'table-digits-ita-lora' was started otherwise" in said
-    kept = "trials was 6, is now 5; to keep its 6 trials, write trials: 6 for this cell; to start the cell anew: --redo"
-    assert f"{kept} digits/ita-lora" in said and said.count("\n") == 3
+    kept = "to keep its 6 trials, write trials: 6, reevaluate: 0 for this cell"
+    assert f"trials was 6, is now 5; {kept}; to start the cell anew: --redo digits/ita-lora" in said
+    assert said.count("\n") == 3
 
 
 def test_more_trials_extend_a_cell_and_repeat_nothing(result: CampaignResult, folder: Path, root: Path) -> None:

@@ -536,7 +536,7 @@ def test_an_extended_search_of_a_campaign_says_what_the_campaign_needs_and_waits
 
     monkeypatch.setattr("tausearch.api.resume_with", refuse)
     _, _, err = run(words, capsys, monkeypatch)
-    assert "whose final run may be of another choice; write trials: 9 for digits/ita-lora in its file, then: " in err
+    assert "whose final run may be of another choice; write trials: 9, reevaluate: 0 for digits/ita-lora in its" in err
     assert f"campaign run {outdated.root.parent}/t.yaml" in err and err.endswith("it goes on\n")
 
 

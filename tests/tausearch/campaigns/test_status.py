@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.campaigns import CampaignPlan, all_campaign_statuses, read_campaign_status, read_cells
+from tausearch.campaigns import CampaignPlan, all_campaign_statuses, options_of, read_campaign_status, read_cells
 from tausearch.campaigns.active_cell import ActiveCell
 from tausearch.campaigns.cells import CellRuns
 from tausearch.campaigns.outputs import copy_best, write_outputs
@@ -30,6 +30,7 @@ from tausearch.runs import (
     read_spec,
 )
 from tausearch.runs.creation import make_run_directory
+from tausearch.runs.specs.search import Reevaluate
 from tausearch.studies import load_best, unsearched_best_file
 from tausearch.studies.best_file import make_best_file
 from tausearch.studies.best_listener import write_best
@@ -163,7 +164,8 @@ def test_a_final_run_of_an_earlier_choice_makes_no_cell_done(tmp_path: Path) -> 
     assert states(plan)[0] == "done" and status_of(plan).cells[0].reason is None
 
     extend_by_hand(plan, 5)
-    advice = "search 't-digits-ita-lora' has 5 trials, and the file asked for 4: write trials: 5 for this cell before"
+    known = "search 't-digits-ita-lora' has 5 trials, and the file asked for 4"
+    advice = f"{known}: write trials: 5, reevaluate: 0 for this cell before"
     first = status_of(plan).cells[0]
     assert (first.state, first.left) == ("stopped", (1, 0)) and str(first.reason).startswith(advice)
     remember(search.directory, 4, 1.0)  # as good as trial 0, which stays chosen
@@ -197,9 +199,12 @@ def test_a_search_that_was_extended_by_hand_is_kept_with_its_trials_in_the_file(
     for run in (search.directory, final):
         plan.directory.mark_concluded(run.name)
     extend_by_hand(plan, 5)
-    said = "trials was 5, is now 4; to keep its 5 trials, write trials: 5 for this cell; to start the cell anew: --redo"
+    kept = "to keep its 5 trials, write trials: 5, reevaluate: 0 for this cell"
+    said = f"trials was 5, is now 4; {kept}; to start the cell anew: --redo"
     with pytest.raises(InputError, match=said):
         planned(tmp_path)
+    reevaluating = search.spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=1)})
+    assert options_of(reevaluating, 9) == "trials: 9"  # as many trials re-evaluate by default
     going = planned(tmp_path, trials=5)
     assert going.cells[0].next == "go on"
     with ExitStack() as locks:
