@@ -20,9 +20,12 @@ from tausearch.campaigns.outputs import copy_best, write_outputs
 from tausearch.campaigns.status import CampaignStatus, CellStatus
 from tausearch.runs import (
     FinalSpec,
+    Plan,
     Record,
+    Reevaluate,
     ReevaluationSpec,
     RunDirectory,
+    SearchSpec,
     StorageError,
     TrialSummary,
     choice_remark,
@@ -30,7 +33,6 @@ from tausearch.runs import (
     read_spec,
 )
 from tausearch.runs.creation import make_run_directory
-from tausearch.runs.specs.search import Reevaluate
 from tausearch.studies import load_best, unsearched_best_file
 from tausearch.studies.best_file import make_best_file
 from tausearch.studies.best_listener import write_best
@@ -123,14 +125,20 @@ def on_test(trial: TrialSummary) -> TrialSummary:
     return replace(trial, rows=rows)
 
 
-def test_a_cell_is_done_when_it_has_what_its_file_asks_for_now(tmp_path: Path) -> None:
-    """A driver that was killed soon after the file had changed has begun none of the new trials and seeds."""
+def with_first_cell_done(tmp_path: Path) -> tuple[CampaignPlan, Plan[SearchSpec], RunDirectory]:
+    """A campaign whose first cell has all its trials and seeds, its search, and the directory of its final run."""
     plan = started(tmp_path)
     search, final = plan.cells[0].search, final_run_of(plan)
     for number in range(4):
         remember(search.directory, number, 1.0)
     for seed in range(2):
         remember(final, seed, 1.0, seed=seed)
+    return plan, search, final
+
+
+def test_a_cell_is_done_when_it_has_what_its_file_asks_for_now(tmp_path: Path) -> None:
+    """A driver that was killed soon after the file had changed has begun none of the new trials and seeds."""
+    plan, search, final = with_first_cell_done(tmp_path)
     assert states(plan)[0] == "done" and status_of(plan).cells[0].left == (0, 0)
     asked = read_cells(plan.directory)
     for change, left in (({"seeds": 3}, (0, 1)), ({"trials": 6}, (2, 0)), ({"trials": 5, "seeds": 4}, (1, 2))):
@@ -155,12 +163,7 @@ def extend_by_hand(plan: CampaignPlan, trials: int) -> None:
 
 
 def test_a_final_run_of_an_earlier_choice_makes_no_cell_done(tmp_path: Path) -> None:
-    plan = started(tmp_path)
-    search, final = plan.cells[0].search, final_run_of(plan)
-    for number in range(4):
-        remember(search.directory, number, 1.0)
-    for seed in range(2):
-        remember(final, seed, 1.0, seed=seed)
+    plan, search, final = with_first_cell_done(tmp_path)
     assert states(plan)[0] == "done" and status_of(plan).cells[0].reason is None
 
     extend_by_hand(plan, 5)
@@ -190,12 +193,7 @@ def test_a_final_run_of_an_earlier_choice_makes_no_cell_done(tmp_path: Path) -> 
 
 def test_a_search_that_was_extended_by_hand_is_kept_with_its_trials_in_the_file(tmp_path: Path) -> None:
     """The campaign completes it, and trains its new choice under a new name."""
-    plan = started(tmp_path)
-    search, final = plan.cells[0].search, final_run_of(plan)
-    for number in range(4):
-        remember(search.directory, number, 1.0)
-    for seed in range(2):
-        remember(final, seed, 1.0, seed=seed)
+    plan, search, final = with_first_cell_done(tmp_path)
     for run in (search.directory, final):
         plan.directory.mark_concluded(run.name)
     extend_by_hand(plan, 5)
