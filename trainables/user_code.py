@@ -160,7 +160,7 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
 
 
 def require_sole(kind: str, name: str, *others: str) -> None:
-    """Refuse a name of which installed packages, and `others` that have it, are more than one.
+    """Refuse a name that more than one gives: the installed packages and `others`, all of which give it.
 
     Raises:
         InputError: If so; names all of them.

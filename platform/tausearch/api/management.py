@@ -112,9 +112,10 @@ def _point_to(old: str, new: str, directory: RunDirectory) -> str | None:
         return None
     for composition in compositions:
         composition.save(directory)
-    if now != spec:
-        now.save(directory)
-    if now != spec and isinstance(now, FinalSpec):
+    if now == spec:
+        return spec.name
+    now.save(directory)
+    if isinstance(now, FinalSpec):
         try:
             _renew(now, directory)
         except InputError as error:  # a damaged record; the search is renamed all the same

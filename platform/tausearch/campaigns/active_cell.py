@@ -50,7 +50,7 @@ class ActiveCell:
         self.say = say
         self.error: str | None = None
         self.drawn: RunPlots | None = None
-        grows = planned.added > 0 or self._extended_by_hand
+        grows = planned.added > 0 or self._has_trials_left
         self._searched = self.runs.search is None or (self._is_concluded(self.runs.search) and not grows)
         self._trained = False
         self._may_choose_anew = not self._searched
@@ -64,8 +64,8 @@ class ActiveCell:
         self.final = TrialTable() if unfinished else self._known
 
     @property
-    def _extended_by_hand(self) -> bool:
-        """Whether its search has trials left, which it can have got by hand since it was concluded."""
+    def _has_trials_left(self) -> bool:
+        """Whether its search, which has begun, has trials left: it may have got more by hand since it was concluded."""
         search = self.planned.status.search
         return search is not None and 0 < search.n_ended < search.planned
 
@@ -91,7 +91,7 @@ class ActiveCell:
 
     def _reopen(self, plan: Plan[Any]) -> None:
         """Forget that a run was concluded if it has trials left, or was deleted since and is made again."""
-        left = plan.spec.name == self.runs.search and self._extended_by_hand
+        left = plan.spec.name == self.runs.search and self._has_trials_left
         if plan.added or left or not plan.exists:
             self.plan.directory.reopen(plan.spec.name)
 
