@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tausearch.presentation import LongWork, print_notices
-from tausearch.runs import DataFacts
+from tausearch.runs import DataFacts, FinalSpec, Plan, SearchSpec, read_spec
 from trainables.backbones import EMBEDDED, Backbone, InputSpec
 from trainables.config import Purpose
 from trainables.data import (
@@ -33,9 +33,14 @@ from trainables.user_code import allow_code as allow_code  # a name of the Pytho
 
 Images = TypeVar("Images")
 Weights = TypeVar("Weights")
+S = TypeVar("S", SearchSpec, FinalSpec)
 
 _SMALL = 64  # pixels of the longest side; such an image loses little when it is reduced to 32
 _SAMPLED = 16  # images whose size is measured
+_OTHER_IMAGES = (
+    "its files are not those that run {run} began with (a name, size or time differs, as after a copy or"
+    " `data prepare`); if an image has changed, results of before and now must not be put together"
+)
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,26 @@ class OpenBenchmark:
                 require_fits(built, reads)
             self._required[asked] = Usable(facts_of(built), tuple(left_out))
         return self._required[asked]
+
+    def say_other_images(self, run: str, began_with: DataFacts, now: DataFacts) -> None:
+        """Say, once for a benchmark, that its images may be others than those that a run began with.
+
+        This is no error, as the digest of files on disk has their times, which a copy changes.
+        """
+        if began_with.has_images_of(now) or _OTHER_IMAGES in self._told:
+            return
+        print_notices(f"{self.ref}: {_OTHER_IMAGES.format(run=run)}")
+        self._told.append(_OTHER_IMAGES)
+
+
+def say_other_images(plan: Plan[S], opened: Callable[[str], OpenBenchmark]) -> Plan[S]:
+    """Return a plan, and say where the images of the run that it continues may have changed."""
+    if plan.exists:
+        now = plan.spec.images
+        for name, began_with in read_spec(plan.directory).images.items():
+            if name in now:
+                opened(name).say_other_images(plan.spec.name, began_with, now[name])
+    return plan
 
 
 def facts_of(built: Benchmark) -> DataFacts:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tausearch import models
-from tausearch.api.benchmarks import open_benchmark
+from tausearch.api.benchmarks import facts_of, open_benchmark
 from tausearch.api.requests import ComposeRequest, EvaluateRequest, allow_named, with_fields_of
 from tausearch.api.retraining import RetrainingPlan, plan_retraining
 from tausearch.models import CompositionResult, EvaluationResult, MergeConfig, Pools, VectorSource
@@ -210,7 +210,10 @@ def _benchmark(source: VectorSource, request: EvaluateRequest, purpose: Purpose,
     """Return the benchmark of some vectors, with the test images ("final") or the validation images ("search")."""
     own = None if source.spec is None else source.spec.data_root
     opened = open_benchmark(source.benchmark, request.data_root or own)
-    return build_benchmark(opened.source, purpose, source.protocol.split_seed, backbone.input)
+    built = build_benchmark(opened.source, purpose, source.protocol.split_seed, backbone.input)
+    if purpose == "final" and source.spec is not None and source.spec.data is not None:
+        opened.say_other_images(source.name, source.spec.data, facts_of(built))
+    return built
 
 
 def register_again(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:

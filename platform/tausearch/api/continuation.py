@@ -149,7 +149,8 @@ def _require_unchanged(spec: AnySpec) -> None:
     whole = spec.protocol
     backbone = Backbone.of(whole.backbone, whole.backbone_weights, whole.initial_head)
     for where, benchmark, data_root, protocol, data in _protocols(spec):
-        source = open_benchmark(benchmark, data_root).source
+        opened = open_benchmark(benchmark, data_root)
+        source = opened.source
         now = runs.protocol_of(source.spec, protocol.split_seed, backbone, protocol.precision, protocol.class_orders)
         for key, value in protocol:
             if getattr(now, key) != value:
@@ -160,6 +161,7 @@ def _require_unchanged(spec: AnySpec) -> None:
                 count, found = getattr(data, key), getattr(facts, key)
                 if found != count:
                     raise InputError(f"run {spec.name!r}: {where}data.{key} was {count} images, is now {found}")
+            opened.say_other_images(spec.name, data, facts)
 
 
 def _protocols(spec: AnySpec) -> list[tuple[str, str, str | None, ExperimentProtocol, DataFacts | None]]:

@@ -17,9 +17,20 @@ import timm
 from PIL import Image
 
 from search_spaces import Range
-from tausearch.api import SearchRequest, TrainRequest, benchmarks, plan_search, plan_training, space_for
+from tausearch.api import (
+    SearchRequest,
+    TrainRequest,
+    benchmarks,
+    composition,
+    continuation,
+    plan_search,
+    plan_training,
+    space_for,
+)
 from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, facts_of, images_then_weights, open_benchmark
 from tausearch.api.plans import one_benchmark
+from tausearch.api.requests import EvaluateRequest
+from tausearch.models import VectorSource
 from tausearch.runs import Reevaluate, TrialSummary
 from tausearch.studies.best_file import make_best_file
 from tests.support.command_line import Command
@@ -277,6 +288,88 @@ def test_each_purpose_and_split_has_images_of_its_own_which_are_read_once(
     found = [opened.require(purpose, seed, Backbone().input) for purpose, seed in asked]  # type: ignore[arg-type]
     assert built == asked[:3] and found[3] is found[0]
     assert [each.data.train for each in found[:3]] == [12, 12, 16] and found[0].data.digest != found[1].data.digest
+
+
+class TestImagesThatHaveChanged:
+    """A run that goes on with other images says so; the digest has the times of files, so it is no error."""
+
+    @pytest.fixture
+    def overwrite(self, tmp_path: Path) -> Callable[[str], None]:
+        def grey(part: str) -> None:
+            Image.new("RGB", (35, 32)).save(tmp_path / "own" / part / "a" / ("0.png" if part == "train" else "4.png"))
+
+        return grey
+
+    @pytest.fixture
+    def said(self, capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+        def lines() -> list[str]:
+            return [line for line in capsys.readouterr().err.splitlines() if "its files are not those" in line]
+
+        return lines
+
+    @pytest.mark.parametrize("several", [False, True])
+    def test_a_search(
+        self,
+        folder: Folder,
+        tmp_path: Path,
+        overwrite: Callable[[str], None],
+        said: Callable[[], list[str]],
+        several: bool,
+    ) -> None:
+        text = folder()
+        names = f"digits,{text}" if several else text
+        request = replace(wanted(names, tmp_path), name="s", resume_if_exists=True)
+        with plan_search(request).open_locked() as (spec, _):
+            pass
+        plan_search(request)
+        overwrite("test")  # a search sees none of them
+        plan_search(request)
+        continuation._require_unchanged(spec)
+        assert said() == []
+        overwrite("train")
+        plan_search(request)
+        continuation._require_unchanged(spec)
+        assert [line.partition(": its files are not those that run s")[0] for line in said()] == [
+            f"tausearch: {text}"
+        ] * 2
+        plan_search(replace(request, name="new"))
+        assert said() == []
+
+    def test_a_final_run_and_what_is_composed_of_it(
+        self, folder: Folder, tmp_path: Path, overwrite: Callable[[str], None], said: Callable[[], list[str]]
+    ) -> None:
+        text = folder()
+        best = make_best_file(
+            plan_search(wanted(text, tmp_path)).spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, [], 50.0), 1
+        )
+        request = TrainRequest(best, storage=tmp_path / "runs", name="f", resume_if_exists=True)
+        with plan_training(request).open_locked() as (spec, directory):
+            pass
+        source = VectorSource("f", text, ("finetune",), spec.protocol, (0,), directory.path, spec=spec)
+
+        def go_on() -> list[str]:
+            plan_training(request)
+            for purpose in ("final", "search"):  # a search for a rule's parameters looks at validation images
+                composition._benchmark(source, EvaluateRequest(["f"]), purpose, Backbone())  # type: ignore[arg-type]
+            return said()
+
+        assert go_on() == []
+        overwrite("test")
+        assert len(go_on()) == 2
+
+    def test_a_campaign_says_it_once_for_a_benchmark(
+        self, folder: Folder, tmp_path: Path, overwrite: Callable[[str], None], said: Callable[[], list[str]]
+    ) -> None:
+        opened = open_benchmark(folder(), None)
+        request = replace(wanted(str(opened.ref), tmp_path), resume_if_exists=True)
+        for name in "ab":
+            with plan_search(replace(request, name=name)).open_locked():
+                pass
+        overwrite("train")
+        opened = open_benchmark(str(opened.ref), None)
+        for name in "ab":
+            plan_search(replace(request, name=name), lambda text, root: opened)
+        assert len(said()) == 1
 
 
 def test_a_search_on_few_of_them_reevaluates_unless_it_is_asked_not_to(

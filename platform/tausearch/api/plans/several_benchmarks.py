@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from checked_input.names import choices
 from tausearch import studies
-from tausearch.api.benchmarks import FaultsOfEach, Opening
+from tausearch.api.benchmarks import FaultsOfEach, Opening, say_other_images
 from tausearch.api.plans.new_runs import earlier_search, named_run
 from tausearch.api.plans.one_benchmark import plan_one
 from tausearch.api.plans.trial_counts import trial_count
@@ -55,7 +55,9 @@ def plan_several(
     }
     spec = spec.model_copy(update=own)
     studies.require_sampler(spec)
-    return Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+    named = request.name is not None
+    plan: Plan[SearchSpec] = Plan(spec, storage, named=named, resume_if_exists=request.resume_if_exists)
+    return say_other_images(plan, lambda name: opening(name, request.data_root))
 
 
 def _alone(request: SearchRequest) -> SearchRequest:

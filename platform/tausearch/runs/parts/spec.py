@@ -55,6 +55,11 @@ class MultiSearchSpec(SearchSpec):
         return {name: each.model_copy(update={"data_root": data_roots[name]}) for name, each in self.parts.items()}
 
     @property
+    def images(self) -> Mapping[str, DataFacts]:
+        """The benchmarks to their images, where these are known."""
+        return {name: part.data for name, part in self.parts.items() if part.data is not None}
+
+    @property
     def accuracy_resolution(self) -> float:
         """The largest step of a trial's value that one image makes, where values do not move; else 0."""
         steps = [100.0 / part.data.evaluation for part in self.parts.values() if part.data is not None]

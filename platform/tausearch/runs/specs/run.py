@@ -142,6 +142,11 @@ class RunSpec(Strict):
         return ("mlflow",) if self.tracking is None else self.tracking
 
     @property
+    def images(self) -> Mapping[str, DataFacts]:
+        """The benchmarks of the run to their images, where these are known."""
+        return {} if self.data is None else {self.benchmark: self.data}
+
+    @property
     def accuracy_resolution(self) -> float:
         """The smallest step of an accuracy, percent: one image; 0 where their number is not known."""
         return 0.0 if self.data is None else 100.0 / self.data.evaluation
