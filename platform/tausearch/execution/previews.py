@@ -363,9 +363,11 @@ def _of_benchmark(benchmark: SearchBenchmark) -> str:
 
 
 def _per_task(spec: RunSpec | SearchBenchmark) -> tuple[int, ...]:
-    """Return the number of training images of each task."""
+    """Return the number of training images of each step; the one step of a joint method has those of all tasks."""
     data = spec.data
-    return () if data is None else data.per_task or (data.train // spec.steps,)
+    if data is None:
+        return ()
+    return data.per_task if len(data.per_task) == spec.steps else (data.train // spec.steps,)
 
 
 def _steps_per_epoch(spec: RunSpec | SearchBenchmark) -> tuple[int, ...]:

@@ -257,6 +257,13 @@ def test_images_are_those_of_each_task(spec: SearchSpec, tmp_path: Path) -> None
     assert "images: 56 in each of 3 tasks: " in str(previewed(spec, tmp_path, data=uncounted))
 
 
+def test_the_one_step_of_a_joint_method_has_the_images_of_all_tasks(spec: SearchSpec, tmp_path: Path) -> None:
+    data = DataFacts(digest="0", train=168, per_task=(63, 63, 42), evaluation=24)
+    found = previewed(spec, tmp_path, data=data, steps=1)
+    assert "images: 168 in each of 1 task: 6 steps an epoch (batches of 32)" in str(found)
+    assert (found.as_dict()["images_per_task"], found.as_dict()["steps_per_epoch"]) == ([168], [6])
+
+
 @pytest.mark.parametrize(
     ("stop", "said"),
     [
