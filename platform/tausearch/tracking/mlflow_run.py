@@ -267,11 +267,12 @@ class MlflowRun:
         from mlflow.entities import Metric, Param, RunTag  # takes seconds to import
 
         metrics = [Metric(*point) for point in points]
-        for start in range(_BATCH, len(metrics), _BATCH):
-            self._client.log_batch(run, metrics=metrics[start : start + _BATCH])
+        *earlier, last = [metrics[start : start + _BATCH] for start in range(0, len(metrics), _BATCH)] or [[]]
+        for batch in earlier:  # in the order of tasks: `_look_up` takes the latest as the sign of all before it
+            self._client.log_batch(run, metrics=batch)
         self._client.log_batch(
             run,
-            metrics=metrics[:_BATCH],
+            metrics=last,
             params=[Param(k, str(v)) for k, v in (params or {}).items()],
             tags=[RunTag(k, v) for k, v in (tags or {}).items()],
         )

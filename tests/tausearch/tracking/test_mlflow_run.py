@@ -154,6 +154,19 @@ class TestTrials:
         assert sorted(len(metrics) for _, metrics, _, _ in mine) == [1, 4, 4] and len(store.points) == 9
         assert [tags for *_, tags in mine] == [[], [], ["tasks"]] and "alpha" in mine[-1][2]
 
+    def test_a_kill_between_two_batches_loses_no_task(
+        self, spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mlflow_run, "_BATCH", 4)
+        run, trial = opened(spec, tmp_path), make_trial(0, tasks=3)  # three metrics for each task
+        written = mock.Mock(side_effect=[store.log_batch, ConnectionError])
+        with monkeypatch.context() as patch, pytest.raises(ConnectionError):
+            patch.setattr(store, "log_batch", lambda *args, **kwargs: written()(*args, **kwargs))
+            run.write(trial)
+        opened(spec, tmp_path).write(trial)
+        history = store.get_metric_history(nested(store).info.run_id, "val/average_accuracy")
+        assert {point.step for point in history} == {1, 2, 3}
+
     def test_tasks_that_mlflow_has_are_not_written_again(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
         for tasks in (2, 3):
             run = opened(spec, tmp_path)
