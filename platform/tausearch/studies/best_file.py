@@ -414,5 +414,6 @@ def _explain(error: ValidationError) -> str:
         ("selection", "gain"): Gain,
         ("selection", "ended"): Ending,
     }
-    model = sections[first["loc"][:-1]]
-    return f"{first_fault(error)}; {choices(first['loc'][-1], model.model_fields)}"
+    place, key = first["loc"][:-1], first["loc"][-1]
+    model = ExperimentProtocol if place[:1] == ("benchmarks",) else sections.get(place)
+    return first_fault(error) if model is None else f"{first_fault(error)}; {choices(key, model.model_fields)}"

@@ -244,6 +244,21 @@ def test_an_unknown_key_of_a_part_of_the_choice_is_named(
         load_best(tmp_path / "best.yaml")
 
 
+def test_an_unknown_key_of_a_benchmark_or_constraint_is_named(content: dict[str, Any], tmp_path: Path) -> None:
+    bound = {"metric": "val/forgetting", "relation": "<=", "bound": 5.0}
+    content["benchmarks"] = {"digits": {**content["protocol"]}}
+    content["selection"]["constraints"] = [{**bound}]
+    for place, key, message in (
+        (content["benchmarks"]["digits"], "epohcs", "benchmarks.digits.epohcs'; did you mean 'epochs'"),
+        (content["selection"]["constraints"][0], "x", "selection.constraints.0.x'"),
+    ):
+        place[key] = 1
+        (tmp_path / "best.yaml").write_text(yaml.safe_dump(content))
+        with pytest.raises(InputError, match=f"unknown key '{message}"):
+            load_best(tmp_path / "best.yaml")
+        del place[key]
+
+
 @pytest.mark.parametrize("name", get_method("ita-lora").neutral_values)
 def test_one_from_before_a_hyperparameter_means_its_usual_value(
     name: str, content: dict[str, Any], tmp_path: Path
