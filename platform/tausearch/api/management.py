@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -83,7 +85,7 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     """
     directory, target = storage.run(old), storage.run(new)
     spec = read_spec(directory)
-    get_method(spec.method)  # reads the best file, so it refuses before anything has changed
+    get_method(spec.method)  # its best file is read with this code; refused before anything has changed
     with driver_lock(directory):
         if target.path.exists():
             raise InputError(f"name {new!r}: is taken in {storage.root}; choose another")
@@ -104,10 +106,8 @@ def _point_to(old: str, new: str, directory: RunDirectory) -> str | None:
     """Write the new name of a run into another run that names it; returns the name of this one, None if it does not."""
     spec = read_spec(directory)
     now, compositions = _with_renamed_source(spec, old, new), []
-    try:
+    with _faults_said():  # a damaged composition; its neighbours keep the old name
         compositions = with_renamed_run(directory, old, new)
-    except InputError as error:  # a damaged composition; its neighbours keep the old name
-        print_notices(error)
     if (now == spec and not compositions) or is_driven(directory):
         return None
     for composition in compositions:
@@ -116,10 +116,7 @@ def _point_to(old: str, new: str, directory: RunDirectory) -> str | None:
         return spec.name
     now.save(directory)
     if isinstance(now, FinalSpec):
-        try:
-            _renew(now, directory)
-        except InputError as error:  # a damaged record; the search is renamed all the same
-            print_notices(error)
+        _renew(now, directory)
     return spec.name
 
 
@@ -130,14 +127,25 @@ def _with_renamed_source(spec: AnySpec, old: str, new: str) -> AnySpec:
 
 
 def _renew(spec: AnySpec, directory: RunDirectory) -> None:
-    """Write the files of a run again that contain its name."""
+    """Write the files of a run again that contain its name; a damaged one stays as it is."""
     for file in (directory.best_file, *directory.front.glob("*.yaml")):
         if file.exists():
-            best = load_best(file)
-            selection = best.selection and best.selection.model_copy(update={"search": spec.name})
-            best.model_copy(update={"selection": selection}).save(file)
+            with _faults_said():
+                best = load_best(file)
+                selection = best.selection and best.selection.model_copy(update={"search": spec.name})
+                best.model_copy(update={"selection": selection}).save(file)
     if spec.purpose == "final" and directory.results_file.exists():
-        trials = Record(directory.record).trials()
-        if all_ended(spec, trials):
-            write_results(spec, directory, trials)
-        describe_run(directory)
+        with _faults_said():
+            trials = Record(directory.record).trials()
+            if all_ended(spec, trials):
+                write_results(spec, directory, trials)
+            describe_run(directory)
+
+
+@contextmanager
+def _faults_said() -> Iterator[None]:
+    """Print the fault of a damaged file; the run is renamed all the same."""
+    try:
+        yield
+    except InputError as error:
+        print_notices(error)

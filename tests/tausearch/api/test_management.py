@@ -242,14 +242,27 @@ class TestRename:
             rename_run(storage, "search", "tuned")
         assert storage.run_exists("search") and not storage.run_exists("tuned")
 
-    def test_a_best_file_need_not_be_there_nor_say_how_it_was_chosen(self, storage: Storage) -> None:
+    def test_a_best_file_need_not_be_there_nor_say_how_it_was_chosen(self, storage: Storage, capsys: Captured) -> None:
         file = storage.run("search").best_file
         load_best(file).model_copy(update={"selection": None}).save(file)
         rename_run(storage, "search", "tuned")
         assert load_best(storage.run("tuned").best_file).selection is None
         storage.run("tuned").best_file.unlink()
         rename_run(storage, "tuned", "tuned-again")
-        assert read_spec(storage.run("tuned-again")).name == "tuned-again"
+        assert read_spec(storage.run("tuned-again")).name == "tuned-again" and capsys.readouterr().err == ""
+
+    def test_a_run_with_damaged_files_is_renamed_and_they_are_named(self, storage: Storage, capsys: Captured) -> None:
+        search = storage.run("search")
+        search.front.mkdir()
+        load_best(search.best_file).save(search.front / "trial-00001.yaml")
+        search.best_file.write_text("damaged")
+        assert rename_run(storage, "search", "tuned") == ["final"]
+        assert "best.yaml: must be a mapping" in capsys.readouterr().err
+        best = load_best(storage.run("tuned").front / "trial-00001.yaml")
+        assert best.selection is not None and best.selection.search == "tuned"
+        next(storage.run("final").record.iterdir()).write_bytes(b"damaged")
+        assert rename_run(storage, "final", "tested") == [] and "is damaged" in capsys.readouterr().err
+        assert read_spec(storage.run("tested")).name == "tested"
 
     def test_a_damaged_final_run_does_not_keep_the_next_from_being_renewed(self, storage: Storage) -> None:
         spec = make_final_run(storage, "later", [50.0], benchmark="digits")
