@@ -44,6 +44,9 @@ def _add(studies: InMemoryStorage, directory: RunDirectory) -> None:
     try:
         found = optuna.storages.JournalStorage(JournalFileBackend(str(directory.study_file)))
         for study in found.get_all_studies():
-            optuna.copy_study(from_study_name=study.study_name, from_storage=found, to_storage=studies)
+            name = directory.name  # which the study has not if the run was renamed
+            optuna.copy_study(
+                from_study_name=study.study_name, from_storage=found, to_storage=studies, to_study_name=name
+            )
     except Exception as error:  # Optuna raises many kinds for a damaged file
         raise InputError(f"study file {directory.study_file}: cannot be read ({error})") from error

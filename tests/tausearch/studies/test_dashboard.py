@@ -10,9 +10,10 @@ from typing import Any
 import optuna
 import pytest
 
+from tausearch.api import rename_run
 from tausearch.runs import Storage
 from tausearch.runs.creation import make_run_directory
-from tausearch.studies import StudyMirror
+from tausearch.studies import StudyMirror, dashboard_of
 from tausearch.studies.study import SearchStudy
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial, search_spec
@@ -53,6 +54,16 @@ def test_all_searches_are_on_one_page_on_loopback(
     assert (call["host"], call["port"]) == ("127.0.0.1", 5871)
     found = {study.study_name: study for study in optuna.get_all_study_summaries(call["storage"])}
     assert set(found) == {"one", "two"} and found["one"].best_trial.value == 80 and found["one"].n_trials == 2
+
+
+def test_a_renamed_search_is_beside_the_one_that_took_its_name(tmp_path: Path, served: list[dict[str, Any]]) -> None:
+    make_search(Storage(tmp_path), "one", [70.0])
+    rename_run(Storage(tmp_path), "one", "two")
+    make_search(Storage(tmp_path), "one", [80.0])
+    serve, faults = dashboard_of(Storage(tmp_path))
+    serve()
+    found = optuna.get_all_study_summaries(served[0]["storage"])
+    assert faults == [] and {study.study_name: study.best_trial.value for study in found} == {"one": 80.0, "two": 70.0}
 
 
 def test_what_is_missing_is_one_line(
