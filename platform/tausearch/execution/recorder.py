@@ -33,7 +33,6 @@ class Recorder:
         self._compact(trial.number for trial in run.tune_trials.trials)  # what a killed driver has left
         self.deliveries = deliveries
         begins_first = None if parent is None else parent.announcer
-        note_stopped(run.directory, None)
         self.announcer: Announcer = Announcer(run, deliveries.of(run.spec), begins_first)
 
     @property
@@ -43,6 +42,8 @@ class Recorder:
 
     def trial_changed(self, trial: TrialSummary) -> None:
         """Replace the trial's file in the record, and compact its block once all trials of it have ended."""
+        if not self.announcer.has_begun:  # until now, the run could be refused and stay as it was
+            note_stopped(self.run.directory, None)
         self.record.write(trial)
         if trial.has_ended:
             self._compact([trial.number])

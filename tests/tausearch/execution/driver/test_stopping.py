@@ -66,8 +66,8 @@ def test_a_run_that_ends_while_it_is_stopped_was_not_stopped(
     note_stopped(run.directory, "interrupted")  # an earlier driver
 
     def finish(dispatcher: Dispatcher) -> None:
-        assert not run.directory.stopped_file.exists()  # it goes on
         finish_one(dispatcher)
+        assert not run.directory.stopped_file.exists()  # it goes on
         run.is_over = lambda trials: True  # type: ignore[method-assign]
         if cause == "signal":
             raise KeyboardInterrupt
@@ -201,9 +201,11 @@ def test_a_cluster_that_cannot_run_trials_leaves_the_run_as_it_was(run: Run, wor
     def refuse() -> None:
         raise InputError("no node has a GPU")
 
+    note_stopped(run.directory, "interrupted")
     world.starting = refuse
     with pytest.raises(InputError, match="no node has a GPU"):
         drive(run)
+    assert run.directory.stopped_file.read_text() == "interrupted\n"
     assert MlflowWriter.closed == [] and world.did == [("ray", [run.spec.resources], None)]
 
 
