@@ -182,11 +182,13 @@ class RetrainingPlan:
             seed = spec.seed_of(number)
             first = rows.get(seed, [])[:kept]
             accuracies = [[row.get(TEST.accuracy(j)) for j in range(1, k + 1)] for k, row in enumerate(first, start=1)]
-            if len(first) < kept or any(value is None for row in accuracies for value in row):
+            vectors = self._source.of_seed(seed)  # a run that goes on may have seeds that the call did not ask for
+            folders = [vectors / f"task_{task}" for task in range(1, kept + 1)]
+            whole = len(first) == kept and all(folder.is_dir() for folder in folders)
+            if not whole or any(value is None for row in accuracies for value in row):
                 continue
-            folders = self.before.by_seed[seed].folders[:kept]
-            for task, folder in enumerate(folders, start=1):
-                copy_vector(folder, directory.artifacts / f"seed_{seed}" / f"task_{task}")
+            for folder in folders:
+                copy_vector(folder, directory.artifacts / f"seed_{seed}" / folder.name)
             sequence = IncrementalSequence(
                 benchmark,
                 spec.method,

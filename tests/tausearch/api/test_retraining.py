@@ -248,6 +248,17 @@ class TestTheNewRun:
         assert "; continued run ita-retrained-1\n" in capsys.readouterr().err
         assert digests(storage.run("ita-retrained-1").artifacts / "seed_0") == stopped
 
+    def test_fewer_seeds_go_on_with_a_run_that_was_killed_before_it_had_taken_over_all(
+        self, storage: Storage, trainings: Trainings
+    ) -> None:
+        trainings.stop_after = 0
+        with pytest.raises(StoppedError):
+            retrained(storage, "task:2")
+        shutil.rmtree(storage.run("ita-retrained-1").record)
+        trainings.stop_after = None
+        assert retrained(storage, "task:2", seeds=[0]).seeds == (0,)
+        assert trainings.done == [(0, 2), (1, 2)]
+
     def test_a_seed_that_was_interrupted_has_the_tasks_left_that_it_has_not_learned(
         self, storage: Storage, trainings: Trainings, capsys: pytest.CaptureFixture[str]
     ) -> None:
