@@ -39,6 +39,11 @@ def after(spec: SearchSpec, fresh: dict[int, tuple[float, ...]], trials: list[Tr
     return reevaluation_of(again, trials, runs)
 
 
+def test_there_may_be_more_of_them_than_trials_of_a_search(spec: SearchSpec) -> None:
+    most = spec.model_copy(update={"trials": 2000, "reevaluate": Reevaluate(best=1000, runs=100, start=True)})
+    assert ReevaluationSpec.of(most).trials == 100_100
+
+
 def test_an_eliminated_candidate_is_told_with_the_values_that_it_has(spec: SearchSpec) -> None:
     found = after(search(spec, 3), {1: (90.0, 91.0, 92.0), 2: (50.0, 51.5)})
     assert found.as_dict()["candidates"] == [

@@ -113,7 +113,6 @@ class PartsSpec(SpecOfSearch):
     """
 
     role: ClassVar[Role] = "part"
-    trials: int  # follows from those of a search, whose bound it may pass
     search: MultiSearchSpec
     parent_spec: RunSpec  # the search, or its re-evaluations
 

@@ -164,6 +164,7 @@ class SearchSpec(RunSpec):
 class SpecOfSearch(RunSpec):
     """The specification of a run that belongs to a search: its re-evaluations, or the parts of its trials."""
 
+    trials: int  # follows from those of the search, whose bound it may pass
     search: SearchSpec
 
     @property
