@@ -84,7 +84,10 @@ class SearchResult(RunResult):
 
     @property
     def gain(self) -> Gain | None:
-        """What the chosen configuration is more accurate than the start; None if the start did not finish."""
+        """How much better the chosen trial is than the start, by the metric that chose it.
+
+        None if a knee chose it, or the start did not finish.
+        """
         selection = None if self.best is None else self.best.selection
         return None if selection is None else selection.gain
 

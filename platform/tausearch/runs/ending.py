@@ -46,10 +46,10 @@ class Ending(Strict):
 def cut_short(spec: RunSpec, trials: Iterable[TrialSummary]) -> Ending | None:
     """Return why a search starts no more trials although some are left; None while it goes on.
 
-    It depends on the trials alone, so a killed search that is resumed ends at the same trial. Trials in a row are
-    consecutive by number. A trial counts once all trials before it have ended. Trials that run then end first, and take
-    part in the choice. A failed trial says nothing about its configuration and is passed over. Nothing counts before
-    the first value.
+    It depends on the trials alone, so a killed search that is resumed ends at the same trial. Trials that run then end
+    first, and take part in the choice. A trial that comes to the target ends the search at once. For patience, trials
+    in a row are consecutive by number, and a trial counts once all trials before it have ended. A failed trial says
+    nothing about its configuration and is passed over. Nothing counts before the first value.
     """
     if not isinstance(spec, SearchSpec) or spec.stop.never:
         return None

@@ -37,7 +37,7 @@ class RunStatus:
         state: "running" while a process drives the run, "finished" when every trial has ended, else "stopped".
         counts: Number of trials by status; "pending" trials have not ended and do not run.
         trials: All trials that have started.
-        best: The chosen trial; see `chosen_trial`.
+        best: The chosen trial of a search, see `chosen_trial`; of a final run, which chooses none, its best seed.
         reevaluation: None for a search without one.
         planned: Number of trials that it has in the end; a search that ends early has those that have started.
         ending: Why the trials of a search have ended or its driver stopped; None if that is not known.
@@ -62,7 +62,10 @@ class RunStatus:
 
     @property
     def goodness(self) -> float:
-        """How good the chosen trial is by the metric that chose it, more is better; 0 without one, and for a knee."""
+        """How good the chosen trial is by the metric that chose it, more is better; 0 without one.
+
+        A trial that a knee chose counts with its accuracy.
+        """
         by = self.spec.aim.chosen_by if isinstance(self.spec, SearchSpec) else None
         verdict = None if self.reevaluation is None else self.reevaluation.verdict
         if by is None or self.best is None:

@@ -82,7 +82,8 @@ class Selection(Strict):
         measured: Constraint to the value of its metric in the chosen trial, the worst over its tasks.
         objectives: Objective to its value in the chosen trial; empty for the final accuracy alone.
         reevaluation: None if the highest value was chosen.
-        gain: What the chosen trial is more accurate than the start; None if the start did not finish.
+        gain: How much better the chosen trial is than the start, by the metric that chose it; None for a knee, or if
+            the start did not finish.
         ended: Why the trials of the search ended, or what stopped its driver; None while it goes on.
         accuracies: Final accuracy on each of several benchmarks, percent; empty for one.
     """
