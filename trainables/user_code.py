@@ -50,7 +50,7 @@ _OURS = {"checked_input", "search_spaces", "tausearch", "trainables"}
 NOT_THEIRS = {*_OURS, *_LIBRARIES, *sys.stdlib_module_names}
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 BY_CODE = "MODULE:NAME or what an installed package brings"  # the other names of every seam, in errors
-_PATHS = ("folder:", "parquet:")  # a benchmark's images; what follows is no name in a module
+_NO_MODULES = ("folder:", "parquet:", "optuna:")  # the images of a benchmark, and a class of Optuna
 _INSTALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # such a name can be a part of the names of runs and files
 OURSELVES = "tausearch itself"  # who else has a name that a package brings
 _allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the module's folder
@@ -59,7 +59,7 @@ _modules: dict[str, str] = {}  # a name behind which code was found, to the modu
 
 def is_code(name: str) -> bool:
     """Whether a name has the form `MODULE:NAME`; options behind a `?` do not count."""
-    return _MODULE.fullmatch(_bare(name)) is not None and not name.startswith(_PATHS)
+    return _MODULE.fullmatch(_bare(name)) is not None and not name.startswith(_NO_MODULES)
 
 
 def allow_code(name: str, folder: str | Path | None = None) -> None:

@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from checked_input.fields import MAY_BE_CODE
 from checked_input.schema import read_model
 from checked_input.text_files import TextFileError
 from tausearch.campaigns.remainder import remainder
@@ -43,6 +44,14 @@ class CellConfig:
     def title(self) -> str:
         """The title of the cell: `digits/ita-lora`."""
         return f"{reference(self.benchmark).slug}/{file_name(self.method)}"
+
+    @property
+    def user_code_names(self) -> tuple[str, ...]:
+        """The names in it that may be those of the user's code."""
+        given = (self.protocol, self.search or {}, self.train)
+        named = [each.get(name) for each in given for name in MAY_BE_CODE]
+        values = [value for each in given for value in (each.get("set") or {}).values()]
+        return (self.benchmark, self.method, *(name for name in (*named, *values) if isinstance(name, str)))
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from tausearch.runs import (
 from tausearch.studies import BestFile, load_best, unsearched_best_file
 from tausearch.tracking import checked_uri
 from trainables.errors import Faults, InputError
+from trainables.user_code import require_allowed
 
 _CHOSEN = ("fixed", "source", "tuned_on", "measure_removability")  # fields of a final run that follow from the choice
 Spec = TypeVar("Spec", SearchSpec, FinalSpec)
@@ -203,8 +204,8 @@ def plan_with_refusals(request: CampaignRequest) -> CampaignPlan:
     """Return the plan of a campaign, with the cells that are refused. Nothing is started or written.
 
     Raises:
-        InputError: If the file is wrong, with all that is wrong with the cells of its other entries, if a cell to start
-            anew is not in it, or if no cluster answers at the address.
+        InputError: If the file is wrong, with all that is wrong with the cells of its other entries, if it names code
+            that is not allowed, if a cell to start anew is not in it, or if no cluster answers at the address.
     """
     if request.address is not None:
         require_reachable(request.address)  # it is no fault of a cell
@@ -221,6 +222,7 @@ def plan_with_refusals(request: CampaignRequest) -> CampaignPlan:
 
 
 def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
+    require_allowed(name for cell in file.cells for name in cell.user_code_names)
     request = replace(request, tracking_uri=checked_uri(request.tracking_uri))
     storage = open_storage(request.storage, write=False)
     directory = storage.campaign(file.name)

@@ -85,10 +85,10 @@ def _options_of(request: type[SearchRequest] | type[TrainRequest]) -> Any:
 
 
 def _checked(of: RequestField[Any], value: Any) -> Any:
-    """Return the value of an option if it can be right by itself."""
+    """Return the value of an option if it can be right by itself; code is looked at where its cells are planned."""
     if fault := field_fault(of, value):
         raise InputError(fault)
-    if of.name in _NAMES:
+    if of.name in _NAMES and not is_code(value):
         _NAMES[of.name](value)
     return value
 

@@ -109,6 +109,20 @@ def test_all_code_of_a_file_is_asked_for_at_once(
         assert f" with --allow-code {first} --allow-code {second} (in Python" in said
 
 
+def test_all_code_of_a_campaign_file_is_asked_for_at_once(refused: Refused, tmp_path: Path) -> None:
+    search = "algorithm: 'evil:Sampler', scheduler: 'optuna:MedianPruner', backbone: 'evil:NET'"
+    (tmp_path / "c.yaml").write_text(
+        f"campaign: c\nbenchmarks: [digits, 'evil:X?epochs=1']\nmethods: ['evil:Mine']\nsearch: {{{search}}}\n"
+        "train: {set: {curvature: 'evil:F'}}\n",
+        encoding="utf-8",
+    )
+    names = ["evil:Mine", "evil:NET", "evil:Sampler", "evil:F", "evil:X"]
+    for command in ("plan", "run"):
+        said = refused("campaign", command, "c.yaml")
+        assert f"a file names the code {' and '.join(names)}, you did not; if you trust it, let it run with" in said
+        assert f" with{''.join(f' --allow-code {name}' for name in names)} (in Python" in said
+
+
 @pytest.fixture
 def evil_best(trained: Storage, tmp_path: Path) -> Path:
     """A best file that names code beside it."""

@@ -111,8 +111,7 @@ class SearchSpec(RunSpec):
     @property
     def user_code_names(self) -> tuple[str, ...]:
         """The names that may stand for code of the user; most are the tool's own."""
-        chosen = (name for name in (self.algorithm, self.scheduler) if not name.startswith("optuna:"))
-        return (*super().user_code_names, *chosen)
+        return (*super().user_code_names, self.algorithm, self.scheduler)
 
     def words(self, trial: TrialSummary) -> str:
         """Return the values of a finished trial by which it is chosen, with their units."""
