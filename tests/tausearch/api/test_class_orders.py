@@ -172,3 +172,15 @@ def test_orders_that_there_are_not(orders: list[int], message: str, best: BestFi
     with pytest.raises(InputError, match=message):
         planned(best, storage, class_orders=orders)
     assert not storage.root.exists()
+
+
+def test_orders_beside_an_order_in_the_name_of_the_benchmark_are_refused(best: BestFile, storage: Storage) -> None:
+    named = "digits?class_order=3&epochs=1"
+    with pytest.raises(InputError) as caught:
+        planned(best, storage, benchmark=named, class_orders=[0, 1])
+    assert str(caught.value) == (
+        f"--class-orders 0,1: benchmark {named!r} has a class_order; to judge over these orders, name it without:"
+        " --benchmark 'digits?epochs=1'"
+    )
+    assert planned(best, storage, benchmark=named, class_orders=[3]).protocol.class_orders == (3,)
+    assert planned(best, storage, benchmark="digits?epochs=1", class_orders=[0, 1]).protocol.class_orders == (0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -61,6 +62,7 @@ def plan_training(
     hyperparameters = {**best.hyperparameters, **overrides}
     require_allowed(names_in([named], best.method, best.protocol, hyperparameters.values()))
     opened = opening(named, request.data_root)
+    _require_one_order(opened.ref, orders)
     config = entry.parse(hyperparameters)
     protocol = best.protocol
     backbone = Backbone.of(protocol.backbone, protocol.backbone_weights, protocol.initial_head)
@@ -96,6 +98,16 @@ def plan_training(
     )
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
     return with_device(say_other_images(plan, lambda _: opened), request.gpus_per_trial, gpus)
+
+
+def _require_one_order(ref: BenchmarkRef, orders: tuple[int, ...] | None) -> None:
+    """Refuse class orders where the name of the benchmark has another one."""
+    if orders and ref.class_order is not None and orders != (ref.class_order,):
+        bare, asked = replace(ref, class_order=None), ",".join(map(str, orders))
+        raise InputError(
+            f"--class-orders {asked}: benchmark {str(ref)!r} has a class_order; to judge over these orders, name it"
+            f" without: --benchmark {shlex.quote(str(bare))}"
+        )
 
 
 def _require_curvature(request: TrainRequest, entry: MethodEntry) -> None:
