@@ -165,9 +165,16 @@ def require_sole(kind: str, name: str, *others: str) -> None:
     Raises:
         InputError: If so; names all of them.
     """
+    if fault := clash(kind, name, *others):
+        raise InputError(fault)
+
+
+def clash(kind: str, name: str, *others: str) -> str | None:
+    """Return the message of `require_sole`; None for a name that at most one gives."""
     claims = [*others, *(f"{_package(each)} ({each.value})" for each in _claiming(kind, name))]
-    if len(claims) > 1:
-        raise InputError(f"{kind} {name!r}: {' and '.join(claims)} have one of this name; uninstall all but one")
+    if len(claims) <= 1:
+        return None
+    return f"{kind} {name!r}: {' and '.join(claims)} have one of this name; uninstall all but one"
 
 
 def digests_of(names: Iterable[str]) -> dict[str, str]:

@@ -63,6 +63,7 @@ from tausearch.studies import BestFile
 from tausearch.studies.best_file import make_best_file
 from tausearch.tracking import Version
 from tests.support.command_line import Ask, run
+from tests.support.packages import install
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.reports.html.runs import make_final, make_search
 from trainables.backbones.offered import Offer
@@ -636,6 +637,20 @@ def test_backbones_without_a_word_are_those_that_are_here(
     assert rows[0][1] == "28 x 28 grey" and rows[1][1] == "224 x 224 RGB"
     assert any(line.startswith("timm offers 1 more") for line in lines) is (word == "")
     assert f"of installed packages: my_vit{', other' * (word == '')}" in lines
+
+
+def test_a_name_that_clashes_is_listed_once_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = {f"backbones {name}": f"taker:{name}" for name in ("glyph_vit", "vit_b", "mine")}
+    install(tmp_path, "taker", points)
+    monkeypatch.syspath_prepend(tmp_path)
+    show_backbones([Offer("glyph_vit", 1, 28, True), Offer("vit_b", 3, 224, False)], "")
+    lines = lines_of(capsys)
+    assert "of installed packages: mine" in lines
+    for name, owner in (("glyph_vit", "tausearch itself"), ("vit_b", "timm")):
+        claims = f"{owner} and package 'taker' (taker:{name})"
+        assert f"backbone {name!r}: {claims} have one of this name; uninstall all but one" in lines
 
 
 def test_a_file_wins_over_a_run_of_its_name(spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from tausearch.presentation import (
 )
 from trainables.backbones import EMBEDDED
 from trainables.data.dataset import DATA_VARIABLE, data_root
-from trainables.user_code import installed
+from trainables.user_code import OURSELVES, clash, installed
 
 if TYPE_CHECKING:  # Ray and timm take seconds to import
     from tausearch.api import CheckResult, DataState, ListedImage
@@ -45,17 +45,24 @@ def show_states(states: Sequence[DataState], root: str | None) -> None:
     ]
     columns = text_columns("benchmark", "state", "classes", "train (per class)", "test (per class)", "layout")
     out.print(terminal_table(Table("", columns, rows)))
-    show_installed("benchmark")
+    show_installed("benchmark", {state.name: OURSELVES for state in states})
     out.print(f"looked for in {data_root(root)}/<benchmark> (--data-root, or {DATA_VARIABLE})", soft_wrap=True)
     for state in states:
         if not state.whole:
             out.print(f"{state.name}: needs {state.looks_for}\n  in {state.home}; from {state.source}", soft_wrap=True)
 
 
-def show_installed(kind: str, word: str = "") -> None:
-    """Print the names of a kind that installed packages bring and that contain a word, if there are any."""
-    if names := [name for name in installed(kind) if word in name]:
-        console().print(f"of installed packages: {', '.join(names)}", style="dim", soft_wrap=True)
+def show_installed(kind: str, listed: Mapping[str, str], word: str = "") -> None:
+    """Print the names of a kind that installed packages bring and that contain a word, and those that clash.
+
+    `listed` are the names that were shown before, each with what gives it.
+    """
+    names = [name for name in installed(kind) if word in name]
+    faults = {name: clash(kind, name, *([listed[name]] if name in listed else [])) for name in names}
+    if sole := [name for name in names if faults[name] is None]:
+        console().print(f"of installed packages: {', '.join(sole)}", style="dim", soft_wrap=True)
+    for fault in filter(None, faults.values()):
+        console().print(fault, soft_wrap=True)
 
 
 def show_check(found: CheckResult) -> None:
@@ -103,7 +110,7 @@ def _sizes(smallest: tuple[int, int] | None, largest: tuple[int, int] | None) ->
 def show_backbones(offers: Sequence[Offer], word: str) -> None:
     """Print backbones: without a word those whose weights are here, and how to see the others."""
     out = console()
-    show_installed("backbone", word)
+    show_installed("backbone", {each.name: OURSELVES if each.name == EMBEDDED else "timm" for each in offers}, word)
     if not offers:
         out.print(f"no backbone of timm has {word!r} in its name", soft_wrap=True)
         return

@@ -10,6 +10,7 @@ from tausearch.cli.output.data import show_installed
 from tausearch.presentation import Column, Table, console, emphasise, number, terminal_table, text_columns, tool
 from tausearch.studies import defaults
 from trainables.methods import get_method
+from trainables.user_code import OURSELVES
 
 
 def space_as_dict(space: ResolvedSpace) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def show_spaces(spaces: Sequence[ResolvedSpace], elsewhere: str) -> None:
     columns = [Column("method"), *text_columns("searched", "the paper chose")]
     out.print(terminal_table(Table(f"search spaces on {spaces[0].benchmark}", columns, rows)))
     rest = f"; {elsewhere}" if elsewhere else ""
-    show_installed("method")
+    show_installed("method", {space.method: OURSELVES for space in spaces})
     out.print(f"all of one: {tool()} list spaces METHOD{rest}", style="dim", soft_wrap=True)
 
 
