@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from checked_input.names import counted
+from search_spaces import Scalar
+from tausearch.runs.choices import whole_choice
 from tausearch.runs.constraints import no_feasible_trial_reason
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import Ending, ending_of, planned_trials
@@ -44,6 +46,7 @@ class RunStatus:
     """
 
     spec: AnySpec
+    directory: RunDirectory
     state: RunState
     counts: dict[str, int]
     trials: list[TrialSummary]
@@ -137,7 +140,7 @@ class RunStatus:
         """Return the plain form of the chosen trial; None for a final run, in which test images would choose a seed."""
         if self.best is None or self.spec.purpose == "final":
             return None
-        return chosen_as_dict(self.best, self.reevaluation)
+        return chosen_as_dict(self.best, self.reevaluation, whole_choice(self.directory, self.best))
 
     def _aims_as_dict(self) -> dict[str, Any]:
         """Return the plain form of the objectives and of the values of the chosen trial in them."""
@@ -152,10 +155,12 @@ class RunStatus:
         }
 
 
-def chosen_as_dict(trial: TrialSummary, reevaluation: Reevaluation | None) -> dict[str, Any]:
+def chosen_as_dict(
+    trial: TrialSummary, reevaluation: Reevaluation | None, hyperparameters: Mapping[str, Scalar]
+) -> dict[str, Any]:
     """Return the plain form of the trial that a search has chosen, which all commands print as `best`."""
     again = {} if reevaluation is None or reevaluation.verdict is None else {"reevaluated": reevaluation.accuracy}
-    return {"trial": trial.number, "value": trial.value, **again, "hyperparameters": trial.hyperparameters}
+    return {"trial": trial.number, "value": trial.value, **again, "hyperparameters": hyperparameters}
 
 
 def read_status(directory: RunDirectory) -> RunStatus:
@@ -178,7 +183,7 @@ def read_status(directory: RunDirectory) -> RunStatus:
     ended = counts["pending"] == 0 and (reevaluation is None or reevaluation.race.over)
     state: RunState = "running" if driven else "finished" if ended else "stopped"
     ending = None if driven and counts["running"] + counts["pending"] else ending_of(spec, directory, trials)
-    return RunStatus(spec, state, counts, trials, chosen, directory.note, reevaluation, planned, ending)
+    return RunStatus(spec, directory, state, counts, trials, chosen, directory.note, reevaluation, planned, ending)
 
 
 def chosen_trial(

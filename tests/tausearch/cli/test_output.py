@@ -455,19 +455,23 @@ def test_programs_find_the_choice_and_the_trials_under_the_same_names_at_the_end
     spec: SearchSpec, tmp_path: Path
 ) -> None:
     trials = [make_trial(number, value=70.0 + number) for number in range(2)]
-    result = searched(spec, trials, tmp_path, make_best_file(spec, trials[1], 2))
+    result = searched(spec, trials, tmp_path, best_file := make_best_file(spec, trials[1], 2))
+    best_file.save(RunDirectory(result.path).best_file)
     status = read_status(RunDirectory(result.path))
     at_the_end, later = search_as_dict(result, spec), status_as_dict(status, None, None)
-    assert later["best"] == {"trial": 1, "value": 71.0, "hyperparameters": trials[1].hyperparameters}
     best = at_the_end["best"]
     assert (best["trial"], best["value"], best["selection"]["trial"]) == (1, 71.0, 1)
-    assert later["best"]["hyperparameters"].items() <= best["hyperparameters"].items()  # that has defaults, too
+    assert later["best"] == {"trial": 1, "value": 71.0, "hyperparameters": best["hyperparameters"]}
+    assert best["hyperparameters"].keys() > trials[1].hyperparameters.keys()  # it has defaults, too
     assert at_the_end["trials"] == later["trials"] and later["counts"] == status.counts
     about: dict[str, Any] = {"benchmark": "digits", "method": "ita-lora", "title": "t", "search": "s", "final": "f"}
     runs, scores = CellRuns(**about, trials=2, seeds=1, steps=1), {"test/final_accuracy": Score(50.0, None, 1)}
     cell = CellStatus(runs, "done", status, scores=scores)
     assert cell.as_dict()["best"] == later["best"]
     assert cell.as_dict()["summary"] == {"test/final_accuracy": {"mean": 50.0, "std": None, "seeds": 1}}
+    make_best_file(spec, trials[0], 2).save(RunDirectory(result.path).best_file)  # an earlier choice
+    earlier = status_as_dict(status, None, None)["best"]
+    assert earlier == {"trial": 1, "value": 71.0, "hyperparameters": trials[1].hyperparameters}
 
 
 @pytest.mark.parametrize(("count", "value"), [(1, "forgetting 1.00 points"), (2, "final_accuracy 71.00 %")])

@@ -33,7 +33,7 @@ from tausearch.runs import (
 )
 from tausearch.studies import BestListener, load_best, write_best
 from tausearch.studies.best_file import best_of_all, best_of_run, make_best_file
-from tests.support.runs.trials import FIXED, final_spec, make_trial, tell
+from tests.support.runs.trials import final_spec, make_trial, tell
 from trainables.errors import InputError
 
 
@@ -66,7 +66,7 @@ def test_a_finished_search(tmp_path: Path, spec: SearchSpec) -> None:
         "method": "ita-lora",
         "state": "finished",
         "counts": {"complete": 2, "pruned": 1, "diverged": 0, "failed": 1, "running": 0, "pending": 0},
-        "best": {"trial": 1, "value": 72.0, "hyperparameters": {"alpha": 2.0, "lr": 0.01, **FIXED}},
+        "best": {"trial": 1, "value": 72.0, "hyperparameters": load_best(directory.best_file).hyperparameters},
         "gain": {
             "start": 0,
             "chosen": 1,

@@ -19,6 +19,7 @@ from tausearch.runs import (
     Record,
     Reevaluate,
     ReevaluationSpec,
+    RunDirectory,
     RunStatus,
     SearchSpec,
     StopRule,
@@ -54,6 +55,7 @@ from trainables.errors import InputError
 from trainables.methods import METHODS
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 
+NONE = RunDirectory(Path("none"))
 FINAL, FORGETTING = VALIDATION.final_accuracy, VALIDATION.forgetting
 METRICS = [FINAL, VALIDATION.average_accuracy, FORGETTING, *VALIDATION.removability, "train/loss", "seconds/training"]
 # Accuracy and forgetting. On the front: 0, 1 and 2; trial 1 bulges. Trial 3 is behind trial 1 in both.
@@ -331,7 +333,7 @@ class TestChosen:
         assert found.verdict is not None and found.verdict.mean == 7.0 and found.verdict.ahead == 2.0
         assert found.values(1) == [6.0, 8.0]
         once = min(self.TRIALS, key=lambda trial: trial.final[FORGETTING])
-        status = RunStatus(spec, "finished", {}, self.TRIALS, once, reevaluation=found)
+        status = RunStatus(spec, NONE, "finished", {}, self.TRIALS, once, reevaluation=found)
         assert status.goodness == -7.0, "searches compare by the mean of fresh runs"
         assert status.accuracy == 50.0 and status.as_dict()["best"]["value"] == once.value
         assert str(gain_of(spec, self.TRIALS, chosen, found)).startswith("+2.00 ± ")
@@ -349,7 +351,7 @@ class TestChosen:
         assert found.verdict is not None and found.verdict.chosen == 0
         assert (found.unit, found.difference) == ("", ""), "the score of a knee has none"
         assert gain_of(spec, self.TRIALS, self.TRIALS[1], found) is None, "nor does it compare"
-        status = RunStatus(spec, "finished", {}, self.TRIALS, self.TRIALS[0], reevaluation=found)
+        status = RunStatus(spec, NONE, "finished", {}, self.TRIALS, self.TRIALS[0], reevaluation=found)
         assert status.accuracy == 86.0, "the mean of its fresh runs, not the score of the knee"
         assert found.race.values[0] == (spec.aim.score(self.TRIALS)(runs[1]),)  # on the scale of the whole front
         assert reevaluated_words(found) == ", re-evaluated final_accuracy 86.00 %, forgetting 7.00 points"

@@ -68,9 +68,11 @@ def _best_as_dict(result: SearchResult) -> dict[str, Any] | None:
     """Return the chosen trial as `status` prints it, and all else that the best file holds."""
     if result.best is None:
         return None
-    number = None if result.best.selection is None else result.best.selection.trial
-    chosen = (chosen_as_dict(each, result.reevaluation) for each in result.trials if each.number == number)
-    return {**next(chosen, {}), **result.best.model_dump(mode="json")}
+    best = result.best
+    number = None if best.selection is None else best.selection.trial
+    trials = (each for each in result.trials if each.number == number)
+    chosen = (chosen_as_dict(each, result.reevaluation, best.hyperparameters) for each in trials)
+    return {**next(chosen, {}), **best.model_dump(mode="json")}
 
 
 def final_as_dict(result: FinalResult) -> dict[str, Any]:
