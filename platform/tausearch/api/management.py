@@ -77,8 +77,8 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
     """Rename a run. Its id stays, so MLflow still knows the run.
 
     Returns:
-        The names of the final runs whose source it is, of the searches with points of it in their warm start, and of
-        the runs that keep compositions of it; they now have the new name.
+        The names of the final runs whose source it is or that train its tasks again, of the searches with points of it
+        in their warm start, and of the runs that keep compositions of it; they now have the new name.
 
     Raises:
         InputError: If there is no such run, a process drives it, or the new name is taken or is no valid name.
@@ -99,7 +99,7 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
             raise InputError(f"run directory {directory.path}: cannot be renamed ({error.strerror})") from error
         _renew(renamed, target)
     pointed, _ = storage.read_each(partial(_point_to, old, new))
-    return [name for name in pointed if name is not None]
+    return [name for name in pointed if name not in (None, new)]  # it may name itself, in what remains of a removal
 
 
 def _point_to(old: str, new: str, directory: RunDirectory) -> str | None:
@@ -122,7 +122,10 @@ def _point_to(old: str, new: str, directory: RunDirectory) -> str | None:
 
 def _with_renamed_source(spec: AnySpec, old: str, new: str) -> AnySpec:
     if isinstance(spec, FinalSpec):
-        return spec.model_copy(update={"source": new}) if spec.source == old else spec
+        before = spec.retrained
+        retrained = before.model_copy(update={"run": new}) if before is not None and before.run == old else before
+        source = new if spec.source == old else spec.source
+        return spec.model_copy(update={"source": source, "retrained": retrained})
     return with_renamed_source(spec, old, new)
 
 

@@ -228,13 +228,21 @@ def _renamed(sources: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
 
 
 def with_renamed_run(directory: RunDirectory, old: str, new: str) -> list[CompositionResult]:
-    """Return the compositions of a run that have another run as a source, with the new name of that one.
+    """Return the compositions of a run that name another run, with the new name of that one.
 
     Raises:
         InputError: If a file cannot be read.
     """
     read = read_compositions(directory)
-    now = [each.model_copy(update={"runs": _renamed(each.runs, old, new)}) for each in read]
+    now = [
+        each.model_copy(
+            update={
+                "runs": _renamed(each.runs, old, new),
+                "removal": each.removal and each.removal.with_renamed_run(old, new),
+            }
+        )
+        for each in read
+    ]
     return [each for each, before in zip(now, read, strict=True) if each != before]
 
 

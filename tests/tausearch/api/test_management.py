@@ -19,8 +19,12 @@ from tausearch.cli import main
 from tausearch.execution import bytes_of
 from tausearch.models import CompositionResult, read_compositions
 from tausearch.models.descriptions import read_description
+from tausearch.models.removal.remnants import remaining_after_retraining
+from tausearch.models.removal.report import RemovalReport
 from tausearch.runs import (
+    FinalSpec,
     KnownPoint,
+    Retraining,
     RunDirectory,
     SearchSpec,
     Storage,
@@ -47,8 +51,8 @@ def add_search(storage: Storage, name: str, *values: float) -> SearchSpec:
     return spec
 
 
-def _compose(directory: RunDirectory, *sources: str) -> None:
-    about: dict[str, Any] = {"label": "l", "benchmark": "digits", "weights": (1.0, 1.0)}
+def _compose(directory: RunDirectory, *sources: str, removal: RemovalReport | None = None) -> None:
+    about: dict[str, Any] = {"label": "l", "benchmark": "digits", "weights": (1.0, 1.0), "removal": removal}
     CompositionResult(**about, runs=sources, seeds=(0,), accuracies=((60.0, 40.0),)).save(directory)
 
 
@@ -218,6 +222,25 @@ class TestRename:
         with FileLock(keeps_another.lock_file):
             assert rename_run(storage, "newer", "newest") == []
         assert [each.runs for each in read_compositions(keeps_another)] == [("third:1", "newer:2")]
+
+    def test_what_is_known_of_a_removal_says_the_new_name(self, storage: Storage) -> None:
+        again, first = storage.run("again"), storage.run("final")
+        spec = make_final_run(storage, "again", [50.0], benchmark="digits")
+        retrained = Retraining(run="final", run_id="x", forgotten=(1,), kept=0)
+        spec.model_copy(update={"retrained": retrained}).save(again)
+        lines = tuple(remaining_after_retraining(["again", "final", "final-2"]))
+        of_two: dict[str, Any] = {"tasks": (1, 2), "classes": (), "before": ((),), "left_out": ()}
+        report = RemovalReport(**of_two, remains=lines, retrained="final")
+        for directory in (again, first):
+            _compose(directory, directory.name, removal=report)
+        assert rename_run(storage, "final", "tested") == ["again"]
+        found = read_spec(again)
+        assert isinstance(found, FinalSpec) and found.retrained == retrained.model_copy(update={"run": "tested"})
+        for directory in (again, storage.run("tested")):
+            (composition,) = read_compositions(directory)
+            assert composition.runs == (directory.name,) and composition.removal is not None
+            assert composition.removal.retrained == "tested"
+            assert composition.removal.remains == tuple(remaining_after_retraining(["again", "tested", "final-2"]))
 
     def test_every_run_is_read_once(self, storage: Storage, monkeypatch: Patch) -> None:
         read: list[str] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tausearch.models.removal.report import still_in
 from tausearch.runs import Retraining
 from trainables.data import Removal
 from trainables.methods import known_method
@@ -90,7 +91,4 @@ def _outside(holders: Sequence[str]) -> Iterator[str]:
     """Yield what no composition and no training of a later task can change."""
     yield "The hyperparameters: a search on the same images may have chosen them."
     yield "theta_0: its own training may have seen such images."
-    yield (
-        f"Outside this composition, all of it is still in {', '.join(holders)}, any other run on these images, the"
-        " pre-consolidation cache, earlier exports, and MLflow's entries and artifacts."
-    )
+    yield still_in(holders)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from checked_input.schema import Strict
+
+_STILL_IN = "Outside this composition, all of it is still in "
+_AND_IN = (
+    ", any other run on these images, the pre-consolidation cache, earlier exports, and MLflow's entries and artifacts."
+)
 
 
 class Separation(Strict):
@@ -85,8 +92,26 @@ class RemovalReport(Strict):
         """The classes that were taken out, positions in the class order."""
         return frozenset(each.number - 1 for each in self.classes)
 
+    def with_renamed_run(self, old: str, new: str) -> RemovalReport:
+        """Return the report with the name `new` for a run that was called `old`."""
+        retrained = new if self.retrained == old else self.retrained
+        remains = (_with_renamed_holder(line, old, new) for line in self.remains)
+        return self.model_copy(update={"retrained": retrained, "remains": tuple(remains)})
+
     def unnamed(self) -> RemovalReport:
         """Return the report without the names of the forgotten classes."""
         return self.model_copy(
             update={"classes": tuple(each.model_copy(update={"name": None}) for each in self.classes)}
         )
+
+
+def still_in(holders: Sequence[str]) -> str:
+    """Return the line about the runs that have seen the images of forgotten classes."""
+    return f"{_STILL_IN}{', '.join(holders)}{_AND_IN}"
+
+
+def _with_renamed_holder(line: str, old: str, new: str) -> str:
+    if not (line.startswith(_STILL_IN) and line.endswith(_AND_IN)):
+        return line
+    holders = line.removeprefix(_STILL_IN).removesuffix(_AND_IN).split(", ")
+    return still_in([new if each == old else each for each in holders])
