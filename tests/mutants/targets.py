@@ -85,7 +85,9 @@ ROOMS = (
     ),
     Room(
         SCIENCE,
-        tuple(f"trainables/methods/{name}.py" for name in ("contract", "hyperparameters", "registry", "training")),
+        tuple(
+            f"trainables/methods/{name}.py" for name in ("contract", "entry", "hyperparameters", "registry", "training")
+        ),
         (
             f"{METHODS}/test_training.py",
             "tests/trainables/test_sequence.py",
