@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -85,15 +86,16 @@ def _protocols(matrix: Matrix, paper: PaperResults) -> str:
 
     If a column has only rows of the paper, the text names the columns whose protocol it states.
     """
+    heads = _headings(matrix, paper)
     found = {name: protocol_parts(protocol) for name, protocol in matrix.protocols.items()}
     shared = [part for part in next(iter(found.values()), []) if all(part in parts for parts in found.values())]
     own: dict[str, list[str]] = {}
     for name, parts in found.items():
-        own.setdefault(", ".join(part for part in parts if part not in shared), []).append(_heading(name, paper))
+        own.setdefault(", ".join(part for part in parts if part not in shared), []).append(heads[name])
     rest = [f"{join(names)}: {text or 'nothing else'}" for text, names in own.items()] if len(own) > 1 else []
     of_all = ", ".join(shared)
     if of_all and any(row.of_paper and row.cells.keys() - found.keys() for row in matrix.rows):
-        of_all = f"{join([_heading(name, paper) for name in found])}: {of_all}"
+        of_all = f"{join([heads[name] for name in found])}: {of_all}"
     return "; ".join(filter(None, [of_all, *rest]))
 
 
@@ -110,12 +112,17 @@ def _seeds(matrix: Matrix) -> str:
     return counted(matrix.seeds, "seed")
 
 
-def _heading(benchmark: str, paper: PaperResults) -> str:
-    return paper.benchmarks[benchmark].title if benchmark in paper.benchmarks else shown_benchmark(benchmark)
+def _headings(matrix: Matrix, paper: PaperResults) -> dict[str, str]:
+    """Return the head of each column: the name of its benchmark, with its options where two columns have the name."""
+    names = {each: shown_benchmark(each.partition("?")[0]) for each in matrix.benchmarks}
+    shared = {each for each, count in Counter(names.values()).items() if count > 1}
+    own = {each: shown_benchmark(each) if name in shared else name for each, name in names.items()}
+    return {**own, **{each: paper.benchmarks[each].title for each in own if each in paper.benchmarks}}
 
 
 def _table(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str]) -> Table:
-    columns = [Column("method"), *(Column(_heading(name, paper), score, right=True) for name in matrix.benchmarks)]
+    heads = _headings(matrix, paper).values()
+    columns = [Column("method"), *(Column(head, score, right=True) for head in heads)]
     notes: dict[str, int] = {}
     looks: dict[tuple[int, int], CellLook] = {}
     for number, row in enumerate(matrix.rows):

@@ -227,6 +227,19 @@ def test_the_caption_names_a_column_that_has_nothing_but_what_all_share_and_own_
     assert table.header == ["method", "CIFAR-100", "folder:birds"]
 
 
+def test_a_column_is_headed_by_the_plain_name_where_no_other_has_it(storage: Storage) -> None:
+    names = ("digits?epochs=1&tasks=2", "cifar100?tasks=5", "folder:/data/birds?task=a,b&task=c,d")
+    for number, benchmark in enumerate(names):
+        make_final_run(storage, f"run-{number}", [50.0], benchmark=benchmark, protocol={**DIGITS, "epochs": number + 1})
+    found = matrix(storage)
+    assert matrix_table(found, paper_results()).header == ["method", "digits", "cifar100", "folder:birds"]
+    assert "; digits: 1 epoch; cifar100: 2 epochs; " in matrix_table(found, paper_results()).caption
+    for number, benchmark in enumerate(("folder:/more/birds?epochs=1", "cifar100"), start=3):
+        make_final_run(storage, f"run-{number}", [50.0], benchmark=benchmark, protocol={**DIGITS, "epochs": 9})
+    heads = ["CIFAR-100", "digits", "cifar100?tasks=5", "folder:birds?task=a,b&task=c,d", "folder:birds?epochs=1"]
+    assert matrix_table(matrix(storage), paper_results()).header == ["method", *heads]
+
+
 def test_the_papers_rows_alone_have_their_caption_and_notes_and_methods_that_wait_have_neither() -> None:
     order = MatrixOrder((), ("cifar100",))
     alone = matrix_table(result_matrix([], paper_results(), order, with_paper=True), paper_results())
