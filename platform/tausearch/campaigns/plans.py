@@ -399,19 +399,27 @@ def _require_alike(planned: CellPlan, earlier: AnySpec) -> None:
 
 
 def _advice(planned: CellPlan) -> str:
-    """Return how a search that was extended by hand is kept: with as many trials in the file; else nothing."""
+    """Return the options that keep a search with more trials or another re-evaluation, given by hand; else nothing."""
     plan = planned.search
     if planned.config.search is None or not plan.exists:
         return ""
-    known = read_spec(plan.directory)
-    if not isinstance(known, SearchSpec) or known.trials <= plan.spec.trials:
+    known, now = read_spec(plan.directory), plan.spec.reevaluate
+    if not isinstance(known, SearchSpec) or known.trials < plan.spec.trials:
+        return ""
+    again = known.reevaluate
+    by_hand = again is not None and (now is None or (again.best, again.runs) != (now.best, now.runs))
+    if known.trials == plan.spec.trials and not by_hand:
         return ""
     same = {name: getattr(known, name) for name in ("trials", "reevaluate")}
     try:
         replace(plan, spec=plan.spec.model_copy(update=same)).continued()
     except InputError:
         return ""
-    return f"; to keep its {known.trials} trials, write {options_of(known)} for this cell"
+    options = [options_of(known)] if known.trials > plan.spec.trials else []
+    kept = f"{known.trials} trials" if options else "re-evaluation"
+    if again is not None and by_hand:
+        options.append(f"reevaluate: {again.best}, reevaluate_runs: {again.runs}")
+    return f"; to keep its {kept}, write {', '.join(options)} for this cell"
 
 
 def _with_options_of_existing_runs(

@@ -23,7 +23,7 @@ from tausearch.campaigns import (
 from tausearch.campaigns.plans import _has_chosen_otherwise, plan_final, work_left
 from tausearch.campaigns.remainder import remainder
 from tausearch.cluster import AddressFault
-from tausearch.runs import Record, RunDirectory, Storage, driver_lock
+from tausearch.runs import Record, Reevaluate, RunDirectory, Storage, driver_lock
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
 from tests.support.command_line import run
@@ -158,6 +158,27 @@ def test_a_cell_that_has_begun_goes_on_and_a_changed_one_is_refused(tmp_path: Pa
         planned(tmp_path, trials=3)
     with pytest.raises(InputError, match="seed was 0, is now 1; .*: --redo digits/ita-lora"):
         planned(tmp_path, TABLE.replace("algorithm: random", "algorithm: random, seed: 1"), trials=6)
+
+
+@pytest.mark.parametrize(
+    ("trials", "advised"),
+    [
+        (4, "to keep its re-evaluation, write reevaluate: 2, reevaluate_runs: 1 for this cell"),
+        (5, "to keep its 5 trials, write trials: 5, reevaluate: 2, reevaluate_runs: 1 for this cell"),
+    ],
+)
+def test_a_search_that_re_evaluates_by_hand_is_kept_by_what_is_advised(
+    trials: int, advised: str, tmp_path: Path
+) -> None:
+    search = started(tmp_path).cells[0].search
+    asked = {"trials": trials, "reevaluate": Reevaluate(best=2, runs=1, start=True)}
+    search.spec.model_copy(update=asked).save(search.directory)
+    with pytest.raises(InputError, match=f"; {advised}; to start the cell anew: --redo digits/ita-lora"):
+        planned(tmp_path)
+    options = advised.partition("write ")[2].removesuffix(" for this cell")
+    own = f"{{{{benchmark: digits, method: ita-lora, search: {{{{{options}}}}}}}}}"
+    plan = planned(tmp_path, TABLE.replace("search: null}}]", f"search: null}}}}, {own}]"))
+    assert (plan.cells[0].runs.trials, plan.cells[0].runs.search) == (trials, search.spec.name)
 
 
 def test_a_cell_that_was_not_searched_gets_no_search_beside_its_final_run(tmp_path: Path) -> None:
