@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from tausearch.api.bounds import RunWithBounds, as_beside, bound_training, bounds_of
-from tausearch.api.finishing import Finisher
+from tausearch.api.finishing import conclude, preload_imports
 from tausearch.api.plans.final_runs import plan_training
 from tausearch.api.plans.new_runs import say_if_unwritable
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
@@ -139,11 +139,11 @@ class FinalRun(RunWithBounds):
 
     def preload_imports(self) -> None:
         """Import what `conclude` needs."""
-        Finisher(self.spec, self.directory).preload_imports()
+        preload_imports(self.spec.purpose)
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write results and figures."""
-        conclusion = Finisher(self.spec, self.directory).conclude(trials)
+        conclusion = conclude(self.spec, self.directory, trials)
         if conclusion.summary is not None:
             self.announce(ResultsWritten(self.info, conclusion.summary, self.directory.results_file))
         return conclusion

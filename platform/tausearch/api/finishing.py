@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +16,6 @@ from tausearch.runs import (
     Conclusion,
     FinalSpec,
     MultiSearchSpec,
-    Reevaluation,
     RunDirectory,
     SearchSpec,
     TrialSummary,
@@ -27,44 +25,24 @@ from tausearch.studies import BestFile, Selection, study_of, write_best
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Finisher:
-    """Finishes a run: writes its best file or results, importances, descriptions of models, and figures."""
+def preload_imports(purpose: str) -> None:
+    """Import what `conclude` needs, which takes seconds: matplotlib, Optuna's importances with scikit-learn."""
+    from tausearch.presentation import draw_final, draw_search  # noqa: F401
 
-    spec: AnySpec
-    directory: RunDirectory
+    if purpose == "search":
+        import_module("optuna.importance")
+    for kind in ("agg", "pdf"):  # matplotlib imports these as it saves the first figure
+        import_module(f"matplotlib.backends.backend_{kind}")
 
-    def preload_imports(self) -> None:
-        """Import what `conclude` needs, which takes seconds: matplotlib, Optuna's importances with scikit-learn."""
-        from tausearch.presentation import draw_final, draw_search  # noqa: F401
 
-        if self.spec.purpose == "search":
-            import_module("optuna.importance")
-        for kind in ("agg", "pdf"):  # matplotlib imports these as it saves the first figure
-            import_module(f"matplotlib.backends.backend_{kind}")
-
-    def reevaluation(self, trials: list[TrialSummary]) -> Reevaluation | None:
-        """Return how far the re-evaluation of the best trials of a search is; None without one."""
-        if self.spec.purpose == "final":
-            return None
-        return runs.read_reevaluation(self.spec, self.directory.reevaluation, trials)
-
-    def is_over(self, trials: list[TrialSummary]) -> bool:
-        """Whether all trials, re-evaluations or seeds have ended. `trials` are those that have started."""
-        if not runs.all_ended(self.spec, trials):
-            return False
-        reevaluation = self.reevaluation(trials)
-        return reevaluation is None or reevaluation.race.over
-
-    def conclude(self, trials: list[TrialSummary]) -> Conclusion:
-        """Write files and figures; returns them with metrics for callbacks and trackers."""
-        if self.spec.purpose == "search":
-            return _conclude_search(self.spec, self.directory, trials)
-        return _conclude_final(self.spec, self.directory, trials)
+def conclude(spec: AnySpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
+    """Write the files and figures of a run; returns them with metrics for callbacks and trackers."""
+    if spec.purpose == "search":
+        return _conclude_search(spec, directory, trials)
+    return _conclude_final(spec, directory, trials)
 
 
 def _conclude_search(spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    """Write figures and best file; returns them with metrics for callbacks and trackers."""
     ended = runs.ending_of(spec, directory, trials)
     notes = {} if ended is None else {"ended": str(ended)}
     if runs.best_trial(trials) is None:
@@ -88,7 +66,6 @@ def _conclude_search(spec: SearchSpec, directory: RunDirectory, trials: list[Tri
 
 
 def _conclude_final(spec: FinalSpec, directory: RunDirectory, trials: list[TrialSummary]) -> Conclusion:
-    """Write results and figures; returns them with metrics for callbacks and trackers."""
     from tausearch.presentation import draw_final  # matplotlib, which no run needs before its end
 
     if not runs.all_ended(spec, trials):  # results of some seeds would be taken for those of all

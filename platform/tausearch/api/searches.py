@@ -9,7 +9,7 @@ from pathlib import Path
 import optuna
 
 from tausearch.api.bounds import RunWithBounds, as_beside, bound_search, bounds_of
-from tausearch.api.finishing import Finisher
+from tausearch.api.finishing import conclude, preload_imports
 from tausearch.api.plans.new_runs import say_if_unwritable
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
@@ -37,6 +37,7 @@ from tausearch.runs import (
     ending_of,
     leave_one_out,
     parts_of,
+    read_reevaluation,
     read_spec,
     recorded_trials,
     reevaluation_of,
@@ -171,7 +172,7 @@ def run_search(run: SearchRun, options: DriveOptions | None = None) -> SearchRes
     result = drive(run, options)
     file = run.directory.best_file if run.directory.best_file.exists() else None
     best = None if file is None else load_best(file)
-    reevaluation = run.finisher.reevaluation(result.trials)
+    reevaluation = read_reevaluation(run.spec, run.directory.reevaluation, result.trials)
     ending = ending_of(run.spec, run.directory, result.trials)
     return SearchResult(**vars(result), best=best, best_file=file, reevaluation=reevaluation, ending=ending)
 
@@ -190,7 +191,6 @@ class SearchRun(RunWithBounds):
             spec, storage, directory, tune_trials.searcher, trials, own_listeners=own, tune_trials=tune_trials
         )
         self._choice: tuple[int, Verdict | None] | None = None  # that callbacks were told last
-        self.finisher = Finisher(spec, directory)
 
     @classmethod
     def open_locked(cls, plan: Plan[SearchSpec], locks: ExitStack) -> SearchRun:
@@ -200,7 +200,10 @@ class SearchRun(RunWithBounds):
 
     def is_over(self, trials: list[TrialSummary]) -> bool:
         """Whether all trials and re-evaluations have ended."""
-        return self.finisher.is_over(trials)
+        if not super().is_over(trials):
+            return False
+        reevaluation = read_reevaluation(self.spec, self.directory.reevaluation, trials)
+        return reevaluation is None or reevaluation.race.over
 
     def follow_up(self) -> Run | None:
         """Return the re-evaluation of the best trials, if the search asks for one."""
@@ -213,14 +216,14 @@ class SearchRun(RunWithBounds):
 
     def preload_imports(self) -> None:
         """Import what `conclude` needs."""
-        self.finisher.preload_imports()
+        preload_imports(self.spec.purpose)
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write study file, figures and best file."""
         self._mirror.conclude()
-        conclusion = self.finisher.conclude(trials)
+        conclusion = conclude(self.spec, self.directory, trials)
         if conclusion.chosen is not None:
-            reevaluation = self.finisher.reevaluation(trials)
+            reevaluation = read_reevaluation(self.spec, self.directory.reevaluation, trials)
             self.chose(conclusion.chosen, None if reevaluation is None else reevaluation.verdict)
         return conclusion
 

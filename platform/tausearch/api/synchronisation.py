@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tausearch import runs
 from tausearch.api.composition import register_again
-from tausearch.api.finishing import Finisher
+from tausearch.api.finishing import conclude
 from tausearch.models import log_compositions
 from tausearch.presentation import output_to
 from tausearch.runs import (
@@ -19,6 +19,8 @@ from tausearch.runs import (
     StorageError,
     TrackerName,
     TrialSummary,
+    all_ended,
+    read_reevaluation,
 )
 from tausearch.tracking import (
     MlflowRun,
@@ -100,16 +102,16 @@ def _write(
     spec: AnySpec, storage: Storage, directory: RunDirectory, trials: list[TrialSummary]
 ) -> tuple[Sequence[TrialSummary], int]:
     """Write files, and to trackers what they lack; returns the re-evaluations, and the tasks that MLflow lacked."""
-    finisher = Finisher(spec, directory)
-    reevaluation = finisher.reevaluation(trials)
+    reevaluation = read_reevaluation(spec, directory.reevaluation, trials) if spec.purpose == "search" else None
     uri, written = tracking_uri_of(spec, storage), 0
     run = None if uri is None else MlflowRun(spec, storage, uri)
     if run is not None and uri is not None:
         for trial in trials:
             run.write(trial)
         written = run.written + _write_reevaluations(reevaluation, storage, uri)
-    conclusion, over = finisher.conclude(trials), finisher.is_over(trials)
+    conclusion = conclude(spec, directory, trials)
     if run is not None:
+        over = all_ended(spec, trials) and (reevaluation is None or reevaluation.race.over)
         run.conclude("FINISHED" if over else "KILLED", conclusion)
         log_compositions(spec, directory, storage)
         register_again(spec, directory, storage)

@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 from filelock import FileLock
 
-from tausearch.api.finishing import Finisher
+from tausearch.api.finishing import conclude
 from tausearch.runs import Record, RunDirectory, SearchSpec, Storage, TrialSummary
 from tausearch.runs.creation import make_run_directory
 
@@ -88,7 +88,7 @@ def finish(spec: SearchSpec, directory: RunDirectory, trials: Sequence[TrialSumm
         patch("tausearch.presentation.figures.final.save", _unsaved),
         patch("tausearch.presentation.figures.search.save", _unsaved),
     ):
-        Finisher(spec, directory).conclude(list(trials))
+        conclude(spec, directory, list(trials))
 
 
 def _unsaved(figure: object, path: Path) -> Path:

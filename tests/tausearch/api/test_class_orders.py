@@ -22,7 +22,7 @@ from tausearch.api import (
     train,
 )
 from tausearch.api.final_runs import FinalRun
-from tausearch.api.finishing import Finisher
+from tausearch.api.finishing import conclude
 from tausearch.cli.output import show_final
 from tausearch.execution import DriveOptions
 from tausearch.reports import compare, paper_results, read_final_runs
@@ -117,7 +117,7 @@ def test_results_are_told_over_all_and_order_by_order(
 ) -> None:
     spec, directory = make_run_directory(planned(best, storage, seeds=[0, 1], class_orders=[4, 5]), storage)
     trials = [ended(n, n % 2, accuracy) for n, accuracy in enumerate((60.0, 62.0, 70.0, 76.0))]
-    Finisher(spec, directory).conclude(trials)
+    conclude(spec, directory, trials)
     results = json.loads(directory.results_file.read_text())
     score = results["summary"]["test/final_accuracy"]
     assert score == {"mean": 67.0, "std": pytest.approx(7.394, abs=1e-3), "seeds": 4}

@@ -14,8 +14,8 @@ import matplotlib
 import pytest
 
 from tausearch.api import finishing
-from tausearch.api.finishing import Finisher
-from tausearch.runs import Reevaluate, RunDirectory, SearchSpec, TrialSummary, objectives_of, trial_folder_name
+from tausearch.api.finishing import conclude, preload_imports
+from tausearch.runs import RunDirectory, SearchSpec, TrialSummary, objectives_of, trial_folder_name
 from tausearch.studies import Selection
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.several.made import several_spec
@@ -67,7 +67,7 @@ def test_figures_that_are_imported_ahead_leave_the_users_backend_as_it_is(
     )
     before = matplotlib.get_backend()
     try:
-        Finisher(spec, directory).preload_imports()
+        preload_imports(spec.purpose)
         assert matplotlib.get_backend() == before != "pdf"
     finally:
         matplotlib.use(before)
@@ -76,14 +76,14 @@ def test_figures_that_are_imported_ahead_leave_the_users_backend_as_it_is(
 _END = """
 import json, sys
 from pathlib import Path
-from tausearch.api.finishing import Finisher
+from tausearch.api.finishing import conclude, preload_imports
 from tausearch.runs import RunDirectory
 from tests.support.runs.trials import make_trial, search_spec
 
-end = Finisher(search_spec(), RunDirectory(Path(sys.argv[1])))
-end.preload_imports()
+preload_imports("search")
 before = set(sys.modules)
-found = end.conclude([make_trial(number, value=50.0 + number) for number in range(5)])
+trials = [make_trial(number, value=50.0 + number) for number in range(5)]
+found = conclude(search_spec(), RunDirectory(Path(sys.argv[1])), trials)
 large = ("matplotlib", "fontTools", "sklearn", "scipy", "optuna", "pandas")
 more = sorted(name for name in set(sys.modules) - before if name.split(".")[0] in large)
 print(json.dumps([[name for name in found.metrics if name == "importance/lr"], len(found.files) > 4, more]))
@@ -102,7 +102,7 @@ def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
     about = {"metric": "val/final_accuracy", "objectives": {"seconds": 8.0}, "gain": gain}
     chosen(monkeypatch, SimpleNamespace(trial=1, reevaluation=again, **about))
     trials = [make_trial(0, value=90.0), make_trial(1, value=80.0)]
-    found = Finisher(spec, directory).conclude(trials)
+    found = conclude(spec, directory, trials)
     assert found.chosen is trials[1]
     named = {"": 71.0, "_ahead": 0.5, "_ahead_error": 0.25}
     reevaluated = {f"reevaluated/val/final_accuracy{name}": value for name, value in named.items()}
@@ -125,7 +125,7 @@ def test_mlflow_gets_the_best_file_of_each_point_of_a_front(
     directory.front.mkdir()
     for point in points:
         point.touch()
-    found = Finisher(spec, directory).conclude(trials)
+    found = conclude(spec, directory, trials)
     assert found.files == (directory.spec_file, directory.best_file, *points) and found.notes["front"] == "0 1"
     assert found.metrics["importance/lr"] == 0.7, "that of the accuracy alone"
 
@@ -134,12 +134,12 @@ def test_without_a_choice_there_is_no_best_file(
     spec: SearchSpec, directory: RunDirectory, drawn: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen(monkeypatch, None)  # no trial keeps the bounds
-    found = Finisher(spec, directory).conclude([make_trial(0, value=90.0)])
+    found = conclude(spec, directory, [make_trial(0, value=90.0)])
     assert (found.chosen, found.metrics, found.files) == (None, INSIGHT, (directory.spec_file,))
-    nothing = Finisher(spec, directory).conclude([make_trial(0, tasks=1)])
+    nothing = conclude(spec, directory, [make_trial(0, tasks=1)])
     assert (nothing.chosen, nothing.metrics, nothing.files) == (None, {}, (directory.spec_file,))
     short = spec.model_copy(update={"trials": 1})
-    failed = Finisher(short, directory).conclude([make_trial(0, tasks=1, status="diverged")])
+    failed = conclude(short, directory, [make_trial(0, tasks=1, status="diverged")])
     assert (failed.chosen, failed.notes) == (None, {"ended": "trials: its only trial has ended"})
 
 
@@ -169,23 +169,10 @@ def test_a_final_run_has_results_once_all_seeds_have_ended(
     described: list[RunDirectory] = []
     monkeypatch.setattr(finishing, "describe_run", described.append)
     trials: list[TrialSummary] = [make_trial(0, value=1.0), make_trial(1, tasks=1)]
-    assert Finisher(final, directory).conclude(trials).files == (directory.spec_file,)
+    assert conclude(final, directory, trials).files == (directory.spec_file,)
     trials[1] = make_trial(1, tasks=1, status="diverged")
     assert described == []
-    found = Finisher(final, directory).conclude(trials)
+    found = conclude(final, directory, trials)
     assert found.metrics == {"a/mean": 1.0, "b/mean": 2.0, "b/std": 0.0} and described == [directory]
     pictures = figures if isinstance(figures, list) else []
     assert found.files == (directory.spec_file, directory.results_file, *pictures)
-
-
-def test_a_search_is_over_after_its_last_reevaluation(
-    spec: SearchSpec, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = spec.model_copy(update={"trials": 1, "reevaluate": Reevaluate(best=1, runs=1)})
-    race = SimpleNamespace(over=False)
-    monkeypatch.setattr(finishing.runs, "read_reevaluation", lambda *_: SimpleNamespace(race=race))
-    assert not Finisher(asked, directory).is_over([make_trial(0, value=50.0)])
-    race.over = True
-    assert Finisher(asked, directory).is_over([make_trial(0, value=50.0)])
-    assert not Finisher(asked.model_copy(update={"trials": 2}), directory).is_over([make_trial(0, value=50.0)])
-    assert not Finisher(asked, directory).is_over([make_trial(0, tasks=2)])

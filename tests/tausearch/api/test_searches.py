@@ -78,7 +78,7 @@ def test_a_result_has_the_study_of_ended_trials_and_a_best_file_only_if_one_was_
 
 
 def test_at_its_end_a_search_tells_its_choice_and_then_the_verdict_of_fresh_runs(
-    spec: SearchSpec, tmp_path: Path
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage, told = Storage(tmp_path), list[Event]()
     run = SearchRun(spec, storage, make_run_directory(spec, storage)[1])
@@ -87,8 +87,8 @@ def test_at_its_end_a_search_tells_its_choice_and_then_the_verdict_of_fresh_runs
     run._mirror = SimpleNamespace(conclude=lambda: closed.append(None))  # type: ignore[assignment]
     trial, verdict = make_trial(3, value=70.0), Verdict(chosen=3, mean=68.0, error=None)
     for chosen, again in ((None, None), (trial, None), (trial, SimpleNamespace(verdict=verdict))):
-        end = {"conclude": lambda _, chosen=chosen: Conclusion(chosen), "reevaluation": lambda _, again=again: again}
-        run.finisher = SimpleNamespace(**end)  # type: ignore[assignment]
+        monkeypatch.setattr(searches, "conclude", lambda *_, chosen=chosen: Conclusion(chosen))
+        monkeypatch.setattr(searches, "read_reevaluation", lambda *_, again=again: again)
         run.conclude([trial])
     assert [type(event) for event in told] == [ChoiceChanged, BestFileWritten] * 2
     assert [event.verdict for event in told if isinstance(event, ChoiceChanged)] == [None, verdict]
@@ -104,13 +104,28 @@ def test_a_result_has_its_fresh_runs_and_why_it_ended(
     result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
     monkeypatch.setattr(searches, "drive", lambda *run_and_options: result)
     again = SimpleNamespace(runs=())
-    monkeypatch.setattr(searches.Finisher, "reevaluation", lambda *_: again)
-    found = searches.run_search(SearchRun(spec, storage, directory))
+    run = SearchRun(spec, storage, directory)
+    monkeypatch.setattr(searches, "read_reevaluation", lambda *_: again)
+    found = searches.run_search(run)
     assert found.reevaluation is again and found.ending == ending_of(spec, directory, trials) is not None
     for gain, shown in ((None, False), ("1.5 points above the start", True)):
         best = SimpleNamespace(selection=SimpleNamespace(trial=1, gain=gain))
         html = replace(found, best=best)._repr_html_()  # type: ignore[arg-type]
         assert (f"chosen: trial 1, {gain}" in html) == shown and "chosen: trial 1, None" not in html
+
+
+def test_a_search_is_over_after_its_last_reevaluation(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage(tmp_path)
+    spec, directory = make_run_directory(spec.model_copy(update={"trials": 1}), storage)
+    run = SearchRun(spec, storage, directory)
+    race = SimpleNamespace(over=False)
+    monkeypatch.setattr(searches, "read_reevaluation", lambda *_: SimpleNamespace(race=race))
+    assert not run.is_over([make_trial(0, value=50.0)])
+    race.over = True
+    assert run.is_over([make_trial(0, value=50.0)])
+    assert not run.is_over([]) and not run.is_over([make_trial(0, tasks=2)])
 
 
 @pytest.mark.parametrize("agrees", [True, False])
@@ -277,9 +292,9 @@ def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_ru
             told.append((self.name, status, conclusion is end))
 
     end, fresh = Conclusion(metrics={"gain": 1.0}), (make_trial(7),)
-    again: Any = SimpleNamespace(spec=SimpleNamespace(name="again"), runs=fresh)
-    found = {"reevaluation": lambda _: again, "conclude": lambda _: end, "is_over": lambda _: over}
-    stand_ins = {"MlflowRun": Run, "Finisher": lambda *_: SimpleNamespace(**found)}
+    again: Any = SimpleNamespace(spec=SimpleNamespace(name="again"), runs=fresh, race=SimpleNamespace(over=over))
+    stand_ins: dict[str, Any] = {"MlflowRun": Run, "conclude": lambda *_: end, "all_ended": lambda *_: True}
+    stand_ins["read_reevaluation"] = lambda *_: again
     for name in ("log_compositions", "register_again"):
         stand_ins[name] = lambda *_, name=name: told.append(name)
     stand_ins["_write_event_files"] = lambda run, trials, conclusion: told.append(

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from tausearch.api.finishing import Finisher
+from tausearch.api.finishing import conclude
 from tausearch.campaigns import (
     CampaignPlan,
     CampaignRequest,
@@ -123,11 +123,11 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     search, final = "t-digits-finetune", "t-digits-finetune-final"
     table = TABLE.replace("[finetune, ewc]", "[finetune]")
     plan = planned(tmp_path, table)
-    finisher = Finisher(make_run_directory(plan.cells[0].search.spec, plan.storage)[0], plan.storage.run(search))
+    spec, searched = make_run_directory(plan.cells[0].search.spec, plan.storage)
     trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + 0.01 * number}) for number in range(2)]
     for trial in trials:
-        Record(finisher.directory.record, tasks=5).write(trial)
-    finisher.conclude(trials)
+        Record(searched.record, tasks=5).write(trial)
+    conclude(spec, searched, trials)
     trained, there = make_run_directory(
         plan_final(plan.cells[0], plan.request, plan.opening, plan.gpus).spec, plan.storage
     )
@@ -140,8 +140,8 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     with ExitStack() as locks:
         assert cell.open(locks).spec.trials == 3 and not plan.directory.is_concluded(search)
     last = make_trial(2, 5, 99.0 if better else 1.0, hyperparameters={"lr": 0.07})
-    Record(finisher.directory.record, tasks=5).write(last)
-    Finisher(extended.cells[0].search.spec, finisher.directory).conclude([*trials, last])
+    Record(searched.record, tasks=5).write(last)
+    conclude(extended.cells[0].search.spec, searched, [*trials, last])
     with ExitStack() as locks:
         run = cell.open(locks)
         assert (None if run is None else run.spec.name) == (f"{final}-1" if better else None)
@@ -150,9 +150,9 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     after = planned(tmp_path, table.replace("trials: 2", "trials: 3")).cells[0]
     assert after.runs.final == names[0] and after.added == 0 and after.runs.search == search
     if better:  # and chooses anew once more
-        best = load_best(finisher.directory.best_file)
+        best = load_best(searched.best_file)
         third = best.model_copy(update={"hyperparameters": {**best.hyperparameters, "lr": 0.09}})
-        third.save(finisher.directory.best_file)
+        third.save(searched.best_file)
         again = plan_final(after, extended.request, extended.opening, extended.gpus)
         assert again.spec.name == f"{final}-2"
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tausearch.api import export_best
-from tausearch.api.finishing import Finisher
+from tausearch.api.finishing import conclude
 from tausearch.cli.output import show_status
 from tausearch.runs import (
     AnySpec,
@@ -44,7 +44,7 @@ def write_run(storage: Storage, spec: AnySpec, trials: list[TrialSummary]) -> Ru
     for trial in trials:
         Record(directory.record).write(trial)
     if spec.purpose == "search":
-        Finisher(spec, directory).conclude(trials)
+        conclude(spec, directory, trials)
     return directory
 
 
