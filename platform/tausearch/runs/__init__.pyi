@@ -13,6 +13,7 @@ from .choices import (
 )
 from .constraints import (
     Constraint as Constraint,
+    metric_kind as metric_kind,
     no_feasible_trial_reason as no_feasible_trial_reason,
     violations as violations,
 )
@@ -59,7 +60,6 @@ from .objectives.objective import (
     Objective as Objective,
     objectives_of as objectives_of,
     preferred as preferred,
-    unit_of as unit_of,
 )
 from .parts.leave_one_out import LeaveOneOut as LeaveOneOut, leave_one_out as leave_one_out
 from .parts.reading import finals_of as finals_of, read_spec as read_spec

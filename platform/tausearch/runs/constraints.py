@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf, isfinite, isnan, nan
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import FiniteFloat, model_serializer, model_validator
 
@@ -15,23 +15,46 @@ from checked_input.schema import Strict
 from checked_input.text_files import shown
 from tausearch.runs.trials import TrialSummary, ranked
 from trainables.errors import InputError
-from trainables.metrics import VALIDATION
+from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 
 SECONDS = "seconds"  # the time of a trial without pre-consolidation, summed over the tasks
 REMOVABILITY = "removability"
 _LONGEST = 200  # characters
 _FORM = re.compile(r"\s*([\w/]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", re.ASCII)
 
+Direction = Literal["maximize", "minimize"]
 
-def metric_range(metric: str) -> tuple[float, float]:
-    """Return the range of a metric, in its unit."""
-    if "accuracy" in metric:
-        return 0.0, 100.0
-    if "forgetting" in metric:
-        return -100.0, 100.0
-    if REMOVABILITY in metric:  # the difference of two falls, each of at most 100 points
-        return (-100.0, 100.0) if metric.endswith(("/target", "/rest")) else (-200.0, 200.0)
-    return (0.0 if SECONDS in metric else -inf), inf
+
+class MetricKind(NamedTuple):
+    """The range of a metric in its unit, "" for none, and its better direction, None for neither or unknown."""
+
+    low: float
+    high: float
+    unit: str
+    direction: Direction | None
+
+
+_KINDS = {  # the first whose key is a part of the metric's name
+    "accuracy": MetricKind(0.0, 100.0, "%", "maximize"),
+    f"{REMOVABILITY}/target": MetricKind(-100.0, 100.0, "points", "maximize"),
+    f"{REMOVABILITY}/rest": MetricKind(-100.0, 100.0, "points", "minimize"),
+    REMOVABILITY: MetricKind(-200.0, 200.0, "points", "maximize"),  # the difference of two falls, each at most 100
+    "forgetting": MetricKind(-100.0, 100.0, "points", "minimize"),
+    SECONDS: MetricKind(0.0, inf, "s", "minimize"),
+    PEAK_GPU_BYTES: MetricKind(-inf, inf, "bytes", "minimize"),
+    "loss": MetricKind(-inf, inf, "", "minimize"),
+    "": MetricKind(-inf, inf, "", None),
+}
+
+
+def metric_kind(metric: str) -> MetricKind:
+    """Return what is known of a metric by its name."""
+    return next(kind for part, kind in _KINDS.items() if part in metric)
+
+
+def short_name(metric: str) -> str:
+    """Return the name of a metric without `val/`, as users give it."""
+    return metric.removeprefix(f"{VALIDATION.prefix}/")
 
 
 class Constraint(Strict):
@@ -56,14 +79,14 @@ class Constraint(Strict):
         if found is None or len(str(text)) > _LONGEST:
             form = "METRIC <= NUMBER or METRIC >= NUMBER, such as 'forgetting <= 5'"
             raise InputError(f"--constraint must be {form}, got {shown(str(text))}")
-        names = {name.removeprefix(f"{VALIDATION.prefix}/"): name for name in [*metrics, SECONDS]}
-        metric = names.get(found[1].removeprefix(f"{VALIDATION.prefix}/"))
+        names = {short_name(name): name for name in [*metrics, SECONDS]}
+        metric = names.get(short_name(found[1]))
         if metric is None:
             raise InputError(f"--constraint {text}: unknown metric {found[1]!r}; {choices(found[1], names)}")
         bound = float(found[3])
         if abs(bound) == inf:
             raise InputError(f"--constraint {text}: the number is too large")
-        low, high = metric_range(metric)
+        low, high, *_ = metric_kind(metric)
         if (found[2] == "<=" and bound < low) or (found[2] == ">=" and bound > high):
             raise InputError(f"--constraint {text}: no trial can keep it; {metric} goes from {low:g} to {high:g}")
         return cls.model_validate({"metric": metric, "relation": found[2], "bound": bound})

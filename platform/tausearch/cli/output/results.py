@@ -36,9 +36,9 @@ from tausearch.runs import (
     chance,
     hardly_learned,
     little_left,
+    metric_kind,
     rank_correlations,
     summarise_orders,
-    unit_of,
     waiting_share,
 )
 from trainables.user_code import code_option
@@ -94,7 +94,7 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     lines = Lines(console(), 14)
     show_trials(lines, spec, result.trials, None)
     for metric, part in result.summary.items():
-        lines.out.print(f"{metric:<35}{_mean_text(part, unit_of(metric), spec.trial_noun)}")
+        lines.out.print(f"{metric:<35}{_mean_text(part, metric_kind(metric).unit, spec.trial_noun)}")
     for order, summary in summarise_orders(spec, result.trials).items():
         if accuracy := summary.get(spec.metrics.final_accuracy):
             lines.out.print(f"class order {order:<23}{_mean_text(accuracy, '%', 'seed')}")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import isfinite
-from typing import Literal
 
 from checked_input.names import choices
 from checked_input.schema import Strict
 from checked_input.text_files import shown
-from tausearch.runs.constraints import REMOVABILITY, SECONDS, metric_range
+from tausearch.runs.constraints import SECONDS, Direction, metric_kind, short_name
 from tausearch.runs.trials import TrialSummary
 from trainables.errors import InputError
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
@@ -17,17 +16,6 @@ from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 ACCURACY = VALIDATION.final_accuracy
 KNEE = "knee"
 _BYTES = "bytes"  # short for the memory of a GPU
-
-Direction = Literal["maximize", "minimize"]
-
-
-def unit_of(metric: str) -> str:
-    """Return the unit of a metric; empty where there is none, or none is known."""
-    if "accuracy" in metric:
-        return "%"
-    if "forgetting" in metric or REMOVABILITY in metric:
-        return "points"
-    return "s" if SECONDS in metric else "bytes" if metric == PEAK_GPU_BYTES else ""
 
 
 class Objective(Strict):
@@ -39,12 +27,12 @@ class Objective(Strict):
     @property
     def name(self) -> str:
         """The metric without `val/`, as users give it."""
-        return self.metric.removeprefix(f"{VALIDATION.prefix}/")
+        return short_name(self.metric)
 
     @property
     def unit(self) -> str:
         """The unit of the metric."""
-        return unit_of(self.metric)
+        return metric_kind(self.metric).unit
 
     @property
     def label(self) -> str:
@@ -81,7 +69,7 @@ class Objective(Strict):
 
     def target_fault(self, target: float) -> str | None:
         """Return why a target ends no search, or every one; None where trials may differ in reaching it."""
-        low, high = metric_range(self.metric)
+        low, high, *_ = metric_kind(self.metric)
         if self.signed(target) > max(self.signed(low), self.signed(high)):
             says = "no trial can reach it"
         elif self.signed(target) <= min(self.signed(low), self.signed(high)):
@@ -118,13 +106,13 @@ def objectives_of(texts: Sequence[str], metrics: Collection[str]) -> tuple[Objec
     Raises:
         InputError: If a metric is unknown, named twice, or neither more nor less of it is better.
     """
-    names = {name.removeprefix(f"{VALIDATION.prefix}/"): name for name in [*metrics, SECONDS]}
-    names = {name: metric for name, metric in names.items() if _direction(metric) is not None}
+    names = {short_name(name): name for name in [*metrics, SECONDS]}
+    names = {name: metric for name, metric in names.items() if metric_kind(metric).direction is not None}
     found: list[Objective] = []
     for text in texts:
-        short = str(text).strip().removeprefix(f"{VALIDATION.prefix}/")
+        short = short_name(str(text).strip())
         metric = names.get(short, PEAK_GPU_BYTES if short == _BYTES and PEAK_GPU_BYTES in metrics else None)
-        direction = None if metric is None else _direction(metric)
+        direction = None if metric is None else metric_kind(metric).direction
         if metric is None or direction is None:
             why = "trials on a CPU report no memory of a GPU" if short == _BYTES else choices(short, names)
             raise InputError(f"--objective {shown(str(text), 60)}: unknown metric; {why}")
@@ -147,16 +135,7 @@ def preferred(text: str | None, objectives: Sequence[Objective]) -> str:
             f"--prefer {shown(text, 60)}: goes with two --objective or more, to choose a point of the front"
         )
     names = {KNEE: KNEE, **{each.name: each.metric for each in objectives}}
-    found = names.get(text.removeprefix(f"{VALIDATION.prefix}/"))
+    found = names.get(short_name(text))
     if found is None:
         raise InputError(f"--prefer {shown(text, 60)}: {choices(text, names)}")
     return found
-
-
-def _direction(metric: str) -> Direction | None:
-    if "accuracy" in metric:
-        return "maximize"
-    if REMOVABILITY in metric:
-        return "minimize" if metric.endswith("/rest") else "maximize"
-    less = ("forgetting", "loss", SECONDS)
-    return "minimize" if metric == PEAK_GPU_BYTES or any(part in metric for part in less) else None
