@@ -40,7 +40,7 @@ class StorageWatch:
     def _find_problem(self, otherwise: str | None = None) -> None:
         """Note the problem of the storage in one line: that it is gone, full or unreadable, or the given one."""
         try:
-            problem = shortage(self.home.path) if self.home.spec_file.is_file() else "is gone"
+            problem = shortage(self.home.path) if self.home.exists() else "is gone"
         except OSError as error:
             problem = error.strerror or str(error)
         if problem or otherwise:

@@ -42,7 +42,7 @@ def new_run(
     if write:
         require_space(root.root)
     directory = root.run(name or root.free_name(stem))
-    if directory.path.exists() and not (resume_if_exists and directory.spec_file.is_file()):
+    if directory.path.exists() and not (resume_if_exists and directory.exists()):
         raise InputError(_taken(directory))
     return root, directory.name
 
@@ -118,7 +118,7 @@ class Plan(Generic[S]):
     @property
     def exists(self) -> bool:
         """Whether the run exists and is to be continued."""
-        return self.resume_if_exists and self.directory.spec_file.is_file()
+        return self.resume_if_exists and self.directory.exists()
 
     def continued(self) -> S:
         """Return the specification of the existing run with the new settings that do not change its results.
@@ -274,7 +274,7 @@ def _make_atomically(spec: RunSpec, directory: RunDirectory) -> None:
 
 
 def _taken(directory: RunDirectory) -> str:
-    if not directory.spec_file.is_file():
+    if not directory.exists():
         return f"{directory.path} exists and is no run; choose another --name, or move it away"
     where = f"a run named {directory.name!r} exists in {directory.path.parent}"
     return f"{where}; choose another --name, or continue it with --resume-if-exists"

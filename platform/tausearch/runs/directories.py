@@ -47,6 +47,10 @@ class DrivenDirectory:
         """The name of the run or campaign, which is the folder's name."""
         return self.path.name
 
+    def exists(self) -> bool:
+        """Whether there is such a run or campaign."""
+        return self.spec_file.is_file()
+
 
 @dataclass(frozen=True)
 class RunDirectory(DrivenDirectory):
@@ -105,10 +109,6 @@ class CampaignDirectory(DrivenDirectory):
     report_file = Inside("report.html")  # of all cells
     pilot_file = Inside("pilot.json")  # time and memory of the cells' pilot trials
     pages_file = Inside("mlflow_pages.json")  # the MLflow page of each benchmark's table
-
-    def exists(self) -> bool:
-        """Whether there is such a campaign."""
-        return self.spec_file.is_file()
 
     def best_file(self, benchmark: str, method: str) -> Path:
         """The chosen configuration of a cell; the benchmark by its short form."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tausearch.runs.directories import DrivenDirectory
-from tausearch.runs.storage import Storage, nearest_folder
+from tausearch.runs.storage import Storage, nearest_folder, try_to_write
 from trainables.errors import InputError
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
@@ -126,9 +126,7 @@ def require_writable(target: Path, option: str) -> None:
         if target.exists():
             with target.open("ab"):  # a folder, or a file that is not ours
                 return
-        probe = nearest_folder(target.absolute().parent) / f".write-probe-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        try_to_write(target.absolute().parent)
     except OSError as error:
         raise InputError(f"{option} {target}: cannot be written ({error.strerror})") from error
 

@@ -70,7 +70,7 @@ class Storage:
 
     def run_exists(self, name: str) -> bool:
         """Whether there is a run of this name."""
-        return bool(_NAME.fullmatch(name)) and (self.root / name / "run.yaml").is_file()
+        return bool(_NAME.fullmatch(name)) and RunDirectory(self.root / name).exists()
 
     def runs(self) -> list[RunDirectory]:
         """Return all run directories, oldest first; raises an `InputError` if the root cannot be read."""
@@ -81,7 +81,7 @@ class Storage:
             folders = [path for path in self.root.iterdir() if not path.name.startswith(".")]
         except OSError as error:
             raise InputError(f"--storage {self.root}: cannot be read ({error.strerror})") from error
-        found = [run for run in map(RunDirectory, folders) if run.spec_file.is_file()]
+        found = [run for run in map(RunDirectory, folders) if run.exists()]
         return sorted(found, key=lambda run: (_modified(run.spec_file), run.name))
 
     def read_each(
@@ -174,9 +174,7 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
         if path.exists() and not path.is_dir():
             raise InputError(f"--storage {path}: is not a folder, so it cannot be written")
         if write:
-            probe = nearest_folder(path) / f".write-probe-{os.getpid()}"
-            probe.touch()
-            probe.unlink()
+            try_to_write(path)
     except OSError as error:
         raise InputError(f"--storage {path}: cannot be written ({error.strerror})") from error
     return Storage(path)
@@ -185,6 +183,13 @@ def open_storage(root: str | Path, *, write: bool) -> Storage:
 def nearest_folder(path: Path) -> Path:
     """Return the path, or the nearest folder above it that exists."""
     return next(each for each in (path, *path.parents) if each.exists())
+
+
+def try_to_write(folder: Path) -> None:
+    """Write and remove a probe file in the nearest existing folder; raises the `OSError` of it."""
+    probe = nearest_folder(folder) / f".write-probe-{os.getpid()}"
+    probe.touch()
+    probe.unlink()
 
 
 def replace_text(path: Path, text: str) -> None:

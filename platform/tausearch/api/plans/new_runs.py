@@ -36,7 +36,7 @@ def earlier_search(request: SearchRequest) -> RunDirectory | None:
     if not request.resume_if_exists or request.name is None:
         return None
     directory = open_storage(request.storage, write=False).run(request.name)
-    return directory if directory.spec_file.is_file() else None
+    return directory if directory.exists() else None
 
 
 def given_fields(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checked_input.text_files import one_line
-from tausearch.runs.directories import trial_folder_name
+from tausearch.runs.directories import RunDirectory, trial_folder_name
 from tausearch.runs.storage import StorageError, run_command
 from tausearch.runs.trials import STATUSES, TrialSummary, final_value
 from trainables.errors import InputError
@@ -120,7 +120,7 @@ def read_record_file(path: Path) -> list[TrialSummary]:
 
 def damaged(path: Path, why: object) -> InputError:
     """Return the error about a damaged file of the record, with the command that continues without it."""
-    run = next((folder for folder in path.parents if (folder / "run.yaml").exists()), path.parent.parent)
+    run = next((folder for folder in path.parents if RunDirectory(folder).exists()), path.parent.parent)
     resume = run_command("resume", run.name, run.parent)
     mend = "puts it aside and runs this trial again"
     if is_block(path.name):
