@@ -14,7 +14,7 @@ from tausearch.api.benchmarks import facts_of, open_benchmark
 from tausearch.api.requests import ComposeRequest, EvaluateRequest, allow_named, with_fields_of
 from tausearch.api.retraining import RetrainingPlan, plan_retraining
 from tausearch.models import CompositionResult, EvaluationResult, MergeConfig, Pools, VectorSource
-from tausearch.presentation import LongWork, command_on, notebook_cell, print_notices, tool
+from tausearch.presentation import LongWork, command_on, notebook_cell, output_to, print_notices, tool
 from tausearch.runs import (
     RunDirectory,
     RunSpec,
@@ -24,7 +24,7 @@ from tausearch.runs import (
     remove_on_error,
     require_new_folder,
 )
-from tausearch.tracking import Version, is_registered, register_model
+from tausearch.tracking import Version, is_registered, reason, register_model
 from trainables.backbones import Backbone
 from trainables.composition import choose_rule
 from trainables.config import Purpose
@@ -385,11 +385,15 @@ def _register(
     run = _run_of(pools)
     if run is None or file is None:
         raise InputError("--register: needs a run that can be written")
-    if tracking_error is not None:
-        sync = command_on("runs sync", run[0].name, storage.root)
-        raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `{sync}` makes up for it")
-    with _exported(pools, result) as folder:
-        return models.register(*run, storage, result, folder)
+    spec, directory = run
+    if tracking_error is None:
+        with _exported(pools, result) as folder, output_to(directory.log_file):
+            try:
+                return register_model(spec, storage, result.label, folder)
+            except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
+                tracking_error = reason(error)
+    sync = command_on("runs sync", spec.name, storage.root)
+    raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `{sync}` makes up for it")
 
 
 @contextmanager

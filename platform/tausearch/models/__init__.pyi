@@ -32,11 +32,7 @@ from .merge_configs import (
     tasks_called as tasks_called,
     uniform as uniform,
 )
-from .mlflow_logging import (
-    log_compositions as log_compositions,
-    register as register,
-    try_to_log as try_to_log,
-)
+from .mlflow_logging import log_compositions as log_compositions, try_to_log as try_to_log
 from .model import (
     Confusion as Confusion,
     Model as Model,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from checked_input.names import counted
 from tausearch.models.evaluation_results import EvaluationResult, read_evaluation
 from tausearch.models.results import EVALUATION, CompositionResult, read_compositions
-from tausearch.presentation import command_on, output_to
+from tausearch.presentation import output_to
 from tausearch.runs import RunDirectory, RunSpec, Score, Storage
-from tausearch.tracking import REMOVED_TAG, Version, reason, register_model, track_composition
-from trainables.errors import InputError
+from tausearch.tracking import REMOVED_TAG, reason, track_composition
 from trainables.metrics import VALIDATION
 
 
@@ -39,24 +36,6 @@ def try_to_log(
     except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
         return reason(error)
     return None
-
-
-def register(
-    spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult, folder: Path
-) -> Version:
-    """Return the new version of the benchmark's registered model: the composition exported to `folder`.
-
-    The composition must be in MLflow already.
-
-    Raises:
-        InputError: If MLflow cannot be written.
-    """
-    try:
-        with output_to(directory.log_file):
-            return register_model(spec, storage, result.label, folder)
-    except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
-        sync = command_on("runs sync", spec.name, storage.root)
-        raise InputError(f"--register: MLflow cannot be written ({reason(error)}); `{sync}` makes up for it") from error
 
 
 def _log_result(spec: RunSpec, storage: Storage, result: CompositionResult | EvaluationResult) -> None:

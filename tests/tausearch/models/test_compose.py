@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -265,12 +266,27 @@ def test_a_version_is_refused_before_the_work_where_mlflow_has_no_run(
 def test_a_version_is_registered_only_where_mlflow_has_what_is_evaluated(
     file: Path | None, error: str | None, said: str, made: Storage, monkeypatch: Patch
 ) -> None:
-    monkeypatch.setattr("tausearch.models.register", lambda *_: pytest.fail("it was registered"))
+    monkeypatch.setattr(composition, "register_model", lambda *_: pytest.fail("it was registered"))
     spec = read_spec(made.run("ita"))
     pools: Any = SimpleNamespace(sources=[SimpleNamespace(spec=spec, directory=made.run("ita"))])
     result: Any = SimpleNamespace(registered=(), removal=None)
     with pytest.raises(InputError, match=f"--register: {said}"):
         composition._register(made, pools, result, file, error)
+
+
+def test_a_composition_is_registered_by_its_label_and_an_error_of_mlflow_is_said(
+    made: Storage, monkeypatch: Patch
+) -> None:
+    pools: Any = SimpleNamespace(sources=[SimpleNamespace(spec=read_spec(made.run("ita")), directory=made.run("ita"))])
+    result: Any = SimpleNamespace(label="forget")
+    registered: list[tuple[object, ...]] = []
+    monkeypatch.setattr(composition, "_exported", lambda *_: nullcontext("folder"))
+    monkeypatch.setattr(composition, "register_model", lambda *about: registered.append(about[2:]))
+    composition._register(made, pools, result, Path("f"), None)
+    assert registered == [("forget", "folder")]
+    monkeypatch.setattr(composition, "register_model", Mock(side_effect=OSError("no server")))
+    with pytest.raises(InputError, match=r"MLflow cannot be written \(no server\); .*tausearch runs sync ita"):
+        composition._register(made, pools, result, Path("f"), None)
 
 
 def test_what_mlflow_lacks_of_the_registered_compositions_is_composed_of_the_same_runs_and_seeds(

@@ -120,17 +120,11 @@ def test_only_a_run_that_mlflow_tracks_is_written_there(
     assert mlflow_logging.try_to_log(*arguments) == ("no server" if written else None)
 
 
-def test_a_composition_without_classes_has_their_places_and_no_names(
-    told: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_composition_without_classes_has_their_places_and_no_names(told: list[tuple[Any, ...]]) -> None:
     result = result_of("forget", removal=report(forgotten(3), forgotten(5)).model_copy(update={"tasks": (2,)}))
     mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)
     ((_, metrics, tags),) = told
     assert tags["removed"] == "class 3, class 5" and "test/accuracy/task_2/mean" in metrics
-    registered: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(mlflow_logging, "register_model", lambda _, __, *rest: registered.append(rest))
-    mlflow_logging.register(final_spec(search_spec()), RunDirectory(tmp_path), Storage("x"), result, tmp_path)
-    assert registered == [("forget", tmp_path)]
 
 
 def test_a_rule_draws_by_the_seed_and_the_weighted_sum_has_none() -> None:
