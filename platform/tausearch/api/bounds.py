@@ -20,7 +20,6 @@ from tausearch.runs import (
     FinalSpec,
     Plan,
     RunDirectory,
-    RunResult,
     SearchSpec,
     Storage,
     beside_bounds,
@@ -42,7 +41,7 @@ class RunWithBounds(Run):
     def next_run(self, locks: ExitStack, say: Callable[[str], None]) -> Run | None:
         """Open the next bound that the run lacks. One that cannot run is said in a line and costs nothing else."""
         if self._missing is None:
-            beside = _bounds_beside(self.directory) if self.spec.with_bounds else None
+            beside = bounds_of(self.directory) if self.spec.with_bounds else None
             self._missing = [] if beside is None else list(beside.missing)
         while self._missing:
             method = self._missing.pop(0)
@@ -57,12 +56,8 @@ class RunWithBounds(Run):
         raise NotImplementedError
 
 
-def bounds_of(result: RunResult) -> BesideBounds | None:
+def bounds_of(directory: RunDirectory) -> BesideBounds | None:
     """Return the accuracy of a run beside its bounds, as its record has it now; None before it has one."""
-    return _bounds_beside(RunDirectory(result.path))
-
-
-def _bounds_beside(directory: RunDirectory) -> BesideBounds | None:
     return beside_bounds(read_status(directory), Storage(directory.path.parent))
 
 

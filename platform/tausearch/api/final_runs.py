@@ -52,7 +52,7 @@ class FinalResult(RunResult):
     @property
     def bounds(self) -> BesideBounds | None:
         """The mean test accuracy beside chance, `probe` and `joint`; None if no seed finished."""
-        return bounds_of(self)
+        return bounds_of(RunDirectory(self.path))
 
     def _said(self, scores: Sequence[float]) -> str:
         return f"test {Score.of(scores).text()} %"

@@ -95,7 +95,7 @@ class SearchResult(RunResult):
     @property
     def bounds(self) -> BesideBounds | None:
         """The chosen accuracy beside chance, `probe` and `joint`; None if no trial finished."""
-        return bounds_of(self)
+        return bounds_of(RunDirectory(self.path))
 
     @property
     def left_out(self) -> list[LeaveOneOut]:

@@ -15,9 +15,6 @@ from trainables.errors import InputError
 
 HOLDS_SECONDS = 1.0  # between two requests for the capacity of the cluster
 
-Capacity = Callable[[], tuple[float, float]]
-"""Returns the current numbers of CPUs and GPUs."""
-
 
 class Dispatcher:
     """Hands out the trials of all runs. While there is room, the first run with a trial gives the next one.
@@ -29,11 +26,13 @@ class Dispatcher:
 
     Args:
         queue: Opens runs as they are needed.
-        capacity: Asked repeatedly, because a cluster can grow.
+        capacity: Returns the numbers of CPUs and GPUs. Asked repeatedly, because a cluster can grow.
         max_concurrent_trials: Trials at a time, of all runs together; None for as many as fit.
     """
 
-    def __init__(self, queue: RunQueue, capacity: Capacity, max_concurrent_trials: int | None = None) -> None:
+    def __init__(
+        self, queue: RunQueue, capacity: Callable[[], tuple[float, float]], max_concurrent_trials: int | None = None
+    ) -> None:
         self.queue = queue
         self.capacity = capacity
         self.max_concurrent_trials = max_concurrent_trials

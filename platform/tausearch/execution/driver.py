@@ -52,6 +52,10 @@ from trainables.data import BenchmarkRef
 from trainables.errors import InputError
 from trainables.trial import TrialTrainable
 
+_LOOK_SECONDS = 0.5  # between two looks at signals and the time budget, while nodes are checked
+_STUCK = "stopped by SIGTERM; Ray did not answer"
+_NO_RAYLET = "stopped: Ray's own process on this machine (raylet) was killed or has died"
+
 Display = TypeVar("Display", bound=LiveDisplay)
 
 
@@ -363,11 +367,6 @@ def _living_objects_left_alone() -> Iterator[None]:
     finally:
         if not used:
             gc.unfreeze()
-
-
-_LOOK_SECONDS = 0.5  # between two looks at signals and the time budget, while nodes are checked
-_STUCK = "stopped by SIGTERM; Ray did not answer"
-_NO_RAYLET = "stopped: Ray's own process on this machine (raylet) was killed or has died"
 
 
 def _entrance(address: str | None) -> str:

@@ -21,6 +21,9 @@ from trainables.data.disk.tree import is_junk
 from trainables.data.transforms.normalisation import Images, Transform
 from trainables.errors import InputError
 
+_NAMED = 5  # unreadable images in one error
+_ONE = (str, Path, Image.Image, np.ndarray, Tensor)
+
 
 @dataclass(frozen=True)
 class UserImage:
@@ -141,10 +144,6 @@ def _pixels_or_fault(image: UserImage) -> Tensor | str:
         return image.read()
     except InputError as error:
         return str(error)
-
-
-_NAMED = 5  # unreadable images in one error
-_ONE = (str, Path, Image.Image, np.ndarray, Tensor)
 
 
 def _in_memory(image: Any, name: str) -> UserImage:

@@ -98,8 +98,7 @@ class RunStatus:
     @property
     def why_nothing_chosen(self) -> str:
         """See `constraints.no_feasible_trial_reason`; for a run without a chosen trial."""
-        constraints = self.spec.constraints if self.spec.purpose == "search" else ()
-        return no_feasible_trial_reason(self.trials, constraints, self.spec.value_labels.unit)
+        return no_feasible_trial_reason(self.trials, self.spec.constraints, self.spec.value_labels.unit)
 
     @property
     def front(self) -> list[TrialSummary]:
@@ -113,7 +112,6 @@ class RunStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the form that `tausearch status NAME --format json` prints, without absent parts."""
-        constraints = self.spec.constraints if self.spec.purpose == "search" else ()
         overrides = self.spec.overrides if self.spec.purpose == "final" else {}
         return {
             "name": self.spec.name,
@@ -130,7 +128,7 @@ class RunStatus:
             **({"gain": self.gain.model_dump()} if self.gain is not None else {}),
             **({"reevaluation": self.reevaluation.as_dict()} if self.reevaluation is not None else {}),
             **({"summary": summarise(self.trials)} if self.score is not None else {}),
-            **({"constraints": [str(each) for each in constraints]} if constraints else {}),
+            **({"constraints": [str(each) for each in self.spec.constraints]} if self.spec.constraints else {}),
             **self._aims_as_dict(),
             **self.spec.tasks_as_dict(),
             **({"note": self.note} if self.note else {}),
@@ -175,7 +173,7 @@ def read_status(directory: RunDirectory) -> RunStatus:
         trials = at_rest(trials)
     counts: dict[str, int] = {name: sum(t.status == name for t in trials) for name in STATUSES}
     planned = planned_trials(spec, trials)
-    counts["pending"] += planned - sum(counts.values())
+    counts["pending"] = planned - sum(n for name, n in counts.items() if name != "pending")
     reevaluation, chosen = None, best_trial(trials)
     if spec.purpose == "search":
         reevaluation = read_reevaluation(spec, directory.reevaluation, trials)

@@ -39,15 +39,16 @@ class StudyMirror:
         need not wait for them.
         """
         if trial.status != "running":
-            self._write([trial])
+            self._write(trial)
         elif not self.history:
-            self._write([])
+            self._write()
 
     def conclude(self) -> None:
         """Complete the file if an earlier driver died when the last trial ended."""
-        self._write([])
+        self._write()
 
-    def _write(self, ended: Sequence[TrialSummary]) -> None:
+    def _write(self, *ended: TrialSummary) -> None:
+        """Make the file if this driver has not, and add trials that have ended."""
         if self._failed:
             return
         try:
@@ -93,4 +94,4 @@ class MultiStudyMirror(StudyMirror):
     def conclude(self) -> None:
         """Write all trials that have ended."""
         self._study, self.history = None, sorted(self.trials, key=lambda trial: trial.number)
-        self._write([])
+        self._write()

@@ -8,6 +8,7 @@ from pydantic import NonNegativeInt, PositiveInt, model_validator
 
 from checked_input.schema import Strict
 from search_spaces import Scalar
+from tausearch.runs.constraints import Constraint
 from tausearch.runs.specs.run import Role, RunSpec, Seed
 
 
@@ -45,6 +46,7 @@ class FinalSpec(RunSpec):
 
     role: ClassVar[Role] = "seed"
     purpose: Literal["final"] = "final"
+    constraints: ClassVar[tuple[Constraint, ...]] = ()  # which only searches have
     seeds: tuple[Seed, ...]
     source: str | None = None
     tuned_on: str | None = None
