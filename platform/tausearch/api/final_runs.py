@@ -111,7 +111,7 @@ preview_train = with_fields_of(TrainRequest, preview_train_with)
 def run_training(run: FinalRun, options: DriveOptions | None = None) -> FinalResult:
     """Drive a final run, and its bounds if it asks for them, until all is over or stopped; returns the result."""
     result = drive(run, options)
-    results_file = run.directory.results_file if run.directory.results_file.exists() else None
+    results_file = run.directory.results_file if result.over else None  # of fewer seeds, if a run got more
     return FinalResult(**vars(result), summary=summarise(result.trials), results_file=results_file)
 
 

@@ -487,7 +487,7 @@ class TestFinalRun:
         def drive(run: Run, options: DriveOptions) -> RunResult:
             driven.append((run, options))
             trials = list(run.trials)
-            return RunResult("f", directory.path, trials, None, False, True, directory.log_file, "sqlite://", None)
+            return RunResult("f", directory.path, trials, None, False, False, directory.log_file, "sqlite://", None)
 
         monkeypatch.setattr(final_runs, "drive", drive)
         options = DriveOptions(time_budget=60.0)
@@ -498,6 +498,17 @@ class TestFinalRun:
         assert [run.searcher.next(), run.searcher.next()] == [(2, {}), None]
         assert run.config(2, {}).seed == 2
         assert result.results_file is None and result.summary["test/final_accuracy"]["seeds"] == 1
+
+    @pytest.mark.parametrize("over", [False, True])
+    def test_a_file_of_fewer_seeds_does_not_have_its_results(
+        self, over: bool, stopped: Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        directory = stopped.run("f")
+        directory.results_file.write_text("{}")  # of the seeds that it had before it got more
+        ended = RunResult("f", directory.path, [], None, False, over, directory.log_file, None, None)
+        monkeypatch.setattr(final_runs, "drive", lambda *_: ended)
+        result = final_runs.run_training(FinalRun(read_spec(directory), stopped, directory))
+        assert result.results_file == (directory.results_file if over else None)
 
     def test_results_are_told_only_once_all_seeds_have_ended(self, stopped: Storage, no_insight: None) -> None:
         directory, told = stopped.run("f"), list[Event]()
