@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from tausearch.api.bounds import RunWithBounds, as_beside, bound_training, bounds_of
 from tausearch.api.finishing import conclude, preload_imports
@@ -47,7 +46,6 @@ class FinalResult(RunResult):
 
     summary: Summary
     results_file: Path | None
-    unit: ClassVar[str] = "seed"
 
     @property
     def bounds(self) -> BesideBounds | None:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from pydantic import BaseModel, Field, FiniteFloat
 
@@ -104,7 +104,6 @@ class RunResult:
     log_file: Path
     tracking_uri: str | None
     tracking_error: str | None
-    unit: ClassVar[str] = "trial"
 
     def dataframe(self) -> pandas.DataFrame:
         """Return a row per trial: number, seed, status, value (percent), tasks, seconds, hyperparameters, last metrics.
@@ -125,7 +124,7 @@ class RunResult:
         ended = sum(trial.has_ended for trial in self.trials)
         scores = [trial.value for trial in self.trials if trial.value is not None]
         said = f", {self._said(scores)}" if scores else ""
-        return f"{self.name}: {ended} of {counted(len(self.trials), self.unit)} ended{said}"
+        return f"{self.name}: {counted(ended, 'trial')} ended{said}"
 
     def _said(self, scores: Sequence[float]) -> str:
         return f"best {max(scores):.2f} %"

@@ -128,7 +128,7 @@ def test_results_are_told_over_all_and_order_by_order(
     result = FinalResult(*about, summary=results["summary"], results_file=directory.results_file)
     show_final(result, spec, "")
     page = result._repr_html_()
-    assert ">final accuracy</td>" in page and ">class order</th>" in page and "<p>f: 4 of 4 seeds ended" in page
+    assert ">final accuracy</td>" in page and ">class order</th>" in page and "<p>f: 4 trials ended" in page
     assert "test 67.00 ± 7.39 %" in page
     fewer = replace(result, trials=trials[:3])  # the results say how many seeds they are of
     assert re.search(r"final accuracy</td>.*?67\.00 ± 7\.39</td><td[^>]*>4</td>", fewer._repr_html_())

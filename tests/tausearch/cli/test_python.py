@@ -123,10 +123,10 @@ def test_a_result_as_a_table(result: SearchResult) -> None:
 
 
 def test_a_result_shows_itself_in_a_line_and_in_a_notebook_as_a_table(result: SearchResult) -> None:
-    assert repr(result) == f"<SearchResult digits-ita-lora-1: 3 of 3 trials ended, best 75.00 %; {result.path}>"
+    assert repr(result) == f"<SearchResult digits-ita-lora-1: 3 trials ended, best 75.00 %; {result.path}>"
     shown = result._repr_html_()
     assert (
-        "<p>digits-ita-lora-1: 3 of 3 trials ended" in shown
+        "<p>digits-ita-lora-1: 3 trials ended" in shown
         and ">75.00</td>" in shown
         and ">alpha</th>" in shown
         and "<img" not in shown
@@ -141,8 +141,8 @@ def test_a_result_shows_itself_in_a_line_and_in_a_notebook_as_a_table(result: Se
 def test_a_result_counts_the_trials_that_ended_and_their_best(result: SearchResult) -> None:
     waiting = [make_trial(3, tasks=1, status="pending"), make_trial(4, tasks=1)]
     early = replace(result, trials=[*result.trials[::-1], *waiting])
-    assert "3 of 5 trials ended, best 75.00 %" in repr(early)
-    assert "1 of 3 trials ended; " in repr(replace(result, trials=[result.trials[2], *waiting]))
+    assert "digits-ita-lora-1: 3 trials ended, best 75.00 %" in repr(early)
+    assert "digits-ita-lora-1: 1 trial ended; " in repr(replace(result, trials=[result.trials[2], *waiting]))
 
 
 def test_a_result_as_a_study_of_optuna(result: SearchResult) -> None:
