@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -205,7 +205,10 @@ def spec_update_or_rollback(directory: RunDirectory, spec: RunSpec) -> Iterator[
     try:
         yield
     except InputError:
-        if len(recorded_trials(spec, Record(directory.record))) <= earlier.trials:
+        gone_on = False
+        with suppress(InputError):  # a damaged record; the first error is told
+            gone_on = len(recorded_trials(spec, Record(directory.record))) > earlier.trials
+        if not gone_on:
             earlier.save(directory)
         raise
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import SearchSpec, Storage, read_spec, replace_text
+from tausearch.runs import Record, SearchSpec, Storage, read_spec, replace_text, spec_update_or_rollback
 from tausearch.runs.creation import make_run_directory, new_locked_run, new_run, note_code
+from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
 
@@ -81,6 +82,17 @@ def test_a_run_that_is_refused_leaves_no_storage_that_it_has_made(spec: SearchSp
             directory.ray.mkdir()
             raise InputError("no node fits")
         assert storage.cache.exists() == root.exists() == stays and not storage.run(spec.name).path.exists()
+
+
+def test_a_refused_change_is_taken_back_where_the_record_is_damaged(spec: SearchSpec, tmp_path: Path) -> None:
+    _, directory = make_run_directory(spec, Storage(tmp_path))
+    record = Record(directory.record)
+    record.write(make_trial(0, value=60.0))
+    record.file_of(0).write_bytes(b"damaged")
+    changed = spec.model_copy(update={"cache_size": 7.0})
+    with pytest.raises(InputError, match="^no Ray$"), spec_update_or_rollback(directory, changed):
+        raise InputError("no Ray")
+    assert read_spec(directory) == spec
 
 
 def test_a_name_that_nobody_chose_gives_way_to_the_next(spec: SearchSpec, tmp_path: Path) -> None:
