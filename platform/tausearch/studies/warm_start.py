@@ -107,7 +107,8 @@ def _configurations(source: str, method: str, storage: Storage) -> list[KnownPoi
     with faults_of(f"--warm-start {source}"):
         if source == PAPER:
             return _of_paper(method)
-        is_file = Path(source).suffix in (".yaml", ".yml")
+        file = Path(source)  # a search may be called `x.yaml`
+        is_file = file.suffix in (".yaml", ".yml") and (file.is_file() or not storage.run_exists(source))
         return _of_file(source, method) if is_file else _of_search(source, method, storage)
 
 

@@ -236,6 +236,17 @@ def test_a_best_file_may_have_moved_between_two_starts(spec: SearchSpec, storage
     assert plan("other.yaml").continued().warm_start[0].origin.startswith(f"{tmp_path}/one.yaml")
 
 
+def test_a_search_may_be_called_as_a_file_and_a_file_that_is_there_goes_first(
+    spec: SearchSpec, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(storage, spec.model_copy(update={"name": "x.yaml"}), [make_trial(0, value=70.0)])
+    monkeypatch.chdir(tmp_path)
+    origins = [planned(storage, "x.yaml").warm_start[0].origin]
+    make_best_file(spec, make_trial(0, value=70.0), 1).save(tmp_path / "x.yaml")
+    origins += [planned(storage, "x.yaml").warm_start[0].origin]
+    assert origins == ["x.yaml, trial 0 on digits", "x.yaml (digits-ita-lora-1 on digits)"]
+
+
 def test_a_source_that_is_given_twice_is_refused(storage: Storage) -> None:
     space = space_of("ita-lora", "digits", None, {})
     with pytest.raises(InputError, match="--warm-start a.yml: is given twice"):
