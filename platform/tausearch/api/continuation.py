@@ -132,7 +132,7 @@ def _ending(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
     if isinstance(spec, MultiSearchSpec) and spec.across != "mean":
         raise InputError(ENDS_BY_MEAN)
     require_alone(spec.objectives, spec.scheduler, request.patience, request.target)
-    require_patience(request.patience, spec.trials)
+    require_patience(request.patience, spec.trials, spec.stop.since)
     return spec.model_copy(update={"stop": spec.stop.model_copy(update=changed)})
 
 

@@ -147,10 +147,12 @@ def require_alone(objectives: Sequence[Objective], scheduler: str, patience: int
         raise InputError(f"--target {target:g}: {fault}")
 
 
-def require_patience(patience: int | None, trials: int) -> None:
-    """Raise an `InputError` if a search has too few trials for its patience ever to end it."""
-    if patience is not None and patience >= trials:
-        raise InputError(f"--patience {patience}: cannot end a search of {counted(trials, 'trial')}; name fewer")
+def require_patience(patience: int | None, trials: int, since: int = 0) -> None:
+    """Raise an `InputError` if too few trials of a search count for its patience ever to end it; see `StopRule`."""
+    count = trials - max(since, 1)  # the first of all is the best so far
+    if patience is not None and patience > count:
+        which = f", of which the last {count} count" if since else ""
+        raise InputError(f"--patience {patience}: cannot end a search of {counted(trials, 'trial')}{which}; name fewer")
 
 
 def _metrics(entry: MethodEntry, tasks: int, on_gpu: bool) -> list[str]:

@@ -169,6 +169,10 @@ class TestProtocol:
         Record(storage.run("s").record, tasks=3).write(replace(make_trial(2, 3, 70.0), seed=4))
         resume("s", storage=storage.root, trials=spec.trials + 1)
         assert ran[1].stop.since is not None and ran[2].stop == ran[1].stop
+        left = spec.trials + 1 - 2  # trials that count
+        resume("s", storage=storage.root, patience=left)
+        with pytest.raises(InputError, match=f"cannot end a search of .* trials, of which the last {left} count; name"):
+            resume("s", storage=storage.root, patience=left + 1)
 
     @pytest.mark.parametrize("part", ["train", "evaluation"])
     def test_a_run_whose_images_are_more_or_fewer_does_not_go_on(
