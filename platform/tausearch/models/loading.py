@@ -84,7 +84,8 @@ def open_model(what: str | Path, options: ModelOptions, storage: str | Path) -> 
     folder = Path(text).expanduser()
     is_run = root.run_exists(text)
     if not is_run and (folder / "run.yaml").is_file():  # the path of a run
-        root, text, is_run = Storage(folder.absolute().parent), folder.absolute().name, True
+        folder = folder.resolve()  # a link and `..` lack the run's name
+        root, text, is_run = Storage(folder.parent), folder.name, True
     if not is_run and folder.is_dir():
         folder = _with_model(folder, options.seed)
         description = read_description(folder)

@@ -336,6 +336,9 @@ class TestArtefacts:
         assert tausearch.load_model("letters", storage=storage.root).about.runs == ("letters",)  # the storage's
         monkeypatch.chdir(storage.run("letters").path)
         assert tausearch.load_model(".").about.runs == ("letters",)
+        (tmp_path / "link").symlink_to(storage.run("letters").path)
+        monkeypatch.chdir(storage.run("letters").artifacts)
+        assert {tausearch.load_model(each).about.runs for each in ("..", tmp_path / "link")} == {("letters",)}
 
     def test_the_folders_of_a_run_are_models_too(self, storage: Storage, letters: Path) -> None:
         directory = storage.run("letters")
