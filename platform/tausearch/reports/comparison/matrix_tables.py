@@ -17,6 +17,7 @@ from tausearch.runs import Score, shown_benchmark
 _BOUND = "trained on all tasks at once; an upper bound, not ranked"
 _TITLE = "Final accuracy on the test split, percent"
 _IN_CELLS = "Small: the paper's results, in parentheses where its protocol differs."
+_PACE = ("tasks", "epochs", "batch_size")  # options of a benchmark that the caption states
 Place = tuple[str, str]  # method and benchmark
 
 
@@ -113,11 +114,18 @@ def _seeds(matrix: Matrix) -> str:
 
 
 def _headings(matrix: Matrix, paper: PaperResults) -> dict[str, str]:
-    """Return the head of each column: the name of its benchmark, with its options where two columns have the name."""
-    names = {each: shown_benchmark(each.partition("?")[0]) for each in matrix.benchmarks}
+    """Return the head of each column: its benchmark, with what the caption says of it only where two have one head."""
+    names = {each: shown_benchmark(_without_pace(each)) for each in matrix.benchmarks}
     shared = {each for each, count in Counter(names.values()).items() if count > 1}
     own = {each: shown_benchmark(each) if name in shared else name for each, name in names.items()}
     return {**own, **{each: paper.benchmarks[each].title for each in own if each in paper.benchmarks}}
+
+
+def _without_pace(benchmark: str) -> str:
+    """Return a benchmark without the options that are part of its protocol."""
+    name, _, options = benchmark.partition("?")
+    kept = [option for option in options.split("&") if option.partition("=")[0] not in _PACE]
+    return "?".join(filter(None, [name, "&".join(kept)]))
 
 
 def _table(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str]) -> Table:
