@@ -285,7 +285,9 @@ def _best_of(what: list[str], storage: str) -> BestFile:
     if not file.is_file() and root.run_exists(what[0]):
         return best_of_run(root, what[0], print_notices)
     if not file.exists() and file.parent == Path() and not file.suffix:
-        raise InputError(f"no run named {what[0]!r} in {root.root}, and no best file of that name{root.near(what[0])}")
+        raise InputError(
+            f"no run named {what[0]!r} in {root.root}, and no best file of that name{root.hint_for(what[0])}"
+        )
     return load_best(file)
 
 

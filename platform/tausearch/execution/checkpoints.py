@@ -11,7 +11,7 @@ from tausearch.runs import RunDirectory, RunSpec, TrialSummary
 from trainables.state import checkpoint_after, damaged_files, newest_checkpoint, whole_checkpoints
 
 
-def ready(directory: RunDirectory, spec: RunSpec, trials: Iterable[TrialSummary]) -> list[str]:
+def prepare_checkpoints(directory: RunDirectory, spec: RunSpec, trials: Iterable[TrialSummary]) -> list[str]:
     """Remove the checkpoints of ended trials that a killed driver left, and rename damaged files of the others.
 
     A checkpoint with a renamed file is passed over: the trial continues from the one before it, or begins anew.

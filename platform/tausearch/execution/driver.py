@@ -106,7 +106,7 @@ class Driver:
         """Listen to signals, send the output of Ray, Optuna and MLflow to the log file, and show the display."""
         session: Session[Display] | None = None
         with ExitStack() as stack:
-            stack.enter_context(_living_objects_left_alone())
+            stack.enter_context(_gc_frozen())
             stack.enter_context(_log_unless_refused(self.home.log_file, lambda: session is not None and session.begun))
             interrupt = stack.enter_context(interruptible(self.time_budget))
             closed = partial(interrupt.note, signal.SIGPIPE)
@@ -192,7 +192,7 @@ class Driver:
             why, code = (_STUCK, 128 + signal.SIGTERM) if interrupt.urgent else (_NO_RAYLET, 1)
             self._exit_now(session, why, code)
 
-        display.enter(_entrance(self.address))
+        display.enter(_joining_line(self.address))
         interrupt.check()
         with ExitStack() as stack:
             with interrupt.at_once(exit_at_start):
@@ -354,7 +354,7 @@ def _log_unless_refused(log_file: Path, begun: Callable[[], bool]) -> Iterator[N
 
 
 @contextmanager
-def _living_objects_left_alone() -> Iterator[None]:
+def _gc_frozen() -> Iterator[None]:
     """Have the garbage collector leave the objects alone that live now, hundreds of thousands, while the block runs.
 
     Afterwards it looks at them again. Python has one such set of objects; if the caller uses it, it stays as it is.
@@ -369,7 +369,7 @@ def _living_objects_left_alone() -> Iterator[None]:
             gc.unfreeze()
 
 
-def _entrance(address: str | None) -> str:
+def _joining_line(address: str | None) -> str:
     if address is None:
         return "starting Ray on this machine"
     return f"joining the Ray that runs {'on this machine' if address == 'auto' else f'at {address}'}"
@@ -395,7 +395,7 @@ def read_by_trials(spec: RunSpec) -> list[str]:
     return [path for path in dict.fromkeys(paths) if path is not None]
 
 
-def _started(run: Run) -> int:
+def _n_started(run: Run) -> int:
     """Return how many trials have started, without seeds that only have the tasks taken over from another run."""
     retrained = run.spec.retrained if isinstance(run.spec, FinalSpec) else None
     kept = 0 if retrained is None else retrained.kept
@@ -403,7 +403,7 @@ def _started(run: Run) -> int:
 
 
 def _headline(run: Run, *, on_cluster: bool) -> str:
-    spec, known = run.spec, _started(run)
+    spec, known = run.spec, _n_started(run)
     number = known_concurrent_trials(spec, on_cluster=on_cluster) or "as many as the cluster fits"
     algorithm = f", algorithm {spec.algorithm}" if isinstance(spec, SearchSpec) else ""
     if isinstance(spec, SearchSpec) and spec.scheduler != "none":

@@ -12,7 +12,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Protocol
 
-from tausearch.execution.checkpoints import ready
+from tausearch.execution.checkpoints import prepare_checkpoints
 from tausearch.execution.interrupt import Interrupt
 from tausearch.execution.recorder import LOST_SECONDS, URGENT_SECONDS, Recorder
 from tausearch.execution.run import Run
@@ -244,7 +244,7 @@ class RunQueue:
             if run is None:
                 return None
             changed = note_code(run.spec, run.directory) if parent is None else []
-            for line in (*changed, *ready(run.directory, run.tune_trials.spec, run.tune_trials.trials)):
+            for line in (*changed, *prepare_checkpoints(run.directory, run.tune_trials.spec, run.tune_trials.trials)):
                 self.say(line)
             recorder = Recorder(run, self.deliveries, None if parent is None else parent.recorder)
             record, *others = [

@@ -72,7 +72,7 @@ def find_source(storage: Storage, text: str) -> VectorSource:
     if found is None:
         raise InputError(
             f"{text!r}: no run of that name in {storage.root}, and no folder of exported task vectors"
-            f"{storage.near(text)}"
+            f"{storage.hint_for(text)}"
         )
     return found
 

@@ -69,7 +69,7 @@ class SearchPlots:
         if by is not None and by.metric != self.spec.metrics.final_accuracy:
             return self._history_of(by)
         values = {trial.number: trial.value or 0.0 for trial in self.finished}
-        kept = {trial.number: values[trial.number] for trial in self.finished if self.spec.aim.keeps(trial)}
+        kept = {trial.number: values[trial.number] for trial in self.finished if self.spec.aim.admits(trial)}
         first = min(kept, default=math.inf)
         after = [trial.number for trial in self.trials if trial.number >= first]
         best = list(accumulate((kept.get(number, self.spec.worst) for number in after), max))
@@ -99,7 +99,7 @@ class SearchPlots:
         if not values:
             return None
         better = max if objective.direction == "maximize" else min
-        kept = {each.number: values[each.number] for each in self.finished if self.spec.aim.keeps(each)}
+        kept = {each.number: values[each.number] for each in self.finished if self.spec.aim.admits(each)}
         best = list(accumulate(kept.values(), better))
         caption = (
             f"The {objective.name} of {len(values)} finished trials, from {objective.text(min(values.values()))} to"

@@ -136,7 +136,7 @@ class Constraint(Strict):
             return inf
         return value - self.bound if self.relation == "<=" else self.bound - value
 
-    def keeps(self, trial: TrialSummary) -> bool:
+    def kept_by(self, trial: TrialSummary) -> bool:
         """Whether a trial has the metric and keeps the bound."""
         violation = self.violation(trial)
         return violation is not None and violation <= 0
@@ -168,11 +168,11 @@ def no_feasible_trial_reason(trials: Iterable[TrialSummary], constraints: Sequen
         return "has no finished trial yet"
 
     def distance(trial: TrialSummary) -> tuple[int, float]:
-        violated = [each for each in constraints if not each.keeps(trial)]
+        violated = [each for each in constraints if not each.kept_by(trial)]
         return len(violated), sum((each.violation(trial) or 0.0) / max(1.0, abs(each.bound)) for each in violated)
 
     nearest = min(finished, key=distance)
-    got = ", ".join(f"{each.metric} {_value(each.worst(nearest))}" for each in constraints if not each.keeps(nearest))
+    got = ", ".join(f"{each.metric} {_value(each.worst(nearest))}" for each in constraints if not each.kept_by(nearest))
     asked = ", ".join(map(str, constraints))
     several = f"none of {len(finished)} finished trials keeps"
     return (

@@ -193,7 +193,7 @@ def driver_lock(driven: DrivenDirectory, kind: str = "run") -> Iterator[None]:
     """
     if not driven.lock_file.parent.is_dir():  # FileLock would make the folder
         storage = Storage(driven.lock_file.parent.parent)
-        raise InputError(f"no {kind} named {driven.name!r} in {storage.root}{storage.near(driven.name)}")
+        raise InputError(f"no {kind} named {driven.name!r} in {storage.root}{storage.hint_for(driven.name)}")
     known = driven.lock_file.exists()
     # Another thread of the driver may release the lock. A soft lock would outlive a driver that was killed.
     lock = FileLock(driven.lock_file, thread_local=False, fallback_to_soft=False)

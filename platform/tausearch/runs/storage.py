@@ -106,7 +106,7 @@ class Storage:
                 faults.append(InputError(f"run {directory.path}: cannot be read ({kind}: {one_line(error)})"))
         return found, faults
 
-    def near(self, name: str) -> str:
+    def hint_for(self, name: str) -> str:
         """Return the end of an error about an unknown run: the campaign of that name, similar names, or latest runs."""
         if _NAME.fullmatch(name) and self.campaign(name).exists():
             return f"; {name} is a campaign: {run_command('campaign status', name, self.root)}"

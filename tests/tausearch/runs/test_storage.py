@@ -97,8 +97,8 @@ def test_at_most_five_of_the_latest_runs_are_suggested(storage: Storage) -> None
     for number in range(3):
         shutil.copytree(storage.run("old").path, storage.root / f"more-{number}")
         os.utime(storage.root / f"more-{number}" / "run.yaml", (4000 + number, 4000 + number))
-    assert storage.near("x") == "; there are: more-2, more-1, more-0, young, b, ..."
-    assert Storage(storage.root / "empty").near("x") == ""
+    assert storage.hint_for("x") == "; there are: more-2, more-1, more-0, young, b, ..."
+    assert Storage(storage.root / "empty").hint_for("x") == ""
 
 
 @pytest.mark.parametrize(

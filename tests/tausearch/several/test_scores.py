@@ -205,10 +205,10 @@ def test_a_bound_holds_after_every_task_of_every_benchmark() -> None:
     spec, bound = several_spec(), Constraint(metric="val/average_accuracy", relation=">=", bound=60.0)
     found = [part(spec, 0, place, 90.0) for place in (0, 1)]
     (trial,) = combine_parts(parts(spec), found)
-    assert bound.keeps(trial)
+    assert bound.kept_by(trial)
     early = replace(found[0], rows=[{"task": 1.0, "val/average_accuracy": 50.0}, {**found[0].rows[0], "task": 2.0}])
     (trial,) = combine_parts(parts(spec), [early, found[1]])
-    assert not bound.keeps(trial)
+    assert not bound.kept_by(trial)
 
 
 def test_a_benchmark_counts_once_those_before_it_are_finished() -> None:

@@ -52,7 +52,7 @@ def forgets(number: int, value: float, forgetting: float, **more: object) -> Tri
 
 
 def keeps(trial: TrialSummary, *texts: str) -> bool:
-    return all(each.keeps(trial) for each in of(*texts))
+    return all(each.kept_by(trial) for each in of(*texts))
 
 
 def bound(spec: SearchSpec, *texts: str, **more: object) -> SearchSpec:

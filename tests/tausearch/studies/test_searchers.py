@@ -344,7 +344,7 @@ def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: Sear
 
 
 def test_a_cluster_that_grows_is_asked_again(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher_module, "HOLDS_SECONDS", 0.0)
+    monkeypatch.setattr(dispatcher_module, "CAPACITY_SECONDS", 0.0)
     room = [1]
     searcher = TuneSearcher(
         dispatcher_of(spec, OptunaSearcher(spec), capacity=lambda: (float(room[0]), 0.0), max_concurrent_trials=None)
@@ -362,7 +362,7 @@ def test_a_cluster_that_grows_is_asked_again(spec: SearchSpec, monkeypatch: pyte
 
 
 def test_as_many_run_as_share_the_gpus_that_there_are_now(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher_module, "HOLDS_SECONDS", 0.0)
+    monkeypatch.setattr(dispatcher_module, "CAPACITY_SECONDS", 0.0)
     gpus = [2.0]
     many = spec.model_copy(update={"trials": 12, "algorithm": "random", "resources": Resources(gpus_per_trial=1 / 3)})
     searcher = TuneSearcher(

@@ -56,7 +56,7 @@ def given_fields(
         "data_root": opened.data_root,
         "method": entry.name,
         "resources": resources,
-        "steps": n_tasks(entry, opened),
+        "steps": n_steps(entry, opened),
         "cache_size": request.cache_size,
         "tracking": trackers,
         "tracking_uri": uri,
@@ -81,7 +81,7 @@ def say_if_unwritable(storage: Storage) -> None:
         print_notices(f"{error}; a run here would be refused")
 
 
-def n_tasks(entry: MethodEntry, opened: OpenBenchmark) -> int:
+def n_steps(entry: MethodEntry, opened: OpenBenchmark) -> int:
     """Return the number of steps of a trial: the number of tasks, or 1 for a method that sees all tasks at once."""
     return 1 if entry.capabilities.joint else opened.source.num_tasks
 

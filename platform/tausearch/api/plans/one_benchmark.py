@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from tausearch import studies
 from tausearch.api.benchmarks import OpenBenchmark, Opening, images_then_weights, say_other_images
-from tausearch.api.plans.new_runs import benchmark_text, given_fields, n_tasks, requested_backbone, space_on
+from tausearch.api.plans.new_runs import benchmark_text, given_fields, n_steps, requested_backbone, space_on
 from tausearch.api.plans.trial_counts import trial_count
 from tausearch.api.requests import SearchRequest
 from tausearch.cluster import (
@@ -48,8 +48,8 @@ def plan_one(
     Raises:
         InputError: If something in the request or the space is wrong.
     """
-    words = _checked_words(request, opening, write=write)
-    entry, opened = words.entry, words.opened
+    options = _check_options(request, opening, write=write)
+    entry, opened = options.entry, options.opened
     backbone = requested_backbone(request, opened)
     scenario = entry.scenario(opened.source.spec, backbone)
     space = space_on(request, entry, opened, scenario)
@@ -67,12 +67,12 @@ def plan_one(
     usable, protocol = images_then_weights(
         lambda: opened.require("search", request.seed, reads),
         backbone,
-        lambda: protocol_of(opened.source.spec, request.seed, backbone, words.precision),
+        lambda: protocol_of(opened.source.spec, request.seed, backbone, options.precision),
     )
     few = opened.ref.is_own and usable.data.evaluation <= _FEW
     usual = studies.usual_reevaluation(opened.embedded and backbone.name == EMBEDDED, few, trials)
     spec = SearchSpec(
-        **words.given,
+        **options.given,
         protocol=protocol,
         data=usable.data,
         tasks=opened.source.spec.named_tasks,
@@ -86,22 +86,22 @@ def plan_one(
         start=space.start,
         warm_start=known,
         warm_start_from=tuple(map(str, request.warm_start or ())),
-        constraints=words.constraints,
-        objectives=words.objectives,
-        prefer=words.prefer,
+        constraints=options.constraints,
+        objectives=options.objectives,
+        prefer=options.prefer,
         reevaluate=studies.requested_reevaluation(request.reevaluate, request.reevaluate_runs, trials, usual),
         stop=StopRule(patience=request.patience, target=request.target),
         fixed=space.fixed,
         left_out=usable.left_out,
     )
     studies.require_sampler(spec)
-    plan = Plan(spec, words.storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
+    plan = Plan(spec, options.storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
     return say_other_images(plan, lambda _: opened)
 
 
 @dataclass(frozen=True)
-class _Words:
-    """The words of a request for a search on one benchmark, with `given`, fields of its specification."""
+class _CheckedOptions:
+    """The options of a request for a search on one benchmark, with `given`, fields of its specification."""
 
     entry: MethodEntry
     opened: OpenBenchmark
@@ -113,7 +113,7 @@ class _Words:
     prefer: str
 
 
-def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> _Words:
+def _check_options(request: SearchRequest, opening: Opening, *, write: bool) -> _CheckedOptions:
     """Check what can be checked without images and weights; raises one `InputError` with all that is wrong."""
     faults, entry, opened = Faults(), None, None
     with faults:
@@ -133,7 +133,7 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
     with faults:
         _ = Backbone(request.backbone or EMBEDDED).input  # refuses an unknown backbone
     if entry is None or opened is None:
-        _raise_words(faults, request, opening)
+        _raise_option_faults(faults, request, opening)
     with faults:
         storage, given = given_fields(request, "search", opened, entry, write=write)
     with faults:  # what suits the images is added once they are known
@@ -141,7 +141,7 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
         grid = request.algorithm == "grid"
         studies.space_of(entry.name, opened.ref.name, file, request.set or {}, grid=grid)
     with faults:
-        steps, options = n_tasks(entry, opened), request.pruner_options or {}
+        steps, options = n_steps(entry, opened), request.pruner_options or {}
         studies.require_scheduler(request.scheduler, request.algorithm, steps, options)
     with faults:
         on_gpu = may_use_gpu(request.gpus_per_trial, request.address)
@@ -152,11 +152,11 @@ def _checked_words(request: SearchRequest, opening: Opening, *, write: bool) -> 
         )
         studies.require_alone(objectives, request.scheduler, request.patience, request.target)
     faults.raise_all()
-    return _Words(entry, opened, precision, storage, given, constraints, objectives, prefer)
+    return _CheckedOptions(entry, opened, precision, storage, given, constraints, objectives, prefer)
 
 
-def _raise_words(faults: Faults, request: SearchRequest, opening: Opening) -> NoReturn:
-    """Raise what is wrong with words without a method or a benchmark. If tasks alone are missing, check images, too."""
+def _raise_option_faults(faults: Faults, request: SearchRequest, opening: Opening) -> NoReturn:
+    """Raise what is wrong with options without a method or benchmark. If tasks alone are missing, check images, too."""
     try:
         faults.raise_all()
     except NoTasksError:

@@ -93,7 +93,7 @@ def show(
     known = [*dict.fromkeys([*paper_results().benchmarks, *BENCHMARKS, *(run.spec.benchmark for run in runs)])]
     for name in benchmarks:
         if name not in known:
-            no_run = f"; there is no run of this name, either{storage.near(name)}"
+            no_run = f"; there is no run of this name, either{storage.hint_for(name)}"
             raise InputError(f"unknown benchmark {name!r}; {choices(name, known)}{no_run}")
     if runs or output_format == "json" or not paper_results().benchmarks.keys().isdisjoint(benchmarks):
         print_answer(answer(runs, without), output_format)

@@ -125,7 +125,7 @@ def _require_final(storage: Storage, name: str) -> FinalRunResults:
     if not storage.run_exists(name):
         if name in _benchmarks():
             raise InputError(f"compare {name}: is a benchmark; name benchmarks or final runs, not both")
-        raise InputError(f"compare: no run named {name!r} in {storage.root}{storage.near(name)}")
+        raise InputError(f"compare: no run named {name!r} in {storage.root}{storage.hint_for(name)}")
     spec, run = read_final_run(storage.run(name))
     if spec.purpose == "search":
         train = command_on("train", name, storage.root)

@@ -55,8 +55,8 @@ class Aim:
         """
         if len(self.objectives) < 2:
             return pareto_front(trials)
-        fit = [trial for trial in trials if self.keeps(trial)]
-        numbers = {trial.number for some in (trials, fit) for trial in front(self.objectives, some)}
+        fit = [trial for trial in trials if self.admits(trial)]
+        numbers = {trial.number for some in (trials, fit) for trial in undominated(self.objectives, some)}
         return [trial for trial in ranked(trials) if trial.number in numbers]
 
     def front_as_dicts(self, trials: Sequence[TrialSummary]) -> list[dict[str, float]]:
@@ -104,15 +104,15 @@ class Aim:
             return aims
         return f"{aims}; chosen {'at the knee' if self.chosen_by is None else f'by {self.chosen_by.name}'}"
 
-    def keeps(self, trial: TrialSummary) -> bool:
+    def admits(self, trial: TrialSummary) -> bool:
         """Whether a trial keeps all constraints and has a value in every objective."""
         measured = all(each.value(trial) is not None for each in self.objectives)
-        return measured and all(each.keeps(trial) for each in self.constraints)
+        return measured and all(each.kept_by(trial) for each in self.constraints)
 
     def score(self, trials: Iterable[TrialSummary]) -> TrialScorer:
         """Return the score by which a trial is chosen; the knee is that of the front of these trials."""
         if self.by_knee:
-            return _knee_score(self.objectives, [each for each in trials if self.keeps(each)])
+            return _knee_score(self.objectives, [each for each in trials if self.admits(each)])
         return (lambda trial: trial.value) if self.chosen_by is None else self.chosen_by.goodness
 
 
@@ -122,20 +122,20 @@ def eligible(trials: Iterable[TrialSummary], aim: Aim = Aim()) -> list[TrialSumm
     With several objectives the trials of the front come first. Ties go to the more accurate, then to the one that
     forgets less, then to the earlier.
     """
-    fit = [trial for trial in ranked(trials) if aim.keeps(trial)]
+    fit = [trial for trial in ranked(trials) if aim.admits(trial)]
     if not aim.objectives:
         return fit
-    score, first = aim.score(fit), {trial.number for trial in front(aim.objectives, fit)}
+    score, first = aim.score(fit), {trial.number for trial in undominated(aim.objectives, fit)}
     return sorted(fit, key=lambda trial: (trial.number not in first, -(score(trial) or 0.0)))
 
 
 def best_trial(trials: Iterable[TrialSummary], aim: Aim = Aim()) -> TrialSummary | None:
     """Return the first of `eligible`; None if no trial is eligible."""
-    found = eligible(trials, aim) if aim.objectives else filter(aim.keeps, ranked(trials))
+    found = eligible(trials, aim) if aim.objectives else filter(aim.admits, ranked(trials))
     return next(iter(found), None)
 
 
-def front(objectives: Sequence[Objective], trials: Iterable[TrialSummary]) -> list[TrialSummary]:
+def undominated(objectives: Sequence[Objective], trials: Iterable[TrialSummary]) -> list[TrialSummary]:
     """Return the finished trials that no other beats in these objectives, the most accurate first."""
     points = []
     for trial in ranked(trials):
@@ -154,7 +154,7 @@ def _knee_score(objectives: Sequence[Objective], trials: Sequence[TrialSummary])
 
     An objective in which the front has one value is scaled to the range of all trials.
     """
-    points = front(objectives, trials)
+    points = undominated(objectives, trials)
     ranges = []
     for each in objectives:
         best, width = _best_and_width(each, points)

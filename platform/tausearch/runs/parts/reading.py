@@ -28,7 +28,7 @@ def read_spec(directory: RunDirectory) -> AnySpec:
         spec = read_model(directory.spec_file, _spec_of)
     except FileNotFoundError as error:
         storage = Storage(directory.path.parent)
-        near = "; the folder of this name is no run" if directory.path.is_dir() else storage.near(directory.name)
+        near = "; the folder of this name is no run" if directory.path.is_dir() else storage.hint_for(directory.name)
         raise InputError(f"no run named {directory.name!r} in {storage.root}{near}") from error
     except TextFileError as error:
         raise InputError(f"{directory.spec_file}: {error}") from error

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.execution import Driver
-from tausearch.execution.driver import _living_objects_left_alone
+from tausearch.execution.driver import _gc_frozen
 from tausearch.presentation import ProgressDisplay
 from tausearch.runs import Resources, RunDirectory, TrialTable
 from tests.support.runs.trials import search_spec
@@ -49,6 +49,6 @@ def test_what_lived_before_is_looked_at_again_once_the_driver_has_ended(tmp_path
 def test_what_the_caller_has_told_the_collector_to_leave_alone_stays_so() -> None:
     gc.freeze()
     before = gc.get_freeze_count()
-    with _living_objects_left_alone():
+    with _gc_frozen():
         pass
     assert 0 < gc.get_freeze_count() <= before
