@@ -40,7 +40,7 @@ class Run:
             opened.
         active: Numbers of the trials, or parts of them, that Tune runs now.
         exhausted: Whether the searcher has no more trials, and will have none.
-        time_said: Whether the command has said how long it takes, better than earlier runs can.
+        time_said: Whether the command has said how long it takes, by a better estimate than that of earlier runs.
     """
 
     def __init__(

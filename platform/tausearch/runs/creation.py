@@ -99,8 +99,7 @@ class Plan(Generic[S]):
     Attributes:
         named: Whether the user has named the run.
         pilot: Whether a pilot trial is to measure the share of a GPU that its trials need, before the run is made.
-        may_extend: Whether an existing search gets more trials, and the re-evaluation of so many, or an existing final
-            run more seeds, if the plan has more.
+        may_extend: Whether a plan with more trials or seeds extends the existing run.
     """
 
     spec: S

@@ -315,7 +315,7 @@ def read_reevaluation(
 
 
 def scales_within(search: SearchSpec, trials: Iterable[TrialSummary]) -> Scales | None:
-    """Return the scales of a search on several benchmarks, by which its re-evaluations are scored, too; else None."""
+    """Return the scales of a search on several benchmarks, for its re-evaluations, too; None for a search on one."""
     if not isinstance(search, MultiSearchSpec):
         return None
     return scales_of(search, [trial for trial in trials if isinstance(trial, MultiTrial)])

@@ -113,7 +113,7 @@ class TrialTable:
             self.put(trial)
 
     def put(self, trial: TrialSummary) -> None:
-        """Store the newest summary of a trial. What is known of all trials is kept, so that nobody need count them."""
+        """Store the newest summary of a trial, and update the counts."""
         if (before := self._by_number.get(trial.number)) is not None:
             self.counts[before.status] -= 1
             self.tasks_done -= before.tasks_done

@@ -51,7 +51,7 @@ class RuleTrialCache:
 
 
 def open_trial_cache(pools: Pools, merge: MergeConfig) -> RuleTrialCache:
-    """Return the trials of a rule on these vectors with these weights, whatever the search for its parameters.
+    """Return the cached trials of a rule on these vectors with these weights, which all searches of it share.
 
     Only the vectors of final runs have a place for the file. Its name depends on all that an evaluation does.
     """

@@ -46,7 +46,7 @@ def merged(specs: Sequence[SearchSpec], across: str | None) -> MultiSearchSpec:
 
 
 def _starts(specs: Sequence[SearchSpec], titles: Sequence[str]) -> Iterator[KnownPoint]:
-    """Yield the start on each benchmark that is another than those before it."""
+    """Yield the start on each benchmark where it differs from those before it."""
     known: list[dict[str, Scalar]] = [specs[0].start]
     for title, spec in zip(titles[1:], specs[1:], strict=True):
         if spec.start not in known and spec.space:

@@ -31,7 +31,7 @@ class TuneTrials:
         return tune_trials
 
     def stop_overdue(self) -> list[TrialSummary]:
-        """Decide what an earlier driver died before deciding; returns the trials that the record must note."""
+        """Stop trials that an earlier driver should have stopped; returns those that the record must note."""
         return []
 
     def listeners(self, record: TrialListener, others: Sequence[TrialListener]) -> list[TrialListener]:
