@@ -218,7 +218,7 @@ class TestTheNewRun:
     ) -> None:
         found = []
         monkeypatch.setattr(
-            "tausearch.models.register",
+            "tausearch.api.composition.register_model",
             lambda spec, *rest: found.append((spec.name, read_description(rest[-1] / "timm" / "seed_0").class_names)),
         )
         retrained(storage, "task:2", register=True)

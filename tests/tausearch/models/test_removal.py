@@ -303,7 +303,7 @@ def test_it_is_registered_without_the_class(made: Storage, monkeypatch: pytest.M
     def register(*arguments: Any) -> None:
         found.append(read_description(arguments[-1] / "timm" / "seed_0").class_names)
 
-    monkeypatch.setattr("tausearch.models.register", register)
+    monkeypatch.setattr("tausearch.api.composition.register_model", register)
     compose(["ita"], forget=["class:3"], seeds=[0], register=True, storage=made.root)
     assert found == [("0", "1", "2", "4", "5")]
 

@@ -50,15 +50,15 @@ def test_only_the_vectors_are_exported_and_they_compose_again(name: str, made: S
 
 
 def test_its_vectors_are_registered(made: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    registered = []
+    registered, folders = [], list[list[str]]()
 
     def register(*arguments: Any) -> None:
-        result, folder = arguments[3:]
-        registered.append((result.registered, sorted(path.name for path in folder.iterdir())))
+        folders.append(sorted(path.name for path in arguments[-1].iterdir()))
 
-    monkeypatch.setattr("tausearch.models.register", register)
+    monkeypatch.setattr("tausearch.api.composition.register_model", register)
     for name, forms in (("tmc", None), ("full", None), ("full", ["timm", "vectors"])):
-        compose([name], keep=[1], register=True, forms=forms, seeds=[0], storage=made.root)
+        done = compose([name], keep=[1], register=True, forms=forms, seeds=[0], storage=made.root)
+        registered.append((done.result.registered, folders.pop()))
     both = ("timm", "vectors")
     assert registered == [(("vectors",), ["vectors"]), (("timm",), ["timm"]), (both, list(both))]
 
