@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tausearch.runs.directories import DrivenDirectory
+from tausearch.runs.directories import DrivenDirectory, RunDirectory
 from tausearch.runs.storage import Storage, nearest_folder, try_to_write
 from trainables.errors import InputError
 
@@ -48,10 +48,12 @@ def require_output(storage: Storage, target: Path | None, option: str) -> None:
     """
     if target is None:
         return
-    place = target.resolve()
-    runs = [folder for folder in (place, *place.parents) if (folder / "run.yaml").is_file()]
+    place, root = target.resolve(), storage.root.resolve()
+    above = [RunDirectory(folder) for folder in (place, *place.parents)]
+    # A user may have a `run.yaml`, too. A run elsewhere has been locked by its driver.
+    runs = [each for each in above if each.exists() and (each.path.parent == root or each.lock_file.exists())]
     kept = [each.resolve() for each in (storage.cache, storage.mlflow_artifacts, storage.campaigns_folder)]
-    beside = place.parent == storage.root.resolve() and place.name.startswith("mlflow.")
+    beside = place.parent == root and place.name.startswith("mlflow.")
     if runs or beside or any(place.is_relative_to(each) for each in kept):
         owner = f"the run {runs[-1].name!r}" if runs else f"the storage {storage.root}"
         raise InputError(f"{option} {target}: lies among the files of {owner}; name a place outside")

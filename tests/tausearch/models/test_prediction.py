@@ -450,7 +450,8 @@ class TestCommandLine:
         (tmp_path / "run").mkdir()
         (tmp_path / "letters").mkdir()  # the run of this name goes before it
         (tmp_path / "folder.png").mkdir()
-        (tmp_path / "run" / "run.yaml").touch()
+        for name in ("run.yaml", "driver.lock"):
+            (tmp_path / "run" / name).touch()
         shutil.copy(letters / "test" / "A" / "012.png", tmp_path)
         _, err = shown("predict", *arguments, code=2)
         assert err.count("\n") == 1 and words in err, err

@@ -156,6 +156,7 @@ class TestOutputs:
         for folder in (storage.root / "a" / "inner", tmp_path / "elsewhere" / "run"):
             folder.mkdir(parents=True)
             (folder / "run.yaml").touch()
+            (folder / "driver.lock").touch()
         (tmp_path / "link").symlink_to(storage.root / "a")
         (tmp_path / "linked").symlink_to(storage.root)
         for each in (storage, Storage(tmp_path / "linked")):
@@ -166,6 +167,7 @@ class TestOutputs:
         "target", ["runs/x.png", "runs/empty/x.png", "mlflow.db", "cache/x.png", "runs/new/mlflow.db"]
     )
     def test_any_other_place_is_free(self, storage: Storage, tmp_path: Path, target: str) -> None:
+        (tmp_path / "run.yaml").touch()  # of the user: no driver has locked this folder
         require_output(storage, tmp_path / target, "--out")
         assert not (tmp_path / target).exists()  # nothing was written to find out
 
