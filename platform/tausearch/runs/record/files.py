@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from checked_input.ranges import TASKS
 from checked_input.text_files import one_line
 from tausearch.runs.directories import RunDirectory, trial_folder_name
 from tausearch.runs.storage import StorageError, run_command
@@ -23,7 +24,7 @@ from trainables.metrics import is_metric
 
 BLOCK = 100  # trials in a block: few files, and what a driver writes at once stays small
 _NAME = re.compile(r"trials?-(\d+).*")
-_MOST_ROWS = 100_000  # one per task
+_MOST_ROWS = BLOCK * int(TASKS.high)
 _LARGEST = 2**28  # bytes
 _PLAIN: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_statistics": False}  # half the time
 _OF_JSON = b"tausearch.content"  # metadata of the file of a trial: digest of its rows

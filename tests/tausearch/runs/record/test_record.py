@@ -7,13 +7,14 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from search_spaces import Choices
 from tausearch.execution import record_of
 from tausearch.runs import Record, RunDirectory, SearchSpec, StorageError
-from tausearch.runs.record.files import damaged
+from tausearch.runs.record.files import BLOCK, block_file, damaged, read_rows, write_rows
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
@@ -87,6 +88,12 @@ def test_a_file_beyond_either_bound_is_not_read(
     monkeypatch.setattr(f"tausearch.runs.record.files.{bound}", 2)
     with pytest.raises(InputError, match=why):
         record.trials()
+
+
+def test_a_block_of_trials_of_many_tasks_is_read(tmp_path: Path) -> None:
+    rows = pa.table({"task": range(BLOCK * 1001)})
+    write_rows(rows, tmp_path / block_file(0))
+    assert read_rows(tmp_path / block_file(0)) == rows
 
 
 def test_trials_are_read_by_number_whatever_the_file_system_says(
