@@ -150,7 +150,8 @@ class SearchRequest(NewRunRequest):
         reevaluate_runs: How often each of them, every time with a fresh seed and validation split; by default twice.
         patience: Number of trials in a row without a gain after which the search ends; by default it does not. A gain
             exceeds the best by more than one validation image.
-        target: The final accuracy, percent, at which the search ends; by default it does not.
+        target: The final accuracy, percent, at which the search ends, or the value of its one objective, in the unit of
+            that; by default it does not.
         backbone: Name of the backbone; by default the benchmark's.
         backbone_weights: Local weights file of the backbone.
         initial_head: A safetensors file with an embedding of each class, under its name, at which heads start.

@@ -129,7 +129,7 @@ def _write_reevaluations(reevaluation: Reevaluation | None, storage: Storage, ur
     nested = MlflowRun(reevaluation.spec, storage, uri)
     for trial in reevaluation.runs:
         nested.write(trial)
-    nested.conclude("FINISHED", Conclusion())
+    nested.conclude("FINISHED" if reevaluation.race.over else "KILLED", Conclusion())
     return nested.written
 
 

@@ -153,11 +153,16 @@ Patience = Annotated[
     int | None,
     typer.Option(help="End after this many trials in a row without a gain of more than one image [default: never]."),
 ]
-Target = Annotated[float | None, typer.Option(help="End once a trial comes to this accuracy, % [default: never].")]
+Target = Annotated[
+    float | None,
+    typer.Option(help="End once a trial comes to this accuracy, %, or value of --objective [default: never]."),
+]
 PatienceAsBefore = Annotated[
     int | None, typer.Option(help="End after this many trials in a row without a gain [default: as before].")
 ]
-TargetAsBefore = Annotated[float | None, typer.Option(help="End once a trial comes to this, % [default: as before].")]
+TargetAsBefore = Annotated[
+    float | None, typer.Option(help="End once a trial comes to this value [default: as before].")
+]
 ReevaluateAsBefore = Annotated[
     int | None, typer.Option(help="Run this many of the best trials again, and choose by that [default: as before].")
 ]

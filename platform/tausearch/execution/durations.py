@@ -51,7 +51,7 @@ class SecondsPerTrial:
 
 @dataclass(frozen=True)
 class PastDurations:
-    """Measurements of runs like the one that is previewed; None for an unknown number.
+    """Time, GPU memory and disk space of runs like the one that is previewed; None for an unknown number.
 
     Attributes:
         runs: Names of the measured runs.

@@ -23,7 +23,7 @@ LEVEL = 0.05  # upper bound on how often a whole race eliminates its best candid
 FIRST_LOOK = 2  # rounds before the first test, as one has no spread; so the usual two rounds eliminate no candidate
 
 Known = Mapping[tuple[int, int], float | None]
-"""(candidate, round), rounds from 0, to the accuracy of the run, percent; None for a run that ended without a value."""
+"""(candidate, round), rounds from 0, to the score of the run, more is better; None for a run that ended without one."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Race:
         eliminated: Candidate to the number of rounds after which it was eliminated.
         out: Candidates with a run that ended without a value: a configuration that may diverge is not chosen.
         wanted: Candidate and round of the runs to start now; empty once the race is over.
-        values: Accuracies of each candidate that is not out, percent, one for each round before its elimination.
+        values: Scores of each candidate that is not out, one for each round before its elimination.
     """
 
     candidates: tuple[int, ...]
@@ -53,13 +53,13 @@ class Race:
         return not self.wanted
 
     def mean(self, candidate: int) -> float:
-        """Return the mean accuracy of a candidate, percent, rounded so that equal means are equal floats."""
+        """Return the mean score of a candidate, rounded so that equal means are equal floats."""
         return round(statistics.fmean(self.values[candidate]), 9)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The winner of a race. Accuracies in percent, differences in points.
+    """The winner of a race. All numbers are in the unit of the scores.
 
     Attributes:
         chosen: The candidate with the highest mean over all rounds; ties go to the earlier.
@@ -82,8 +82,8 @@ def race(candidates: Sequence[int], rounds: int, known: Known, resolution: float
     """Return the state of a race, whatever the order in which its runs ended.
 
     The race is repeated from its first round. A run that the race would not have started therefore changes nothing,
-    unless the run ended without a value. The smallest step of a value, `resolution` (percent: one image of the
-    validation split), is a lower bound on the spread of differences. Ties are broken in the order of `candidates`.
+    unless the run ended without a value. `resolution`, the smallest step of a score, is a lower bound on the spread of
+    differences: for an accuracy one image of the validation split. Ties are broken in the order of `candidates`.
     """
     out = tuple(each for each in candidates if any(known.get((each, k), 0.0) is None for k in range(rounds)))
     alive = tuple(each for each in candidates if each not in out)
@@ -170,7 +170,7 @@ def _beaten(values: Mapping[int, Sequence[float]], level: float, resolution: flo
 
 
 def _at_least(variance: float, resolution: float) -> float:
-    """Return the variance of a value, at least that of a difference of one image."""
+    """Return the variance of a value, at least that of a difference of the smallest step."""
     return max(variance, resolution**2 / 2)
 
 

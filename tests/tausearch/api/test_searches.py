@@ -305,10 +305,11 @@ def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_ru
     own = spec.model_copy(update={"name": "s", "tracking": ("mlflow", "tensorboard")})
     storage, trials = Storage(tmp_path), [make_trial(0), make_trial(1)]
     assert synchronisation._write(own, storage, storage.run("s"), trials) == (fresh, 6)
-    ended = [("s", "FINISHED" if over else "KILLED", True), "log_compositions", "register_again"]
+    status = "FINISHED" if over else "KILLED"
+    ended = [("s", status, True), "log_compositions", "register_again"]
     fresh_at = storage.run("s").reevaluation.path
     events = [("events", "s", storage.run("s").path, [0, 1], True), ("events", "again", fresh_at, [7], False)]
-    assert told == [("s", 0), ("s", 1), ("again", 7), ("again", "FINISHED", False), *ended, *events]
+    assert told == [("s", 0), ("s", 1), ("again", 7), ("again", status, False), *ended, *events]
     told.clear()
     again.runs = ()
     only_events = own.model_copy(update={"tracking": ("tensorboard",)})

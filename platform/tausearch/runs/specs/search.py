@@ -45,7 +45,7 @@ class StopRule(Strict):
 
     Attributes:
         patience: Number of trials in a row without a gain after which it ends.
-        target: The value at which it ends, percent.
+        target: The value at which it ends, in the unit of what the search chooses by.
         since: Number of the first trial that counts: extending a search begins the count anew.
         least_gain: Points by which a value must exceed the best to be a gain; None for one image.
     """
