@@ -98,15 +98,15 @@ class CellStatus:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --format json` prints."""
-        reevaluation = None if self.search is None else self.search.reevaluation
+        ending, reevaluation = (None, None) if self.search is None else (self.search.ending, self.search.reevaluation)
         return {
             **self.runs.model_dump(mode="json"),
             "state": self.state,
             "trials_ended": self.n_ended[0],
             "seeds_ended": self.n_ended[1],
             "best": None if self.search is None else self.search.best_as_dict(),
-            **({} if self.search is None or self.search.ending is None else {"ended": self.search.ending.model_dump()}),
-            **({} if reevaluation is None else {"reevaluation": reevaluation.as_dict()}),
+            "ended": None if ending is None else ending.model_dump(),
+            "reevaluation": None if reevaluation is None else reevaluation.as_dict(),
             "summary": {name: vars(score) for name, score in (self.scores or {}).items()},
             "reason": self.reason,
         }

@@ -398,8 +398,10 @@ def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(
     _, out, _ = shown(plan.storage, capsys, monkeypatch, "status", "t")
     (row,) = (line for line in out.splitlines() if "digits/ita-lora" in line)
     assert "85.00" in row and "90.00" not in row
-    cell = json.loads(shown(plan.storage, capsys, monkeypatch, "status", "t", "--format", "json")[1])["cells"][0]
-    assert (cell["ended"]["reason"], cell["reevaluation"]["verdict"]["chosen"]) == ("trials", 0)
+    cells = json.loads(shown(plan.storage, capsys, monkeypatch, "status", "t", "--format", "json")[1])["cells"]
+    assert (cells[0]["ended"]["reason"], cells[0]["reevaluation"]["verdict"]["chosen"]) == ("trials", 0)
+    # Each cell has the same keys, so that a program need not ask which are there.
+    assert [(cell["ended"], cell["reevaluation"]) for cell in cells[1:]] == [(None, None)] * 2
 
 
 def test_a_report_is_written(
