@@ -57,7 +57,7 @@ def _fewer_table(results: Sequence[CompositionResult]) -> Table:
     removals = [(each, each.removal) for each in results if each.removal is not None]
     tasks = sorted({task for each in results for task in each.tasks})
     columns = [
-        *(Column("composition"), Column("rule")),
+        *(Column("composition"), Column("rule"), Column("seeds")),
         *numbers("classes left"),
         *numbers("the run on their images", "mean over tasks", *(f"task {task}" for task in tasks), format=score),
     ]
@@ -68,7 +68,7 @@ def _fewer_table(results: Sequence[CompositionResult]) -> Table:
         left = sum(map(len, result.task_classes)) or None
         rule = rule_words(result.rule, result.rule_parameters)
         each = (scores.get(TEST.accuracy(task)) for task in tasks)
-        rows.append((result.title, rule, left, before, scores[TEST.final_accuracy], *each))
+        rows.append((result.title, rule, _seeds(result), left, before, scores[TEST.final_accuracy], *each))
     title = "compositions without some classes, test accuracy in percent over the classes left: rows do not compare"
     return Table(title, columns, rows)
 
@@ -77,7 +77,7 @@ def _whole_table(results: Sequence[CompositionResult]) -> Table:
     tasks = range(1, 1 + max(len(result.weights) for result in results))
     names = max((result.task_names for result in results), key=len)
     columns = [
-        *(Column("composition"), Column("rule")),
+        *(Column("composition"), Column("rule"), Column("seeds")),
         *numbers("mean over tasks", *(f"task {title}" for title in titles(names, len(tasks))), format=score),
     ]
     rows = []
@@ -85,8 +85,13 @@ def _whole_table(results: Sequence[CompositionResult]) -> Table:
         scores = result.summary()
         rule = rule_words(result.rule, result.rule_parameters)
         each = (scores[TEST.accuracy(task)] if task <= len(result.weights) else None for task in tasks)
-        rows.append((result.title, rule, scores[TEST.final_accuracy], *each))
+        rows.append((result.title, rule, _seeds(result), scores[TEST.final_accuracy], *each))
     return Table("compositions of task vectors, test accuracy in percent over all classes", columns, rows)
+
+
+def _seeds(result: CompositionResult) -> str:
+    """Return the composed seeds; a run that got more of them since has rows over fewer."""
+    return ", ".join(map(str, result.seeds))
 
 
 def _value(value: Scalar) -> str:

@@ -191,11 +191,11 @@ def test_compositions_of_fewer_tasks_leave_cells_empty_and_one_names_the_tasks()
         composed(60.0, 40.0, rule="ties", rule_parameters={"density": 0.25}, task_names=("birds", "owls")),
     )
     (table,) = report_tables.composition_tables([older, named, older])
-    assert table.header == ["composition", "rule", "mean over tasks", "task 1: birds", "task 2: owls"]
+    assert table.header == ["composition", "rule", "seeds", "mean over tasks", "task 1: birds", "task 2: owls"]
     assert table.texts == [
-        ["l", "linear", "50.00", "50.00", ""],
-        ["l", "ties, density 0.25", "50.00", "60.00", "40.00"],
-        ["l", "linear", "50.00", "50.00", ""],
+        ["l", "linear", "0", "50.00", "50.00", ""],
+        ["l", "ties, density 0.25", "0", "50.00", "60.00", "40.00"],
+        ["l", "linear", "0", "50.00", "50.00", ""],
     ]
 
 
@@ -212,13 +212,14 @@ def test_compositions_without_some_classes_stand_apart_and_rows_are_named() -> N
     whole, fewer = report_tables.composition_tables([*plain, composed("forget-class-3", removal, **left)])
     assert [row[0] for row in whole.texts] == ["drop 2 (3, 4)", "keep 1 (birds), 2 (3, 4), negate", "uniform"]
     assert whole.title.endswith("over all classes") and "without" not in whole.title
-    assert fewer.header[2:] == ["classes left", "the run on their images", "mean over tasks", "task 1", "task 3"]
-    assert fewer.texts[0][0] == "forget zebra" and fewer.texts[0][2] == "3"
-    assert fewer.texts[0][3:] == ["70.00 ± 0.00", "55.00 ± 7.07", "65.00 ± 7.07", "45.00 ± 7.07"]
+    assert fewer.header[2:4] == ["seeds", "classes left"] and fewer.texts[0][2:4] == ["0, 1", "3"]
+    assert fewer.header[4:] == ["the run on their images", "mean over tasks", "task 1", "task 3"]
+    assert fewer.texts[0][0] == "forget zebra"
+    assert fewer.texts[0][4:] == ["70.00 ± 0.00", "55.00 ± 7.07", "65.00 ± 7.07", "45.00 ± 7.07"]
     more = RemovalReport(tasks=(1, 2), classes=removal.classes, before=before, left_out=(), remains=())
     (table,) = report_tables.composition_tables([composed("older", removal), composed("forget-class-3", more)])
-    assert table.header[5:] == ["task 1", "task 2", "task 3"] and [row[2] for row in table.texts] == ["", ""]
-    assert [row[5:] for row in table.texts] == [
+    assert table.header[6:] == ["task 1", "task 2", "task 3"] and [row[3] for row in table.texts] == ["", ""]
+    assert [row[6:] for row in table.texts] == [
         ["65.00 ± 7.07", "", "45.00 ± 7.07"],
         ["65.00 ± 7.07", "45.00 ± 7.07", ""],
     ]
