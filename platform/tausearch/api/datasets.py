@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from tausearch.presentation import LongWork
 from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, get_source, reference
 from trainables.data.dataset import Dataset, NotFoundError, dataset_of, on_disk
 from trainables.data.disk.listing import Rows
-from trainables.data.disk.manifest import PREPARED_FORMS, PreparedForm, changed_files
+from trainables.data.disk.manifest import PREPARED_FORMS, Manifest, PreparedForm, changed_files
 from trainables.data.disk.passes import sizes_or_faults, stored
 from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.errors import InputError
@@ -97,7 +98,7 @@ class CheckResult:
 
     Attributes:
         home: Folder that holds the benchmark's data.
-        images: Number of images that were read.
+        images: Number of images, unreadable ones included.
         faults: A line for each unreadable image, and for each prepared file that has changed.
         left_out: A line for each unreadable image that the benchmark's name leaves out (`skip_broken`).
         classes: Every class by its name, in label order.
@@ -177,8 +178,26 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
             for look, label in zip(looks, labels.tolist(), strict=True):
                 classes[listing.class_names[label]].add(part, look)
                 faults += [look] if isinstance(look, str) else []
-    count = sum(len(labels) for _, labels in parts.values())
+    if manifest is not None and not dataset.ref.skip_broken:
+        for part, label in _lacking(dataset, manifest, parts):
+            classes[listing.class_names[label]].add(part, "cannot be read")
+    count = sum(each.train + each.test for each in classes.values())
     return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults, left_out, classes)
+
+
+def _lacking(dataset: Dataset, manifest: Manifest, parts: Mapping[SplitName, Rows]) -> Iterator[tuple[SplitName, int]]:
+    """Yield part and label of each unreadable image that a prepared form lacks, if its source has not changed.
+
+    The form keeps a line for each such image, but not its class.
+    """
+    if not (lines := manifest.left_out(SPLIT_NAMES)) or dataset.faults_of_source(manifest) != lines:
+        return
+    with suppress(InputError):  # the files are removed
+        published = dataset.find()
+        for part, (_, labels) in parts.items():
+            lacking = torch.bincount(published.load(part)[1]) - torch.bincount(labels)
+            for label, count in enumerate(lacking.tolist()):
+                yield from [(part, label)] * count
 
 
 @dataclass(frozen=True)

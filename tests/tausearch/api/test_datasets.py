@@ -159,7 +159,10 @@ def test_check_lists_what_a_name_leaves_out(root: Path, command: Command) -> Non
 
 def test_check_says_what_a_run_would_refuse_in_prepared_data(root: Path, command: Command) -> None:
     (root / "own" / "a" / "1.png").write_bytes(b"broken")
+    before = json.loads(command("data", "check", "folder:own", "--format", "json", code=1)[0])
     command("data", "prepare", "folder:own?skip_broken=yes", "--layout", "array")
+    after = json.loads(command("data", "check", "folder:own", "--format", "json", code=1)[0])
+    assert after == {**before, "layout": after["layout"]} and after["classes"]["a"]["unreadable"] == 1
     out, _ = command("data", "check", "folder:own?skip_broken=yes")
     assert f"left out: image {root}/own/a/1.png: cannot be read" in out
     assert "23 images in" in out and "1 left out, all others readable" in out
@@ -167,7 +170,11 @@ def test_check_says_what_a_run_would_refuse_in_prepared_data(root: Path, command
     assert f"image {root}/own/a/1.png: cannot be read" in out and "1 fault" in out
     (root / "own" / "d" / "5.png").unlink()
     for text in ("folder:own", "folder:own?skip_broken=yes"):
-        assert "was made from other files than lie in" in command("data", "check", text, code=1)[0]
+        out, _ = command("data", "check", text, code=1)
+        assert "was made from other files than lie in" in out and "23 images in" in out
+    for name in "abcd":
+        shutil.rmtree(root / "own" / name)
+    assert "23 images in" in command("data", "check", "folder:own", code=1)[0]
 
 
 @pytest.mark.parametrize(
