@@ -113,13 +113,15 @@ def test_names_that_are_no_text_are_passed_on_and_shown_as_escapes(monkeypatch: 
 
 
 def test_prepared_images_are_listed_by_their_files_where_these_are_there(root: Path, command: Command) -> None:
-    before, _ = command("data", "check", "folder:own", "--list", "test")
+    before, err = command("data", "check", "folder:own", "--list", "test")
     command("data", "prepare", "folder:own", "--layout", "array")
-    assert command("data", "check", "folder:own", "--list", "test")[0] == before
+    assert command("data", "check", "folder:own", "--list", "test")[0] == before and err == ""
     for name in "abcd":
         shutil.rmtree(root / "own" / name)
-    rows = command("data", "check", "folder:own", "--list", "test")[0].splitlines()
+    out, err = command("data", "check", "folder:own", "--list", "test")
+    rows = out.splitlines()
     assert len(rows) == 8 and rows[0].endswith("test-pixels.npy row 0")
+    assert err == "in no file of their own, so predict and other programs cannot open them: 8 images\n"
 
 
 def test_prepared_data_is_listed_and_checked(root: Path, command: Command) -> None:

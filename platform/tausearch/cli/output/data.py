@@ -100,6 +100,9 @@ def show_images(found: Sequence[ListedImage], output_format: str) -> None:
     else:  # another program gets the bytes of each name, with which it can open the file
         sys.stdout.flush()
         sys.stdout.buffer.write(b"".join(os.fsencode(each.image) + b"\n" for each in found))
+    if inside := sum(not os.path.isfile(each.image) for each in found):
+        images = counted(inside, "image")
+        print(f"in no file of their own, so predict and other programs cannot open them: {images}", file=sys.stderr)
 
 
 def _sizes(smallest: tuple[int, int] | None, largest: tuple[int, int] | None) -> str | None:
