@@ -18,6 +18,7 @@ import pytest
 
 import tausearch
 import tausearch.cluster
+from checked_input.text_files import spreadsheet_cell
 from tausearch.cli.application import app, require_commas
 from tests.documented import PAGES, Command, commands, prepare
 from tests.support.command_line import get_command, run
@@ -179,6 +180,13 @@ def test_no_page_but_those_of_the_reference_has_more_than_150_lines() -> None:
     pages = [page for page in (ROOT / "docs").rglob("*.md") if page.parent != ROOT / "docs" / "reference"]
     lines = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in pages}
     assert len(lines) > 50 and {name: count for name, count in lines.items() if count > 150} == {}
+
+
+@pytest.mark.parametrize("page", ["how-to/predict.md", "reference/security.md"])
+def test_a_page_about_csv_names_the_signs_that_get_an_apostrophe(page: str) -> None:
+    (sentence,) = re.findall(r"[^.]*\bapostrophe\b", (ROOT / "docs" / page).read_text(encoding="utf-8"))
+    signs = re.findall(r"`([^\w`])`", sentence)
+    assert sorted(signs) == ["+", "-", "=", "@"] and all(spreadsheet_cell(sign) == f"'{sign}" for sign in signs)
 
 
 def test_what_troubleshooting_quotes_is_what_the_tool_says() -> None:
