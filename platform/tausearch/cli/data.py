@@ -43,6 +43,9 @@ def check(
             help="Only list these images, one path a line; csv and json have class and split.",
         ),
     ] = None,
+    null: Annotated[
+        bool, typer.Option("--null", help="End each path with a NUL byte, for xargs -0: a name may have a line break.")
+    ] = False,
     variant: options.Variant = None,
     partial: options.Partial = False,
     data_root: options.DataRoot = None,
@@ -53,12 +56,14 @@ def check(
         raise InputError(f"--list must be train, test or all, got {list_!r}")
     if list_ is None and format == "csv":
         raise InputError("--format csv: goes with --list")
+    if null and (list_ is None or format != "text"):
+        raise InputError("--null: goes with --list and without --format")
     from tausearch.api import check_dataset, list_images  # torch takes seconds to import; --help must not
     from trainables.data.splits import SPLIT_NAMES
 
     if list_ is not None:
         parts = [part for part in SPLIT_NAMES if list_ in (part, "all")]
-        output.show_images(list_images(benchmark, data_root, variant, partial, parts), format)
+        output.show_images(list_images(benchmark, data_root, variant, partial, parts), format, null)
         return
     found = check_dataset(benchmark, data_root, variant, partial)
     if format == "json":

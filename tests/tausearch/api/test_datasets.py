@@ -112,6 +112,12 @@ def test_names_that_are_no_text_are_passed_on_and_shown_as_escapes(monkeypatch: 
         assert out.buffer.getvalue() == printed  # type: ignore[attr-defined]
 
 
+def test_names_with_a_line_break_are_listed_between_nul_bytes(root: Path, command: Command) -> None:
+    (root / "own" / "a" / "1.png").rename(root / "own" / "a" / "1\n.png")
+    out, _ = command("data", "check", "folder:own", "--list", "all", "--null")
+    assert sorted(out.split("\0")) == ["", *sorted(str(path) for path in (root / "own").rglob("*.png"))]
+
+
 def test_prepared_images_are_listed_by_their_files_where_these_are_there(root: Path, command: Command) -> None:
     before, err = command("data", "check", "folder:own", "--list", "test")
     command("data", "prepare", "folder:own", "--layout", "array")
@@ -184,6 +190,8 @@ def test_check_says_what_a_run_would_refuse_in_prepared_data(root: Path, command
     [
         (["data", "check", "folder:own", "--list", "val"], "--list must be train, test or all, got 'val'"),
         (["data", "check", "folder:own", "--format", "csv"], "--format csv: goes with --list"),
+        (["data", "check", "folder:own", "--null"], "--null: goes with --list and without --format"),
+        (["data", "check", "own", "--list", "all", "--null", "--format", "json"], "--null: goes with --list"),
         (["data", "check", "digits", "--list", "test"], "'digits': is made in memory; there is nothing on disk"),
         (["data", "check", "digit"], "unknown benchmark 'digit'; did you mean 'digits'"),
         (["data", "check", "digits"], "'digits': is made in memory; there is nothing on disk"),

@@ -157,7 +157,7 @@ def test_a_page_leaves_out_a_final_run_that_cannot_be_read(tmp_path: Path) -> No
 def test_the_images_that_are_listed_are_those_that_are_asked_for(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tausearch.api.list_images", lambda *asked: asked[-1])
     monkeypatch.setattr("tausearch.api.check_dataset", lambda *_: pytest.fail("nothing is to be checked"))
-    monkeypatch.setattr("tausearch.cli.output.show_images", lambda parts, _: print(*parts))
+    monkeypatch.setattr("tausearch.cli.output.show_images", lambda parts, *_: print(*parts))
     parts = {"all": "train test\n", "train": "train\n", "test": "test\n"}
     assert {each: ask("data", "check", "mit67", "--list", each)[1] for each in parts} == parts
 

@@ -88,18 +88,19 @@ def show_check(found: CheckResult) -> None:
         out.print("a search refuses images that cannot be read; --skip-broken leaves them out and lists them")
 
 
-def show_images(found: Sequence[ListedImage], output_format: str) -> None:
-    """Print a path a line, or as CSV or JSON the path, class and split of each image."""
+def show_images(found: Sequence[ListedImage], output_format: str, null: bool = False) -> None:
+    """Print a path a line, with `null` a NUL byte after each, or as CSV or JSON path, class and split of each image."""
     rows = [each.as_dict() for each in found]
     if output_format == "json":
         print_json(rows)
     elif output_format == "csv":
         print(as_csv(rows_as_table(rows)), end="")
-    elif sys.stdout.isatty():
+    elif sys.stdout.isatty() and not null:
         print("\n".join(escaped(each.image) for each in found))
     else:  # another program gets the bytes of each name, with which it can open the file
         sys.stdout.flush()
-        sys.stdout.buffer.write(b"".join(os.fsencode(each.image) + b"\n" for each in found))
+        end = b"\0" if null else b"\n"
+        sys.stdout.buffer.write(b"".join(os.fsencode(each.image) + end for each in found))
     if inside := sum(not os.path.isfile(each.image) for each in found):
         images = counted(inside, "image")
         print(f"in no file of their own, so predict and other programs cannot open them: {images}", file=sys.stderr)
