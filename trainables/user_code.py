@@ -190,6 +190,11 @@ def digests_of(names: Iterable[str]) -> dict[str, str]:
     return digests
 
 
+def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the names whose code has another digest now; a name that either side lacks has not changed."""
+    return [name for name, digest in now.items() if before.get(name, digest) != digest]
+
+
 def file_name(name: str) -> str:
     """Return a name as a part of the names of runs and files: letters, digits, `.`, `_` and `-`."""
     return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-._")

@@ -365,6 +365,8 @@ def _save(
     except OSError as error:  # a user who may only read still sees the result
         print_notices(f"{directory.compositions}: cannot be written ({error.strerror}); what is shown is not kept")
         return None, None
+    if isinstance(result, CompositionResult):
+        print_notices(*models.code_change_lines(directory, result))
     return file, models.try_to_log(spec, directory, storage, result)
 
 

@@ -59,6 +59,7 @@ from .results import (
     CompositionResult as CompositionResult,
     ExportForm as ExportForm,
     accuracy_table as accuracy_table,
+    code_change_lines as code_change_lines,
     read_compositions as read_compositions,
     still_answered_line as still_answered_line,
     with_renamed_run as with_renamed_run,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, PositiveInt, ValidationError
 
 from checked_input.names import choices, counted
 from checked_input.ranges import WEIGHT, text_fault
-from checked_input.schema import Strict, first_fault
+from checked_input.schema import UNUSED, Strict, first_fault
 from checked_input.text_files import TextFileError, read_json
 from tausearch.models.merge_configs import LINEAR
 from tausearch.models.removal.report import RemovalReport
@@ -42,6 +43,7 @@ class ModelDescription(Strict):
         accuracies: Seed to the accuracy on each task of the test split, percent, over the logits of all classes.
         test_images: Number of test images of each task; empty where unknown.
         removal: What was taken out by `--forget`, without names; tasks and classes are those that are left.
+        code_digests: As those of a `CompositionResult`; of a run those of its specification.
         version: The version of tausearch that wrote the file.
         versions: Versions of the libraries at that time.
     """
@@ -61,6 +63,7 @@ class ModelDescription(Strict):
     accuracies: dict[int, tuple[float, ...]] = {}
     test_images: tuple[PositiveInt, ...] = ()
     removal: RemovalReport | None = None
+    code_digests: Annotated[dict[str, str], UNUSED] = {}
     version: str = Field(default_factory=lambda: version("tausearch"))
     versions: dict[str, str] = Field(default_factory=lambda: {name: version(name) for name in _LIBRARIES})
 

@@ -30,6 +30,7 @@ from trainables.errors import InputError
 from trainables.evaluation import accuracy
 from trainables.heads import Head
 from trainables.process import threads
+from trainables.user_code import digests_of
 
 Tick = Callable[[int], None]
 
@@ -61,6 +62,7 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick, search: RuleSearch | 
         task_classes=tuple(task.classes for task in tasks),
         task_names=tuple(task.label for task in tasks),
         test_images=tuple(len(images.labels) for images in pools.benchmark.evaluation),
+        code_digests=digests_of((merge.rule, pools.backbone.name, pools.sources[0].benchmark)),
     )
 
 

@@ -19,6 +19,7 @@ from trainables.composition import ReducedPool, VectorPool, adapter, copy_vector
 from trainables.data import BenchmarkRef, described
 from trainables.errors import InputError
 from trainables.tensor_files import save_tensors, sealed
+from trainables.user_code import changed, digests_of
 
 EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
 HEAD_FILE = "head.safetensors"
@@ -51,15 +52,18 @@ def export(
         Form to its folder.
 
     Raises:
-        InputError: If the folder cannot be written.
+        InputError: If the folder cannot be written, or the user's code has changed since the composition was evaluated.
     """
     folder = folder.absolute()
     unfinished = folder.with_name(f".{folder.name}.tmp")
     description = _description(pools, result)
+    rules = {seed: merging_rule(result, seed) for seed in pools.by_seed}
+    for name in changed(result.code_digests, digests_of(result.code_digests)):
+        raise InputError(f"{result.label}: the code of {name} has changed since this was tested; compose it again")
     shutil.rmtree(unfinished, ignore_errors=True)
     try:
         for seed, pool in pools.by_seed.items():
-            pools.network.compose(pool, result.weights, pool.head(), merging_rule(result, seed))
+            pools.network.compose(pool, result.weights, pool.head(), rules[seed])
             for form in forms:
                 target = unfinished / form / f"seed_{seed}"
                 _write(form, target, pools, pool, result.weights)
@@ -93,6 +97,7 @@ def _description(pools: Pools, result: CompositionResult) -> ModelDescription:
         test_images=result.test_images,
         removal=None if result.removal is None else result.removal.unnamed(),
         accuracies=dict(zip(result.seeds, result.accuracies, strict=True)),
+        code_digests=result.code_digests,
     )
 
 

@@ -28,7 +28,7 @@ from trainables.composition import VectorPool, network_for, vector_folders
 from trainables.data import BenchmarkRef, get_source
 from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
-from trainables.user_code import require_allowed
+from trainables.user_code import changed, digests_of, require_allowed
 
 _LOADABLE_FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; vectors can be composed anew
 
@@ -152,7 +152,7 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
         tasks=tasks,
         seed=seed,
         device=device,
-        notes=notes,
+        notes=(*notes, *_code_notes(source, description, merge)),
         cpu_threads=None if source.spec is None else source.spec.resources.cpus_per_trial,
     )
 
@@ -200,6 +200,16 @@ def _transform(description: ModelDescription, source: VectorSource) -> tuple[Tra
     except InputError as error:
         raise InputError(f"{lacks}, which cannot be used ({error})") from error
     return opened.transforms(Backbone(description.protocol.backbone).input)[1], (lacks,)
+
+
+def _code_notes(source: VectorSource, description: ModelDescription, merge: MergeConfig) -> list[str]:
+    """Return a note for each name of the user's code that composes the model and has changed since its test."""
+    images = () if description.transform is not None else (description.benchmark,)
+    now = digests_of((merge.rule, description.protocol.backbone, *images))
+    return [
+        f"{source.name}: the code of {name} has changed since the test; the accuracies are of the earlier code"
+        for name in changed(description.code_digests, now)
+    ]
 
 
 def _described_transform(description: ModelDescription) -> Transform:

@@ -9,11 +9,11 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import PositiveInt
 
-from checked_input.schema import Strict
+from checked_input.schema import UNUSED, Strict
 from checked_input.text_files import one_line, read_json
 from tausearch.models.removal.report import RemovalReport
 from tausearch.models.rule_search.results import RuleSearch
@@ -22,6 +22,7 @@ from tausearch.runs import RunDirectory, Score, replace_text
 from trainables.errors import InputError
 from trainables.metrics import TEST, average_accuracy
 from trainables.task_names import quoted, titles
+from trainables.user_code import changed
 
 ExportForm = Literal["adapter", "timm", "models", "vectors"]
 _NUMBERED = re.compile(r"(keep|drop)-(\d+(?:,\d+)*)(?:-(.+))?")  # what a label says of tasks, and then of the rest
@@ -83,6 +84,7 @@ class CompositionResult(Strict):
         search: How the rule's parameters were chosen; None if they were not searched.
         removal: What was taken out by `--forget`. Weights, accuracies and classes are then of the tasks left.
         registered: The forms of the registered version in MLflow; None for a composition that is not registered.
+        code_digests: For each name of the user's code that was run, the digest of its module's file.
     """
 
     label: str
@@ -99,6 +101,7 @@ class CompositionResult(Strict):
     search: RuleSearch | None = None
     removal: RemovalReport | None = None
     registered: tuple[ExportForm, ...] | None = None
+    code_digests: Annotated[dict[str, str], UNUSED] = {}
 
     def summary(self) -> dict[str, Score]:
         """Return the scores over the seeds: accuracy on each task, and their mean."""
@@ -225,6 +228,18 @@ def _with_own_name(sources: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 def _renamed(sources: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
     return tuple(new + each.removeprefix(old) if each.partition(":")[0] == old else each for each in sources)
+
+
+def code_change_lines(directory: RunDirectory, result: CompositionResult) -> list[str]:
+    """Return a line for each name of the user's code whose earlier version other compositions of the run have run."""
+    with suppress(InputError):  # a damaged file costs the lines alone
+        others = [each for each in read_compositions(directory) if each.label != result.label]
+        return [
+            f"the code of {name} has changed since these compositions of {directory.name}: {', '.join(made)}"
+            for name in result.code_digests
+            if (made := [each.label for each in others if name in changed(each.code_digests, result.code_digests)])
+        ]
+    return []
 
 
 def with_renamed_run(directory: RunDirectory, old: str, new: str) -> list[CompositionResult]:

@@ -95,6 +95,7 @@ def describe_source(source: VectorSource) -> ModelDescription:
         protocol=source.protocol,
         runs=(source.name,),
         methods=source.methods,
+        code_digests=source.spec.code_digests,
         accuracies={
             seed: tuple(row[metric] for metric in metrics)
             for seed, row in finals.items()

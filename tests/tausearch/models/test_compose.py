@@ -6,6 +6,7 @@ import errno
 import json
 import shutil
 import statistics
+import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,11 +23,13 @@ from safetensors.torch import load_file, save_file
 from tausearch import compose, evaluate, load_model
 from tausearch.api import ComposeRequest, EvaluateRequest, composition
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
+from tausearch.api.composition import open_pools
 from tausearch.models import (
     UNLEARNING_MODES,
     CompositionResult,
     EvaluationResult,
     VectorSource,
+    export,
     find_source,
     read_compositions,
     read_evaluation,
@@ -160,6 +163,32 @@ def test_a_rule_of_ones_own_takes_its_parameters_and_is_code_that_must_be_allowe
     with pytest.raises(InputError, match=r"a file names this code.*--allow-code their_part:Part"):
         load_model(tmp_path / "out" / "vectors")
     assert '\ntausearch.allow_code("their_part:Part")  #' in (tmp_path / "out" / "vectors" / "README.md").read_text()
+
+
+def test_the_code_of_a_rule_that_has_changed_is_told(
+    made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "their_edited.py"
+    file.write_text(RULE, encoding="utf-8")
+    options: dict[str, Any] = {"rule": "their_edited:Part", "seeds": [0], "storage": made.root}
+    first = compose(["ita"], set={"part": 1}, export="out", forms=["vectors"], **options)
+    same = compose(["ita"], set={"part": 1}, **options).result
+    assert first.result.code_digests == same.code_digests and "their_edited:Part" in same.code_digests
+    with warnings.catch_warnings(action="error"):
+        load_model("out")
+    capsys.readouterr()
+    file.write_text(f"{RULE}\n# edited\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="the code of their_edited:Part has changed since the test"):
+        load_model("out")
+    with warnings.catch_warnings(action="error"):
+        load_model("out", keep=[1, 2])  # the weighted sum
+    compose(["ita"], set={"part": 0.5}, **options)
+    line = "the code of their_edited:Part has changed since these compositions of ita: "
+    assert capsys.readouterr().err.count(f"tausearch: {line}{first.result.label}\n") == 1
+    pools = open_pools(made, ["ita"], EvaluateRequest(["ita"], seeds=[0]))
+    with pytest.raises(InputError, match="their_edited:Part has changed since this was tested; compose it again"):
+        export(tmp_path / "again", ["vectors"], pools, first.result, lambda n: None)
 
 
 def test_rules_that_read_curvature_find_it_in_the_run_and_in_its_export(
