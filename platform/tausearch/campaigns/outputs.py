@@ -58,7 +58,7 @@ def copy_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) ->
         best = unsearched_best_file(read_spec(storage.run(cell.final)))
     target = _best_file_of(directory, cell)
     target.parent.mkdir(parents=True, exist_ok=True)
-    best.save(target)
+    replace_text(target, best.as_yaml())
     return target
 
 

@@ -16,6 +16,7 @@ from .best_file import (
     best_of_all as best_of_all,
     best_of_run as best_of_run,
     load_best as load_best,
+    require_best_or_none as require_best_or_none,
     unsearched_best_file as unsearched_best_file,
 )
 from .best_listener import BestListener as BestListener, write_best as write_best

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, FiniteFloat, PrivateAttr, ValidationError, model_validator
 
+from checked_input.fields import require_argument
 from checked_input.names import choices
 from checked_input.schema import UNUSED, Strict, first_fault, is_no_mapping, read_model
 from checked_input.text_files import TextFileError, shown
@@ -182,12 +183,25 @@ class BestFile(Strict):
         how = "" if found is None else f"; trial {found.trial} of {found.search}, {found.value_words}"
         return f"<BestFile {self.method} on {self.benchmark}: {values}{how}>"
 
-    def save(self, path: Path) -> None:
-        """Write the file completely or not at all."""
+    def save(self, path: str | Path) -> None:
+        """Write the file completely or not at all, in place of an earlier best file.
+
+        Raises:
+            InputError: If it cannot be written, or is another file.
+        """
+        require_argument(isinstance(path, str | Path), "path", "a path", path)
+        require_best_or_none(Path(path))
+        try:
+            replace_text(Path(path), self.as_yaml())
+        except OSError as error:
+            raise InputError(f"best file {path}: cannot be written ({error.strerror})") from error
+
+    def as_yaml(self) -> str:
+        """Return the content of the file that `save` writes."""
         on = f" --benchmark {shlex.quote(next(iter(self.benchmarks)))}" if self.benchmarks else ""
         code = code_option(*self.user_code_names)
         header = f"# Chosen by tausearch. Train it with: tausearch train <this file>{on} --seeds 0,1,2{code}\n"
-        replace_text(path, header + yaml_of(self.model_dump(mode="json")))
+        return header + yaml_of(self.model_dump(mode="json"))
 
 
 def _short(value: Scalar) -> str:
@@ -293,6 +307,20 @@ def load_best(path: str | Path) -> BestFile:
         raise InputError(f"best file {path}: {error}") from error
     best._file = Path(path)
     return best
+
+
+def require_best_or_none(target: Path, what: str = "best file") -> None:
+    """Refuse to replace a file that is there and is no best file; `what` begins the error.
+
+    Raises:
+        InputError: For such a file.
+    """
+    if not target.exists():
+        return
+    try:
+        read_model(target, _of_this_version)  # whatever code it names
+    except (TextFileError, InputError) as error:
+        raise InputError(f"{what} {target}: exists and is no best file, so it is not replaced") from error
 
 
 def best_of_all(storage: Storage, benchmark: str, method: str, on_unreadable: Callable[[InputError], None]) -> BestFile:

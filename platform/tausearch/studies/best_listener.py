@@ -18,6 +18,7 @@ from tausearch.runs import (
     gain_of,
     read_reevaluation,
     reevaluation_of,
+    replace_text,
     trial_folder_name,
 )
 from tausearch.studies.best_file import BestFile, make_best_file
@@ -90,7 +91,7 @@ def _write(
     ending, gain = ending_of(spec, directory, trials), gain_of(spec, trials, chosen, reevaluation)
     value = spec.aim.value_of(chosen, trials)
     best = make_best_file(spec, chosen, competitors, reevaluation, ending, gain, value)
-    best.save(directory.best_file)
+    replace_text(directory.best_file, best.as_yaml())
     if len(spec.objectives) > 1:
         _write_front(spec, directory, trials, competitors, ending)
     return best
@@ -103,6 +104,7 @@ def _write_front(
     directory.front.mkdir(exist_ok=True)
     front = {directory.front / f"{trial_folder_name(trial.number)}.yaml": trial for trial in spec.aim.front(trials)}
     for file, trial in front.items():
-        make_best_file(spec, trial, competitors, ended=ending, value=spec.aim.value_of(trial, trials)).save(file)
+        best = make_best_file(spec, trial, competitors, ended=ending, value=spec.aim.value_of(trial, trials))
+        replace_text(file, best.as_yaml())
     for file in set(directory.front.glob("*.yaml")) - set(front):
         file.unlink(missing_ok=True)

@@ -51,6 +51,21 @@ def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
     assert best.selection.metric == "val/final_accuracy"
 
 
+def test_it_is_saved_by_a_text_and_in_place_of_a_best_file_alone(spec: SearchSpec, tmp_path: Path) -> None:
+    first, second = (make_best_file(spec, make_trial(number, value=81.5), competitors=4) for number in (1, 2))
+    first.save(str(tmp_path / "best.yaml"))
+    second.save(tmp_path / "best.yaml")
+    assert load_best(tmp_path / "best.yaml") == second
+    (tmp_path / "note.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"^best file .*note.txt: exists and is no best file, so it is not replaced$"):
+        first.save(tmp_path / "note.txt")
+    assert (tmp_path / "note.txt").read_text() == "mine"
+    with pytest.raises(InputError, match=r"^best file .*b: cannot be written \(No such file or directory\)$"):
+        first.save(tmp_path / "a" / "b")
+    with pytest.raises(InputError, match="^path must be a path, got 5$"):
+        first.save(5)  # type: ignore[arg-type]
+
+
 def test_its_head_is_a_command_that_allows_the_code_it_names(spec: SearchSpec, tmp_path: Path) -> None:
     best = make_best_file(spec, make_trial(2, value=81.5), competitors=4)
     curved = {**best.hyperparameters, "curvature": "my_curvature:Mine"}
