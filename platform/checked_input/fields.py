@@ -81,6 +81,8 @@ def field_fault(of: Field[Any], value: object) -> str | None:
         if isinstance(value, type) and of.name in MAY_BE_CODE:
             got = f"a class; its name is '{value.__module__}:{value.__name__}'"
         return f"must be {words}, got {got}"
+    if isinstance(value, Mapping) and (fault := _option_fault(value)):
+        return fault
     parts = value if isinstance(value, list | tuple | range) else (value,)
     fault = next((fault for part in parts if (fault := _fault(of, part))), None)
     return fault or (ranges.different_fault(parts) if of.name in _DIFFERENT else None)
@@ -100,6 +102,16 @@ def _expected(of: Field[Any], value: object) -> str | None:
         return words
     single = "range" in of.metadata and not asked.startswith("Sequence")
     return "one number" if single and isinstance(value, list | tuple | range) else None
+
+
+def _option_fault(options: Mapping[Any, object]) -> str | None:
+    """Return the first fault of names to values, as ` NAME=VALUE: must be ...`; None without one."""
+    for name, value in options.items():
+        if not isinstance(name, str):
+            return f"must have texts as names, got {shown(name)}"
+        if not isinstance(value, bool | int | float | str):
+            return f"{name}={shown(value)}: must be a number, a text, true or false"
+    return None
 
 
 def _fault(of: Field[Any], value: object) -> str | None:

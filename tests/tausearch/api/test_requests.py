@@ -218,6 +218,12 @@ def test_all_wrong_fields_are_said_at_once() -> None:
         ),
         (SearchRequest, {"storage": 5}, "--storage must be a path, got 5"),
         (SearchRequest, {"set": ["lr=1"]}, "--set must be a mapping of names to values, got ['lr=1']"),
+        (
+            SearchRequest,
+            {"sampler_options": {"seed": None}},
+            "--sampler-option seed=None: must be a number, a text, true or false",
+        ),
+        (SearchRequest, {"pruner_options": {3: 1}}, "--pruner-option must have texts as names, got 3"),
         (SearchRequest, {"warm_start": "paper"}, "--warm-start must be a list of texts, got 'paper'"),
         (SearchRequest, {"time_budget": [1]}, "--time-budget must be one number, got [1]"),
         (TrainRequest, {"best": BEST, "seeds": 3}, "--seeds must be a list of whole numbers, got 3"),
