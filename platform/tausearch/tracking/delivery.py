@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import threading
@@ -115,7 +116,10 @@ class Delivery:
                 event = self._events[0]
                 self._since = time.monotonic()
             try:
-                self.callback.on_event(event)
+                answer: object = self.callback.on_event(event)  # type: ignore[func-returns-value]
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                    raise TypeError("on_event must not be async: nothing awaits what it returns")
             except (Exception, SystemExit) as error:  # another's code
                 self._fail(event, error)
                 return

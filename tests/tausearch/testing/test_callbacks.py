@@ -59,6 +59,11 @@ class ChangesTheEnd:
             event.metrics.clear()
 
 
+class Async:
+    async def on_event(self, event: Event) -> None:
+        raise ValueError("nobody hears of it")
+
+
 class Knows:
     """Fails on an event that it does not know."""
 
@@ -137,6 +142,7 @@ def test_the_end_of_a_trial_is_told_once(spec: SearchSpec, tmp_path: Path) -> No
         (Fails(TaskDone), "failed on TaskDone: ValueError: cannot take it in "),
         (Fails(ChoiceChanged), "failed on ChoiceChanged: ValueError"),
         (Knows(), "failed on _Later: AssertionError: what is this?"),
+        (Async(), "failed on RunBegan: TypeError: on_event must not be async: nothing awaits what it returns"),
         (Changes(), " was changed; a callback must not change what it is told"),
         (ChangesTheEnd(), "RunEnded was changed; a callback must not change what it is told"),
     ],
