@@ -50,7 +50,9 @@ def _check(make: Callable[[], BasePruner]) -> None:
 
 
 def _study(pruner: BasePruner) -> optuna.Study:
-    return optuna.create_study(direction="maximize", pruner=pruner, sampler=optuna.samplers.RandomSampler(seed=0))
+    sampler = optuna.samplers.RandomSampler(seed=0)
+    # A search that is continued has the same name, which Optuna's HyperbandPruner reads.
+    return optuna.create_study(direction="maximize", pruner=pruner, sampler=sampler, study_name="checked")
 
 
 def _trial(study: optuna.Study, number: int) -> list[bool]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from optuna.distributions import FloatDistribution
-from optuna.pruners import BasePruner
+from optuna.pruners import BasePruner, HyperbandPruner
 from optuna.samplers import RandomSampler
 from torch import nn
 
@@ -95,6 +95,10 @@ def test_the_package_keeps_the_contracts() -> None:
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_our_pruners_keep_the_contract(name: str) -> None:
     check_pruner(lambda: pruner_named(name))
+
+
+def test_a_pruner_that_goes_by_the_name_of_the_study_keeps_the_contract() -> None:
+    check_pruner(HyperbandPruner)
 
 
 class Answering(BasePruner):
