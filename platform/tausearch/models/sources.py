@@ -70,9 +70,10 @@ def find_source(storage: Storage, text: str) -> VectorSource:
         found = _named(storage, match[1])
         found = found and replace(found, tasks=tuple(int(task) for task in match[2].split(",")))
     if found is None:
+        finals = [spec.name for spec in storage.read_each(read_spec)[0] if spec.purpose == "final"]
         raise InputError(
             f"{text!r}: no run of that name in {storage.root}, and no folder of exported task vectors"
-            f"{storage.hint_for(text)}"
+            f"{storage.hint_for(text, finals)}"
         )
     return found
 

@@ -75,6 +75,14 @@ def test_of_a_search_its_final_runs_are_named_or_how_to_make_one(spec: SearchSpe
         find_source(storage, "s")
 
 
+def test_of_an_unknown_name_final_runs_are_suggested_and_no_search(spec: SearchSpec, tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    make_run_directory(spec.model_copy(update={"name": "s-a"}), storage)
+    make_run_directory(final_spec(spec).model_copy(update={"name": "paper", "id": "p"}), storage)
+    with pytest.raises(InputError, match="no folder of exported task vectors; there are: paper$"):
+        find_source(storage, "m-a")
+
+
 def test_a_run_on_the_cpu_stays_there_and_vectors_without_a_run_go_to_a_gpu(
     source: VectorSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def test_at_most_five_of_the_latest_runs_are_suggested(storage: Storage) -> None
         shutil.copytree(storage.run("old").path, storage.root / f"more-{number}")
         os.utime(storage.root / f"more-{number}" / "run.yaml", (4000 + number, 4000 + number))
     assert storage.hint_for("x") == "; there are: more-2, more-1, more-0, young, b, ..."
+    assert storage.hint_for("x", ["a", "odd"]) == "; there are: odd, a"
     assert Storage(storage.root / "empty").hint_for("x") == ""
 
 
