@@ -389,9 +389,10 @@ def _register(
         raise InputError("--register: needs a run that can be written")
     spec, directory = run
     if tracking_error is None:
-        with _exported(pools, result) as folder, output_to(directory.log_file):
+        with _exported(pools, result) as folder:
             try:
-                return register_model(spec, storage, result.label, folder)
+                with output_to(directory.log_file):
+                    return register_model(spec, storage, result.label, folder)
             except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
                 tracking_error = reason(error)
     sync = command_on("runs sync", spec.name, storage.root)
