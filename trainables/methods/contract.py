@@ -54,7 +54,7 @@ class ExtraMetric:
     """A metric that one method reports beside the metrics of every method.
 
     Attributes:
-        name: The name in the metrics row, such as `train/euler_factor`.
+        name: The name in the metrics row, which begins with `train/`, such as `train/euler_factor`.
         unit: The unit to show; "1" for a ratio.
         limit: The value from which on a trial gets a warning; None for no warning.
         warning: Template of the warning, with the fields `trial` (number), `worst` (largest value), `task` (first task

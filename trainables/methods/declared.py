@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 from trainables.errors import InputError
 from trainables.methods.contract import Capabilities, Composable, Curved, ExtraMetric, Method
 from trainables.methods.entry import MethodEntry, validator_of
+from trainables.metrics import TRAIN_LOSS
 from trainables.user_code import called, kind_of, require_members
 
 
@@ -81,6 +82,8 @@ def _metrics(what: str, metrics: object) -> tuple[ExtraMetric, ...]:
         got = f"a tuple with {_shown(wrong[0])}" if wrong else _shown(metrics)
         raise InputError(f"{what}: metrics must be a tuple of ExtraMetric, got {got}")
     for each in metrics:
+        if not each.name.startswith("train/") or each.name == TRAIN_LOSS:  # others are Tune's, the tool's, or dropped
+            raise InputError(f"{what}: metric {each.name!r}: its name must begin with train/ and not be {TRAIN_LOSS}")
         try:
             each.warn(0, [{"task": 1, each.name: float(each.limit or 0.0)}])
         except (LookupError, ValueError, AttributeError, TypeError) as error:

@@ -73,6 +73,9 @@ BROKEN = {
     "vectors": ("joint=True", "composable=True", r"the class Mine lacks vector\(\), composed\(\), continue_after\(\) "),
     "curved": ("joint=True", "composable=True, curvature=True", r"the class Mine lacks curvature\(\), vector\(\), "),
     "uncomposed": ("joint=True", "curvature=True", "capabilities: curvature goes with composable"),
+    "unkept": ('"train/mine"', '"drift"', "metric 'drift': its name must begin with train/ and not be train/loss$"),
+    "timed": ('"train/mine"', '"seconds/mine"', "metric 'seconds/mine': its name must begin with train/"),
+    "loss": ('"train/mine"', '"train/loss"', "metric 'train/loss': its name must begin with train/ and not be"),
     "warning": (
         'ExtraMetric("train/mine", "1")',
         'ExtraMetric("train/mine", "1", limit=1.0, warning="bad {worse}")',
