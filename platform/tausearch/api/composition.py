@@ -156,6 +156,8 @@ def compose_with(request: ComposeRequest) -> Composed:
         result = result.model_copy(update={"registered": forms if request.forms else (loadable,)})
     own = pools if retraining is None else left
     file, tracking_error = _save(storage, own, result)
+    if search is not None and file is not None:  # until here a kill costs no evaluation
+        models.open_trial_cache(pools, merge).close()
     version = _register(storage, own, result, file, tracking_error) if request.register else None
     lacking = problems if exported and not request.forms else {}
     return Composed(result, file, exported, lacking, tracking_error, version, _trained(pools, result))

@@ -71,4 +71,5 @@ from .rule_search.results import (
     rule_search_table as rule_search_table,
 )
 from .rule_search.search import RuleSpace as RuleSpace, rule_space as rule_space, search_rule as search_rule
+from .rule_search.trial_cache import open_trial_cache as open_trial_cache
 from .sources import VectorSource as VectorSource, find_source as find_source

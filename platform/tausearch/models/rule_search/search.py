@@ -55,7 +55,8 @@ def search_rule(
 ) -> tuple[MergeConfig, RuleSearch]:
     """Choose values of a rule's parameters by their accuracy on the images of `pools`, the mean over tasks and seeds.
 
-    The same seed gives the same values. A search that was killed goes on where it was.
+    The same seed gives the same values. A search that was killed goes on where it was: `open_trial_cache` has its trials
+    until the caller has saved the result.
 
     Args:
         pools: The task vectors, with validation images in the place of test images.
@@ -85,7 +86,6 @@ def search_rule(
             study.tell(asked, found.score.mean)
         plain = _accuracies(pools, linear_merge, LINEAR, {}, tick)
     chosen = max(range(len(trials)), key=lambda number: trials[number].score.mean)  # of equals the earlier one
-    cache.close()
     merge = linear_merge.merged_by(space.rule, trials[chosen].parameters)
     images = sum(len(each) for each, w in zip(pools.benchmark.evaluation, linear_merge.weights, strict=True) if w > 0)
     return replace(merge, label=f"{merge.label}-searched"), RuleSearch(

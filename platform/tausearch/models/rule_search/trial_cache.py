@@ -43,7 +43,7 @@ class RuleTrialCache:
             replace_text(self.file, json.dumps([each.model_dump() for each in self.known]) + "\n")
 
     def close(self) -> None:
-        """Remove the file: the result of the search has all of it."""
+        """Remove the file: the saved result of the search has all of it."""
         if self.file is not None:
             self.file.unlink(missing_ok=True)
             with suppress(OSError):  # another search may have a file there

@@ -140,6 +140,23 @@ def test_a_search_that_was_killed_goes_on(made: Storage, monkeypatch: pytest.Mon
     assert not folder.exists()
 
 
+def test_a_search_that_was_killed_as_it_was_tested_has_its_trials(
+    made: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    options: dict[str, Any] = {"search": 2, "search_seed": 4, "weights": [0.25, 0.5, 0.25]}
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("tausearch.models.evaluate", killed)
+        searched(made, **options)
+    calls, original = list[Any](), searching.accuracies_of
+    monkeypatch.setattr(searching, "accuracies_of", lambda *args: calls.append(args) or original(*args))
+    searched(made, **options)
+    assert len(calls) == 1  # the plain sum
+    assert not (made.run("ita").compositions / "searches").exists()
+
+
 def pools_of_a_run(root: Path, run: str = "a", seeds: tuple[int, ...] = (0, 1)) -> Any:
     """What a search asks of three task vectors and their images, without them."""
     source = SimpleNamespace(directory=RunDirectory(root), spec=SimpleNamespace(id=run), text="ita")
@@ -177,6 +194,7 @@ def test_what_was_evaluated_before_a_kill_guides_what_is_tried_next(
     with pytest.raises(KeyboardInterrupt):
         search()
     continued = search()
+    open_trial_cache(pools_of_a_run(tmp_path), uniform(3).merged_by("ties", {})).close()
     assert search() == continued
 
 
