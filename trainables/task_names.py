@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from checked_input.names import meant
+from checked_input.ranges import text_fault
 from checked_input.text_files import shown
 from trainables.errors import InputError
 
 _LONGEST_NAME = 60  # characters of a task's own name
 _LONGEST_LABEL = 24  # characters of the classes that stand for a name
 _PLAIN = " -_.+()"  # what a class name keeps in a reference, besides letters and digits
+_UNPRINTABLE = re.compile("[\u00a0\u200c\u200d\u3000]")  # for Python, but spaces and joiners of some scripts
 _SHOWN = 10  # names that a line lists
 
 
@@ -51,12 +53,7 @@ class NamedTask:
         """Return why this is no task; None for a task. Whether the classes exist is checked with the benchmark."""
         if len(self.classes) < 2 or not all(self.classes):
             return "must be at least 2 class names with commas between them, such as NAME=zebra,horse"
-        if self.name is not None:
-            if not self.name.strip() or not self.name.isprintable() or len(self.name) > _LONGEST_NAME:
-                return f"its name must have 1 to {_LONGEST_NAME} printable characters"
-            if self.name.isdecimal() or "," in self.name:
-                return "its name must not be a number, and have no comma: `compose --drop` takes both as well"
-        return None
+        return task_names_fault([self.name])
 
     @property
     def label(self) -> str:
@@ -77,6 +74,35 @@ class NamedTask:
     def words(self) -> str:
         """The task with all that a line has room for: `animals (zebra, horse)`."""
         return self.label if self.name is None else f"{self.name} ({NamedTask(self.classes).label})"
+
+
+def task_names_fault(names: Sequence[str | None]) -> str | None:
+    """Return why tasks cannot have these names of their own, None for a task without one; None if they can."""
+    own = [name for name in names if name is not None]
+    for name in own:
+        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+            return f"the name of a task must have 1 to {_LONGEST_NAME} printable characters, got {shown(name)}"
+        if name.isdecimal() or "," in name:
+            return (
+                "the name of a task must not be a number, and have no comma: `compose --drop` takes both as well,"
+                f" got {shown(name)}"
+            )
+    if repeated := [name for name in own if own.count(name) > 1]:
+        return f"two tasks are named {repeated[0]!r}"
+    return None
+
+
+def class_names_fault(names: Sequence[str]) -> str | None:
+    """Return why classes cannot have these names; None if they can."""
+    for name in names:
+        if not isinstance(name, str):
+            return f"the name of a class must be a text, got {shown(name)}"
+        if fault := text_fault(_UNPRINTABLE.sub(" ", name)):
+            return f"the name of a class {fault}"
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        return f"the names of classes must be different, {shown(twice)} is there twice"
+    return None
 
 
 def named_tasks(groups: Sequence[tuple[str, ...]], names: Sequence[str | None]) -> tuple[NamedTask, ...]:

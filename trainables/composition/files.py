@@ -29,6 +29,7 @@ from trainables.curvature import TaskCurvature
 from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.heads import Head, HeadUse
+from trainables.task_names import class_names_fault
 from trainables.task_vectors import Parametrisation
 from trainables.tensor_files import read_weights, save_tensors, sealed
 
@@ -213,7 +214,7 @@ def _origin(header: Mapping[str, str]) -> Origin:
     if not 0 <= start < stop <= _MOST_CLASSES:
         raise ValueError(f"classes {header['classes']!r}")
     names = json.loads(header.get("class_names", "[]"))
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+    if not isinstance(names, list) or class_names_fault(names):
         raise ValueError("class_names is not a list of names")
     return Origin(
         method=header["method"],

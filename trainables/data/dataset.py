@@ -26,6 +26,7 @@ from trainables.data.published import PUBLISHED, Expected, Publication
 from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
 from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.errors import InputError
+from trainables.task_names import class_names_fault
 
 DATA_VARIABLE = "TAUSEARCH_DATA"
 DEFAULT_DATA_ROOT = "./tausearch-data"
@@ -90,9 +91,10 @@ class Dataset:
         With `whole`, unreadable images stay in the listing even where the reference leaves them out.
 
         Raises:
-            InputError: If the number of classes is wrong, or the name of one is not UTF-8.
+            InputError: If the number of classes is wrong, or the name of one.
         """
-        _require_utf_8(self.home, listing.class_names)
+        if fault := class_names_fault(listing.class_names):
+            raise InputError(f"{self.home}: {fault}")
         if self.expected is not None and len(listing.class_names) != self.expected.classes:
             raise self._wrong("classes", self.expected.classes, len(listing.class_names))
         return replace(listing, load=cache(partial(self._checked, listing, whole)))
@@ -263,14 +265,6 @@ class Dataset:
             if self.ref.name not in PUBLISHED or not (tree := open_tree(self.home)).unpackable:
                 raise
             return _find_in(PUBLISHED[self.ref.name], tree.unpacked(scratch, progress), self.key)
-
-
-def _require_utf_8(home: Path, class_names: Sequence[str]) -> None:
-    for name in class_names:
-        try:
-            name.encode()
-        except UnicodeEncodeError as error:  # Python has such bytes of a name as halves of surrogate pairs
-            raise InputError(f"{home}: the name of the class {ascii(name)} is not UTF-8; rename its folder") from error
 
 
 def _remove(folders: Sequence[Path]) -> None:

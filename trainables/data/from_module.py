@@ -17,6 +17,7 @@ from trainables.data.disk.listing import Rows
 from trainables.data.splits import SplitName
 from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
+from trainables.task_names import class_names_fault, task_names_fault
 from trainables.user_code import called, explained, find
 
 
@@ -69,19 +70,23 @@ def require_fits(benchmark: Benchmark, reads: InputSpec) -> None:
 def _require_protocol(name: str, source: BenchmarkSource) -> None:
     names = source.class_names
     problem = None
-    if not isinstance(names, tuple) or not all(isinstance(each, str) and each for each in names):
-        problem = "class_names must be a tuple of names"
-    elif len(set(names)) < len(names) or len(names) < 2:
-        problem = f"class_names must be at least 2 different ones, got {len(names)}, {len(set(names))} different"
+    if not isinstance(names, tuple) or len(names) < 2:
+        problem = "class_names must be a tuple of at least 2 names"
+    elif fault := class_names_fault(names):
+        problem = f"class_names: {fault}"
     elif fault := NumberRange(1, len(names) // 2).fault(source.num_tasks):
         problem = f"num_tasks {fault}; a task needs 2 classes"
+    elif not _are_numbers(source.sizes):
+        problem = "sizes must be a tuple of whole numbers, the classes of each task"
     elif source.sizes and (
         len(source.sizes) != source.num_tasks or min(source.sizes) < 2 or sum(source.sizes) != len(names)
     ):
         tasks = counted(source.num_tasks, "task")
         problem = f"sizes must be the classes of {tasks}, at least 2 each and {len(names)} together"
-    elif len(source.task_names) not in (0, source.num_tasks):
+    elif not isinstance(source.task_names, Sequence) or len(source.task_names) not in (0, source.num_tasks):
         problem = f"task_names must be {source.num_tasks}, one for each task"
+    elif fault := task_names_fault(source.task_names):
+        problem = f"task_names: {fault}"
     elif fault := EPOCHS.fault(source.epochs):
         problem = f"epochs {fault}"
     elif fault := BATCH.fault(source.batch_size):
@@ -92,6 +97,10 @@ def _require_protocol(name: str, source: BenchmarkSource) -> None:
         problem = f"backbone must be a name, got {type(source.backbone).__name__}"
     if problem is not None:
         raise InputError(f"benchmark {name!r}: {problem}")
+
+
+def _are_numbers(sizes: object) -> bool:
+    return isinstance(sizes, Sequence) and all(isinstance(each, int) for each in sizes)
 
 
 def _checked_load(name: str, source: BenchmarkSource, part: SplitName) -> Rows:

@@ -14,7 +14,7 @@ from typing import Any
 from checked_input.names import choices
 from checked_input.ranges import BATCH, CLASSES_PER_TASK, EPOCHS, IMAGE_BYTES, SEED, TASKS
 from trainables.errors import InputError, faults_of
-from trainables.task_names import NamedTask, names_of, text_of
+from trainables.task_names import NamedTask, names_of, task_names_fault, text_of
 from trainables.user_code import file_name, installed, is_code
 
 FOLDER, PARQUET = "folder:", "parquet:"
@@ -143,9 +143,8 @@ def _require_tasks(ref: BenchmarkRef) -> None:
     for option in ("tasks", "classes_per_task", "class_order"):
         if getattr(ref, option) is not None:
             raise InputError(f"benchmark {ref.name!r}: task says which classes form a task, so {option} cannot, too")
-    names = [task.name for task in ref.task or () if task.name is not None]
-    if repeated := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"benchmark {ref.name!r}: two tasks are named {repeated[0]!r}")
+    if fault := task_names_fault([task.name for task in ref.task or ()]):
+        raise InputError(f"benchmark {ref.name!r}: {fault}")
 
 
 def _typed(text: str, key: str, value: str) -> int | str | bool | tuple[str, ...]:

@@ -20,7 +20,7 @@ from tausearch.runs import ExperimentProtocol, Score, replace_text
 from trainables.composition import RULES
 from trainables.data import TransformSpec
 from trainables.errors import InputError
-from trainables.task_names import NamedTask, named_tasks
+from trainables.task_names import NamedTask, class_names_fault, named_tasks
 from trainables.user_code import code_among, installed, is_code
 
 DESCRIPTION_FILE = "model.json"
@@ -131,9 +131,7 @@ def _fault(description: ModelDescription) -> str | None:
         return f"transform: {description.transform.fault}"
     if not description.tasks or min(description.tasks) < 1 or sum(description.tasks) != len(description.class_names):
         return f"names {counted(len(description.class_names), 'class')}, but its tasks have {sum(description.tasks)}"
-    if len(set(description.class_names)) < len(description.class_names):
-        return "class_names must be different"
-    if fault := next(filter(None, map(text_fault, description.class_names)), None):
+    if fault := class_names_fault(description.class_names):
         return f"class_names: {fault}"
     if len(description.task_names) not in (0, len(description.tasks)):
         return f"names {counted(len(description.task_names), 'task')} of {len(description.tasks)}"

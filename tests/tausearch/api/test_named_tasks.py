@@ -59,7 +59,7 @@ def test_an_order_is_read_from_a_list_a_text_and_a_file(tmp_path: Path) -> None:
     [
         ("a: zebra\n", "must be a mapping of names to lists of classes, or a list of such lists, got 'zebra'"),
         ("a: [true, 1]\n", "a name must be text, got True; quote it"),
-        ("0: [zebra, horse]\n", "its name must not be a number"),
+        ("0: [zebra, horse]\n", "the name of a task must not be a number"),
         ("a: [zebra]\n", "'a': must be at least 2 class names"),
         ("", "must be a mapping of names to lists"),
         ("[]", "has no tasks"),

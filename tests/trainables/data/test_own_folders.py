@@ -104,12 +104,17 @@ def test_a_class_whose_name_is_not_utf_8_is_refused_where_classes_are_read(tmp_p
     (tmp_path / "bat").rename(tmp_path / "b\u00e4t")
     opened = dataset(tmp_path)
     for read in (opened.listing, lambda: opened.prepare(None, silent)):
-        with pytest.raises(
-            InputError, match=r"the name of the class '\\udcff\\udce9' is not UTF-8; rename its folder$"
-        ):
+        with pytest.raises(InputError, match="the name of a class must be a line of printable characters, got '"):
             read()
     (tmp_path / os.fsdecode(b"\xff\xe9")).rename(tmp_path / "cat")
     assert "b\u00e4t" in opened.listing().class_names
+
+
+@pytest.mark.parametrize("name", ["b\u00a0t", "\u0645\u06cc\u200c\u0631\u0648\u062f", "\u732b\u3000\u72ac"])
+def test_a_class_name_has_the_spaces_and_joiners_of_any_script(name: str, tmp_path: Path) -> None:
+    put(tmp_path, images())
+    (tmp_path / "bat").rename(tmp_path / name)
+    assert name in dataset(tmp_path).listing().class_names
 
 
 def test_a_broken_image_is_named_before_anything_runs(tmp_path: Path) -> None:

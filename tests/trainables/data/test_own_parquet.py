@@ -59,6 +59,20 @@ def test_files_with_other_class_names_are_refused(tmp_path: Path) -> None:
         source.load("test")
 
 
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        (["a", "a", "b", "c"], "the names of classes must be different, 'a' is there twice$"),
+        (["a", "", "b", "c"], "the name of a class must not be empty$"),
+        (["a", "b\nc", "d", "e"], r"the name of a class must be a line of printable characters, got 'b\\nc'$"),
+    ],
+)
+def test_names_that_nothing_later_can_read_are_refused(names: list[str], fault: str, tmp_path: Path) -> None:
+    parquet(tmp_path / "all.parquet", listed(), names)
+    with pytest.raises(InputError, match=f"^{tmp_path}: {fault}"):
+        get_source(f"parquet:{tmp_path}?tasks=2")
+
+
 def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
     columns = {"image": [r["bytes"] for r in listed()], "label": [r["label"] for r in listed()]}
     coarse = ["small" if row["label"] < 2 else "large" for row in listed()]

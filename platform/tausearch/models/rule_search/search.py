@@ -55,8 +55,8 @@ def search_rule(
 ) -> tuple[MergeConfig, RuleSearch]:
     """Choose values of a rule's parameters by their accuracy on the images of `pools`, the mean over tasks and seeds.
 
-    The same seed gives the same values. A search that was killed goes on where it was: `open_trial_cache` has its trials
-    until the caller has saved the result.
+    The same seed gives the same values. A search that was killed goes on where it was: `open_trial_cache` has its
+    trials until the caller has saved the result.
 
     Args:
         pools: The task vectors, with validation images in the place of test images.
