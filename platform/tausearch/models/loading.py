@@ -58,7 +58,7 @@ def load_model(
         what: Name of a final run, or a folder of a run, of exported vectors, of an exported adapter or timm model.
         seed: The seed of the run; by default its first.
         keep: Tasks to compose alone, with their classes alone: numbers, from 1, or names, or names of classes, whose
-            tasks are taken whole. By default all.
+            tasks are taken whole. By default all, with the weights and the rule of an export.
         backbone_weights: Local weights file of the backbone, by default that of the run. Must be the same theta_0.
         device: The device that computes; by default the run's kind of device if this machine has one.
         storage: The storage root, the folder that holds the run directories.
@@ -121,7 +121,7 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     own = source.tasks or range(1, count + 1)
     tasks = tuple(sorted(own if options.keep is None else tasks_called("keep", options.keep, description.named_tasks)))
     require_tasks("keep", tasks, count)
-    if len(tasks) == count and description.weights:
+    if options.keep is None and source.tasks is None and description.weights:
         merge = MergeConfig("exported", description.weights, description.rule, description.rule_parameters)
     else:
         whole = [task for task in tasks if description.removal is None or description.weights[task - 1]]

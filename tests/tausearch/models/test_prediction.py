@@ -303,16 +303,17 @@ class TestArtefacts:
         rows = [tausearch.load_model(tmp_path / "out" / form, seed=1).probabilities(letters) for form in forms]
         torch.testing.assert_close(*rows, atol=1e-5, rtol=0)
 
-    def test_tasks_that_are_named_are_composed_alone_unless_they_are_all(
+    def test_tasks_that_are_named_are_composed_alone_with_equal_shares(
         self, storage: Storage, letters: Path, tmp_path: Path
     ) -> None:
         weights = [0.9, 0.0, 0.1]
         compose(["letters"], weights=weights, export=tmp_path / "out", forms=["vectors"], storage=storage.root)
         exported, test = tmp_path / "out" / "vectors", letters / "test"
-        wanted = tausearch.load_model(exported).probabilities(test)
-        assert torch.equal(tausearch.load_model(exported, keep=[3, 1, 2]).probabilities(test), wanted)
-        kept = [tausearch.load_model(each, keep=[1, 2], storage=storage.root) for each in (exported, "letters")]
-        assert torch.equal(*(model.probabilities(test) for model in kept))  # what had no share gets one
+        for keep in ([1, 2], [3, 1, 2]):
+            kept = [tausearch.load_model(each, keep=keep, storage=storage.root) for each in (exported, "letters")]
+            assert torch.equal(*(model.probabilities(test) for model in kept))  # what had no share gets one
+        named = tausearch.load_model(f"{exported}:1,2,3").probabilities(test)
+        assert torch.equal(named, kept[0].probabilities(test))
         about = json.loads((exported / "model.json").read_text(encoding="utf-8"))
         about["class_names"][0] = "Z"
         (exported / "model.json").write_text(json.dumps(about))
