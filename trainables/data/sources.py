@@ -6,6 +6,7 @@ after so few steps the model keeps only the last task.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -110,7 +111,7 @@ def _is_right(text: str) -> bool:
 
 def _is_folder(text: str) -> bool:
     name = text.partition("?")[0]
-    return name.startswith((FOLDER, PARQUET)) and Path(name.partition(":")[2]).expanduser().exists()
+    return name.startswith((FOLDER, PARQUET)) and Path(os.path.expanduser(name.partition(":")[2])).exists()
 
 
 def _begins(piece: str) -> bool:

@@ -98,7 +98,7 @@ def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) 
     if "" in paths:
         raise InputError("images: a path must not be empty")
     found: list[Path] = []
-    for path in (Path(each).expanduser() for each in paths):
+    for path in (Path(os.path.expanduser(each)) for each in paths):
         if path.is_dir():
             inside = [each for each in sorted(path.rglob("*")) if each.is_file()]
             files = [each for each in inside if not any(map(is_junk, each.relative_to(path).parts))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def open_model(what: str | Path, options: ModelOptions, storage: str | Path) -> 
     root, text = open_storage(storage, write=False), str(what)
     if fault := text_fault(text):
         raise InputError(f"model {fault}")
-    folder = Path(text).expanduser()
+    folder = Path(os.path.expanduser(text))
     is_run = root.run_exists(text)
     if not is_run and (folder / "run.yaml").is_file():  # the path of a run
         folder = folder.resolve()  # a link and `..` lack the run's name

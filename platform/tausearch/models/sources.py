@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -132,7 +133,7 @@ def _missing_reason(source: VectorSource, seed: int) -> str:
 
 
 def _named(storage: Storage, text: str) -> VectorSource | None:
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     if path.name == text and storage.run_exists(text):
         return source_of_run(storage.run(text))
     return _of_folder(path) if path.is_dir() else None

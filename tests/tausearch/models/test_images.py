@@ -74,6 +74,8 @@ def test_of_a_folder_only_the_files_of_images_count(tmp_path: Path, monkeypatch:
     left_out: list[str] = []
     assert image_paths(["~/in"], left_out) == wanted and image_paths(["~/in/b.png"], left_out) == wanted[:1]
     assert left_out == [f"{inside}: 2 files not named as an image, left out: hidden"]
+    monkeypatch.chdir(tmp_path)
+    assert image_paths([save(tmp_path / "~a.png").name]) == [Path("~a.png")]  # as some programs name their files
     with pytest.raises(InputError, match="^images: a path must not be empty$"):
         image_paths(["~/in", ""])
     save(tmp_path / "hidden" / ".a.png")

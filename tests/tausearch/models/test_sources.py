@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from tausearch.models import Pools, analysis, pools, sources
+from tausearch.models import ModelOptions, Pools, analysis, open_model, pools, sources
 from tausearch.models.descriptions import ModelDescription
 from tausearch.models.sources import VectorSource, chosen_seeds, describe_source, find_source, source_of_run
 from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage
@@ -212,6 +212,9 @@ def test_a_run_goes_before_a_folder_of_its_name_unless_the_folder_has_a_path(
     assert find_source(Storage(tmp_path / "runs"), "./r").seeds == (7,)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert find_source(Storage(tmp_path / "runs"), "~/r").seeds == (7,)
+    for open_it in (find_source, lambda storage, text: open_model(text, ModelOptions(), storage.root)):
+        with pytest.raises(InputError, match="'~gone': no run of that name"):
+            open_it(Storage(tmp_path / "runs"), "~gone")
 
 
 def test_vectors_compute_with_the_threads_of_the_first_run(source: VectorSource) -> None:
