@@ -293,13 +293,16 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
     """Return the dataset of a benchmark on disk, without reading it; `root` is the data root.
 
     Raises:
-        InputError: If the dataset has no such variant, or an option does not belong to its kind.
+        InputError: If the dataset has no such variant, its path is none, or an option does not belong to its kind.
     """
     require_options(ref)
     kept = replace(ref, tasks=None, classes_per_task=None, class_order=None, task=None, epochs=None)
     if ref.path is not None:
         path, column = Path(ref.path), ref.label_column
-        home, key = (path.parent, path.name) if path.is_file() else (path, "all")
+        try:
+            home, key = (path.parent, path.name) if path.is_file() else (path, "all")
+        except OSError as error:  # such as a name that is too long
+            raise InputError(f"{ref.name}: {error.strerror}") from error
         if ref.name.startswith(FOLDER):
             return Dataset(kept, home, key, lambda: folder.find(path))
         return Dataset(kept, home, f"{key}.{column}" if column else key, lambda: parquet_layout.find(path, column))

@@ -75,7 +75,7 @@ def reference(text: str) -> BenchmarkRef:
     """
     ref = BenchmarkRef.parse(text)
     if not (ref.name in BENCHMARKS or on_disk(ref) or ref.in_code):
-        is_folder = Path(ref.name).is_dir()
+        is_folder = os.path.isdir(ref.name)  # the name may be too long for `Path.is_dir`
         known = (*BENCHMARKS, *PUBLISHED, *installed("benchmark"))
         allowed = choices("" if is_folder else ref.name, known, f"{FOLDER}PATH", f"{PARQUET}PATH", BY_CODE)
         meant = f"; did you mean {FOLDER}{text}?" if is_folder else ""
@@ -111,7 +111,7 @@ def _is_right(text: str) -> bool:
 
 def _is_folder(text: str) -> bool:
     name = text.partition("?")[0]
-    return name.startswith((FOLDER, PARQUET)) and Path(os.path.expanduser(name.partition(":")[2])).exists()
+    return name.startswith((FOLDER, PARQUET)) and os.path.exists(os.path.expanduser(name.partition(":")[2]))
 
 
 def _begins(piece: str) -> bool:

@@ -99,7 +99,7 @@ def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) 
         raise InputError("images: a path must not be empty")
     found: list[Path] = []
     for path in (Path(os.path.expanduser(each)) for each in paths):
-        if path.is_dir():
+        if os.path.isdir(path):  # the name may be too long for `Path.is_dir`
             inside = [each for each in sorted(path.rglob("*")) if each.is_file()]
             files = [each for each in inside if not any(map(is_junk, each.relative_to(path).parts))]
             seen = [each for each in files if is_image(each.name)]
@@ -109,10 +109,10 @@ def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) 
             if others and left_out is not None:
                 left_out.append(f"{path}: {counted(len(others), 'file')} not named as an image, left out: {others[0]}")
             found += seen
-        elif path.is_file():
+        elif os.path.isfile(path):
             found.append(path)
         else:
-            raise InputError(f"{path}: {'is no regular file' if path.exists() else 'no such file or folder'}")
+            raise InputError(f"{path}: {'is no regular file' if os.path.exists(path) else 'no such file or folder'}")
     once: dict[Path, Path] = {}
     for each in found:
         once.setdefault(Path(os.path.abspath(each)), each)  # links to one file are several images

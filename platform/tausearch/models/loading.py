@@ -84,10 +84,10 @@ def open_model(what: str | Path, options: ModelOptions, storage: str | Path) -> 
         raise InputError(f"model {fault}")
     folder = Path(os.path.expanduser(text))
     is_run = root.run_exists(text)
-    if not is_run and (folder / "run.yaml").is_file():  # the path of a run
+    if not is_run and os.path.isfile(folder / "run.yaml"):  # the path of a run; a text may be too long for `is_file`
         folder = folder.resolve()  # a link and `..` lack the run's name
         root, text, is_run = Storage(folder.parent), folder.name, True
-    if not is_run and folder.is_dir():
+    if not is_run and os.path.isdir(folder):
         folder = _with_model(folder, options.seed)
         description = read_description(folder)
         if description.form != "vectors":

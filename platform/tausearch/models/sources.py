@@ -136,7 +136,7 @@ def _named(storage: Storage, text: str) -> VectorSource | None:
     path = Path(os.path.expanduser(text))
     if path.name == text and storage.run_exists(text):
         return source_of_run(storage.run(text))
-    return _of_folder(path) if path.is_dir() else None
+    return _of_folder(path) if os.path.isdir(path) else None  # a name may be too long for `Path.is_dir`
 
 
 def source_of_run(directory: RunDirectory) -> VectorSource:

@@ -78,6 +78,8 @@ def test_of_a_folder_only_the_files_of_images_count(tmp_path: Path, monkeypatch:
     assert image_paths([save(tmp_path / "~a.png").name]) == [Path("~a.png")]  # as some programs name their files
     with pytest.raises(InputError, match="^images: a path must not be empty$"):
         image_paths(["~/in", ""])
+    with pytest.raises(InputError, match="a{300}: no such file or folder$"):
+        image_paths(["a" * 300])
     save(tmp_path / "hidden" / ".a.png")
     with pytest.raises(InputError, match="hidden: no image in this folder"):
         image_paths([tmp_path / "hidden"])

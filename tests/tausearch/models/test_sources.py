@@ -213,8 +213,9 @@ def test_a_run_goes_before_a_folder_of_its_name_unless_the_folder_has_a_path(
     monkeypatch.setenv("HOME", str(tmp_path))
     assert find_source(Storage(tmp_path / "runs"), "~/r").seeds == (7,)
     for open_it in (find_source, lambda storage, text: open_model(text, ModelOptions(), storage.root)):
-        with pytest.raises(InputError, match="'~gone': no run of that name"):
-            open_it(Storage(tmp_path / "runs"), "~gone")
+        for name in ("~gone", "a" * 300):
+            with pytest.raises(InputError, match=f"'{name}': no run of that name"):
+                open_it(Storage(tmp_path / "runs"), name)
 
 
 def test_vectors_compute_with_the_threads_of_the_first_run(source: VectorSource) -> None:

@@ -335,6 +335,7 @@ def test_files_of_a_search_on_one_benchmark_have_no_new_key(tmp_path: Path) -> N
         ("digits?class_order=3,1,0,2,4,5,6,7,8,9", ["digits?class_order=3,1,0,2,4,5,6,7,8,9"]),
         ("digits?task=0,1&task=2,3,glyphs", ["digits?task=0,1&task=2,3,glyphs"]),  # a class may have any name
         ("folder:a?epochs=2,folder:b,c", ["folder:a?epochs=2", "folder:b,c"]),
+        (f"folder:{'a' * 300},digits", [f"folder:{'a' * 300}", "digits"]),
         ("folder:~gone/a,digits", ["folder:~gone/a", "digits"]),
         ("mine:birds,digits", ["mine:birds", "digits"]),
     ],
