@@ -24,6 +24,7 @@ from trainables.errors import InputError
 from trainables.methods.tak.generic import write_generic
 from trainables.methods.tak.references import CURVATURE_BATCH
 from trainables.randomness import make_generator
+from trainables.user_code import allow_typed
 
 IMAGES = 4096
 
@@ -73,7 +74,10 @@ def make(file: Path, backbone: Backbone, reference: str | None, count: int, draw
         draws=draws,
         generator=make_generator(seed, "generic-draws", 0),
     )
-    write_generic(file, curvature.to(torch.device("cpu")), backbone, reference or "drawings of its pre-training")
+    try:
+        write_generic(file, curvature.to(torch.device("cpu")), backbone, reference or "drawings of its pre-training")
+    except OSError as error:  # such as a disk that is full
+        raise InputError(f"{file}: cannot be written ({error.strerror})") from error
     return curvature.examples
 
 
@@ -91,6 +95,7 @@ def main() -> None:
     if given.count < 1 or given.draws < 1:
         parser.error("--count and --draws must be at least 1")
     try:
+        allow_typed(given.images, given.backbone)
         backbone = Backbone.of(given.backbone, given.backbone_weights)
         count = make(given.file.absolute(), backbone, given.images, given.count, given.draws, given.seed)
     except InputError as error:

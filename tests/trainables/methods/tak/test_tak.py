@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,14 +18,16 @@ from torch.func import functional_call
 from tausearch.testing.recording import shown
 from tests.support.methods.tiny_trials import TinyBackbone, learn, tiny_context, tiny_tasks
 from tests.support.tiny_vit import make_tiny_vit
+from trainables import user_code
 from trainables.backbones import Backbone, InputSpec
 from trainables.backbones.linearised.network import Vector, tangent_weights
 from trainables.composition import Origin, VectorPool, network_for, write_vector
 from trainables.curvature import Factors, FeatureCurvature, feature_curvature
-from trainables.data import Task
+from trainables.data import BENCHMARKS, Task
 from trainables.errors import DivergedError, InputError
 from trainables.heads import Head
 from trainables.methods import Context
+from trainables.methods.tak import make_generic
 from trainables.methods.tak.config import TAKConfig, validate
 from trainables.methods.tak.generic import read_generic, write_generic
 from trainables.methods.tak.learner import TAK
@@ -373,3 +377,25 @@ def test_the_command_makes_the_factors_of_the_embedded_backbone(
         with pytest.raises(SystemExit) as ended:
             main()
         assert ended.value.code == 2 and message in capsys.readouterr().err and not (tmp_path / "x").exists()
+
+
+def test_the_command_takes_code_that_is_typed_and_says_that_a_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.set_default_dtype(torch.float32)  # of the embedded network; the fixture sets it back
+    monkeypatch.setattr(user_code, "_allowed", {})
+    made = replace(BENCHMARKS["digits"], name="own")
+    monkeypatch.setitem(sys.modules, "own_images", SimpleNamespace(OWN=made))
+    file = tmp_path / "own"
+    monkeypatch.setattr("sys.argv", ["make_generic", str(file), "--count", "1", "--images", "own_images:OWN?tasks=1"])
+    main()
+    assert read_generic(str(file), Backbone())[0].examples == 64
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(make_generic, "write_generic", full)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"{file}: cannot be written (No space left on device)\n"
