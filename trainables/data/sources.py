@@ -87,10 +87,9 @@ def split_references(text: str) -> tuple[str, ...]:
     """Return the texts of the benchmarks in a text with commas between them.
 
     A comma belongs to a reference where it separates classes or the reference alone is right, as in
-    `digits?class_order=3,1,2`; and a folder may have one in its name.
+    `digits?class_order=3,1,2`; and a folder may have one in its name. In `digits?class_order=3,letters`, 3 is a seed.
     """
-    name, question, _ = text.partition("?")
-    if "," not in text or (question and "," not in name and _is_right(text)) or _is_folder(text):
+    if "," not in text or _is_folder(text):
         return (text,)
     found: list[str] = []
     for piece in text.split(","):
@@ -98,7 +97,9 @@ def split_references(text: str) -> tuple[str, ...]:
             found[-1] += f",{piece}"
         else:
             found.append(piece)
-    return tuple(found)
+    name, question, _ = text.partition("?")
+    seeded = all(map(_is_right, found)) and isinstance(reference(found[0]).class_order, int)  # a seed, not a class
+    return (text,) if question and "," not in name and not seeded and _is_right(text) else tuple(found)
 
 
 def _is_right(text: str) -> bool:

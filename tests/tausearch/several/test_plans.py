@@ -334,6 +334,9 @@ def test_files_of_a_search_on_one_benchmark_have_no_new_key(tmp_path: Path) -> N
         ("digits?epochs=1,glyphs?epochs=2", ["digits?epochs=1", "glyphs?epochs=2"]),
         ("digits?class_order=3,1,0,2,4,5,6,7,8,9", ["digits?class_order=3,1,0,2,4,5,6,7,8,9"]),
         ("digits?task=0,1&task=2,3,glyphs", ["digits?task=0,1&task=2,3,glyphs"]),  # a class may have any name
+        ("digits?class_order=3,glyphs", ["digits?class_order=3", "glyphs"]),
+        ("digits?class_order=3,letters?class_order=3", ["digits?class_order=3", "letters?class_order=3"]),
+        ("digits?epochs=2&class_order=3,glyphs,digits", ["digits?epochs=2&class_order=3", "glyphs", "digits"]),
         ("folder:a?epochs=2,folder:b,c", ["folder:a?epochs=2", "folder:b,c"]),
         (f"folder:{'a' * 300},digits", [f"folder:{'a' * 300}", "digits"]),
         ("folder:~gone/a,digits", ["folder:~gone/a", "digits"]),
