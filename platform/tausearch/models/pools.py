@@ -186,6 +186,8 @@ def device_of(asked: str | None, source: VectorSource | None = None) -> torch.de
         raise InputError(f"--device must be cpu or cuda, got {shown(asked)}") from None
     if device.type not in ("cpu", "cuda"):
         raise InputError(f"--device must be cpu or cuda, got {shown(asked)}")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"--device {asked}: this machine has no GPU")
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device.type == "cuda" and (device.index or 0) >= gpus:
+        here = f"{counted(gpus, 'GPU')}, numbered from 0" if gpus else "no GPU"
+        raise InputError(f"--device {asked}: this machine has {here}")
     return device

@@ -91,7 +91,11 @@ def test_a_run_on_the_cpu_stays_there_and_vectors_without_a_run_go_to_a_gpu(
     on_gpu = source.spec.model_copy(update={"resources": Resources(gpus_per_trial=0.5)})
     found = [pools.device_of(None, replace(source, spec=each)).type for each in (source.spec, on_gpu, None)]
     assert found == ["cpu", "cuda", "cuda"]
-    assert [pools.device_of(each, source).type for each in ("cpu", "cuda")] == ["cpu", "cuda"]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    wanted = ("cpu", "cuda", "cuda:1")
+    assert [str(pools.device_of(each, source)) for each in wanted] == list(wanted)
+    with pytest.raises(InputError, match="--device cuda:2: this machine has 2 GPUs, numbered from 0$"):
+        pools.device_of("cuda:2", source)
     for wrong in ("gpu", "meta", "half"):
         with pytest.raises(InputError, match=f"--device must be cpu or cuda, got '{wrong}'"):
             pools.device_of(wrong, source)
