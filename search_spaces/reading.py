@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from checked_input.errors import InputError
 from checked_input.names import choices
 from checked_input.schema import Strict, fault_words, is_no_mapping, read_model
-from checked_input.text_files import TextFileError, one_line
+from checked_input.text_files import TextFileError, one_line, shown
 from search_spaces.schema import DEFAULT, Choices, Dimension, Range, ResolvedSpace, Scalar, SpaceFile, resolve
 from search_spaces.values import is_number
 
@@ -137,9 +137,10 @@ def _require_numbers(usual: SpaceFile, values: Mapping[str, Scalar], where: str)
         if not isinstance(dimension, Range):
             continue
         whole = "whole " if dimension.integer else ""
-        number = is_number(value) and math.isfinite(value)
+        number = is_number(value) and abs(value) <= sys.float_info.max  # false for NaN, too
         if not number or (dimension.integer and not float(value).is_integer()):
-            raise InputError(f"{where}{name}={value}: must be a {whole}number, such as {dimension.grid[0]:g}")
+            given = shown(value) if is_number(value) else value
+            raise InputError(f"{where}{name}={given}: must be a {whole}number, such as {dimension.grid[0]:g}")
 
 
 def read_space_file(path: Path) -> SpaceFile:

@@ -267,6 +267,9 @@ def test_methods_that_do_not_run_yet_are_checked_all_the_same(tmp_path: Path) ->
     for name, value, message in (
         ("lr", "fast", "--set lr=fast: must be a number, such as 0.001"),
         ("lr", float("nan"), "--set lr=nan: must be a number"),
+        ("lr", float("inf"), "--set lr=inf: must be a number"),
+        ("lr", 10**400, "--set lr=1000+.*: must be a number"),
+        ("lr", 10**5000, "--set lr=a int too large to show: must be a number"),
         ("speed", 1, "--set speed=1: unknown hyperparameter 'speed'; allowed: epsilon, gamma, lr"),
     ):
         with pytest.raises(InputError, match=message):
