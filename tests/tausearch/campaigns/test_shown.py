@@ -435,7 +435,7 @@ def test_a_report_opens_with_methods_by_benchmarks(
         for benchmark in ("cifar100", "cub200"):
             name = f"{benchmark}-{method}"
             if accuracies:
-                change = {"epochs": 5} if name == "cub200-ita-lora" else {"epochs": 20}
+                change = {"epochs": 5, "batch_size": 8} if name == "cub200-ita-lora" else {"epochs": 20}
                 make_final_run(storage, name, accuracies, benchmark=benchmark, method=method, protocol=change)
             names = {"benchmark": benchmark, "method": method, "title": f"{benchmark}/{method}", "final": name}
             cells.append(CellRuns(**names, search=None, trials=0, seeds=2, steps=1))
@@ -452,10 +452,11 @@ def test_a_report_opens_with_methods_by_benchmarks(
     assert '<a href="#cell-5">50.50 ± 0.71</a>' in rows[2] and "(paper 29.35 ± 1.65)" in rows[2]
     assert '<a href="#cell-3">waiting</a>' in rows[3]
     assert "<sup>a</sup> epochs 5 instead of 20" in text and text.count("accuracy after every task</b>") == 2
-    assert "ita-lora (epochs 5 instead of 20)" in text
+    apart = "epochs 5 instead of 20; batch size 8 instead of 128"
+    assert f"ita-lora ({apart})" in text
     out = shown(storage, capsys, monkeypatch, "status", "t")[1]
     assert "│ cub200/ita-lora * │" in out and out.count(" * │") == 1
-    assert "\n* cub200/ita-lora: not as most on this benchmark: epochs 5 instead of 20\n" in out
+    assert f"\n* cub200/ita-lora: not as most on this benchmark: {apart}\n" in out
 
 
 def test_sync_tags_the_tables_in_the_given_store(

@@ -26,7 +26,9 @@ def test_pages_of_runs_that_are_tracked_elsewhere_are_named_with_their_servers(
     spec: SearchSpec, tmp_path: Path, ask: Ask
 ) -> None:
     for name, uri in (("a", "http://b:1"), ("b", None), ("c", "http://a:1"), ("d", "http://b:1")):
-        make_run_directory(spec.model_copy(update={"name": name, "id": name, "tracking_uri": uri}), Storage(tmp_path))
+        tracking = ("mlflow", "tensorboard") if name == "c" else None
+        named = {"name": name, "id": name, "tracking_uri": uri, "tracking": tracking}
+        make_run_directory(spec.model_copy(update=named), Storage(tmp_path))
     unused = {"name": "e", "id": "e", "tracking_uri": "http://c:1", "tracking": ()}
     make_run_directory(spec.model_copy(update=unused), Storage(tmp_path))
     code, _, err = ask("runs", "ui", "--storage", str(tmp_path))

@@ -116,6 +116,14 @@ def test_a_head_has_no_address_before_this_process_has_joined_its_cluster(monkey
     assert watches._head_address() is None  # Ray's own answer is an error
 
 
+def test_the_head_of_the_cluster_that_this_process_has_joined_may_be_on_another_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ray.is_initialized", lambda: True)
+    monkeypatch.setattr("ray.get_runtime_context", lambda: SimpleNamespace(gcs_address="192.0.2.1:6379"))
+    assert watches._head_address() == "192.0.2.1:6379"
+
+
 def node(number: int, *, alive: bool = True) -> dict[str, Any]:
     address = f"192.0.2.{number}"
     return {"NodeID": f"{number}" * 56, "Alive": alive, "NodeManagerHostname": "w", "NodeManagerAddress": address}

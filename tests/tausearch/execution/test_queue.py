@@ -269,6 +269,13 @@ def test_the_error_of_a_single_run_stops_the_driver(queue_of: Callable[..., RunQ
         cell.check()
 
 
+def test_what_a_following_run_says_goes_where_the_driver_says_its_lines() -> None:
+    run, said = a_run("run"), list[str]()
+    run.next_run = lambda locks, say: say("next: begins")  # type: ignore[method-assign, func-returns-value]
+    cell = SingleRun(run, said.append)
+    assert cell.open(ExitStack()) is run and cell.open(ExitStack()) is None and said == ["next: begins"]
+
+
 def test_nothing_follows_a_single_run_with_an_error() -> None:
     run = a_run("run")
     run.next_run = lambda locks, say: a_run("next")  # type: ignore[method-assign]

@@ -272,6 +272,7 @@ def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: 
     )
     analysis._draw_figures(finals, FiguresRequest(["r"]), [pools("x/a", "tmc"), pools("y/a", "tmc")], finals.root)
     assert {"cosines-x-a", "cosines-y-a"} <= set(added)
+    assert added["alignment"][2] == "task vectors: tmc on digits", "what several runs share is said once"
     analysis._draw_figures(finals, FiguresRequest(["r", "s"]), [], finals.root)
     assert [row["run"] for row in added["time"][0]] == ["s"] * 3  # of every run, not of the first alone
 

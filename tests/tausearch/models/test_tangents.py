@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from tausearch import compose, draw, evaluate
-from tausearch.models.classifiers import TangentClassifier
+from tausearch.models.classifiers import FeatureTangentClassifier, TangentClassifier
 from tausearch.runs import Storage
 from trainables.errors import InputError
 
@@ -67,6 +67,14 @@ def test_a_linearised_model_of_some_tasks_answers_with_their_classes() -> None:
     linearised: Any = SimpleNamespace(vit=nn.Identity(), device="cpu", logits=lambda images, tau: images + tau)
     model = TangentClassifier(linearised, 1.0, torch.tensor([2, 0]))  # type: ignore[arg-type]
     assert model(torch.tensor([[10.0, 20.0, 30.0]])).tolist() == [[31.0, 11.0]]
+
+
+def test_features_are_linearised_along_the_whole_task_vector() -> None:
+    tau = {"weight": torch.eye(2), "bias": torch.tensor([10.0, 20.0])}
+    features = lambda images, tau: images @ tau["weight"] + tau["bias"]  # noqa: E731
+    linearised: Any = SimpleNamespace(vit=nn.Identity(), features=features)
+    model = FeatureTangentClassifier(linearised, tau, (torch.tensor([[1.0, 0.0], [1.0, 1.0]]), torch.tensor([0.5, 0])))
+    assert model(torch.tensor([[1.0, 2.0]])).tolist() == [[11.5, 33.0]]
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_of_seven_benchmarks_names_are_smaller_and_large_deviations_shorter(colu
 
 
 def test_latex_sets_a_single_letter_of_another_script_and_keeps_words_apart_at_a_tab() -> None:
-    text = as_latex([Table("t", [Column("my\tdigits 日")], [("a",)])])
+    text = as_latex([Table("t", [Column("digits")], []), Table("t", [Column("my\tdigits 日")], [("a",)])])
     assert r"my digits \beyondlatin{日}{U+65E5} \\" in text
     assert text.count(r"\providecommand{\beyondlatin}") == 1
 

@@ -116,6 +116,8 @@ class TestGain:
         trials = [TRIALS[0], make_trial(1, value=80.3)]
         few = "+0.30 points, at most one validation image: no better than the start"
         assert str(gain_of(search(spec, 1), trials, trials[1], None)) == few
+        less = make_trial(1, value=79.7)
+        assert str(gain_of(search(spec, 1), trials, less, None)) == "-0.30 points: no better than the start"
         found = after(search(spec, 1), {1: (90.0,), 0: (80.0,)}, trials)
         assert str(gain_of(search(spec, 1), trials, trials[1], found)) == "+10.00 points over the start's fresh runs"
 

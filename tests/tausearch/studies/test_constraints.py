@@ -79,6 +79,7 @@ class TestReading:
     )
     def test_a_metric_has_its_full_name(self, text: str, read: str) -> None:
         assert [str(each) for each in of(text)] == [read]
+        assert Constraint.model_validate(read) == of(text)[0], "a file says the same"
 
     @pytest.mark.parametrize(
         ("text", "fault"),
@@ -365,6 +366,8 @@ class TestWhyNothingIsChosen:
         bounds = (*of("forgetting <= 1"), Constraint(metric="other", relation="<=", bound=2.0))
         said = no_feasible_trial_reason([forgets(0, 80.0, 3.0)], bounds, "%")
         assert said.endswith("the nearest is trial 0 (80.00 %) with val/forgetting 3, other not measured")
+        said = no_feasible_trial_reason([forgets(0, 80.0, 0.0)], of("forgetting <= -1"), "%")
+        assert said.endswith("with val/forgetting 0"), "which was measured"
 
     def test_the_nearest_breaks_the_fewest_and_then_the_least_as_a_share_of_the_bound(self) -> None:
         """Trial 0 exceeds a bound below 1 by 0.5, trial 1 exceeds 4 by a share of 0.4, trial 2 both by little."""

@@ -247,6 +247,11 @@ class TestChosen:
         scores = [aim.value_of(trial, trials) for trial in trials[:3]]
         assert scores == pytest.approx([-1.0, -(2 / 10 + 2 / 8), -1.0])
 
+    def test_a_trial_that_forgets_nothing_has_its_place_on_the_scale(self, spec: SearchSpec) -> None:
+        trials = trials_at([(90.0, 5.0), (86.0, 2.0), (80.0, 0.0)])
+        aim = aiming(spec, "final_accuracy", "forgetting").aim
+        assert [trial.number for trial in eligible(trials, aim)] == [1, 0, 2]
+
     def test_of_points_on_a_line_the_most_accurate_is_the_knee(self, spec: SearchSpec) -> None:
         trials = trials_at([(89.4, 9.52), (80.0, 2.0), (90.0, 10.0)])  # whatever the last digit of their sums
         aim = aiming(spec, "final_accuracy", "forgetting").aim
@@ -273,7 +278,9 @@ class TestChosen:
         trials[0].rows[0]["seconds/training"] = 100.0
         aim = aiming(bounded, "final_accuracy", "forgetting").aim
         assert [trial.number for trial in eligible(trials, aim)] == [1, 2]
-        assert [trial.number for trial in aim.front(trials)] == [0, 1]
+        status = RunStatus(aiming(bounded, "final_accuracy", "forgetting"), NONE, "finished", {}, trials, trials[1])
+        assert [trial.number for trial in status.front] == [0, 1]
+        assert [each["trial"] for each in status.as_dict()["front"]] == [0, 1]
 
     def test_the_memory_of_a_gpu_is_the_most_of_all_tasks(self, spec: SearchSpec) -> None:
         objectives = objectives_of(["bytes", "final_accuracy"], [*METRICS, PEAK_GPU_BYTES])

@@ -311,6 +311,18 @@ class TestEnd:
             assert parent.data.metrics["best/val/final_accuracy"] == 70.0 + second
             assert parent.data.tags["best/alpha"] == str(1.0 + second)
 
+    def test_a_choice_that_ran_again_and_failed_is_tagged_no_more(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        trials = [make_trial(number, value=71.0 - number) for number in (0, 1)]
+        for status, chosen in (("complete", 0), ("failed", 1)):
+            run = opened(spec, tmp_path)
+            trials[0] = replace(trials[0], status=status)
+            for trial in trials:
+                run.write(trial)
+            run.conclude("FINISHED", Conclusion(trials[chosen]))
+        assert ["chosen" in nested(store, number).data.tags for number in (0, 1)] == [False, True]
+
     def test_metrics_that_changed_are_written_and_trials_without_a_driver_are_killed(
         self, spec: SearchSpec, store: Store, tmp_path: Path
     ) -> None:

@@ -22,7 +22,7 @@ from tausearch.tracking import (
     secrets,
     table_writer,
 )
-from tausearch.tracking.mlflow_process import RemoteRun
+from tausearch.tracking.mlflow_process import MlflowProcess, RemoteRun
 from tests.support.runs.trials import make_trial
 
 
@@ -68,6 +68,21 @@ def test_a_run_in_another_process_takes_what_it_is_told_and_says_what_mlflow_ref
     ours, theirs = Pipe()
     threading.Thread(target=mlflow_process._serve_run, args=(theirs,), daemon=True).start()
     assert RemoteRun(ours).ask("log_benchmark_table", storage, uri, "digits", "t", []) == "page of ('digits', 't', [])"
+
+
+def test_the_process_is_told_the_password_of_its_store(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, str]] = []
+    full, uri = "postgresql://me:pw@host/db", "postgresql://me@host/db"
+    monkeypatch.setattr(secrets, "_uris_with_secrets", {uri: full})
+    monkeypatch.setattr(mlflow_process, "remember", lambda *uris: told.append(uris))
+    monkeypatch.setattr(mlflow_process, "MlflowRun", lambda *how: SimpleNamespace(changes=0))
+    ours, theirs = Pipe()
+    monkeypatch.setattr(MlflowProcess, "_connection", lambda self: ours)
+    threading.Thread(target=mlflow_process._serve_run, args=(theirs,), daemon=True).start()
+    MlflowProcess().open(spec, Storage(tmp_path), uri)
+    assert told == [(full, uri)]
 
 
 def test_the_end_of_a_run_has_its_files_and_is_waited_for_once(

@@ -96,6 +96,12 @@ def test_the_backbones_on_offer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(offered.offers("_here")) == [here] and list(offered.offers("glyph")) == [embedded]
 
 
+def test_weights_in_a_file_are_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offered, "try_to_load_from_cache", lambda repository, file: None)
+    name = "vit_tiny_patch16_224"
+    assert Backbone(name, tmp_path / "weights.safetensors").here and not Backbone(name).here and Backbone().here
+
+
 def test_digest_is_of_the_values_not_the_file(tmp_path: Path) -> None:
     state = Backbone().load().state_dict()
     save_file(dict(reversed(state.items())), tmp_path / "same.safetensors")

@@ -322,6 +322,7 @@ class TestPaperTransforms:
             partial(ResizeRandomCrop, 60, keep_ratio=True),
             partial(ResizeCenterCrop, 56, keep_ratio=True),
             partial(ResizeCenterCrop, 61),
+            partial(ResizeCenterCrop, 63),
             partial(ResizeCenterCrop, 64, keep_ratio=True, interpolation="bilinear"),
         ],
     )

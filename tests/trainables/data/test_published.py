@@ -6,6 +6,7 @@ import os
 import pickle
 import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,7 @@ from trainables.data.disk.decoding import decode
 from trainables.data.disk.passes import sizes_or_faults, stored
 from trainables.data.disk.tree import DiskFile, Tree
 from trainables.data.published.caltech256 import find as find_caltech
+from trainables.data.published.publication import Expected
 from trainables.data.splits import SPLIT_NAMES
 from trainables.errors import InputError
 
@@ -270,6 +272,8 @@ def test_a_copy_that_is_not_whole_is_refused(copies: dict[str, Path]) -> None:
         dataset.prepare(None, silent)
     with pytest.raises(InputError, match="images of both parts: expected 29780, got 1536"):
         dataset.require_usable(["train"], silent)  # a search, too, though it reads one part
+    with pytest.raises(InputError, match="images of both parts: expected 1500, got 1536"):
+        replace(dataset, expected=Expected(256, total=1500)).require_usable(["train"], silent)
 
 
 def test_missing_things_are_named(copies: dict[str, Path], tmp_path: Path) -> None:

@@ -90,6 +90,13 @@ def ours() -> set[str]:
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["on-disk", "in-memory"])
+def test_some_rows_of_a_part_are_as_many_as_they_are(stored: bool) -> None:
+    some = images.narrow(on_disk(Folder()) if stored else in_memory(), torch.tensor([4, 1]))
+    (read,) = images._read(some, [torch.arange(len(some))], ahead=False)
+    assert rows_of(read) == [4, 1]
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["on-disk", "in-memory"])
 @pytest.mark.parametrize("ahead", [True, False])
 def test_batches_come_in_order(threads: int, stored: bool, ahead: bool, pinned: list[str]) -> None:
     found = list(images._read(on_disk(Folder()) if stored else in_memory(), BATCHES, ahead=ahead))
