@@ -37,6 +37,7 @@ from tausearch.runs import (
     CampaignDirectory,
     Plan,
     Resources,
+    StorageError,
     driver_lock,
     is_driven,
     nearest_folder,
@@ -85,7 +86,7 @@ def campaign_with(request: CampaignRequest) -> CampaignResult:
 
     Raises:
         InputError: Before any work, if something in file or spaces is wrong, or another process drives the campaign.
-        StorageError: If the storage became full or went away; the same command continues the campaign.
+        StorageError: If the storage became full, went away or refused a file; the same command continues the campaign.
     """
     callbacks = callbacks_of(request.callbacks)
     return run_campaign(plan_campaign(request), callbacks=callbacks)
@@ -104,7 +105,7 @@ def run_campaign(
 
     Raises:
         InputError: If another process drives the campaign or one of its runs, or the cluster cannot run it.
-        StorageError: If the storage became full or went away; the same command continues the campaign.
+        StorageError: If the storage became full, went away or refused a file; the same command continues the campaign.
     """
     with _held(plan), _timed(plan.directory):
         return _run(_with_measured_gpu_shares(plan), trainable, callbacks)
@@ -209,7 +210,10 @@ def _result(
     resume_command: str,
 ) -> CampaignResult:
     status = read_campaign_status(plan.storage, plan.directory, running=False)  # this process alone holds the lock
-    files = write_outputs(plan.storage, status, _plots_of_searches(cells))
+    try:
+        files = write_outputs(plan.storage, status, _plots_of_searches(cells))
+    except InputError as error:  # no refusal: the cells in the campaign's folder stay
+        raise StorageError(f"{error}; mend that, then: {resume_command}") from error
     tracking_errors = {each.name: each.tracking_error for each in queue.results if each.tracking_error}
     try:
         track_tables(plan.storage, status, write=table_writer(queue.deliveries))

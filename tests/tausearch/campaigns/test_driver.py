@@ -144,7 +144,9 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the result of a campaign whose cells stand so, after a signal and the end of its time budget."""
     plan = planned(tmp_path)
 
-    def result_of(*states: CellState, errors: dict[int, str] | None = None) -> CampaignResult:
+    def result_of(
+        *states: CellState, errors: dict[int, str] | None = None, write: Callable[..., list[Path]] = lambda *_: []
+    ) -> CampaignResult:
         cells = tuple(
             CellStatus(cell.runs, state, reason="a seed diverged" if state == "failed" else None)
             for cell, state in zip(plan.cells, states, strict=True)
@@ -156,7 +158,7 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             return status
 
         monkeypatch.setattr(driver_module, "read_campaign_status", read)
-        monkeypatch.setattr(driver_module, "write_outputs", lambda *_: [])
+        monkeypatch.setattr(driver_module, "write_outputs", write)
         monkeypatch.setattr(driver_module, "track_tables", no_server)
         cells = [ActiveCell(plan, each, lambda line: None) for each in plan.cells]
         for number, error in (errors or {}).items():
@@ -331,6 +333,14 @@ def test_a_campaign_that_grew_and_is_refused_keeps_its_cells(begun: bool, tmp_pa
             make_run_directory(grown.cells[0].training.spec, plan.storage)
         raise InputError("no node fits")
     assert (plan.directory.spec_file.read_bytes() == before) != begun
+
+
+def test_a_campaign_whose_report_cannot_be_written_was_not_refused(ended: Any) -> None:
+    def unwritten(*_: object) -> list[Path]:
+        raise InputError("report r.html: cannot be written")
+
+    with pytest.raises(StorageError, match=r"report r.html: cannot be written; mend that, then: resume"):
+        ended("done", "failed", write=unwritten)
 
 
 @pytest.mark.parametrize(
