@@ -146,24 +146,39 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
         plan.directory.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"campaign folder {plan.directory.path}: cannot be made ({error.strerror})") from error
-    known, spec_file = set(plan.directory.path.iterdir()), plan.directory.spec_file
-    new = [run for run in runs if not plan.storage.run_exists(run)]
-    saved_text = spec_file.read_text(encoding="utf-8") if spec_file in known else None
     try:
-        with driver_lock(plan.directory, "campaign"):
+        with driver_lock(plan.directory, "campaign"), _as_it_was(plan, runs):
             for run in runs:
                 if plan.storage.run_exists(run) and is_driven(plan.storage.run(run)):
                     raise InputError(f"run {run!r} is being driven by another process")
             plan.saved_cells.save(plan.directory)
             yield
     except InputError:
+        remove_empty(plan.directory.path, before)
+        remove_empty_root(plan.storage, before)
+        raise
+
+
+@contextmanager
+def _as_it_was(plan: CampaignPlan, runs: Sequence[str]) -> Iterator[None]:
+    """Leave the campaign's folder as it was if the block is refused before a new run exists.
+
+    The folder is locked: without its lock, another driver's files would be taken for those of the refused one.
+
+    Raises:
+        InputError: That of the block.
+    """
+    known, spec_file = set(plan.directory.path.iterdir()), plan.directory.spec_file
+    new = [run for run in runs if not plan.storage.run_exists(run)]
+    saved_text = spec_file.read_text(encoding="utf-8") if spec_file in known else None
+    try:
+        yield
+    except InputError:
         if not any(map(plan.storage.run_exists, runs)):  # it has begun nothing
             for path in set(plan.directory.path.iterdir()) - known:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         if saved_text is not None and not any(map(plan.storage.run_exists, new)):
             replace_text(spec_file, saved_text)
-        remove_empty(plan.directory.path, before)
-        remove_empty_root(plan.storage, before)
         raise
 
 

@@ -335,6 +335,22 @@ def test_a_campaign_that_grew_and_is_refused_keeps_its_cells(begun: bool, tmp_pa
     assert (plan.directory.spec_file.read_bytes() == before) != begun
 
 
+def test_a_driver_that_waits_for_the_lock_and_is_refused_leaves_the_files_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.yaml").write_text(TABLE)
+    plan = plan_campaign(CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs"))
+
+    def waited(*_: object) -> Any:
+        plan.directory.spec_file.write_text("of the first")
+        raise InputError("driven by another process")
+
+    monkeypatch.setattr(driver_module, "driver_lock", waited)
+    with pytest.raises(InputError, match="driven by another"), driver_module._held(plan):
+        pass
+    assert plan.directory.spec_file.read_text() == "of the first"
+
+
 def test_a_campaign_whose_report_cannot_be_written_was_not_refused(ended: Any) -> None:
     def unwritten(*_: object) -> list[Path]:
         raise InputError("report r.html: cannot be written")
