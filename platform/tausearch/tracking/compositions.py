@@ -18,6 +18,7 @@ from tausearch.tracking.mlflow_store import open_store, tracked_name
 from trainables.metrics import TEST
 
 LABEL_TAG = "tausearch.composition"
+_OF_TAG, _OF_ID_TAG = "composition.of", "composition.of_id"  # name and id of the final run
 BEST_ALIAS = "best"
 ACCURACY_TAG = "final_accuracy"
 REMOVED_TAG = "removed"  # the classes that `--forget` took out; accuracies are then of the others
@@ -50,6 +51,9 @@ def track_composition(
         every = {**_names(spec, label), "method": spec.method}
         assert not {RUN_TAG, ID_TAG} & every.keys(), "a final run is found by these, so no composition may have them"
         run = client.create_run(experiment, run_name=f"{spec.name}/{label}", tags=every)
+    elif run.data.tags.get(_OF_TAG) != spec.name:  # the final run was renamed
+        client.update_run(run.info.run_id, status="FINISHED", name=f"{spec.name}/{label}")
+        tags = {**tags, _OF_TAG: spec.name}
     now, known = int(time.time() * 1000), run.data
     points = [Metric(name, value, now, 0) for name, value in metrics.items() if known.metrics.get(name) != value]
     changed = [RunTag(name, value) for name, value in tags.items() if known.tags.get(name) != value]
@@ -91,13 +95,15 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
 def _find(spec: RunSpec, storage: Storage, label: str) -> tuple[Any, str, Any]:
     """Return a client of the run's store, the experiment, and MLflow's run of a composition, or None for the latter."""
     client, experiment = open_store(storage, spec.tracking_uri or storage.mlflow_uri, spec.benchmark)
-    query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in _names(spec, label).items() if value)
+    known = _names(spec, label)
+    del known[_OF_TAG if spec.id else _OF_ID_TAG]  # a run may get another name; one of an early version has no id
+    query = " and ".join(f"tags.`{name}` = '{value}'" for name, value in known.items())
     return client, experiment, next(iter(client.search_runs([experiment], query)), None)
 
 
 def _names(spec: RunSpec, label: str) -> dict[str, str]:
-    """Return the tags by which a composition is found."""
-    return {"kind": "composition", LABEL_TAG: label, "composition.of": spec.name, "composition.of_id": spec.id or ""}
+    """Return the tags that name a composition."""
+    return {"kind": "composition", LABEL_TAG: label, _OF_TAG: spec.name, _OF_ID_TAG: spec.id or ""}
 
 
 def _versions(client: Any, run: Any) -> list[Any]:

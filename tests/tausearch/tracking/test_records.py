@@ -206,11 +206,23 @@ def test_a_composition_that_changed_is_written_and_what_is_equal_is_not(
     track_composition(final, Storage(tmp_path), "keep-2", {}, {})
     assert len(store.runs) == 2 and store.opened == {"http://team:1"}
     assert {each.info.status for each in store.runs.values()} == {"FINISHED"}, "nothing of it runs"
-    for namesake in (final_spec(spec, id="g"), final_spec(spec, id="f", name="other")):
-        track_composition(namesake, Storage(tmp_path), "keep-2", {}, {})
-    assert len(store.runs) == 4  # of another storage, and of another name
+    track_composition(final_spec(spec, id="g"), Storage(tmp_path), "keep-2", {}, {})
+    assert len(store.runs) == 3  # of another storage
     track_composition(final_spec(spec, id="f"), Storage(tmp_path), "keep-2", {}, {})
     assert store.opened == {"http://team:1", Storage(tmp_path).mlflow_uri}
+
+
+def test_a_composition_of_a_renamed_run_is_the_same_one_under_the_new_name(
+    spec: SearchSpec, store: Store, tmp_path: Path
+) -> None:
+    for final in (final_spec(spec, id="f"), final_spec(spec, id="f", name="renamed")):
+        track_composition(final, Storage(tmp_path), "keep-1", {"a": 1.0}, {})
+    (run,) = store.runs.values()
+    assert run.data.tags["composition.of"] == "renamed"
+    assert (run.info.run_name, run.info.status) == ("renamed/keep-1", "FINISHED")
+    for name in ("early", "of an early version"):  # without an id
+        track_composition(final_spec(spec, id="", name=name), Storage(tmp_path), "keep-1", {}, {})
+    assert len(store.runs) == 3
 
 
 def test_a_user_without_a_name_is_unknown(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
