@@ -184,17 +184,28 @@ def compare(
     if paper and (tables or output_format not in ("latex", "markdown")):
         raise InputError("--paper: goes with --format latex or markdown of methods by benchmarks")
     root = open_storage(storage, write=False)
-    if reports.names_runs(root, names or []):
+    names = [_as_runs_have_it(root, each) for each in names or []]
+    if reports.names_runs(root, names):
         given = {**dict.fromkeys(tables, True), "figure": figure, "campaign": campaign, "paper": paper}
         if others := [name for name, value in given.items() if value]:
             raise InputError(f"--{others[0]}: does not go with names of runs")
-        reports.show_differences(root, names or [], output_format)
+        reports.show_differences(root, names, output_format)
     elif tables:
-        shown[tables[0]][1](root, names or [], output_format)
+        shown[tables[0]][1](root, names, output_format)
     else:
         scope = reports.ComparisonScope(with_paper=paper)
         if campaign is not None:
             from tausearch.campaigns import selected_runs
 
             scope = selected_runs(root.campaign(campaign), with_paper=paper)
-        reports.show_comparison(root, names or [], output_format, figure, scope)
+        reports.show_comparison(root, names, output_format, figure, scope)
+
+
+def _as_runs_have_it(root: Storage, name: str) -> str:
+    """Return the name of a benchmark as runs have it; the name of a run, and one of no benchmark, as it is."""
+    from trainables.data import reference  # imports torch
+
+    try:
+        return name if root.run_exists(name) else str(reference(name))
+    except InputError:
+        return name

@@ -351,6 +351,9 @@ def test_a_comparison_hands_on_benchmarks_form_picture_and_the_papers_rows(
     at = ("--storage", str(tmp_path))
     ask("compare", "digits", "cub200", "--figure", "f.png", "--format", "markdown", "--paper", *at)
     assert given.pop() == (["digits", "cub200"], "markdown", Path("f.png"), reports.ComparisonScope(with_paper=True))
+    monkeypatch.chdir(tmp_path)
+    ask("compare", "folder:birds", "digits?tasks=2&epochs=1", "digits?epochs=1&tasks=2", "dgts", *at)
+    assert given.pop()[0] == [f"folder:{tmp_path}/birds", *["digits?tasks=2&epochs=1"] * 2, "dgts"]  # as runs have them
     for table in ("transfer", "composition", "ablation"):
         ask("compare", "digits", f"--{table}", "--format", "csv", *at)
         assert given.pop() == (["digits"], "csv")
