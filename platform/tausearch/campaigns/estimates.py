@@ -23,7 +23,7 @@ from tausearch.execution import (
     pace_of,
     pace_of_trials,
 )
-from tausearch.presentation import LongWork
+from tausearch.presentation import LongWork, print_notices
 from tausearch.runs import (
     CampaignDirectory,
     RunSpec,
@@ -35,6 +35,7 @@ from tausearch.runs import (
 )
 from trainables.config import TrialConfig
 from trainables.errors import DivergedError, InputError
+from trainables.user_code import explained
 
 PILOT_TASKS = 2  # the first task also computes what all trials share
 
@@ -123,6 +124,8 @@ def _read_measurement(found: Mapping[str, Any]) -> PilotMeasurement:
 def run_pilots(plan: CampaignPlan) -> None:
     """Run the first tasks of one trial of every cell without measurements in this process, and save the times.
 
+    A notice on stderr names each cell whose pilot failed.
+
     Raises:
         InputError: If the folder of the campaign cannot be written, or trials need a GPU, which this machine lacks.
     """
@@ -133,14 +136,19 @@ def run_pilots(plan: CampaignPlan) -> None:
         )
     open_storage(plan.storage.root, write=True)
     plan.directory.path.mkdir(parents=True, exist_ok=True)
+    failed: list[str] = []
     pilots = pilots_of(plan.directory)
     with LongWork() as work:
         tick = work.start("pilot trials", len(unknown))
         for cell in unknown:
-            pilots[cell.title] = _pilot(cell)
+            try:
+                pilots[cell.title] = _pilot(cell)
+            except Exception as error:  # of the user's code, or of torch: this cell's time stays unknown
+                failed.append(f"{cell.title}: its pilot failed ({explained(error)})")
             content = {title: asdict(found) for title, found in pilots.items()}
             replace_text(plan.directory.pilot_file, json.dumps(content, indent=2) + "\n")
             tick(1)
+    print_notices(*failed)
 
 
 def _pilot(cell: CellPlan) -> PilotMeasurement:

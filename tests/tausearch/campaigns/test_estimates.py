@@ -139,6 +139,21 @@ def test_a_pilot_of_other_options_says_nothing_and_is_run_again(
     assert asked[2:] == [cell.title for cell in plan.cells]
 
 
+def test_a_pilot_that_fails_is_named_and_the_others_are_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pilot(cell: CellPlan) -> PilotMeasurement:
+        if cell.title == "digits/ita-lora":
+            raise ValueError("a broken method")
+        return PilotMeasurement(SecondsPerTrial(1.0), 1, "")
+
+    monkeypatch.setattr(estimates, "_pilot", pilot)
+    plan = planned(tmp_path)
+    run_pilots(plan)
+    assert list(pilots_of(plan.directory)) == ["digits/finetune", "digits/joint"]
+    assert "tausearch: digits/ita-lora: its pilot failed (ValueError: a broken method" in capsys.readouterr().err
+
+
 def test_a_pilot_takes_its_first_task_once_and_its_second_for_every_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
