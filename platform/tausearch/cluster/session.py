@@ -69,12 +69,12 @@ def require_reachable(address: str) -> None:
     if address == "auto":
         return  # Ray looks on this machine, and fails at once if there is no cluster
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    if not host or not port.isdecimal() or int(port) > 65535:
         raise InputError(AddressFault(f"--address must be auto, HOST:PORT or ray://HOST:PORT, got {address!r}"))
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
-    except OSError as error:
-        why = error.strerror or error
+    except (OSError, UnicodeError) as error:  # the latter for a host with two dots, or of too many letters
+        why = getattr(error, "strerror", None) or error
         raise InputError(AddressFault(f"--address {address}: no Ray cluster answers there ({why})")) from error
 
 

@@ -241,7 +241,13 @@ def test_an_address_is_reached_with_and_without_the_word_of_a_client(monkeypatch
     assert [call.args[0] for call in connect.call_args_list] == [("192.0.2.1", 10001), ("192.0.2.1", 6379)]
 
 
-@pytest.mark.parametrize("address", ["192.0.2.1", "192.0.2.1:65536", ":6379", "192.0.2.1:a"])
+@pytest.mark.parametrize("host", ["head..node", "a" * 64])
+def test_a_host_that_cannot_be_asked_for_is_refused_in_a_line(host: str) -> None:
+    with pytest.raises(InputError, match=f"--address {host}:6379: no Ray cluster answers there"):
+        session.require_reachable(f"{host}:6379")
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "192.0.2.1:65536", ":6379", "192.0.2.1:a", "192.0.2.1:²"])
 def test_an_address_that_is_none_is_refused(address: str) -> None:
     with pytest.raises(InputError, match="--address must be auto, HOST:PORT or ray://HOST:PORT, got"):
         session.require_reachable(address)
