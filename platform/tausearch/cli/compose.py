@@ -210,8 +210,8 @@ def predict(
     for option, path in pictures.items():
         if path is not None:
             output.require_figure(option, path, paths, open_storage(storage, write=False))
-    if figure is not None and confusion is not None and figure in output.confusion_files(confusion):
-        raise InputError(f"--figure and --confusion: must be two files, got {figure} for both")
+    if figure is not None and confusion is not None:
+        output.require_two_files(figure, confusion)
     opened = models.open_model(model, models.ModelOptions(seed, chosen, backbone_weights, device), storage)
     print_notices(*opened.notes)
     if confusion is not None:

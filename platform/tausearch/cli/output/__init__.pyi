@@ -19,11 +19,11 @@ from .data import (
     show_states as show_states,
 )
 from .predictions import (
-    confusion_files as confusion_files,
     draw as draw,
     draw_confusion as draw_confusion,
     require_figure as require_figure,
     require_truth as require_truth,
+    require_two_files as require_two_files,
     show_predictions as show_predictions,
 )
 from .previews import show_preview as show_preview

@@ -106,6 +106,12 @@ def require_figure(option: str, path: Path, images: Sequence[Path], storage: Sto
     require_picture(storage, path, option, [path.with_suffix(".csv")] if option == "--confusion" else ())
 
 
+def require_two_files(figure: Path, confusion: Path) -> None:
+    """Raise an `InputError` if a file of the confusion matrix would be the other picture, however both are written."""
+    if figure.resolve() in {each.resolve() for each in confusion_files(confusion)}:
+        raise InputError(f"--figure and --confusion: must be two files, got {figure} and {confusion}")
+
+
 def require_truth(model: Model, images: Sequence[Path], path: Path) -> None:
     """Raise an `InputError`, before images are classified, if the true class of none is known."""
     if not any(named_after(image, model.classes) for image in images):
