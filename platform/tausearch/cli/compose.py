@@ -190,7 +190,10 @@ def predict(
     max_image_bytes: Annotated[
         int | None, typer.Option(help="Refuse larger image files [default: 268,435,456].", min=1)
     ] = None,
-    figure: Annotated[Path | None, typer.Option(help="Picture of the most and least confident predictions.")] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Picture of the most and least confident predictions; beside a PNG the same as PDF."),
+    ] = None,
     confusion: Annotated[
         Path | None, typer.Option(help="Picture of the confusion matrix; beside it its numbers as CSV, a PNG as PDF.")
     ] = None,

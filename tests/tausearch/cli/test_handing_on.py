@@ -427,6 +427,7 @@ def test_predict_draws_both_pictures_and_says_so_beside_its_answers(
         (["--figure", "a.png"], "--figure"),  # an image that is to be classified
         (["--figure", "c.pdf", "--confusion", "c.png"], "--figure and --confusion: must be two files"),
         (["--figure", "c.png", "--confusion", "x/../c.png"], "--figure and --confusion: must be two files"),
+        (["--figure", "c.png", "--confusion", "c.pdf"], "--figure and --confusion: must be two files"),
     ],
 )
 def test_predict_opens_no_model_for_a_picture_that_it_could_not_write(

@@ -30,4 +30,5 @@ def test_what_is_wrong_is_red_and_says_what_it_is(tmp_path: Path, monkeypatch: p
         ("c.png", "sun", 0.5, image, None),
     ]
     assert draw_predictions(shown, tmp_path / "sure.png").stat().st_size > 1000
+    assert (tmp_path / "sure.pdf").stat().st_size > 1000  # as beside every PNG
     assert sorted(titles) == [("sun 0.50", False), ("sun 0.60\n(is tree)", True), ("sun 0.90", False)]

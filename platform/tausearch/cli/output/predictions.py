@@ -61,7 +61,8 @@ def draw(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterato
     ]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield f"figure: {draw_predictions(shown, path)}"
+        draw_predictions(shown, path)
+        yield f"figure: {', '.join(map(str, _pictures(path)))}"
     except (OSError, ValueError) as error:  # matplotlib's for an ending that it does not know
         raise InputError(f"--figure {path}: cannot be written ({error})") from error
     yield from _legend(drawn, {name for each in predictions for name in (each.label, each.true_label)})
@@ -91,7 +92,11 @@ def draw_confusion(model: Model, predictions: Sequence[Prediction], path: Path) 
 
 def confusion_files(path: Path) -> list[Path]:
     """Return the files of a confusion matrix: the picture, beside a PNG the same as PDF, and the numbers."""
-    return [path, *([path.with_suffix(".pdf")] if path.suffix == ".png" else []), path.with_suffix(".csv")]
+    return [*_pictures(path), path.with_suffix(".csv")]
+
+
+def _pictures(path: Path) -> list[Path]:
+    return [path, path.with_suffix(".pdf")] if path.suffix == ".png" else [path]
 
 
 def require_figure(option: str, path: Path, images: Sequence[Path], storage: Storage) -> None:
@@ -107,8 +112,9 @@ def require_figure(option: str, path: Path, images: Sequence[Path], storage: Sto
 
 
 def require_two_files(figure: Path, confusion: Path) -> None:
-    """Raise an `InputError` if a file of the confusion matrix would be the other picture, however both are written."""
-    if figure.resolve() in {each.resolve() for each in confusion_files(confusion)}:
+    """Raise an `InputError` if the two pictures would share a file, however both are written."""
+    files, others = ({each.resolve() for each in found} for found in (_pictures(figure), confusion_files(confusion)))
+    if files & others:
         raise InputError(f"--figure and --confusion: must be two files, got {figure} and {confusion}")
 
 

@@ -9,8 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
-from tausearch.presentation.figures.fonts import choose_fonts
-from tausearch.presentation.figures.style import new_figure, plain, write_picture
+from tausearch.presentation.figures.style import new_figure, plain, save
 
 # Name, class, probability, what reads the image, and the true class where it is known.
 Shown = tuple[str, str, float, Callable[[], Tensor], str | None]
@@ -25,7 +24,7 @@ def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
     Args:
         shown: Name, class, probability, reader `() -> uint8 (c, h, w)` and true class, if known, of every image;
             at least one. What is wrong is red, with the true class.
-        path: The file to write; its ending says the kind.
+        path: The file to write; its ending says the kind. Beside a PNG lies the same as PDF.
 
     Returns:
         The file.
@@ -45,9 +44,7 @@ def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
         cells[0].set_ylabel(title)
         for axes, each in zip(cells, part, strict=False):
             _draw(axes, *each)
-    choose_fonts(figure)
-    write_picture(figure, path)
-    return path
+    return save(figure, path)
 
 
 def _draw(axes: Axes, name: str, label: str, probability: float, read: Callable[[], Tensor], true: str | None) -> None:
