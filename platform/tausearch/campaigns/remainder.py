@@ -41,7 +41,9 @@ def remainder(plain: object, needed: frozenset[str]) -> FileContent | None:
         if any(place[-1:] == ("search",) or _meant(place) in needed for place in of_search):
             return None
         # From the back, so that the numbers of entries of a list stay right.
-        if not all([_removed(left, place) for place in sorted(set(places), key=_in_order, reverse=True)]):
+        found = sorted(set(places), key=_in_order, reverse=True)
+        gone = {(*place[:-1], each) for place in found for each in _GO_WITH.get(_meant(place) or "", ())}
+        if not all([_removed(left, place) or place in gone for place in found]):
             return None
     return None
 

@@ -344,6 +344,7 @@ def test_what_is_left_of_a_long_list_is_all_but_its_wrong_entries() -> None:
         {"reevaluate": "all", "reevaluate_runs": 2},
         {"scheduler": "ashes", "pruner-options": {"a": 1}},
         {"trials": "many", "reevaluate": 3, "reevaluate_runs": 2},
+        {"reevaluate_runs": "all", "reevaluate": "all", "trials": "many"},
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
