@@ -145,22 +145,25 @@ def sync(
     if format == "json":
         print_json([asdict(each) for each in done])
     if name is None:
-        _sync_tables(root, tracking_uri)
+        failed += _sync_tables(root, tracking_uri)
     if failed:
         raise typer.Exit(1)
 
 
-def _sync_tables(root: Storage, tracking_uri: str | None) -> None:
-    """Tag the runs that stand in the tables of campaigns."""
+def _sync_tables(root: Storage, tracking_uri: str | None) -> int:
+    """Tag the runs that stand in the tables of campaigns; returns how many campaigns failed."""
     from tausearch.campaigns import all_campaign_statuses, track_tables
 
     statuses, faults = all_campaign_statuses(root)
     print_notices(*faults)
+    failed = len(faults)
     for status in statuses:
         try:
             track_tables(root, status, tracking_uri)
         except InputError as error:
             print_notices(error)
+            failed += 1
+    return failed
 
 
 @runs_app.command()

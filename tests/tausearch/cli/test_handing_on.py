@@ -172,6 +172,18 @@ def test_sync_writes_to_the_trackers_that_are_named_and_tags_the_tables_there(
     assert ask("runs", "sync", "a", *words)[0] == 2 and given == [("http://a:1", "none")]  # its tables are left alone
 
 
+@pytest.mark.parametrize(("statuses", "faults"), [(["t"], []), ([], [InputError("v: is damaged")]), ([], [])])
+def test_sync_fails_if_it_cannot_tag_the_tables_of_a_campaign(
+    statuses: list[str], faults: list[InputError], tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def track_tables(*_: Any) -> None:
+        raise InputError("no answer")
+
+    monkeypatch.setattr("tausearch.campaigns.all_campaign_statuses", lambda _: (statuses, faults))
+    monkeypatch.setattr("tausearch.campaigns.track_tables", track_tables)
+    assert ask("runs", "sync", "--storage", str(tmp_path))[0] == bool(statuses or faults)
+
+
 def test_a_renamed_run_is_said_with_those_that_point_to_it_and_what_tells_mlflow(
     tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
