@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
+import math
 import os
 import signal
 import sys
@@ -12,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tausearch.presentation import brief, clock, output_to, stopped_words, stream_of, tool
+from tausearch.presentation import brief, clock, output_to, print_json, stopped_words, stream_of, tool
 from tausearch.presentation.terminal import bars, commands, text
 from tausearch.presentation.terminal.text import SafeConsole, number, range_text
 from tausearch.runs import storage_option
@@ -35,6 +37,12 @@ from trainables.user_code import allow_code, code_option
 )
 def test_a_duration_has_hours_only_where_there_are_some(seconds: float, shown: str) -> None:
     assert clock(seconds) == shown
+
+
+def test_a_number_that_is_not_finite_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"rows": [{"a": math.nan, "b": (1.5, -math.inf)}], "name": "NaN", "n": 2})
+    said = capsys.readouterr().out
+    assert json.loads(said) == {"rows": [{"a": None, "b": [1.5, None]}], "name": "NaN", "n": 2}
 
 
 def test_chosen_hyperparameters_have_three_digits_and_their_own_order() -> None:

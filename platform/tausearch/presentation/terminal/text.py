@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,8 +92,16 @@ def number(value: object) -> str:
 
 
 def print_json(content: Any) -> None:
-    """Print JSON for a program."""
-    print(json.dumps(content, indent=2))
+    """Print JSON for a program; null stands for a number that is not finite, as JSON has none."""
+    print(json.dumps(_finite(content), indent=2, allow_nan=False))
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {name: _finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def say_loading() -> None:
