@@ -25,7 +25,7 @@ _TEMPLATES = Path(__file__).with_name("templates")
 def write_report(
     title: str,
     cells: Sequence[ReportCell],
-    file: Path,
+    file: str | Path,
     *,
     matrix: Table | None = None,
     plots: Sequence[Plot] = (),
@@ -49,6 +49,7 @@ def write_report(
     Raises:
         InputError: If the file cannot be written.
     """
+    file = Path(file)
     views = [read_cell(cell, (drawn or {}).get(cell.search.name) if cell.search else None) for cell in cells]
     page = (
         _environment()
