@@ -86,18 +86,26 @@ def read_remainder(path: str | Path) -> CampaignFile | None:
 
 
 def _named_apart(file: CampaignFile) -> CampaignFile:
-    """Refuse cells of one title, which would share their runs: the title has the last part of a folder's path alone."""
-    first: dict[str, CellConfig] = {}
-    pairs = [(first.setdefault(cell.title, cell), cell) for cell in file.cells]
-    if faults := [_alike(cell, other) for cell, other in pairs if cell is not other]:
+    """Refuse cells that would share runs or a picture: the names of these have the last part of a path alone."""
+    cells: dict[str, CellConfig] = {}
+    rows: dict[str, CellConfig] = {}
+    faults = []
+    for cell in file.cells:
+        run, slug = f"{file.name}-{cell.title.replace('/', '-')}", reference(cell.benchmark).slug
+        other, row = cells.setdefault(run, cell), rows.setdefault(slug, cell)
+        if other is not cell:
+            faults.append(_alike(other, cell, cell.title if cell.title == other.title else run))
+        elif row.benchmark != cell.benchmark:
+            faults.append(_alike(row, cell, slug))
+    if faults:
         raise InputError(*faults)
     return file
 
 
-def _alike(cell: CellConfig, other: CellConfig) -> str:
+def _alike(cell: CellConfig, other: CellConfig, name: str) -> str:
     both = [f"{each.method} on {each.benchmark}" for each in (cell, other)]
     advice = "give one another name, as by a link to its folder" if reference(cell.benchmark).path else "leave out one"
-    return f"{' and '.join(both)}: both would be {cell.title}; {advice}"
+    return f"{' and '.join(both)}: both would be {name}; {advice}"
 
 
 def _campaign(file: FileContent) -> CampaignFile:

@@ -90,6 +90,21 @@ def test_cells_that_would_share_their_runs_are_refused(tmp_path: Path) -> None:
     assert all(fault.endswith("; give one another name, as by a link to its folder") for fault in faults)
 
 
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ("{benchmark: 'folder:/b/birds', method: joint}", "folder-birds"),  # the picture of the benchmark
+        ("{benchmark: 'folder:/a/birds-ita', method: 'lora:_'}", "t-folder-birds-ita-lora"),  # the run
+    ],
+)
+def test_cells_that_would_share_a_picture_or_a_run_under_another_title_are_refused(
+    other: str, name: str, tmp_path: Path
+) -> None:
+    text = f"campaign: t\nbenchmarks: ['folder:/a/birds']\nmethods: [ita-lora]\ncells: [{other}]\n"
+    with pytest.raises(InputError, match=f"on folder:/a/birds and .*: both would be {name}; give one another name"):
+        read_campaign(written(tmp_path, text))
+
+
 def test_benchmarks_and_methods_stand_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = WHOLE.replace("[digits, glyphs]", "[glyphs, digits]").replace("[ita-lora, finetune]", "[ita-lora, ewc]")
     titles = [cell.title for cell in read_campaign(written(tmp_path, text)).cells]
