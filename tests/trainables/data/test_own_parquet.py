@@ -73,6 +73,21 @@ def test_names_that_nothing_later_can_read_are_refused(names: list[str], fault: 
         get_source(f"parquet:{tmp_path}?tasks=2")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        (None, "column 'label' has no value in row 1$"),
+        ("z", "label in row 1 must be a class of the training part"),
+    ],
+)
+def test_a_wrong_label_is_told_by_its_own_file_and_row(wrong: str | None, fault: str, tmp_path: Path) -> None:
+    images = [row["bytes"] for row in listed()][:4]
+    for name, labels in {"train-0": "abab", "test-0": "abab", "test-1": ["a", wrong, "b", "a"]}.items():
+        pq.write_table(pa.table({"image": images, "label": list(labels)}), tmp_path / f"{name}.parquet")
+    with pytest.raises(InputError, match=f"test-1.parquet: {fault}"):
+        get_source(f"parquet:{tmp_path}?tasks=1").load("test")
+
+
 def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
     columns = {"image": [r["bytes"] for r in listed()], "label": [r["label"] for r in listed()]}
     coarse = ["small" if row["label"] < 2 else "large" for row in listed()]

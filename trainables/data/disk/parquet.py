@@ -217,13 +217,14 @@ def read_labels(paths: Sequence[str], column: str) -> list[Any]:
     labels: list[Any] = []
     for path in paths:
         try:
-            labels += _read_column(path, column)
+            found = _read_column(path, column)
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from error
         except (KeyError, IndexError, UnicodeDecodeError, pa.ArrowException) as error:
             raise InputError(f"{path}: has no column {column!r} that can be read") from error
-    if None in labels:
-        raise InputError(f"{paths[0]}: column {column!r} has no value in row {labels.index(None)}")
+        if None in found:
+            raise InputError(f"{path}: column {column!r} has no value in row {found.index(None)}")
+        labels += found
     return labels
 
 

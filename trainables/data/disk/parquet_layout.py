@@ -117,14 +117,15 @@ def _classes(files: Sequence[str], column: str) -> tuple[tuple[str, ...], Encode
     number = {value: label for label, value in enumerate(known)}
 
     def encode(paths: Sequence[str]) -> Tensor:
+        labels: list[int] = []
         for path in paths:
             if declared is not None and (parquet.label_names(path, column) or declared) != declared:
                 raise InputError(f"{path}: column {column!r} has other class names than in {files[0]}")
-        values = parquet.read_labels(paths, column)
-        for row, value in enumerate(values):
-            if not isinstance(value, int | str) or value not in number:
-                raise InputError(f"{paths[0]}: label in row {row} must be {allowed}, got {value!r}")
-        return torch.tensor([number[value] for value in values], dtype=torch.int64)
+            for row, value in enumerate(parquet.read_labels([path], column)):
+                if not isinstance(value, int | str) or value not in number:
+                    raise InputError(f"{path}: label in row {row} must be {allowed}, got {value!r}")
+                labels.append(number[value])
+        return torch.tensor(labels, dtype=torch.int64)
 
     return tuple(names), encode
 
