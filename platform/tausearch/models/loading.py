@@ -100,7 +100,7 @@ def _with_model(folder: Path, seed: int | None) -> Path:
     """Return the folder with the description: this one, or one below in an export with several."""
     if has_description(folder):
         return folder
-    for form in _LOADABLE_FORMS:
+    for form in (*_LOADABLE_FORMS, "models"):  # of the last `_exported` says why it is none
         if (folder / form).is_dir():
             return _with_model(folder / form, seed)
     seeds = [path for path in folder.iterdir() if SEED_FOLDER.fullmatch(path.name) and has_description(path)]

@@ -15,7 +15,7 @@ import torch
 from tausearch.models import ModelOptions, VectorSource, cards, load_model, loading
 from tausearch.models.cards import card, describe_run
 from tausearch.models.descriptions import ModelDescription, read_description
-from tausearch.models.loading import _described_transform, _exported, _transform, _with_model
+from tausearch.models.loading import _described_transform, _exported, _transform, _with_model, open_model
 from tausearch.runs import RunDirectory, SearchSpec
 from tests.support.packages import install
 from trainables.data import TransformSpec
@@ -387,9 +387,14 @@ def test_the_parts_of_a_composition_say_which_forms_are_beside_them(
 ) -> None:
     for form in (*there, "models/seed_0"):
         (tmp_path / form).mkdir(parents=True)
+    parts = about.model_copy(update={"form": "models"})
     with pytest.raises(InputError, match=f"holds the parts of a composition{instead}") as caught:
-        _exported(tmp_path / "models" / "seed_0", about.model_copy(update={"form": "models"}), ModelOptions())
+        _exported(tmp_path / "models" / "seed_0", parts, ModelOptions())
     assert bool(instead) or str(caught.value).endswith("composition")
+    parts.save(tmp_path / "models" / "seed_0")
+    if not there:
+        with pytest.raises(InputError, match="models/seed_0: holds the parts of a composition$"):
+            open_model(tmp_path, ModelOptions(), tmp_path / "runs")
 
 
 def with_code(about: ModelDescription, **changes: Any) -> ModelDescription:
