@@ -172,7 +172,7 @@ def _of_folder(folder: Path) -> VectorSource:
     if not seeds:
         raise InputError(f"{folder}: holds no task vectors, which lie in folders seed_0, seed_1, ...")
     return VectorSource(
-        name=str(folder),
+        name=str(folder) if "/" in str(folder) else f"./{folder}",  # without a slash it would be the name of a run
         benchmark=description.benchmark,
         methods=description.methods,
         protocol=description.protocol,

@@ -214,6 +214,9 @@ def test_a_run_goes_before_a_folder_of_its_name_unless_the_folder_has_a_path(
     monkeypatch.setattr(sources, "source_of_run", lambda found: found)
     assert find_source(Storage(tmp_path / "runs"), "r") == directory  # type: ignore[comparison-overlap]
     assert find_source(Storage(tmp_path / "runs"), "./r").seeds == (7,)
+    (tmp_path / "r").rename(tmp_path / "v")
+    assert find_source(Storage(tmp_path / "runs"), "v:1").text == "./v:1"  # which no run can be called
+    (tmp_path / "v").rename(tmp_path / "r")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert find_source(Storage(tmp_path / "runs"), "~/r").seeds == (7,)
     for open_it in (find_source, lambda storage, text: open_model(text, ModelOptions(), storage.root)):
