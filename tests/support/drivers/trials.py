@@ -18,15 +18,6 @@ class FiveTasks(AnalyticTrial):
     tasks = 5
 
 
-class Diverging(FiveTasks):
-    """Diverges in every trial of a search of (IA)^3."""
-
-    def step(self) -> dict[str, Any]:
-        if self.config["method"] == "ita-ia3" and self.config["purpose"] == "search":
-            return {"task": 1.0, self.names.average_accuracy: 0.0, "diverged": "the loss is not finite", "done": True}
-        return super().step()
-
-
 class LateTrial(FiveTasks):
     """One process starts at once, the others when it has run three trials. None imports what a driver needs."""
 

@@ -18,16 +18,14 @@ from tausearch.campaigns import (
     CampaignRequest,
     CampaignResult,
     plan_campaign,
-    read_campaign_status,
     run_campaign,
     write_campaign_report,
 )
-from tausearch.runs import Record, Storage, driver_lock, read_spec, read_status
+from tausearch.runs import Record, Storage, read_spec, read_status
 from tausearch.studies import load_best
 from tausearch.tracking import TABLE_TAG
 from tests.support.drivers.searches import assert_mlflow_has_each_task_once, run_here, tausearch, trials_of
-from tests.support.drivers.trials import Diverging, FiveTasks
-from trainables.errors import InputError
+from tests.support.drivers.trials import FiveTasks
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -151,23 +149,6 @@ def test_the_report_is_the_one_that_is_made_from_all_cells_anew(
     assert pages[0] == pages[1]
 
 
-def test_it_leaves_best_files_and_the_comparison(result: CampaignResult, root: Path) -> None:
-    best = root / "campaigns" / "table" / "best"
-    assert sorted(str(path.relative_to(best)) for path in best.rglob("*.yaml")) == sorted(f"{t}.yaml" for t in TITLES)
-    chosen = load_best(best / "digits" / "ita-lora.yaml")
-    found = load_best(Storage(root).run("table-digits-ita-lora").best_file)
-    assert chosen.selection is not None and found.selection is not None
-    assert (chosen.hyperparameters, chosen.selection.value) == (found.hyperparameters, found.selection.value)
-    unsearched = load_best(best / "digits-epochs-1" / "ita-ia3.yaml")
-    assert unsearched.selection is None
-    assert unsearched.hyperparameters == read_spec(Storage(root).run("table-digits-epochs-1-ita-ia3-final")).fixed
-    tables = {path.suffix: path.read_text() for path in result.files if path.stem == "comparison"}
-    assert set(tables) == {".md", ".tex", ".csv"}
-    page = (root / "campaigns" / "table" / "report.html").read_text()
-    assert all(name in page for name in SEARCHES) and "campaign table" in page
-    assert all("ita-lora" in text and "ita-ia3" in text for text in tables.values())
-
-
 def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, root: Path) -> None:
     found = tables(Storage(root), result.standing)
     names = {"digits", "digits?epochs=1"}
@@ -186,17 +167,6 @@ def test_the_tables_of_the_results_page_are_made_of_it(result: CampaignResult, r
     )
     assert re.search(r"4 cells took \d+:\d\d", provenance(result.standing))
     assert "pilot` and actual time: 1:30:00 and 0:" in provenance(result.standing)
-
-
-def test_status_says_how_it_stands(result: CampaignResult, call: Callable[..., str], root: Path) -> None:
-    content = json.loads(call("campaign", "status", "table", "--format", "json"))
-    assert [(cell["title"], cell["state"]) for cell in content["cells"]] == [(title, "done") for title in TITLES]
-    assert content["finished"] and not content["running"]
-    assert content == read_campaign_status(Storage(root), Storage(root).campaign("table")).as_dict()
-    shown = call("campaign", "status", "table")
-    assert "table: finished; 4/4 cells done" in shown and "not searched" in shown
-    assert "no campaign named 'nope'" in call("campaign", "status", "nope", code=2)
-    assert "table-digits-ita-lora-final" in call("status")
 
 
 def test_once_more_runs_nothing_again(
@@ -221,46 +191,3 @@ def test_what_a_kill_left_unconcluded_is_concluded_without_ray(
     again = run_campaign(plan_campaign(request(folder)), FiveTasks)
     assert again.results == 1 and again.standing.as_dict() == result.standing.as_dict()
     assert Storage(root).run(name).results_file.exists() and campaign.is_concluded(name)
-
-
-def test_a_second_driver_is_refused(result: CampaignResult, folder: Path, root: Path) -> None:
-    with driver_lock(Storage(root).campaign("table")), pytest.raises(InputError, match="campaign 'table' is being"):
-        run_campaign(plan_campaign(request(folder)), FiveTasks)
-    name = "table-digits-ita-lora"
-    with driver_lock(Storage(root).run(name)), pytest.raises(InputError, match=f"run '{name}' is being driven"):
-        run_campaign(plan_campaign(request(folder)), FiveTasks)
-
-
-def test_a_changed_cell_is_refused_before_anything_starts(
-    result: CampaignResult, call: Callable[..., str], folder: Path
-) -> None:
-    (folder / "changed.yaml").write_text(TABLE.replace("trials: 6", "trials: 5"))
-    said = call("campaign", "run", "changed.yaml", code=2)
-    assert "changed.yaml: digits/ita-lora: run 'table-digits-ita-lora' was started otherwise" in said
-    kept = "to keep its 6 trials, write trials: 6, reevaluate: 0 for this cell"
-    assert f"trials was 6, is now 5; {kept}; to start the cell anew: --redo digits/ita-lora" in said
-    assert said.count("\n") == 3
-
-
-def test_more_trials_extend_a_cell_and_repeat_nothing(result: CampaignResult, folder: Path, root: Path) -> None:
-    """The tables have grown by the end; the trials of before and the other cells are as they were."""
-    more = "{benchmark: digits, method: ita-ia3, search: {trials: 7}}"
-    (folder / "more.yaml").write_text(f"{TABLE}  - {more}\n")
-    record = {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")}
-    extended = run_campaign(plan_campaign(request(folder, "more.yaml", max_concurrent_trials=1)), FiveTasks)
-    assert [each.n_ended for each in extended.standing.cells] == [(6, 3), (7, 3), (6, 3), (0, 3)]
-    assert {each.state for each in extended.standing.cells} == {"done"} and extended.results in (1, 2)
-    new = {path: path.stat().st_mtime_ns for path in root.glob("*/record/*.parquet")}
-    assert {path: new[path] for path in record} == record
-    assert {path.parent.parent.name for path in set(new) - set(record)} >= {"table-digits-ita-ia3"}
-    best = load_best(root / "campaigns/table/best/digits/ita-ia3.yaml")
-    assert best == load_best(root / "table-digits-ita-ia3/best.yaml") and best.selection.trials == 7
-
-
-@pytest.mark.slow  # a second campaign
-def test_a_cell_that_fails_says_why_and_stops_no_other(folder: Path) -> None:
-    (folder / "bad.yaml").write_text(TABLE.replace("campaign: table", "campaign: bad"))
-    result = run_campaign(plan_campaign(request(folder, "bad.yaml", tracking="none")), Diverging)
-    assert [each.state for each in result.standing.cells] == ["done", "failed", "done", "done"]
-    assert list(result.failed) == ["digits/ita-ia3"]
-    assert "no trial" in result.failed["digits/ita-ia3"]

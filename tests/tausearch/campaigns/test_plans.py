@@ -144,6 +144,12 @@ def test_a_campaign_of_which_a_run_is_driven_leaves_nothing_behind(tmp_path: Pat
         assert sorted(plan.storage.root.rglob("*")) == before
 
 
+def test_a_second_driver_of_a_campaign_is_refused(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    with driver_lock(plan.directory), pytest.raises(InputError, match="campaign 't' is being driven"):
+        run_campaign(plan)
+
+
 def test_a_campaign_waits_for_a_final_run_that_another_process_drives(tmp_path: Path) -> None:
     plan = started(tmp_path)
     _, final = make_run_directory(plan.cells[0].training.spec, plan.storage)
