@@ -248,13 +248,14 @@ class TestParent:
         bounds = tuple(Constraint(metric="val/forgetting", relation=each, bound=5) for each in ("<=", ">="))
         aim = (Objective(metric="val/forgetting", direction="minimize"),)
         asked = {"warm_start": known, "constraints": bounds, "objectives": aim}
-        opened(spec.model_copy(update=asked), tmp_path)
-        (parent,) = store.runs.values()
+        opened(spec.model_copy(update=asked), tmp_path).write(make_trial(0, tasks=1))
+        parent, trial = store.runs.values()
         assert {name: parent.data.tags[name] for name in asked} == {
             "warm_start": "a; the paper",
             "constraints": "val/forgetting <= 5; val/forgetting >= 5",
             "objectives": "less forgetting",
         }
+        assert trial.data.tags.keys().isdisjoint(asked)
 
     def test_what_an_earlier_attempt_did_not_write_of_a_parent_is_written_and_nothing_twice(
         self, spec: SearchSpec, store: Store, tmp_path: Path
@@ -269,10 +270,11 @@ class TestParent:
     def test_a_final_run_says_where_it_was_tuned_and_where_it_is_judged(
         self, spec: SearchSpec, store: Store, tmp_path: Path
     ) -> None:
-        opened(final_spec(spec, tuned_on="glyphs", source="s"), tmp_path)
-        (parent,) = store.runs.values()
-        told = {name: parent.data.tags[name] for name in ("tuned_on", "judged_on", "source")}
-        assert told == {"tuned_on": "glyphs", "judged_on": "digits", "source": "s"}
+        opened(final_spec(spec, tuned_on="glyphs", source="s"), tmp_path).write(make_trial(0, tasks=1))
+        assert len(store.runs) == 2  # the final run and its seed
+        for each in store.runs.values():
+            told = {name: each.data.tags[name] for name in ("tuned_on", "judged_on", "source")}
+            assert told == {"tuned_on": "glyphs", "judged_on": "digits", "source": "s"}
 
     def test_the_names_of_tasks_are_cut_where_a_tag_ends(self, spec: SearchSpec) -> None:
         tasks = (NamedTask(classes=("zebra", "horse"), name="animals"), *[NamedTask(classes=("star",))] * 2000)

@@ -17,8 +17,6 @@ from mlflow.tracking._tracking_service import utils
 
 from tausearch.runs import (
     Conclusion,
-    Constraint,
-    KnownPoint,
     RunSpec,
     SearchSpec,
     Storage,
@@ -29,7 +27,7 @@ from tausearch.tracking import MlflowRun, MlflowWriter, mlflow_writer as writer_
 from tausearch.tracking.mlflow_run import MATRIX_FILE, PARENT_TAG, RUN_TAG
 from tests.support.drivers.services import wait_until
 from tests.support.imports import ROOT
-from tests.support.runs.trials import final_spec, make_trial
+from tests.support.runs.trials import make_trial
 
 pytestmark = pytest.mark.system  # each makes a database schema, which takes seconds
 
@@ -162,31 +160,6 @@ def test_a_storage_root_that_was_moved_has_its_pictures_where_it_is(
     assert [path.name for path in tmp_path.iterdir()] == ["b c"]
 
 
-def test_a_final_run_says_where_its_hyperparameters_were_tuned(spec: SearchSpec, storage: Storage) -> None:
-    about = {"benchmark": "glyphs", "tuned_on": "digits", "source": "digits-1"}
-    track(final_spec(spec, **about), storage, make_trial(0, value=1.0))
-    runs = runs_of(storage.mlflow_uri, "tags.tuned_on = 'digits'", "glyphs")
-    assert len(runs) == 2  # the final run and its seed
-    assert all(run.data.tags["judged_on"] == "glyphs" and run.data.tags["source"] == "digits-1" for run in runs)
-
-
-def test_a_search_says_its_first_points_and_its_constraints(spec: SearchSpec, storage: Storage) -> None:
-    known = tuple(KnownPoint(origin=origin, point=spec.start) for origin in ("the paper on cub200", "mine.yaml"))
-    bounds = tuple(Constraint(metric=m, relation="<=", bound=5) for m in ("val/forgetting", "seconds"))
-    for name, changes in (("plain", {}), ("warm", {"warm_start": known}), ("bound", {"constraints": bounds})):
-        changed = spec.model_copy(update={"name": name, "id": name, **changes})
-        MlflowRun(changed, storage, storage.mlflow_uri).write(make_trial(0, value=1.0))
-    found = {
-        run.info.run_name: (run.data.tags.get("warm_start"), run.data.tags.get("constraints"))
-        for run in runs_of(storage.mlflow_uri)
-    }
-    assert found == {
-        **dict.fromkeys(("plain", "plain/trial-0", "warm/trial-0", "bound/trial-0"), (None, None)),
-        "warm": ("the paper on cub200; mine.yaml", None),
-        "bound": (None, "val/forgetting <= 5; seconds <= 5"),
-    }
-
-
 def test_every_run_says_whose_it_is_which_code_ran_and_on_what_data(spec: SearchSpec, storage: Storage) -> None:
     own = spec.model_copy(update={"benchmark": "folder:/data/birds?tasks=3", "id": "abc"})
     first = MlflowRun(own, storage, storage.mlflow_uri)
@@ -256,16 +229,6 @@ def test_runs_and_points_that_arrived_twice_are_there_once(spec: SearchSpec, sto
     assert [run.info.run_id for run in runs_of(uri, f"tags.`{RUN_TAG}` = '{spec.name}'")] == [parent]
     found = [(metric.step, metric.value) for metric in history(uri, nested.info.run_id)]
     assert found == [(1, 90.0), (2, 80.0), (3, 70.0)]
-
-
-def test_a_task_that_was_run_again_in_less_time_turns_no_clock_back(spec: SearchSpec, storage: Storage) -> None:
-    killed, resumed = make_trial(0, tasks=2), make_trial(0, value=70.0)
-    killed.rows[-1]["seconds/training"] = 60.0  # the first task of a new process, say; its checkpoint was not written
-    for trial in (killed, resumed):
-        MlflowRun(spec, storage, storage.mlflow_uri).write(trial)
-    (nested,) = runs_of(storage.mlflow_uri, f"tags.`{PARENT_TAG}` != ''")
-    found = sorted(history(storage.mlflow_uri, nested.info.run_id), key=lambda metric: metric.timestamp)
-    assert [metric.step for metric in found] == [1, 2, 3]
 
 
 def test_what_a_store_refuses_holds_up_neither_the_rest_nor_the_end(
