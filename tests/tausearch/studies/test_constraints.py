@@ -341,15 +341,6 @@ class TestFront:
         assert "Pareto front of accuracy and forgetting" in out
 
 
-def test_the_command_refuses_bad_ones_in_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = ["search", "digits", "ita-lora", "--storage", str(tmp_path / "runs"), "--constraint", "forgeting <= 5"]
-    code, _, said = run(given, capsys, monkeypatch)
-    assert code == 2 and said.count("\n") == 1 and "unknown metric 'forgeting'" in said
-    assert not (tmp_path / "runs").exists()
-
-
 def test_python_and_run_yaml_say_the_same(tmp_path: Path) -> None:
     request = SearchRequest("digits", "ita-lora", constraint=["forgetting <= 5"], storage=tmp_path)
     assert plan_search(request).spec.constraints == of("forgetting <= 5")
