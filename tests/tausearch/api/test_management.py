@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from checked_input.names import counted
 from checked_input.text_files import LARGEST
 from tausearch.api import delete_run, rename_run
 from tausearch.cli import main
@@ -31,7 +30,6 @@ from tausearch.runs import (
     changed_fields,
     read_spec,
     read_status,
-    shown_benchmark,
 )
 from tausearch.studies import load_best
 from tests.support.command_line import Command
@@ -377,25 +375,6 @@ class TestStatus:
             main()
         assert not ended.value.code and rb"\xb1" in target.getvalue()  # of mean and deviation
 
-    def test_a_final_run_shows_mean_and_deviation_of_its_seeds(self, storage: Storage, shown: Command) -> None:
-        wanted = json.loads(storage.run("final").results_file.read_text(encoding="utf-8"))["summary"]
-        score = wanted["test/final_accuracy"]
-        out, _ = shown("status")
-        assert f"{score['mean']:.2f} ± {score['std']:.2f}" in out and "70.00" in out
-        (final,) = [each for each in json.loads(shown("status", "--format", "json")[0]) if each["name"] == "final"]
-        assert final["summary"]["test/final_accuracy"] == {
-            "mean": pytest.approx(score["mean"]),
-            "std": pytest.approx(score["std"]),
-            "seeds": 2,
-        }
-
-    def test_a_long_name_is_folded_and_never_cut(self, storage: Storage, monkeypatch: Patch, shown: Command) -> None:
-        name = "a-search-with-a-name-that-is-longer-than-most-" + "x" * 40
-        add_search(storage, name, 60.0)
-        monkeypatch.setattr("tausearch.presentation.terminal.text.WIDE", 100)
-        rows = [line.split("│") for line in shown("status")[0].splitlines() if line.startswith("│")]
-        assert name in "".join(row[1].strip() for row in rows) and any(row[2:-1] for row in rows)
-
 
 class TestByName:
     def test_export_of_a_search(self, storage: Storage, monkeypatch: Patch, tmp_path: Path, shown: Command) -> None:
@@ -443,15 +422,6 @@ class TestByName:
         out, err = shown("status")
         assert "run 'final': run.yaml is that of a run named 'other-final'" in err and out.count("other-final") == 1
 
-    def test_export_of_a_final_run_names_the_command_that_writes_its_model(
-        self, storage: Storage, shown: Command
-    ) -> None:
-        _, err = shown("export", "final", code=2)
-        assert "run 'final': is a final run, which chooses nothing; `" in err
-        assert (
-            f"compose final --storage {storage.root} --export FOLDER` writes its model" in err and err.count("\n") == 1
-        )
-
     def test_train_takes_the_name_of_a_search(self, storage: Storage, monkeypatch: Patch) -> None:
         from tausearch.cli.launch import _best_of
 
@@ -465,27 +435,3 @@ class TestByName:
         assert err.count("\n") == 1 and "; there are searches of: digits ita-lora" in err
         _, err = shown("compose", "finale", code=2)
         assert err.count("\n") == 1 and "; there are: final" in err
-
-
-class TestShown:
-    def test_the_store_has_totals_per_benchmark(self, capsys: Captured) -> None:
-        from tausearch.cli.output import show_cache
-        from trainables.preconsolidation.cache import Entry
-
-        entries = [
-            Entry(Path(f"{n}.safetensors"), 1000 * n, 0.0, {"benchmark": benchmark})
-            for n, benchmark in ((1, "digits"), (2, "glyphs"), (3, "digits"))
-        ]
-        show_cache(entries, None)
-        lines = capsys.readouterr().out.splitlines()[-3:]
-        assert lines == ["digits: 2 entries, 4.0 kB", "glyphs: 1 entry, 2.0 kB", "3 entries, 6.0 kB"]
-
-    def test_figures_and_papers_do_not_have_the_way_to_a_folder(self) -> None:
-        assert shown_benchmark("folder:/home/me/my data/birds?tasks=5") == "folder:birds?tasks=5"
-        assert shown_benchmark("parquet:/a/b.parquet") == "parquet:b.parquet"
-        assert shown_benchmark("ita on folder:/a/b and c") == "ita on folder:b and c"
-        assert shown_benchmark("cifar100?tasks=5") == "cifar100?tasks=5"
-
-    def test_one_is_not_many(self) -> None:
-        assert [counted(n, "trial") for n in (0, 1, 2000)] == ["0 trials", "1 trial", "2,000 trials"]
-        assert [counted(n, "entry") for n in (1, 2)] == ["1 entry", "2 entries"]

@@ -105,6 +105,7 @@ def test_the_best_of_a_benchmark_and_a_method_is_exported_under_their_names(
     make_run_directory(final_spec(spec, name="final"), Storage(tmp_path / "runs"))
     code, _, err = ask("export", "final", *at)
     assert code == 2 and err.startswith("tausearch: run 'final': is a final run, which chooses nothing; `")
+    assert "--export FOLDER` writes its model" in err and err.count("\n") == 1
 
 
 @pytest.mark.usefixtures("no_insight")

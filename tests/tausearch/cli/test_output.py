@@ -565,12 +565,13 @@ def test_a_command_says_how_to_go_on_and_ends_as_its_trials_did(
 
 def test_the_cache_is_listed_from_the_latest_and_summed_by_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     about = [{"benchmark": "glyphs", "task": "1"}, {"benchmark": "digits", "task": "2", "zone": "x"}]
+    about.append({"benchmark": "digits", "task": "3", "zone": "x"})
     entries = [Entry(Path(f"{n}.none"), 1000 * (n + 1), 1.7e9 + n, each) for n, each in enumerate(about)]
     show_cache(entries, entries[:1])
     lines = lines_of(capsys)
-    assert lines[0] == "removed 1 entry, 1.0 kB; 2 in use stay" and "task ┃ zone ┃ size" in lines[2]
-    assert [line.split()[1] for line in lines if line.startswith("│")] == ["digits", "glyphs"]
-    assert lines[-3:] == ["digits: 1 entry, 2.0 kB", "glyphs: 1 entry, 1.0 kB", "2 entries, 3.0 kB"]
+    assert lines[0] == "removed 1 entry, 1.0 kB; 3 in use stay" and "task ┃ zone ┃ size" in lines[2]
+    assert [line.split()[1] for line in lines if line.startswith("│")] == ["digits", "digits", "glyphs"]
+    assert lines[-3:] == ["digits: 2 entries, 5.0 kB", "glyphs: 1 entry, 1.0 kB", "3 entries, 6.0 kB"]
     show_cache(entries[:1], None)
     assert [line for line in lines_of(capsys) if "entry" in line] == ["1 entry, 1.0 kB"]  # of one benchmark, no sums
 

@@ -110,6 +110,7 @@ def test_a_specification_is_read_as_it_was_written(asked: SearchSpec, tmp_path: 
         ("folder:/data/my birds/cub?tasks=a/b", "folder:cub?tasks=a/b"),  # the last folder, and the options as they are
         ("parquet:birds?tasks=3", "parquet:birds?tasks=3"),
         ("parquet:../a/b, folder:/c/d", "parquet:b, folder:d"),
+        ("ita on folder:/a/b and c", "ita on folder:b and c"),
         ("x" * 100, "x" * 100),
         ("ab" + "x" * 99, "ab" + "x" * 97 + "…"),
     ],
