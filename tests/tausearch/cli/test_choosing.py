@@ -185,19 +185,6 @@ def test_first_tasks_choose_among_trials_that_keep_the_bounds(spec: SearchSpec, 
     assert found and found[-1]["trial"] == 4
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--format", "html"], "unknown --format 'html'; allowed: text, json, csv, markdown, latex"),
-        (["--transfer", "--paper", "--format", "latex"], "--paper: goes with --format latex or markdown of methods"),
-        (["--paper", "--format", "csv"], "--paper: goes with --format latex or markdown of methods"),
-    ],
-)
-def test_forms_of_a_comparison_that_do_not_go_together(words: list[str], said: str, tmp_path: Path, ask: Ask) -> None:
-    code, out, err = ask("compare", *words, "--storage", str(tmp_path))
-    assert (code, out) == (2, "") and said in err
-
-
 @dataclass
 class Checked:
     """What a check of a dataset has found."""

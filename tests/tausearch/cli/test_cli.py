@@ -93,7 +93,8 @@ REFUSED = [
         "unknown benchmark 'nope'; allowed: imagenet_r, .*digits, .*; there is no run of this name, either",
     ),
     ("status --format csv", "unknown --format 'csv'; allowed: text, json$"),
-    ("compare --transfer --figure x.png", "--figure: .* does not go with --transfer"),
+    ("compare --format html", "unknown --format 'html'; allowed: text, json, csv, markdown, latex"),
+    ("compare --paper --format csv", "--paper: goes with --format latex or markdown of methods"),
 ]
 
 

@@ -374,16 +374,6 @@ def test_a_comparison_hands_on_benchmarks_form_picture_and_the_papers_rows(
             assert code == 2 and err.startswith(f"tausearch: {option[0]}: ") and not given
 
 
-@pytest.mark.parametrize("option", [["--figure", "f.png"], ["--campaign", "t"], ["--paper"], ["--ablation"]])
-def test_what_belongs_to_benchmarks_does_not_go_with_names_of_runs(
-    option: list[str], spec: SearchSpec, tmp_path: Path, ask: Ask
-) -> None:
-    make_run_directory(final_spec(spec, name="a"), Storage(tmp_path))
-    form = ["--format", "latex"] if option == ["--paper"] else []
-    code, _, err = ask("compare", "a", "b", *option, *form, "--storage", str(tmp_path))
-    assert (code, err) == (2, f"tausearch: {option[0]}: does not go with names of runs\n")
-
-
 def test_a_status_has_its_bounds_in_both_forms(
     spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

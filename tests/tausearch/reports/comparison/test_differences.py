@@ -174,6 +174,8 @@ def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkey
         (["base", "digits-ita-lora-1"], "is a search; train what it chose with"),
         (["base", "other", "--ablation"], "--ablation: does not go with names of runs"),
         (["base", "other", "--figure", "a.png"], "--figure: does not go with names of runs"),
+        (["base", "other", "--campaign", "t"], "--campaign: does not go with names of runs"),
+        (["base", "other", "--paper", "--format", "latex"], "--paper: does not go with names of runs"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(
