@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tausearch.cli import launch, look
-from tausearch.runs import Constraint, Record, SearchSpec, Storage, open_storage
+from tausearch.runs import SearchSpec, Storage, open_storage
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best
 from tests.support.command_line import Ask
@@ -163,26 +163,6 @@ def test_the_images_that_are_listed_are_those_that_are_asked_for(ask: Ask, monke
     monkeypatch.setattr("tausearch.cli.output.show_images", lambda parts, *_: print(*parts))
     parts = {"all": "train test\n", "train": "train\n", "test": "test\n"}
     assert {each: ask("data", "check", "mit67", "--list", each)[1] for each in parts} == parts
-
-
-def test_a_final_run_chooses_nothing_by_its_first_tasks(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
-    make_run_directory(final_spec(spec, name="final"), Storage(tmp_path))
-    code, _, err = ask("status", "final", "--protocols", "--storage", str(tmp_path))
-    assert code == 2 and "run 'final' is a final run; only searches choose" in err
-    code, _, err = ask("status", "--protocols", "--storage", str(tmp_path))
-    assert code == 2 and "--protocols: needs the name of a search" in err
-
-
-def test_first_tasks_choose_among_trials_that_keep_the_bounds(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
-    bound = Constraint(metric="val/forgetting", relation="<=", bound=5)
-    _, directory = make_run_directory(spec.model_copy(update={"trials": 6, "constraints": (bound,)}), Storage(tmp_path))
-    for number in range(6):
-        trial = make_trial(number, value=70.0 + number)
-        trial.rows[-1]["val/forgetting"] = 9.0 if number == 5 else 1.0
-        Record(directory.record).write(trial)
-    _, out, _ = ask("status", spec.name, "--protocols", "--format", "json", "--storage", str(tmp_path))
-    found = json.loads(out)["protocols"]
-    assert found and found[-1]["trial"] == 4
 
 
 @dataclass

@@ -91,7 +91,10 @@ def test_the_command(
         "not known, it takes 4 finished trials, not 2"
         in run(["status", "few", "--protocols", *there], capsys, monkeypatch)[1]
     )
-    for asked, message in ((["final"], "run 'final' is a final run"), ([], "--protocols: needs the name of a search")):
+    for asked, message in (
+        (["final"], "run 'final' is a final run; only searches choose"),
+        ([], "--protocols: needs the name of a search"),
+    ):
         code, out, err = run(["status", *asked, "--protocols", *there], capsys, monkeypatch)
         assert code == 2 and out == "" and message in err and err.count("\n") == 1
 
