@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tausearch.runs import SearchSpec
+from tausearch.runs import SearchSpec, Storage, open_storage
 from tests.support.command_line import Command, run
 from tests.support.runs.built_runs import BuiltRuns
 from tests.support.runs.trials import search_spec
@@ -23,6 +24,11 @@ def _built_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture
 def spec() -> SearchSpec:
     return search_spec()
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return open_storage(tmp_path / "runs", write=True)
 
 
 @pytest.fixture

@@ -41,11 +41,6 @@ def best(tmp_path: Path) -> BestFile:
     return make_best_file(spec, trial, competitors=1)
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(tmp_path / "runs")
-
-
 def planned(best: BestFile, storage: Storage, **more: Any) -> FinalSpec:
     return plan_training(TrainRequest(best, storage=storage.root, name="f", **more)).spec
 

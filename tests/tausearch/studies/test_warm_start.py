@@ -51,11 +51,6 @@ def planned(storage: Storage, *sources: Any, benchmark: str = "letters", **more:
     return plan_search(request).spec
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(tmp_path / "runs")
-
-
 @pytest.mark.parametrize("algorithm", ["tpe", "gp", "random"])
 def test_known_points_come_after_the_start_and_before_the_algorithm(spec: SearchSpec, algorithm: str) -> None:
     spec = spec.model_copy(update={"algorithm": algorithm, "warm_start": KNOWN, "trials": 10})

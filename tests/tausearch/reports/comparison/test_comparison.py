@@ -31,11 +31,6 @@ from trainables.errors import InputError
 DIGITS = {"tasks": 5, "epochs": 5, "batch_size": 32, "backbone": "glyph_vit"}
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return open_storage(tmp_path / "runs", write=True)
-
-
 def rows(storage: Storage, benchmark: str = "cifar100") -> tuple[list[ComparisonRow], list[ComparisonRow]]:
     """What can be compared and has a run of ours, and what cannot be compared."""
     (comparison,) = compare(read_final_runs(storage)[0], paper_results(), [benchmark])

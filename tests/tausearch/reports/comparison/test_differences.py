@@ -7,23 +7,17 @@ import io
 import json
 import math
 import statistics
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tausearch.reports import read_final_run
 from tausearch.reports.comparison.run_differences import RunDifference, _as_dict, difference_table, differences
-from tausearch.runs import DataFacts, Storage, open_storage, read_accuracies
+from tausearch.runs import DataFacts, Storage, read_accuracies
 from tests.support.command_line import run
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import search_spec
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return open_storage(tmp_path / "runs", write=True)
 
 
 def of(storage: Storage, *names: str) -> list[RunDifference]:

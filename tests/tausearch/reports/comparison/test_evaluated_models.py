@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +14,9 @@ from tausearch.models import UNLEARNING_MODES, EvaluationResult
 from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.reports import paper_results, read_final_runs
 from tausearch.reports.comparison.ablation_tables import ablations
-from tausearch.runs import Storage, open_storage
+from tausearch.runs import Storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return open_storage(tmp_path / "runs", write=True)
 
 
 def evaluated(storage: Storage, name: str, benchmark: str = "cifar100", **more: Any) -> None:

@@ -16,17 +16,12 @@ from tausearch.reports import Matrix, MatrixOrder, compare, paper_results, read_
 from tausearch.reports.comparison.command import as_tables, as_texts
 from tausearch.reports.comparison.matrix import is_joint
 from tausearch.reports.comparison.matrix_tables import matrix_table, page_matrix
-from tausearch.runs import Storage, open_storage
+from tausearch.runs import Storage
 from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
 from trainables.methods import METHODS
 
 DIGITS = {"tasks": 5, "epochs": 5, "batch_size": 32, "backbone": "glyph_vit"}
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return open_storage(tmp_path / "runs", write=True)
 
 
 def matrix(storage: Storage, order: MatrixOrder | None = None, *, with_paper: bool = False) -> Matrix:

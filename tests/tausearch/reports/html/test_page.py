@@ -79,11 +79,6 @@ class Page(HTMLParser):
 pytestmark = pytest.mark.usefixtures("quick_report")
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return Storage(tmp_path / "runs")
-
-
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> ReportCell:
     """A search and its final run with compositions, which no test changes."""
