@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import SearchSpec, Storage, open_storage
-from tests.support.command_line import Command, run
+from tests.support.command_line import Ask, Command, run
 from tests.support.runs.built_runs import BuiltRuns
 from tests.support.runs.trials import search_spec
 
@@ -32,9 +32,15 @@ def storage(tmp_path: Path) -> Storage:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Call the command line in this process; returns exit code, stdout and stderr."""
+    return lambda *arguments: run(list(arguments), capsys, monkeypatch)
+
+
+@pytest.fixture
+def command(ask: Ask) -> Command:
     def call(*words: object, code: int = 0) -> tuple[str, str]:
-        got, out, err = run(list(map(str, words)), capsys, monkeypatch)
+        got, out, err = ask(*map(str, words))
         assert got == code, err
         return out, err
 

@@ -26,7 +26,7 @@ from tausearch.cluster import AddressFault
 from tausearch.runs import Record, Reevaluate, RunDirectory, Storage, driver_lock
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 from trainables.methods import METHODS
@@ -233,42 +233,40 @@ def test_more_trials_extend_a_cell(tmp_path: Path) -> None:
 
 
 def test_the_plan_has_every_cell_though_one_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(tmp_path)
     (tmp_path / "t.yaml").write_text(TABLE.format(trials=3))
     monkeypatch.setenv("COLUMNS", "160")
     words = ["campaign", "plan", str(tmp_path / "t.yaml"), "--storage", str(tmp_path / "runs")]
-    code, out, err = run(words, capsys, monkeypatch)
+    code, out, err = ask(*words)
     assert code == 2 and err.count("\n") == 1 and "digits/ita-lora: run 't-digits-ita-lora' was started" in err
     rows = [line for line in out.splitlines() if "digits/" in line]
     assert len(rows) == 3 and ["refused" in row for row in rows] == [True, False, False] and "start" in rows[1]
-    told = json.loads(run([*words, "--format", "json"], capsys, monkeypatch)[1])
+    told = json.loads(ask(*words, "--format", "json")[1])
     assert told["order"] == ["digits/ita-lora", "digits/finetune", "digits/joint"]
     refused = told["refused"]
     assert [each["title"] for each in refused] == ["digits/ita-lora"] and "is now 3" in refused[0]["reasons"][0]
 
 
-def test_a_plan_is_read_where_nothing_may_be_written_and_has_a_table_of_refused_cells(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_is_read_where_nothing_may_be_written_and_has_a_table_of_refused_cells(tmp_path: Path, ask: Ask) -> None:
     """A folder below /proc cannot be made, even by root."""
     (tmp_path / "t.yaml").write_text(TABLE.format(trials=4))
     words = ["campaign", "plan", str(tmp_path / "t.yaml"), "--storage", "/proc/nowhere"]
-    code, out, _ = run(words, capsys, monkeypatch)
+    code, out, _ = ask(*words)
     assert code == 0 and out.count("digits/") == 3
     (tmp_path / "t.yaml").write_text(TABLE.format(trials=4).replace("[0, 1]", "[0, 1], set: {nope: 1}"))
-    code, out, err = run(words, capsys, monkeypatch)
+    code, out, err = ask(*words)
     assert code == 2 and "train.set nope=1" in err and "0 cells" not in out
     assert [line.replace("│", " ").split()[:2] for line in out.splitlines() if "digits/" in line] == [
         ["digits/ita-lora", "refused"],
         ["digits/finetune", "refused"],
         ["digits/joint", "refused"],
     ]
-    code, _, err = run(["campaign", "run", *words[2:]], capsys, monkeypatch)
+    code, _, err = ask("campaign", "run", *words[2:])
     assert code == 2 and "train.set nope=1" in err
     (tmp_path / "t.yaml").write_text(TABLE.format(trials=4))
-    code, _, err = run(["campaign", "run", *words[2:]], capsys, monkeypatch)
+    code, _, err = ask("campaign", "run", *words[2:])
     assert code == 2 and "--storage /proc/nowhere: cannot be written" in err
 
 

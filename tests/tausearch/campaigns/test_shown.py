@@ -35,7 +35,7 @@ from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storag
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies.best_listener import write_best
 from tausearch.tracking.benchmark_tags import TableRow
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.campaigns.test_plans import TABLE, planned, started
@@ -53,18 +53,16 @@ def storage(tmp_path: Path) -> Storage:
     return plan.storage
 
 
-def shown(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str
-) -> tuple[int, str, str]:
+@pytest.fixture
+def shown(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Call a command on the campaigns of a storage, the first argument, in a wide terminal."""
     monkeypatch.setenv("COLUMNS", "160")
-    return run(["campaign", *words, "--storage", str(storage.root)], capsys, monkeypatch)
+    return lambda storage, *words: ask("campaign", *words, "--storage", str(storage.root))
 
 
-def test_a_plan_says_cells_sizes_and_time(
-    storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_says_cells_sizes_and_time(storage: Storage, tmp_path: Path, shown: Ask) -> None:
     file = str(tmp_path / "t.yaml")
-    code, out, _ = shown(storage, capsys, monkeypatch, "plan", file)
+    code, out, _ = shown(storage, "plan", file)
     assert (
         code == 0
         and "campaign t" in out
@@ -75,19 +73,17 @@ def test_a_plan_says_cells_sizes_and_time(
     assert "and 2 cells of unknown time" in out and "left to do: " in out
     (joint,) = (line for line in out.splitlines() if "digits/joint" in line)
     assert "not searched" in joint and "?" in joint
-    content = json.loads(shown(storage, capsys, monkeypatch, "plan", file, "--format", "json")[1])
+    content = json.loads(shown(storage, "plan", file, "--format", "json")[1])
     cells, totals = content["cells"], content["totals"]
     assert [each["seconds_left"] is None for each in cells] == [False, True, True]
     assert totals["seconds_left"] == cells[0]["seconds_left"] and totals["seconds_left_here"] > 0
     assert (totals["tasks"], totals["cells_of_unknown_time"], totals["disk"]) == (62, 2, None)
     Path(file).write_text(TABLE.format(trials=4).replace("[ita-lora, finetune]", "[finetune]"))
     gone = "\ndigits/ita-lora is no longer in the file; its runs would be left alone\n"
-    assert gone in shown(storage, capsys, monkeypatch, "plan", file)[1]
+    assert gone in shown(storage, "plan", file)[1]
 
 
-def test_results_that_cannot_be_read_hide_no_other_cell(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_that_cannot_be_read_hide_no_other_cell(storage: Storage, shown: Ask) -> None:
     cells = read_cells(storage.campaign("t")).cells
     more = read_cells(storage.campaign("t")).with_cell(cells[1].model_copy(update={"seeds": 3}))
     more.save(storage.campaign("t"))
@@ -95,7 +91,7 @@ def test_results_that_cannot_be_read_hide_no_other_cell(
         about: dict[str, Any] = {"benchmark": cell.benchmark, "method": cell.method, "overrides": {"lr": 0.5}}
         make_final_run(storage, cell.final, [80.0, 90.0], **about)
     storage.run(cells[0].final).results_file.write_text("{")
-    code, out, err = shown(storage, capsys, monkeypatch, "status", "t")
+    code, out, err = shown(storage, "status", "t")
     assert (code, err) == (0, "") and "85.00" in out
     assert ["2/3" in line for line in out.splitlines() if "85.00" in line] == [False, True, False]  # a seed is to come
     write_campaign_report(storage, read_campaign_status(storage, storage.campaign("t")))
@@ -105,35 +101,30 @@ def test_results_that_cannot_be_read_hide_no_other_cell(
 
 
 def test_a_plan_for_a_cluster_says_its_devices_and_leaves_out_what_fits_here(
-    storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    storage: Storage, tmp_path: Path, shown: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, asked = str(tmp_path / "t.yaml"), []
-    assert "device: " not in shown(storage, capsys, monkeypatch, "plan", file)[1]
+    assert "device: " not in shown(storage, "plan", file)[1]
     monkeypatch.setattr("tausearch.campaigns.plans.gpus_at", lambda address: asked.append(address) or 2)
     monkeypatch.setattr("tausearch.cluster.resources.require_reachable", lambda address: None)
     monkeypatch.setattr("tausearch.campaigns.plans.require_reachable", lambda address: None)
     there = ("plan", file, "--address", "head:6379")
-    code, out, _ = shown(storage, capsys, monkeypatch, *there)
+    code, out, _ = shown(storage, *there)
     assert code == 0 and set(asked) == {"head:6379"}
     assert "left to do: " in out and "at a time" not in out
     measured = "a share of a GPU in fp32 (a pilot trial measures it)"
     assert f"device: {measured}\n" in out
-    content = json.loads(shown(storage, capsys, monkeypatch, *there, "--format", "json")[1])
+    content = json.loads(shown(storage, *there, "--format", "json")[1])
     cells, totals = content["cells"], content["totals"]
     assert totals["seconds_left"] > 0 and totals["seconds_left_here"] is None
     assert [each["devices"] for each in cells] == [[measured]] * 3
 
 
-def test_devices_that_differ_are_said_with_their_cells(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    gpus: Callable[[int], None],
-) -> None:
+def test_devices_that_differ_are_said_with_their_cells(tmp_path: Path, shown: Ask, gpus: Callable[[int], None]) -> None:
     gpus(1)
     whole = "search: null, train: {{gpus_per_trial: 1}}}}, {{method: ewc, search: {{gpus_per_trial: 1}}"
     plan = planned(tmp_path, TABLE.replace("search: null", whole))
-    out = shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "t.yaml"))[1]
+    out = shown(plan.storage, "plan", str(tmp_path / "t.yaml"))[1]
     lines = [line for line in out.splitlines() if line.startswith("device: ")]
     assert lines == [
         "device: a share of a GPU in fp32 (a pilot trial measures it): digits/ita-lora, digits/finetune, digits/ewc",
@@ -141,36 +132,30 @@ def test_devices_that_differ_are_said_with_their_cells(
     ]
 
 
-def test_nothing_known_says_how_to_measure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_known_says_how_to_measure(tmp_path: Path, shown: Ask) -> None:
     plan = planned(tmp_path)
-    _, out, _ = shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "t.yaml"))
+    _, out, _ = shown(plan.storage, "plan", str(tmp_path / "t.yaml"))
     assert "the time is unknown; measure it with --pilot" in out
-    totals = json.loads(
-        shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "t.yaml"), "--format", "json")[1]
-    )["totals"]
+    totals = json.loads(shown(plan.storage, "plan", str(tmp_path / "t.yaml"), "--format", "json")[1])["totals"]
     assert totals["seconds_left"] is totals["seconds_left_here"] is None and totals["cells_of_unknown_time"] == 3
-    assert shown(plan.storage, capsys, monkeypatch, "status")[1] == "no campaigns yet\n"
+    assert shown(plan.storage, "status")[1] == "no campaigns yet\n"
 
 
-def test_what_stands_in_one_line_and_in_full(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, out, err = shown(storage, capsys, monkeypatch, "status")
+def test_what_stands_in_one_line_and_in_full(storage: Storage, shown: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, err = shown(storage, "status")
     row = [part.strip() for part in out.splitlines()[3].split("│")[1:6]]
     assert err == "" and row == ["t", "stopped", "3", "0", "0"]
-    _, out, _ = shown(storage, capsys, monkeypatch, "status", "t")
+    _, out, _ = shown(storage, "status", "t")
     assert f" campaign run {storage.root.parent}/t.yaml --storage {storage.root}\n" in out.partition("go on: ")[2]
     show_campaign_status(read_campaign_status(storage, storage.campaign("t")), storage, "", "the command of its driver")
     assert capsys.readouterr().out.endswith("\ngo on: the command of its driver\n")
     assert "t: stopped; 0/3 cells done" in out and "80.00" in out and out.count("waiting") == 2
     assert re.search(r"test % +┃ incremental +┃ forgetting", out)
-    content = json.loads(shown(storage, capsys, monkeypatch, "status", "t", "--format", "json")[1])
+    content = json.loads(shown(storage, "status", "t", "--format", "json")[1])
     assert [each["state"] for each in content["cells"]] == ["stopped", "waiting", "waiting"]
-    (listed,) = json.loads(shown(storage, capsys, monkeypatch, "status", "--format", "json")[1])
+    (listed,) = json.loads(shown(storage, "status", "--format", "json")[1])
     assert listed == content
-    code, _, err = shown(storage, capsys, monkeypatch, "status", "nope")
+    code, _, err = shown(storage, "status", "nope")
     assert code == 2 and err.count("\n") == 1 and "nope" in err
 
 
@@ -299,28 +284,28 @@ def test_the_runs_of_cells_that_have_left_the_file_leave_the_table_in_mlflow(sto
 
 
 def test_a_campaign_without_a_run_is_starting(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ask: Ask, shown: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = planned(tmp_path)
     plan.directory.path.mkdir(parents=True)
     plan.saved_cells.save(plan.directory)
     status = ["status", "--storage", str(plan.storage.root)]
-    assert run(status, capsys, monkeypatch)[1].startswith("no runs in ")  # its driver has ended
+    assert ask(*status)[1].startswith("no runs in ")  # its driver has ended
     with driver_lock(plan.directory, "campaign"):
         line = "campaign t: starting; 3 cells waiting: digits/ita-lora, digits/finetune, digits/joint\n"
-        assert run(status, capsys, monkeypatch)[1] == line
-        out = " ".join(shown(plan.storage, capsys, monkeypatch, "status", "t")[1].split())
+        assert ask(*status)[1] == line
+        out = " ".join(shown(plan.storage, "status", "t")[1].split())
         assert "t: starting; 0/3 cells done" in out and "go on" not in out
         assert "│ digits/finetune │ waiting │ 0/4 │ │ │" in out and "│ digits/joint │ waiting │ not searched │" in out
         monkeypatch.setattr("tausearch.cli.output.statuses._NAMED_CELLS", 2)
-        assert run(status, capsys, monkeypatch)[1].endswith("waiting: digits/ita-lora, digits/finetune and 1 more\n")
-        assert json.loads(run([*status, "--format", "json"], capsys, monkeypatch)[1]) == []
+        assert ask(*status)[1].endswith("waiting: digits/ita-lora, digits/finetune and 1 more\n")
+        assert json.loads(ask(*status, "--format", "json")[1]) == []
         make_run_directory(plan.cells[0].search.spec, plan.storage)
         with monkeypatch.context() as patch:
             patch.setattr("tausearch.campaigns.status.read_status", lambda _: pytest.fail("a run was read twice"))
-            out = run(status, capsys, monkeypatch)[1]
+            out = ask(*status)[1]
         assert "starting" not in out and "ita-lora" in out
-        assert "t: running; 0/3 cells done" in shown(plan.storage, capsys, monkeypatch, "status", "t")[1]
+        assert "t: running; 0/3 cells done" in shown(plan.storage, "status", "t")[1]
 
 
 def test_of_campaigns_that_start_the_oldest_comes_first(tmp_path: Path) -> None:
@@ -335,58 +320,48 @@ def test_of_campaigns_that_start_the_oldest_comes_first(tmp_path: Path) -> None:
         assert [each.directory.name for each in starting_campaigns(plan.storage)] == ["a", "c", "b"]
 
 
-def test_a_run_of_it_goes_on_by_its_command(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_it_goes_on_by_its_command(storage: Storage, ask: Ask) -> None:
     words = ["status", read_cells(storage.campaign("t")).cells[0].search or "", "--storage", str(storage.root)]
-    last = run(words, capsys, monkeypatch)[1].splitlines()[-1]
+    last = ask(*words)[1].splitlines()[-1]
     assert last.startswith("go on: ")
     assert last.endswith(f" campaign run {storage.root.parent}/t.yaml --storage {storage.root}")
     with driver_lock(storage.campaign("t")):
-        assert "go on" not in run(words, capsys, monkeypatch)[1]
+        assert "go on" not in ask(*words)[1]
 
 
-def test_a_cell_with_other_options_of_the_benchmark_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cell_with_other_options_of_the_benchmark_is_named(tmp_path: Path, shown: Ask) -> None:
     own = "cells: [{{method: ita-lora, search: {{epochs: 7}}}}, "  # the first of the three cells
     plan = started(tmp_path, TABLE.replace("cells: [", own))
     said = "digits/ita-lora is on digits?epochs=7: in the comparison, another column than digits\n"
     for words in (["plan", str(tmp_path / "t.yaml")], ["status", "t"]):
-        out = shown(plan.storage, capsys, monkeypatch, *words)[1]
+        out = shown(plan.storage, *words)[1]
         assert said in out and out.count("another column") == 1
     two = TABLE.replace(", finetune]", "]").replace("cells: [", own).format(trials=4).replace("t\n", "v\n", 1)
     (tmp_path / "v.yaml").write_text(two)
-    assert said in shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "v.yaml"))[1]
+    assert said in shown(plan.storage, "plan", str(tmp_path / "v.yaml"))[1]
     rows = TABLE.replace("algorithm: random", "algorithm: random, epochs: 7").replace("t\n", "u\n", 1)
     (tmp_path / "u.yaml").write_text(rows.format(trials=4))
-    assert "another column" not in shown(plan.storage, capsys, monkeypatch, "plan", str(tmp_path / "u.yaml"))[1]
+    assert "another column" not in shown(plan.storage, "plan", str(tmp_path / "u.yaml"))[1]
 
 
-def test_a_campaign_goes_on_at_the_cluster_of_its_last_driver(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_campaign_goes_on_at_the_cluster_of_its_last_driver(storage: Storage, ask: Ask, shown: Ask) -> None:
     directory = storage.campaign("t")
     read_cells(directory).model_copy(update={"address": "auto", "max_concurrent_trials": 3}).save(directory)
     last = f" --storage {storage.root} --address auto --max-concurrent-trials 3"
-    assert shown(storage, capsys, monkeypatch, "status", "t")[1].splitlines()[-1].endswith(last)
+    assert shown(storage, "status", "t")[1].splitlines()[-1].endswith(last)
     words = ["status", read_cells(directory).cells[0].search or "", "--storage", str(storage.root)]
-    assert run(words, capsys, monkeypatch)[1].splitlines()[-1].endswith(last)
-    content = json.loads(shown(storage, capsys, monkeypatch, "status", "t", "--format", "json")[1])
+    assert ask(*words)[1].splitlines()[-1].endswith(last)
+    content = json.loads(shown(storage, "status", "t", "--format", "json")[1])
     assert content["address"] == "auto"
 
 
 @pytest.mark.parametrize("command", ["status t", "resume t", "train t", "compose t", "runs note t x"])
-def test_a_campaign_whose_name_is_given_for_a_run_is_shown_the_way(
-    command: str, storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, _, err = run([*command.split(), "--storage", str(storage.root)], capsys, monkeypatch)
+def test_a_campaign_whose_name_is_given_for_a_run_is_shown_the_way(command: str, storage: Storage, ask: Ask) -> None:
+    code, _, err = ask(*command.split(), "--storage", str(storage.root))
     assert code == 2 and err.endswith(f"; t is a campaign: tausearch campaign status t --storage {storage.root}\n")
 
 
-def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(tmp_path: Path, shown: Ask) -> None:
     plan = started(tmp_path, TABLE.replace("trials: {trials}", "trials: {trials}, reevaluate: 1, reevaluate_runs: 2"))
     search = plan.cells[0].search
     again = ReevaluationSpec.of(search.spec)
@@ -395,22 +370,20 @@ def test_a_reevaluated_search_is_shown_with_the_mean_of_its_fresh_runs(
     for number, value in enumerate((84.0, 86.0)):
         fresh = replace(make_trial(0, tasks=5, value=value), number=number, seed=again.seed_of(number))
         Record(search.directory.reevaluation.record, tasks=5).write(fresh)
-    _, out, _ = shown(plan.storage, capsys, monkeypatch, "status", "t")
+    _, out, _ = shown(plan.storage, "status", "t")
     (row,) = (line for line in out.splitlines() if "digits/ita-lora" in line)
     assert "85.00" in row and "90.00" not in row
-    cells = json.loads(shown(plan.storage, capsys, monkeypatch, "status", "t", "--format", "json")[1])["cells"]
+    cells = json.loads(shown(plan.storage, "status", "t", "--format", "json")[1])["cells"]
     assert (cells[0]["ended"]["reason"], cells[0]["reevaluation"]["verdict"]["chosen"]) == ("trials", 0)
     # Each cell has the same keys, so that a program need not ask which are there.
     assert [(cell["ended"], cell["reevaluation"]) for cell in cells[1:]] == [(None, None)] * 2
 
 
-def test_a_report_is_written(
-    storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_is_written(storage: Storage, tmp_path: Path, shown: Ask) -> None:
     page = tmp_path / "page.html"
-    code, out, _ = shown(storage, capsys, monkeypatch, "report", "t", "--output", str(page))
+    code, out, _ = shown(storage, "report", "t", "--output", str(page))
     assert code == 0 and out == f"report: {page}\n" and "ita-lora" in page.read_text(encoding="utf-8")
-    told = json.loads(shown(storage, capsys, monkeypatch, "report", "t", "--output", str(page), "--format", "json")[1])
+    told = json.loads(shown(storage, "report", "t", "--output", str(page), "--format", "json")[1])
     assert told == {"report": str(page)}
 
 
@@ -425,9 +398,7 @@ def test_a_report_says_why_a_cell_failed(storage: Storage) -> None:
     assert '<a href="#cell-1">failed</a>' in page  # the table has no room for the reason
 
 
-def test_a_report_opens_with_methods_by_benchmarks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_opens_with_methods_by_benchmarks(tmp_path: Path, shown: Ask) -> None:
     """And the status marks what cannot be compared."""
     storage = Storage(tmp_path / "runs")
     cells = []
@@ -454,14 +425,12 @@ def test_a_report_opens_with_methods_by_benchmarks(
     assert "<sup>a</sup> epochs 5 instead of 20" in text and text.count("accuracy after every task</b>") == 2
     apart = "epochs 5 instead of 20; batch size 8 instead of 128"
     assert f"ita-lora ({apart})" in text
-    out = shown(storage, capsys, monkeypatch, "status", "t")[1]
+    out = shown(storage, "status", "t")[1]
     assert "│ cub200/ita-lora * │" in out and out.count(" * │") == 1
     assert f"\n* cub200/ita-lora: not as most on this benchmark: {apart}\n" in out
 
 
-def test_sync_tags_the_tables_in_the_given_store(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sync_tags_the_tables_in_the_given_store(storage: Storage, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[tuple[str, str | None]] = []
 
     def sync_run(_: Storage, directory: RunDirectory, uri: str, tracking: str | None) -> Synced:
@@ -474,7 +443,7 @@ def test_sync_tags_the_tables_in_the_given_store(
     monkeypatch.setattr("tausearch.api.sync_run", sync_run)
     monkeypatch.setattr("tausearch.campaigns.track_tables", track_tables)
     words = ["runs", "sync", "--storage", str(storage.root), "--tracking-uri", "http://b:5000"]
-    code, _, err = run(words, capsys, monkeypatch)
+    code, _, err = ask(*words)
     assert (code, err) == (0, "") and written == [("t", "http://b:5000")]
 
 
@@ -510,10 +479,8 @@ ANOTHER = "does not train what search 't-digits-ita-lora' chooses now"
         "compare --campaign t --format markdown",
     ],
 )
-def test_what_shows_a_final_run_of_another_choice_says_so(
-    words: str, outdated: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = run([*words.split(), "--storage", str(outdated.root)], capsys, monkeypatch)[1]
+def test_what_shows_a_final_run_of_another_choice_says_so(words: str, outdated: Storage, ask: Ask) -> None:
+    out = ask(*words.split(), "--storage", str(outdated.root))[1]
     assert ANOTHER in " ".join(out.replace("''", "'").replace("`", "'").split())
 
 
@@ -526,27 +493,25 @@ def test_the_report_and_the_written_table_say_it_too(outdated: Storage) -> None:
 
 
 def test_an_extended_search_of_a_campaign_says_what_the_campaign_needs_and_waits_for_its_driver(
-    outdated: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    outdated: Storage, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.api.resume_with", lambda request: pytest.fail("it began"))
     words = ["extend", "t-digits-ita-lora", "--trials", "9", "--storage", str(outdated.root)]
     with driver_lock(outdated.campaign("t"), "campaign"):
-        code, _, err = run(words, capsys, monkeypatch)
+        code, _, err = ask(*words)
     assert (code, err.count("belongs to campaign 't', which runs now; extend it afterwards")) == (2, 1)
 
     def refuse(request: object) -> None:
         raise InputError("it goes on")
 
     monkeypatch.setattr("tausearch.api.resume_with", refuse)
-    _, _, err = run(words, capsys, monkeypatch)
+    _, _, err = ask(*words)
     assert "whose final run may be of another choice; write trials: 9, reevaluate: 0 for digits/ita-lora in its" in err
     assert f"campaign run {outdated.root.parent}/t.yaml" in err and err.endswith("it goes on\n")
 
 
-def test_a_search_that_its_campaign_would_refuse_goes_on_by_itself(
-    outdated: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_its_campaign_would_refuse_goes_on_by_itself(outdated: Storage, ask: Ask) -> None:
     search = outdated.run("t-digits-ita-lora")
     read_spec(search).model_copy(update={"trials": 5}).save(search)
-    out = run(["status", search.name, "--storage", str(outdated.root)], capsys, monkeypatch)[1]
+    out = ask("status", search.name, "--storage", str(outdated.root))[1]
     assert out.endswith(f" resume {search.name} --storage {outdated.root}\n") and "go on: " in out

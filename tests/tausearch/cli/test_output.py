@@ -62,7 +62,7 @@ from tausearch.runs.creation import make_run_directory
 from tausearch.studies import BestFile
 from tausearch.studies.best_file import make_best_file
 from tausearch.tracking import Version
-from tests.support.command_line import Ask, run
+from tests.support.command_line import Ask
 from tests.support.packages import install
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.reports.html.runs import make_final, make_search
@@ -134,14 +134,14 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
 
 @pytest.mark.parametrize("purpose", ["search", "final"])
 def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
-    purpose: str, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    purpose: str, spec: SearchSpec, tmp_path: Path, ask: Ask
 ) -> None:
     protocol = spec.protocol.model_copy(update={"backbone": "nets:NET"})
     named = {"trials": 1, "protocol": protocol, "address": "192.0.2.2:7391"}
     given = spec.model_copy(update=named) if purpose == "search" else final_spec(spec, name="final", **named)
     _, directory = make_run_directory(given, Storage(tmp_path))
     words = ["status", given.name, "--storage", str(tmp_path)]
-    _, out, err = run(words, capsys, monkeypatch)
+    _, out, err = ask(*words)
     begun = f"ita-lora on digits: no {'trial' if purpose == 'search' else 'seed'} has begun"
     assert err == "" and begun in out.splitlines() and "┃" not in out
     assert out.splitlines()[0] == f"{given.name}: stopped; 1 pending"
@@ -149,12 +149,12 @@ def test_a_stopped_run_says_how_to_go_on_and_an_ended_one_does_not(
     assert last.startswith("go on: ") and last.endswith(
         f" resume {given.name} --storage {tmp_path} --allow-code nets:NET --address 192.0.2.2:7391"
     )
-    assert json.loads(run([*words, "--format", "json"], capsys, monkeypatch)[1])["address"] == "192.0.2.2:7391"
+    assert json.loads(ask(*words, "--format", "json")[1])["address"] == "192.0.2.2:7391"
     ended = make_trial(0, value=70.0)
     if purpose == "final":
         ended = replace(ended, rows=[{k.replace("val/", "test/"): v for k, v in row.items()} for row in ended.rows])
     Record(directory.record).write(ended)
-    out = run(words, capsys, monkeypatch)[1]
+    out = ask(*words)[1]
     assert "finished; 1 complete" in out and "┃" in out and "go on" not in out
 
 

@@ -20,7 +20,7 @@ from tausearch.campaigns import CampaignRequest, plan_campaign
 from tausearch.execution import Run
 from tausearch.runs import Record, SearchSpec, Storage, TrialSummary, driver_lock, final_value, read_status
 from tausearch.runs.creation import make_run_directory
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 
 TABLE = """
 campaign: t
@@ -118,7 +118,7 @@ def assert_no_step_back(before: Look, now: Look) -> None:
 
 @pytest.mark.usefixtures("no_insight")
 def test_whoever_looks_sees_no_error_and_no_step_back(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "tausearch.reports.comparison.figure.save", lambda _, path: path
@@ -136,7 +136,7 @@ def test_whoever_looks_sees_no_error_and_no_step_back(
 
         def asked(*command: str, hint: str = "") -> str:
             more_is_written()
-            code, out, err = run([*command, *at], capsys, monkeypatch)
+            code, out, err = ask(*command, *at)
             assert code == 0 and (not err or (hint and err.startswith(hint))), (command, err)
             return out
 

@@ -30,7 +30,7 @@ from tausearch.runs.record.files import write_rows
 from tausearch.studies import best_of_all, best_of_run, load_best
 from tausearch.studies.best_file import make_best_file
 from tests.checked_input.test_yaml_text import BOMB
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.trials import final_spec, make_trial, search_spec
 from trainables.errors import InputError
@@ -127,19 +127,17 @@ DAMAGE: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damage_is_named_and_stops_no_other_run(
-    kind: str, storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damage_is_named_and_stops_no_other_run(kind: str, storage: Storage, ask: Ask) -> None:
     change, message = DAMAGE[kind]
     before = read_status(storage.run("damaged"))
     change(storage.run("damaged"))
     found, faults = storage.read_each(read_status)
     assert [each.spec.name for each in found] == ["whole"] and len(found[0].trials) == len(before.trials)
     at = ["--storage", str(storage.root)]
-    code, out, err = run(["status", *at], capsys, monkeypatch)
+    code, out, err = ask("status", *at)
     assert code == 0 and "whole" in out
     assert err.count("\n") == len(faults) and len(err) < 1000
-    assert run(["compare", *at], capsys, monkeypatch)[0] == 0
+    assert ask("compare", *at)[0] == 0
     if kind == "fifo":  # which is no file: there is no run
         return
     with pytest.raises(InputError, match=message) as error:
@@ -147,7 +145,7 @@ def test_damage_is_named_and_stops_no_other_run(
     assert len(str(error.value).splitlines()) == 1
     listing = sorted(storage.root.rglob("*"))
     for command in (["status", "damaged"], ["resume", "damaged"], ["extend", "damaged", "--trials", "9"]):
-        code, out, err = run([*command, *at], capsys, monkeypatch)
+        code, out, err = ask(*command, *at)
         assert (code, out, err.count("\n")) == (2, "", 1), command
     assert sorted(storage.root.rglob("*")) == listing
 
@@ -205,9 +203,7 @@ def test_a_best_file_of_an_earlier_choice_is_taken_from_the_record(storage: Stor
     assert found is not None and found.trials == 7 and len(said) == 1, "the same choice, whatever else it says"
 
 
-def test_a_run_of_another_name_or_method_is_not_continued(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_another_name_or_method_is_not_continued(storage: Storage, ask: Ask) -> None:
     changes = {
         "is that of a run named 'other'; give the folder this name": {"name": "other"},
         "run 'whole': run.yaml: unknown method 'nope'; ": {"method": "nope"},
@@ -217,7 +213,7 @@ def test_a_run_of_another_name_or_method_is_not_continued(
     for message, change in changes.items():
         storage.run("whole").spec_file.write_text(original)
         edited(**change)(storage.run("whole"))
-        code, out, err = run(["resume", "whole", "--storage", str(storage.root)], capsys, monkeypatch)
+        code, out, err = ask("resume", "whole", "--storage", str(storage.root))
         assert (code, out, err.count("\n")) == (2, "", 1) and message in err, err
 
 

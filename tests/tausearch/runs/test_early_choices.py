@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tausearch.runs import (
     Constraint,
     EarlyChoice,
@@ -17,7 +15,7 @@ from tausearch.runs import (
     open_storage,
 )
 from tausearch.runs.creation import make_run_directory
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.trials import final_spec, make_trial
 from trainables.metrics import VALIDATION
 
@@ -67,9 +65,7 @@ def test_looks_are_no_longer_than_a_trial_and_few_trials_say_nothing() -> None:
     assert early_choices(trials()[:3], 5, VALIDATION) == []
 
 
-def test_the_command(
-    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
     storage = open_storage(tmp_path, write=True)
     for name, found in (("s", trials()), ("few", trials()[:2])):
         made, directory = make_run_directory(spec.model_copy(update={"name": name, "steps": 5, "trials": 5}), storage)
@@ -77,36 +73,31 @@ def test_the_command(
             Record(directory.record, tasks=5).write(each)
     make_run_directory(final_spec(spec, name="final"), storage)
     there = ["--storage", str(tmp_path)]
-    code, out, err = run(["status", "s", "--protocols", *there], capsys, monkeypatch)
+    code, out, err = ask("status", "s", "--protocols", *there)
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines() if line.startswith("│")]
     assert (code, err) == (0, "") and [row[:6] for row in cells] == [
         ["1", "1", "99.00", "40.00", "18.00", "5"],
         ["3", "2", "75.00", "45.00", "13.00", "4"],
         ["5", "4", "58.00", "58.00", "0.00", "1"],
     ]
-    plain = json.loads(run(["status", "s", "--protocols", "--format", "json", *there], capsys, monkeypatch)[1])
+    plain = json.loads(ask("status", "s", "--protocols", "--format", "json", *there)[1])
     assert [each["trial"] for each in plain["protocols"]] == [1, 2, 4]
-    assert "protocols" not in json.loads(run(["status", "s", "--format", "json", *there], capsys, monkeypatch)[1])
-    assert (
-        "not known, it takes 4 finished trials, not 2"
-        in run(["status", "few", "--protocols", *there], capsys, monkeypatch)[1]
-    )
+    assert "protocols" not in json.loads(ask("status", "s", "--format", "json", *there)[1])
+    assert "not known, it takes 4 finished trials, not 2" in ask("status", "few", "--protocols", *there)[1]
     for asked, message in (
         (["final"], "run 'final' is a final run; only searches choose"),
         ([], "--protocols: needs the name of a search"),
     ):
-        code, out, err = run(["status", *asked, "--protocols", *there], capsys, monkeypatch)
+        code, out, err = ask("status", *asked, "--protocols", *there)
         assert code == 2 and out == "" and message in err and err.count("\n") == 1
 
 
-def test_the_command_leaves_out_trials_that_break_a_constraint(
-    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_leaves_out_trials_that_break_a_constraint(spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
     bound = Constraint(metric="val/final_accuracy", relation="<=", bound=57)  # trial 4, the best after the last, has 58
     asked = spec.model_copy(update={"steps": 5, "trials": 5, "constraints": (bound,)})
     made, directory = make_run_directory(asked, open_storage(tmp_path, write=True))
     for each in trials():
         Record(directory.record, tasks=5).write(each)
     words = ["status", made.name, "--protocols", "--format", "json", "--storage", str(tmp_path)]
-    found = json.loads(run(words, capsys, monkeypatch)[1])["protocols"]
+    found = json.loads(ask(*words)[1])["protocols"]
     assert [(each["trial"], each["finished"]) for each in found] == [(1, 4), (2, 4), (0, 4)]

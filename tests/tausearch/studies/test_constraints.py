@@ -33,7 +33,7 @@ from tausearch.runs import (
 from tausearch.runs.creation import make_run_directory
 from tausearch.runs.search_analysis import pareto_front
 from tausearch.studies import OptunaSearcher, best_of_run, constraints_named, load_best, write_best
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 from trainables.methods import METHODS
@@ -211,9 +211,7 @@ class TestChoosing:
         assert [str(each) for each in best.selection.constraints] == ["val/forgetting <= 5"]
         assert best_trial(self.TRIALS) is self.TRIALS[1]
 
-    def test_nothing_is_chosen_if_none_keeps_them(
-        self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_nothing_is_chosen_if_none_keeps_them(self, spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
         spec, directory = make_run_directory(bound(spec, "forgetting <= 0", "seconds <= 100"), Storage(tmp_path))
         assert write_best(spec, directory, self.TRIALS) is None and not directory.best_file.exists()
         for trial in self.TRIALS:
@@ -226,7 +224,7 @@ class TestChoosing:
         assert no_feasible_trial_reason(self.TRIALS, spec.constraints, "%") == why
         with pytest.raises(InputError, match="the nearest is trial 3"):
             best_of_run(Storage(tmp_path), spec.name, print)
-        code, out, _ = run(["status", spec.name, "--storage", str(tmp_path)], capsys, monkeypatch)
+        code, out, _ = ask("status", spec.name, "--storage", str(tmp_path))
         assert code == 0 and f"Nothing is chosen: {why}." in out
 
     def test_the_nearest_exceeds_its_bounds_least_as_a_share_of_them(self) -> None:
@@ -239,7 +237,7 @@ class TestChoosing:
         )
 
     def test_the_command_then_fails(
-        self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+        self, spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         spec, directory = make_run_directory(bound(spec, "forgetting <= 0"), Storage(tmp_path))
         about = {"signal": None, "out_of_time": False, "over": True, "log_file": tmp_path}
@@ -247,7 +245,7 @@ class TestChoosing:
         result = SearchResult(spec.name, directory.path, list(self.TRIALS), **about, **nothing)  # type: ignore[arg-type]
         monkeypatch.setattr("tausearch.api.search_with", lambda request: result)
         command = ["search", "digits", "ita-lora", "--storage", str(tmp_path)]
-        code, out, _ = run(command, capsys, monkeypatch)
+        code, out, _ = ask(*command)
         assert code == 1 and "Nothing is chosen: none of 4 finished trials keeps val/forgetting <= 0;" in out
 
     def test_only_those_that_keep_them_are_reevaluated(self, spec: SearchSpec) -> None:
@@ -328,16 +326,14 @@ class TestFront:
         trials = [forgets(0, 80, 2), forgets(1, 80, 2)]
         assert pareto_front(trials) == trials and pareto_front([]) == []
 
-    def test_status_shows_it(
-        self, spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_status_shows_it(self, spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
         spec, directory = make_run_directory(spec, Storage(tmp_path))
         for trial in TestChoosing.TRIALS:
             Record(directory.record).write(trial)
         command = ["status", spec.name, "--storage", str(tmp_path)]
-        _, out, _ = run([*command, "--format", "json"], capsys, monkeypatch)
+        _, out, _ = ask(*command, "--format", "json")
         assert json.loads(out)["pareto_front"] == [1, 3]
-        _, out, _ = run(command, capsys, monkeypatch)
+        _, out, _ = ask(*command)
         assert "Pareto front of accuracy and forgetting" in out
 
 

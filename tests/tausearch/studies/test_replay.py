@@ -21,7 +21,7 @@ from tausearch.studies.grid import grid_points
 from tausearch.studies.recorded.replays import Replay, ReplayedSetting
 from tausearch.studies.recorded.trials import distance
 from tausearch.studies.study import SearchStudy
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.trials import FIXED, final_spec, make_trial
 from tests.tausearch.several.made import part, several_search
 from tests.tausearch.studies.test_objectives import aiming
@@ -326,11 +326,9 @@ def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(
         replays_of(storage, "five")
 
 
-def test_the_command_prints_a_table_and_json(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_prints_a_table_and_json(storage: Storage, ask: Ask) -> None:
     asked = ["runs", "replay", "s", "--algorithm", "random", "--trials", "12", "--seeds", "0,1,2"]
-    code, out, err = run([*asked, "--storage", str(storage.root)], capsys, monkeypatch)
+    code, out, err = ask(*asked, "--storage", str(storage.root))
     assert (code, err) == (0, "") and "s: 20 recorded trials, 120 tasks; best is trial" in out
     assert out.count("│ random") == 3 and "12 trials each" in out and "left out" not in out
     table = [[cell.strip() for cell in line.strip("┃│").replace("┃", "│").split("│")] for line in out.splitlines()]
@@ -340,7 +338,7 @@ def test_the_command_prints_a_table_and_json(
         True,
         ["72", "0.0"],
     )
-    code, out, _ = run([*asked, "--storage", str(storage.root), "--format", "json"], capsys, monkeypatch)
+    code, out, _ = ask(*asked, "--storage", str(storage.root), "--format", "json")
     found = json.loads(out)
     first = found["outcomes"][0]
     assert (first["algorithm"], first["scheduler"], found["trials"]) == ("random", "none", 12)
@@ -383,12 +381,6 @@ def test_the_command_prints_a_table_and_json(
         (["s", "--seeds", "x"], "--seeds must be whole numbers with commas between them, got 'x'"),
     ],
 )
-def test_bad_input_is_one_line(
-    arguments: list[str],
-    message: str,
-    storage: Storage,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    code, out, err = run(["runs", "replay", *arguments, "--storage", str(storage.root)], capsys, monkeypatch)
+def test_bad_input_is_one_line(arguments: list[str], message: str, storage: Storage, ask: Ask) -> None:
+    code, out, err = ask("runs", "replay", *arguments, "--storage", str(storage.root))
     assert code == 2 and out == "" and len(err.strip().splitlines()) == 1 and message in err

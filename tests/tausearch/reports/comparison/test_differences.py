@@ -14,7 +14,7 @@ import pytest
 from tausearch.reports import read_final_run
 from tausearch.reports.comparison.run_differences import RunDifference, _as_dict, difference_table, differences
 from tausearch.runs import DataFacts, Storage, read_accuracies
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import search_spec
@@ -123,12 +123,12 @@ def test_other_benchmarks_protocols_and_images_have_no_difference(storage: Stora
     assert table.texts[6][3:] == ["", "; ".join(found["long"].not_comparable)]
 
 
-def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_form(storage: Storage, ask: Ask) -> None:
     make_final_run(storage, "base", [80.0, 90.0])
     make_final_run(storage, "other", [79.0, 90.0], overrides={"lr": 0.5})  # the very same thing but for a value
 
     def shown(*words: str) -> str:
-        code, out, err = run(["compare", *words, "--storage", str(storage.root)], capsys, monkeypatch)
+        code, out, err = ask("compare", *words, "--storage", str(storage.root))
         assert (code, err) == (0, "")
         return out
 
@@ -172,26 +172,18 @@ def test_every_form(storage: Storage, capsys: pytest.CaptureFixture[str], monkey
         (["base", "other", "--paper", "--format", "latex"], "--paper: does not go with names of runs"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(
-    words: list[str],
-    message: str,
-    storage: Storage,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_cannot_be_compared_is_refused(words: list[str], message: str, storage: Storage, ask: Ask) -> None:
     for name, accuracies in (("base", [80.0]), ("other", [81.0]), ("failed", [None])):
         make_final_run(storage, name, accuracies)
     make_run(storage, search_spec(), [])
-    code, out, err = run(["compare", *words, "--storage", str(storage.root)], capsys, monkeypatch)
+    code, out, err = ask("compare", *words, "--storage", str(storage.root))
     assert (code, out) == (2, "") and message in err
 
 
-def test_a_run_that_bears_the_name_of_a_benchmark_hides_it_not(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_bears_the_name_of_a_benchmark_hides_it_not(storage: Storage, ask: Ask) -> None:
     make_final_run(storage, "digits", [80.0, 82.0])
     make_final_run(storage, "base", [80.0, 81.0])
     for words, rows in ((["digits"], []), (["base", "digits"], ["base", "digits"])):
         command = ["compare", *words, "--format", "json", "--storage", str(storage.root)]
-        code, out, _ = run(command, capsys, monkeypatch)
+        code, out, _ = ask(*command)
         assert code == 0 and [row["run"] for row in json.loads(out)["rows"] if "run" in row] == rows

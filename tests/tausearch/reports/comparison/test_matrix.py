@@ -17,7 +17,7 @@ from tausearch.reports.comparison.command import as_tables, as_texts
 from tausearch.reports.comparison.matrix import is_joint
 from tausearch.reports.comparison.matrix_tables import matrix_table, page_matrix
 from tausearch.runs import Storage
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.final_runs import make_final_run
 from trainables.methods import METHODS
 
@@ -359,7 +359,7 @@ def test_names_are_set_by_every_engine() -> None:
 
 
 def test_a_campaigns_table_has_its_runs_and_its_order(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    storage: Storage, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tausearch.reports.comparison.command.draw", lambda *_: None)
     cells = []
@@ -373,7 +373,7 @@ def test_a_campaigns_table_has_its_runs_and_its_order(
     CampaignCells(campaign="t", file="t.yaml", cells=tuple(cells)).save(directory)
 
     def shown(*options: str) -> tuple[int, str, str]:
-        return run(["compare", *options, "--storage", str(storage.root)], capsys, monkeypatch)
+        return ask("compare", *options, "--storage", str(storage.root))
 
     code, out, err = shown("--campaign", "t", "--format", "latex")
     rows = [line for line in out.splitlines() if " & " in line]
