@@ -45,6 +45,12 @@ def test_a_row_has_the_time_of_every_stage_and_a_state_brings_back_the_loop() ->
     assert metrics[0] == metrics[1] and first.finished and second.finished
 
 
+def test_a_task_after_which_nothing_is_right_is_done_too() -> None:
+    sequence = made()
+    sequence.accuracies = [[0.0], [0.0, 0.0]]
+    assert sequence.tasks_done == 2 and not sequence.finished
+
+
 @pytest.mark.parametrize(
     ("method", "classes"), [("finetune", (range(2), range(2, 4), range(4, 6))), ("joint", (range(6),))]
 )

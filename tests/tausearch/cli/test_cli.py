@@ -255,6 +255,7 @@ def test_help_is_short_too(words: list[str], ask: Ask) -> None:
         (["search", "digits", "ewc", "--trials", "2.5"], "--trials must be a whole number, got '2.5' (see "),
         (["search", "digits", "ewc", "--cache-size", "x"], "--cache-size must be a number, got 'x' (see "),
         (["runs", "nite"], "No such command 'nite'. Did you mean 'note'? (see `tausearch runs --help`)"),
+        (["campaign", "run", "--dry-run", "t.yaml"], "campaign run: has no --dry-run; tausearch campaign plan FILE"),
         (["campaign", "run", "t.yaml", "--dry-run"], "campaign run: has no --dry-run; tausearch campaign plan FILE"),
         (["--nope"], "No such option: --nope (see `tausearch --help`)"),
         (["status", "--format"], "Option '--format' requires an argument (see `tausearch --help`)"),

@@ -206,9 +206,10 @@ def test_what_a_name_has_for_the_terminal_does_not_reach_it(capsys: pytest.Captu
     table.add_row("a\x1b[31m\x9b2J")
     console().print(table)
     console().print("x\x1b]0;title\nz", style="red")
+    console().print("run[bold] a[/]")
     print_notices("broken \x1b[2J")
     out, err = capsys.readouterr()
-    assert "│ a[31m2J │" in out and "x]0;title\nz" in out and err == "tausearch: broken ?[2J\n"
+    assert "│ a[31m2J │" in out and "x]0;title\nz\nrun[bold] a[/]\n" in out and err == "tausearch: broken ?[2J\n"
     assert not any(sign in out for sign in "\x1b\x9b")
     file = io.StringIO()
     SafeConsole(file=file, force_terminal=True, color_system="standard").print("n\x1bm:cat:", style="red")
