@@ -10,10 +10,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import torch
+from mlflow import MlflowClient
 
 from tausearch.runs import Record, Storage, read_spec
 from tausearch.studies import load_best
-from tests.support.drivers.searches import run_here, tausearch
+from tests.support.drivers.searches import assert_mlflow_has_each_task_once, run_here, tausearch, trials_of
 from tests.support.modes import files_against_umask
 from trainables.backbones import Backbone
 from trainables.composition import read_vector
@@ -79,26 +80,13 @@ def test_record_and_best_file(searched: str, folder: Path) -> None:
 
 
 def test_mlflow_holds_every_trial_and_task_once(searched: str, folder: Path) -> None:
-    from mlflow import MlflowClient
-
-    client = MlflowClient(tracking_uri=storage(folder).mlflow_uri)
-    experiment = client.get_experiment_by_name(BENCHMARK)
-    runs = client.search_runs([experiment.experiment_id], "tags.`tausearch.run` = 's'")
-    assert len(runs) == 1 and runs[0].info.status == "FINISHED"
-    children = client.search_runs([experiment.experiment_id], f"tags.`mlflow.parentRunId` = '{runs[0].info.run_id}'")
-    trials = {t.number: t for t in Record(storage(folder).run("s").record).trials()}
-    assert sorted(int(run.data.tags["trial"]) for run in children) == [0, 1, 2]
-    for run in children:
-        trial = trials[int(run.data.tags["trial"])]
-        history = client.get_metric_history(run.info.run_id, "val/average_accuracy")
-        assert [(m.step, m.value) for m in history] == [
-            (t, row["val/average_accuracy"]) for t, row in enumerate(trial.rows, start=1)
-        ]
-        assert float(run.data.params["alpha"]) == trial.hyperparameters["alpha"]
-    chosen = client.search_runs([experiment.experiment_id], f"tags.chosen = 'true' and tags.benchmark = '{BENCHMARK}'")
+    root = storage(folder).root
+    runs = assert_mlflow_has_each_task_once(root, "s", trials_of(root, "s"), killed=False)
+    (chosen,) = [run.data.tags for run in runs if run.data.tags.get("chosen") == "true"]
     best = load_best(storage(folder).run("s").best_file)
-    assert [int(run.data.tags["trial"]) for run in chosen] == [best.selection.trial]
-    artifacts = {file.path for file in client.list_artifacts(runs[0].info.run_id)}
+    assert (int(chosen["trial"]), chosen["benchmark"]) == (best.selection.trial, BENCHMARK)
+    client = MlflowClient(tracking_uri=storage(folder).mlflow_uri)
+    artifacts = {file.path for file in client.list_artifacts(runs[0].data.tags["mlflow.parentRunId"])}
     figures = {"history.png", "slices.png", "pareto_front.png", "accuracy_matrix.png"}  # three trials suffice for these
     assert artifacts == {"best.yaml", "run.yaml", *figures}
 

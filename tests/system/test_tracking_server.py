@@ -10,9 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from mlflow import MlflowClient
 
-from tausearch.runs import Record, Storage, TrialSummary, read_spec
-from tests.support.drivers.searches import started
+from tausearch.runs import Record, Storage, read_spec
+from tests.support.drivers.searches import assert_mlflow_has_each_task_once, started, trials_of
 from tests.support.drivers.services import postgresql, tracking_server, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -25,28 +26,17 @@ def search(size: list[str], uri: str) -> list[str]:
     return ["search", "digits", "finetune", *size, "--max-concurrent-trials", "1", "--name", "s", "--tracking-uri", uri]
 
 
-def assert_once(uri: str, name: str, trials: list[TrialSummary]) -> None:
+def assert_once(uri: str, root: Path) -> None:
     """Each trial is there once with its parameters, each metric of each task as recorded; the chosen one is drawn."""
-    from mlflow import MlflowClient
-
+    trials = trials_of(root, "s")
+    assert {trial.status for trial in trials} == {"complete"}
     client = MlflowClient(tracking_uri=uri)
-    (experiment,) = [each.experiment_id for each in client.search_experiments() if each.name.startswith("digits")]
-    parents = client.search_runs([experiment], f"tags.`tausearch.run` = '{name}'")
-    assert len(parents) == 1 and parents[0].info.status == "FINISHED"
-    assert {file.path for file in client.list_artifacts(parents[0].info.run_id)} >= {"best.yaml", "run.yaml"}
-    children = client.search_runs([experiment], f"tags.`mlflow.parentRunId` = '{parents[0].info.run_id}'")
-    runs = {int(run.data.tags["trial"]): run for run in children}
-    assert len(children) == len(runs) and sorted(runs) == [trial.number for trial in trials]
-    for trial in trials:
-        run = runs[trial.number]
-        assert run.info.status == "FINISHED" and run.data.tags["status"] == "complete"
-        assert float(run.data.params["lr"]) == trial.hyperparameters["lr"]
+    runs = assert_mlflow_has_each_task_once(root, "s", trials, uri=uri, killed=False)
+    parent = runs[0].data.tags["mlflow.parentRunId"]
+    assert {file.path for file in client.list_artifacts(parent)} >= {"best.yaml", "run.yaml"}
+    for run in runs:
         pictures = ["accuracy_matrix.png"] if "chosen" in run.data.tags else []
         assert [file.path for file in client.list_artifacts(run.info.run_id)] == pictures
-        for metric in trial.rows[0].keys() - {"task"}:
-            history = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, metric)]
-            assert history == [(row["task"], row[metric]) for row in trial.rows if metric in row], (metric, history)
-    assert sum("chosen" in run.data.tags for run in children) == 1
 
 
 def done_in(record: Record) -> int:
@@ -71,7 +61,8 @@ def outage(record: Record, stop: Callable[[], None], back: Callable[[], None]) -
 def test_the_server_hangs_then_dies_in_the_middle_of_a_search_and_comes_back(
     call: Callable[..., str], tmp_path: Path
 ) -> None:
-    record, out = Record(Storage(tmp_path / "tausearch-runs").run("s").record), tmp_path / "out.txt"
+    root, out = tmp_path / "tausearch-runs", tmp_path / "out.txt"
+    record = Record(Storage(root).run("s").record)
     with tracking_server(tmp_path) as server:
         with started(*search(LONG, server.uri), cwd=tmp_path, out=out) as process:
             wait_until(lambda: process.poll() is not None or done_in(record) >= 4, 400, "four tasks")
@@ -80,19 +71,20 @@ def test_the_server_hangs_then_dies_in_the_middle_of_a_search_and_comes_back(
             assert process.wait(900) == 0 and "does not have all of" not in out.read_text(), out.read_text()
         trials = record.trials()
         assert [(trial.status, trial.tasks_done) for trial in trials] == [("complete", 5)] * 8
-        assert_once(server.uri, "s", trials)
+        assert_once(server.uri, root)
         assert "0 of them new" in call("runs", "sync", "s")  # there, because the run knows where it was tracked
-        assert_once(server.uri, "s", trials)
+        assert_once(server.uri, root)
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
     said = call("runs", "sync", "s", "--tracking-uri", elsewhere)
     assert "8 trials, 40 tasks in MLflow, 40 of them new" in said
-    assert_once(elsewhere, "s", trials)
+    assert_once(elsewhere, root)
     assert "0 of them new" in call("runs", "sync", "s")  # it is tracked there from now on
-    assert_once(elsewhere, "s", trials)
+    assert_once(elsewhere, root)
 
 
 def test_sync_writes_what_a_server_that_stays_away_lacks(call: Callable[..., str], tmp_path: Path) -> None:
-    record, out = Record(Storage(tmp_path / "tausearch-runs").run("s").record), tmp_path / "out.txt"
+    root, out = tmp_path / "tausearch-runs", tmp_path / "out.txt"
+    record = Record(Storage(root).run("s").record)
     with tracking_server(tmp_path) as server:
         with started(*search(SHORT, server.uri), cwd=tmp_path, out=out) as process:
             wait_until(lambda: process.poll() is not None or done_in(record) >= 4, 400, "four tasks")
@@ -104,7 +96,7 @@ def test_sync_writes_what_a_server_that_stays_away_lacks(call: Callable[..., str
         server.start()
         (synced,) = json.loads(call("runs", "sync", "--format", "json"))  # and nothing else on stdout
         assert (synced["trials"], synced["tasks"]) == (2, 10)
-        assert_once(server.uri, "s", record.trials())
+        assert_once(server.uri, root)
 
 
 def test_a_search_tracked_in_postgresql(call: Callable[..., str], tmp_path: Path) -> None:
@@ -112,6 +104,6 @@ def test_a_search_tracked_in_postgresql(call: Callable[..., str], tmp_path: Path
         out = call(*search(SHORT, server.uri))
         assert "does not have all of" not in out, out
         directory = Storage(tmp_path / "tausearch-runs").run("s")
-        assert_once(server.uri, "s", Record(directory.record).trials())
+        assert_once(server.uri, tmp_path / "tausearch-runs")
         assert read_spec(directory).tracking_uri == server.uri
         assert not (tmp_path / "tausearch-runs" / "mlflow.db").exists()

@@ -135,9 +135,9 @@ def study_trials(root: Path, name: str) -> list[optuna.trial.FrozenTrial]:
     return sorted(study.trials, key=lambda trial: trial.user_attrs["trial"])
 
 
-def nested_runs(root: Path, name: str) -> list[Run]:
+def nested_runs(root: Path, name: str, uri: str | None = None) -> list[Run]:
     """MLflow's runs of the trials of a search, by number; the search itself must be there once, and have ended."""
-    client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
+    client = MlflowClient(tracking_uri=uri or Storage(root).mlflow_uri)
     experiment = client.get_experiment_by_name(read_spec(Storage(root).run(name)).benchmark).experiment_id
     (parent,) = client.search_runs([experiment], f"tags.`tausearch.run` = '{name}'")
     assert parent.info.status == "FINISHED"
@@ -145,14 +145,25 @@ def nested_runs(root: Path, name: str) -> list[Run]:
     return sorted(children, key=lambda run: int(run.data.tags["trial"]))
 
 
-def assert_mlflow_has_each_task_once(root: Path, name: str, trials: list[TrialSummary], chosen: int = 1) -> None:
-    runs = nested_runs(root, name)
+def assert_mlflow_has_each_task_once(
+    root: Path, name: str, trials: list[TrialSummary], chosen: int = 1, uri: str | None = None, killed: bool = True
+) -> list[Run]:
+    """Return the runs of the trials. Where nothing was killed all metrics and hyperparameters are compared.
+
+    A task that runs again has other times than the first time, which MLflow keeps.
+    """
+    runs = nested_runs(root, name, uri)
     assert [int(run.data.tags["trial"]) for run in runs] == [trial.number for trial in trials]
-    client = MlflowClient(tracking_uri=Storage(root).mlflow_uri)
-    metric = read_spec(Storage(root).run(name)).metrics.average_accuracy
+    client = MlflowClient(tracking_uri=uri or Storage(root).mlflow_uri)
+    accuracy = read_spec(Storage(root).run(name)).metrics.average_accuracy
     for run, trial in zip(runs, trials, strict=True):
-        points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, metric)]
-        assert points == [(int(row["task"]), row[metric]) for row in trial.rows]
+        known = {} if killed else {key: str(value) for key, value in trial.hyperparameters.items()}
+        assert run.data.params.items() >= known.items()
+        for metric in {accuracy} if killed else {key for row in trial.rows for key in row} - {"task"}:
+            points = [(point.step, point.value) for point in client.get_metric_history(run.info.run_id, metric)]
+            wanted = [(int(row["task"]), row[metric]) for row in trial.rows if metric in row]
+            assert points == wanted, (metric, points)
         ends = {"complete": "FINISHED", "pruned": "KILLED", "diverged": "FAILED", "failed": "FAILED"}
         assert (run.data.tags["status"], run.info.status) == (trial.status, ends[trial.status])
     assert sum("chosen" in run.data.tags for run in runs) == chosen
+    return runs
