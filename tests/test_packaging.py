@@ -62,5 +62,7 @@ def test_the_page_of_the_package_has_no_link_or_picture_that_an_index_lacks(
     about = message_from_string((folder / "METADATA").read_text(encoding="utf-8"))
     page = about.get_payload()
     assert isinstance(page, str) and about["Description-Content-Type"] == "text/markdown"
-    assert page.startswith("# tausearch\n\ntausearch finds") and "|---|" in page and "](https://arxiv.org" in page
+    assert (
+        page.startswith("# tausearch\n\ntausearch searches for") and "|---|" in page and "](https://arxiv.org" in page
+    )
     assert not re.findall(r"\]\((?!https?:)", page) and "![" not in page and "docs/" not in page

@@ -133,7 +133,8 @@ def test_the_lines_about_damaged_checkpoints_are_said(
 ) -> None:
     run = a_run("run")
     monkeypatch.setattr(
-        "tausearch.execution.queue.ready", lambda *asked: [str(asked == (run.directory, run.spec, run.trials))]
+        "tausearch.execution.queue.prepare_checkpoints",
+        lambda *asked: [str(asked == (run.directory, run.spec, run.trials))],
     )
     queue_of(Line(run)).open_next()
     assert said == ["True"]

@@ -308,7 +308,7 @@ def test_sync_ends_a_search_only_after_all_its_reevaluations(tmp_path: Path, mon
     for file in files[1:]:
         file.unlink()
     synchronisation.sync_run(storage, directory)
-    assert ended[2:] == [("reevaluation", "FINISHED"), ("trial", "KILLED")]  # the last one stays
+    assert ended[2:] == [("reevaluation", "KILLED"), ("trial", "KILLED")]
 
 
 def test_a_start_that_is_among_the_best_is_no_further_candidate(tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def pools_of(*texts: str, seeds: Sequence[int] = (0, 1), every: Sequence[int] = 
     images = [SimpleNamespace(labels=range(4))] * 3
     network = SimpleNamespace(compose=lambda *_: None, adds_up=False, displaces_weights=True)
     about = {"threads": threads, "tasks": 3, "device": "cpu", "sources": sources, "network": network}
+    about["backbone"] = SimpleNamespace(name="glyph_vit")
     benchmark = SimpleNamespace(spec=SimpleNamespace(named_tasks=TASKS), evaluation=images)
     return SimpleNamespace(by_seed={seed: Pool([1, 2, 3]) for seed in seeds}, benchmark=benchmark, **about)
 

@@ -143,7 +143,7 @@ def test_what_mlflow_lacks_and_what_was_put_aside_is_said(
     run: Run, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(MlflowWriter, "errors", {run.spec.name: "no server"})
-    monkeypatch.setattr("tausearch.execution.queue.ready", lambda *_: ["trial 0: was put aside"])
+    monkeypatch.setattr("tausearch.execution.queue.prepare_checkpoints", lambda *_: ["trial 0: was put aside"])
     assert drive(on_cluster(run)).tracking_error == "no server"
     out = capfd.readouterr().out
     assert "trial 0: was put aside\n" in out and "4 trials, as many as the cluster fits at a time" in out
