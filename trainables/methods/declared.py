@@ -83,7 +83,8 @@ def _metrics(what: str, metrics: object) -> tuple[ExtraMetric, ...]:
         got = f"a tuple with {_shown(wrong[0])}" if wrong else _shown(metrics)
         raise InputError(f"{what}: metrics must be a tuple of ExtraMetric, got {got}")
     for each in metrics:
-        if not each.name.startswith("train/") or each.name == TRAIN_LOSS:  # others are Tune's, the tool's, or dropped
+        # Others are Tune's, the tool's, or dropped.
+        if not str(each.name).startswith("train/") or each.name == TRAIN_LOSS:
             raise InputError(f"{what}: metric {each.name!r}: its name must begin with train/ and not be {TRAIN_LOSS}")
         try:
             each.warn(0, [{"task": 1, each.name: float(each.limit or 0.0)}])

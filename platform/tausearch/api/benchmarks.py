@@ -151,13 +151,16 @@ class OpenBenchmark:
         self._told.append(_OTHER_IMAGES)
 
 
-def say_other_images(plan: Plan[S], opened: Callable[[str], OpenBenchmark]) -> Plan[S]:
+def with_images_compared(plan: Plan[S], opened: Callable[[str], OpenBenchmark]) -> Plan[S]:
     """Return a plan, and say where the images of the run that it continues may have changed."""
     if plan.exists:
-        now = plan.spec.images
-        for name, began_with in read_spec(plan.directory).images.items():
-            if name in now:
-                opened(name).say_other_images(plan.spec.name, began_with, now[name])
+        earlier, now = read_spec(plan.directory), plan.spec
+        # The digest depends on these, too; where they differ, `continued` refuses the run.
+        digested = [(each.purpose, each.protocol.split_seed, each.protocol.backbone) for each in (earlier, now)]
+        if digested[0] == digested[1]:
+            for name, began_with in earlier.images.items():
+                if name in now.images:
+                    opened(name).say_other_images(now.name, began_with, now.images[name])
     return plan
 
 

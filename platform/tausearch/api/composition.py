@@ -204,17 +204,21 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EvaluateRequest) 
     models.device_of(request.device, first)  # refuses a wrong one before images are read
     backbone = models.backbone_of(first.name, first.protocol, request.backbone_weights)
     return models.make_pools(
-        sources, _benchmark(first, request, "final", backbone), backbone, request.seeds, request.device
+        sources, _benchmark(sources, request, "final", backbone), backbone, request.seeds, request.device
     )
 
 
-def _benchmark(source: VectorSource, request: EvaluateRequest, purpose: Purpose, backbone: Backbone) -> Benchmark:
+def _benchmark(
+    sources: Sequence[VectorSource], request: EvaluateRequest, purpose: Purpose, backbone: Backbone
+) -> Benchmark:
     """Return the benchmark of some vectors, with the test images ("final") or the validation images ("search")."""
-    own = None if source.spec is None else source.spec.data_root
-    opened = open_benchmark(source.benchmark, request.data_root or own)
-    built = build_benchmark(opened.source, purpose, source.protocol.split_seed, backbone.input)
-    if purpose == "final" and source.spec is not None and source.spec.data is not None:
-        opened.say_other_images(source.name, source.spec.data, facts_of(built))
+    first = sources[0]
+    own = None if first.spec is None else first.spec.data_root
+    opened = open_benchmark(first.benchmark, request.data_root or own)
+    built = build_benchmark(opened.source, purpose, first.protocol.split_seed, backbone.input)
+    for each in sources if purpose == "final" else ():
+        if each.spec is not None and each.spec.data is not None:
+            opened.say_other_images(each.name, each.spec.data, facts_of(built))
     return built
 
 
@@ -297,7 +301,7 @@ def _search_rule(
     """Choose the parameters of the rule; the test images are not among what the search is given."""
     if not any(weight > 0 for weight in linear_merge.weights):
         raise InputError("--search: needs a task of positive weight, whose accuracy it can raise")
-    images = replace(pools, benchmark=_benchmark(pools.sources[0], request, "search", pools.backbone))
+    images = replace(pools, benchmark=_benchmark(pools.sources, request, "search", pools.backbone))
     n_evaluations = (space.trials + 1) * pools.tasks * len(pools.by_seed)
     return models.search_rule(images, linear_merge, space, work.start(f"search of {space.rule}", n_evaluations))
 

@@ -98,16 +98,16 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
                 target.path.rename(directory.path)
             raise InputError(f"run directory {directory.path}: cannot be renamed ({error.strerror})") from error
         _renew(renamed, target)
-    pointed, _ = storage.read_each(partial(_point_to, old, new))
+    pointed, _ = storage.read_each(partial(_point_to, old, renamed))
     return [name for name in pointed if name not in (None, new)]  # it may name itself, in what remains of a removal
 
 
-def _point_to(old: str, new: str, directory: RunDirectory) -> str | None:
+def _point_to(old: str, renamed: AnySpec, directory: RunDirectory) -> str | None:
     """Write the new name of a run into another run that names it; returns the name of this one, None if it does not."""
     spec = read_spec(directory)
-    now, compositions = _with_renamed_source(spec, old, new), []
+    now, compositions = _with_renamed_source(spec, old, renamed), []
     with _faults_said():  # a damaged composition; its neighbours keep the old name
-        compositions = with_renamed_run(directory, old, new)
+        compositions = with_renamed_run(directory, old, renamed.name)
     if (now == spec and not compositions) or is_driven(directory):
         return None
     for composition in compositions:
@@ -120,13 +120,14 @@ def _point_to(old: str, new: str, directory: RunDirectory) -> str | None:
     return spec.name
 
 
-def _with_renamed_source(spec: AnySpec, old: str, new: str) -> AnySpec:
-    if isinstance(spec, FinalSpec):
-        before = spec.retrained
-        retrained = before.model_copy(update={"run": new}) if before is not None and before.run == old else before
-        source = new if spec.source == old else spec.source
-        return spec.model_copy(update={"source": source, "retrained": retrained})
-    return with_renamed_source(spec, old, new)
+def _with_renamed_source(spec: AnySpec, old: str, renamed: AnySpec) -> AnySpec:
+    if not isinstance(spec, FinalSpec):
+        return with_renamed_source(spec, old, renamed.name)
+    retrained = spec.retrained
+    if retrained is not None and (retrained.run, retrained.run_id) == (old, renamed.id):
+        retrained = retrained.model_copy(update={"run": renamed.name})
+    source = renamed.name if spec.source == old else spec.source
+    return spec.model_copy(update={"source": source, "retrained": retrained})
 
 
 def _renew(spec: AnySpec, directory: RunDirectory) -> None:
@@ -147,7 +148,7 @@ def _renew(spec: AnySpec, directory: RunDirectory) -> None:
 
 @contextmanager
 def _faults_said() -> Iterator[None]:
-    """Print the fault of a damaged file; the run is renamed all the same."""
+    """Print an `InputError` of the block and go on: a damaged file keeps no run from its new name."""
     try:
         yield
     except InputError as error:

@@ -23,7 +23,7 @@ from tausearch.models.merge_configs import MergeConfig, keeping, require_tasks, 
 from tausearch.models.model import Model
 from tausearch.models.pools import backbone_of, device_of
 from tausearch.models.sources import SEED_FOLDER, VectorSource, describe_source, find_source
-from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage
+from tausearch.runs import DEFAULT_STORAGE, RunDirectory, Storage, open_storage, read_spec
 from trainables.backbones import Backbone
 from trainables.composition import VectorPool, network_for, vector_folders
 from trainables.data import BenchmarkRef, get_source
@@ -85,8 +85,8 @@ def open_model(what: str | Path, options: ModelOptions, storage: str | Path) -> 
     folder = Path(os.path.expanduser(text))
     is_run = root.run_exists(text)
     if not is_run and os.path.isfile(folder / "run.yaml"):  # the path of a run; a text may be too long for `is_file`
-        folder = folder.resolve()  # a link and `..` lack the run's name
-        root, text, is_run = Storage(folder.parent), folder.name, True
+        run = _run_at(folder)
+        root, text, is_run = Storage(run.path.parent), run.name, True
     if not is_run and os.path.isdir(folder):
         folder = _with_model(folder, options.seed)
         description = read_description(folder)
@@ -96,12 +96,23 @@ def open_model(what: str | Path, options: ModelOptions, storage: str | Path) -> 
     return _composed(find_source(root, text), options)
 
 
+def _run_at(folder: Path) -> RunDirectory:
+    """Return the run of a path; a link of another name, or `..`, is followed to the run's own folder."""
+    named = RunDirectory(folder.absolute())
+    try:
+        read_spec(named)
+    except InputError:
+        return RunDirectory(folder.resolve())
+    return named
+
+
 def _with_model(folder: Path, seed: int | None) -> Path:
     """Return the folder with the description: this one, or one below in an export with several."""
     if has_description(folder):
         return folder
     for form in (*_LOADABLE_FORMS, "models"):  # of the last `_exported` says why it is none
-        if (folder / form).is_dir():
+        of_export = form != "models" or any(map(has_description, (folder / form, *(folder / form).glob("seed_*"))))
+        if of_export and (folder / form).is_dir():
             return _with_model(folder / form, seed)
     seeds = [path for path in folder.iterdir() if SEED_FOLDER.fullmatch(path.name) and has_description(path)]
     seeds.sort(key=lambda path: int(path.name.removeprefix("seed_")))

@@ -231,7 +231,7 @@ def _renamed(sources: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
 
 
 def code_change_lines(directory: RunDirectory, result: CompositionResult) -> list[str]:
-    """Return a line for each name of the user's code whose earlier version other compositions of the run have run."""
+    """Return a line for each name of the user's code that has changed since other compositions of the run."""
     with suppress(InputError):  # a damaged file costs the lines alone
         others = [each for each in read_compositions(directory) if each.label != result.label]
         return [

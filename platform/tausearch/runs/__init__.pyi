@@ -146,7 +146,6 @@ from .storage import (
     nearest_folder as nearest_folder,
     open_storage as open_storage,
     replace_text as replace_text,
-    run_command as run_command,
     storage_option as storage_option,
 )
 from .trials import (

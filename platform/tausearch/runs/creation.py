@@ -23,7 +23,7 @@ from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
 from tausearch.runs.storage import Storage, nearest_folder, open_storage, run_command
 from trainables.errors import InputError
-from trainables.user_code import code_option, digests_of
+from trainables.user_code import changed, code_option, digests_of
 
 S = TypeVar("S", bound=RunSpec)
 
@@ -223,8 +223,7 @@ def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:
         spec.model_copy(update={"code_digests": now}).save(directory)
     return [
         f"the code of {name} has changed since this run last started; trials that had ended ran the earlier code"
-        for name, digest in spec.code_digests.items()
-        if now[name] != digest
+        for name in changed(spec.code_digests, now)
     ]
 
 

@@ -106,14 +106,14 @@ class Storage:
                 faults.append(InputError(f"run {directory.path}: cannot be read ({kind}: {one_line(error)})"))
         return found, faults
 
-    def hint_for(self, name: str, among: Sequence[str] = ()) -> str:
+    def hint_for(self, name: str, among: Sequence[str] | None = None) -> str:
         """Return the end of an error about an unknown run: the campaign of that name, similar names, or latest runs.
 
         `among` are the names of the runs that fit, oldest first; by default all runs.
         """
         if _NAME.fullmatch(name) and self.campaign(name).exists():
             return f"; {name} is a campaign: {run_command('campaign status', name, self.root)}"
-        names = among or [run.name for run in self.runs()]
+        names = [run.name for run in self.runs()] if among is None else among
         found = near(name, names) or names[-_MAX_SUGGESTIONS:][::-1]
         return f"; there are: {', '.join(found)}{', ...' if len(names) > len(found) else ''}" if found else ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
@@ -315,7 +316,7 @@ def require_best_or_none(target: Path, what: str = "best file") -> None:
     Raises:
         InputError: For such a file.
     """
-    if not target.exists():
+    if not os.path.isfile(target):  # a device is written to and not replaced; a name may be too long for `Path.exists`
         return
     try:
         read_model(target, _of_this_version)  # whatever code it names

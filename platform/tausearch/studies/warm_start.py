@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -107,8 +108,9 @@ def _configurations(source: str, method: str, storage: Storage) -> list[KnownPoi
     with faults_of(f"--warm-start {source}"):
         if source == PAPER:
             return _of_paper(method)
-        file = Path(source)  # a search may be called `x.yaml`
-        is_file = file.suffix in (".yaml", ".yml") and (file.is_file() or not storage.run_exists(source))
+        is_file = Path(source).suffix in (".yaml", ".yml")  # a search may be called `x.yaml`
+        if is_file and not os.path.isfile(source):  # a name may be too long for `Path.is_file`
+            is_file = not storage.run_exists(source)
         return _of_file(source, method) if is_file else _of_search(source, method, storage)
 
 

@@ -224,13 +224,17 @@ class TestRename:
     def test_what_is_known_of_a_removal_says_the_new_name(self, storage: Storage) -> None:
         again, first = storage.run("again"), storage.run("final")
         spec = make_final_run(storage, "again", [50.0], benchmark="digits")
-        retrained = Retraining(run="final", run_id="x", forgotten=(1,), kept=0)
+        retrained = Retraining(run="final", run_id=read_spec(first).id, forgotten=(1,), kept=0)
         spec.model_copy(update={"retrained": retrained}).save(again)
         lines = tuple(remaining_after_retraining(["again", "final", "final-2"]))
         of_two: dict[str, Any] = {"tasks": (1, 2), "classes": (), "before": ((),), "left_out": ()}
         report = RemovalReport(**of_two, remains=lines, retrained="final")
         for directory in (again, first):
             _compose(directory, directory.name, removal=report)
+        other = Retraining(run="final", run_id="of a run that was deleted", forgotten=(1,), kept=0)
+        make_final_run(storage, "other", [50.0], benchmark="digits").model_copy(update={"retrained": other}).save(
+            storage.run("other")
+        )
         assert rename_run(storage, "final", "tested") == ["again"]
         found = read_spec(again)
         assert isinstance(found, FinalSpec) and found.retrained == retrained.model_copy(update={"run": "tested"})

@@ -325,6 +325,7 @@ class TestImagesThatHaveChanged:
         overwrite("test")  # a search sees none of them
         plan_search(request)
         continuation._require_unchanged(spec)
+        plan_search(replace(request, seed=1))  # of another split; it is refused for that when it is opened
         assert said() == []
         overwrite("train")
         plan_search(request)
@@ -346,11 +347,12 @@ class TestImagesThatHaveChanged:
         with plan_training(request).open_locked() as (spec, directory):
             pass
         source = VectorSource("f", text, ("finetune",), spec.protocol, (0,), directory.path, spec=spec)
+        exported = replace(source, name="vectors", spec=None)
 
         def go_on() -> list[str]:
             plan_training(request)
             for purpose in ("final", "search"):  # a search for a rule's parameters looks at validation images
-                composition._benchmark(source, EvaluateRequest(["f"]), purpose, Backbone())  # type: ignore[arg-type]
+                composition._benchmark([exported, source], EvaluateRequest(["f"]), purpose, Backbone())  # type: ignore[arg-type]
             return said()
 
         assert go_on() == []

@@ -74,6 +74,7 @@ BROKEN = {
     "curved": ("joint=True", "composable=True, curvature=True", r"the class Mine lacks curvature\(\), vector\(\), "),
     "uncomposed": ("joint=True", "curvature=True", "capabilities: curvature goes with composable"),
     "unkept": ('"train/mine"', '"drift"', "metric 'drift': its name must begin with train/ and not be train/loss$"),
+    "unnamed": ('"train/mine"', "3", "metric 3: its name must begin with train/"),
     "timed": ('"train/mine"', '"seconds/mine"', "metric 'seconds/mine': its name must begin with train/"),
     "loss": ('"train/mine"', '"train/loss"', "metric 'train/loss': its name must begin with train/ and not be"),
     "warning": (

@@ -269,7 +269,7 @@ def test_images_are_read_where_the_command_says_else_where_the_run_read_them(
     assert source.spec is not None
     there = replace(source, spec=source.spec.model_copy(update={"data_root": "/there"}))
     for asked in ("/here", None):
-        composition._benchmark(there, EvaluateRequest(["ita"], data_root=asked), "final", Backbone())
+        composition._benchmark([there], EvaluateRequest(["ita"], data_root=asked), "final", Backbone())
     assert read == ["/here", "/there"]
 
 

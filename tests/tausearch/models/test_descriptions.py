@@ -280,6 +280,7 @@ def test_an_export_of_several_forms_and_seeds(about: ModelDescription, tmp_path:
     for name in ("adapter/seed_1", "timm/seed_1", "timm/seed_2", "vectors"):
         (tmp_path / name).mkdir(parents=True)
         about.save(tmp_path / name)
+    (tmp_path / "models").mkdir()  # somebody else's
     assert _with_model(tmp_path, 2) == tmp_path / "vectors"  # vectors can be composed anew
     assert _with_model(tmp_path / "timm", None) == tmp_path / "timm" / "seed_1"
     assert _with_model(tmp_path / "timm", 2) == tmp_path / "timm" / "seed_2"

@@ -339,7 +339,11 @@ class TestArtefacts:
         assert tausearch.load_model(".").about.runs == ("letters",)
         (tmp_path / "link").symlink_to(storage.run("letters").path)
         monkeypatch.chdir(storage.run("letters").artifacts)
-        assert {tausearch.load_model(each).about.runs for each in ("..", tmp_path / "link")} == {("letters",)}
+        shutil.copytree(storage.run("letters").path, tmp_path / "disk")
+        (tmp_path / "more").mkdir()
+        (tmp_path / "more" / "letters").symlink_to(tmp_path / "disk")  # a folder of another name
+        paths = ("..", tmp_path / "link", tmp_path / "more" / "letters")
+        assert {tausearch.load_model(each).about.runs for each in paths} == {("letters",)}
 
     def test_the_folders_of_a_run_are_models_too(self, storage: Storage, letters: Path) -> None:
         directory = storage.run("letters")

@@ -78,6 +78,8 @@ def test_of_a_search_its_final_runs_are_named_or_how_to_make_one(spec: SearchSpe
 def test_of_an_unknown_name_final_runs_are_suggested_and_no_search(spec: SearchSpec, tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     make_run_directory(spec.model_copy(update={"name": "s-a"}), storage)
+    with pytest.raises(InputError, match="no folder of exported task vectors$"):
+        find_source(storage, "m-a")
     make_run_directory(final_spec(spec).model_copy(update={"name": "paper", "id": "p"}), storage)
     with pytest.raises(InputError, match="no folder of exported task vectors; there are: paper$"):
         find_source(storage, "m-a")

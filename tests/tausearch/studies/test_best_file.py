@@ -62,6 +62,9 @@ def test_it_is_saved_by_a_text_and_in_place_of_a_best_file_alone(spec: SearchSpe
     assert (tmp_path / "note.txt").read_text() == "mine"
     with pytest.raises(InputError, match=r"^best file .*b: cannot be written \(No such file or directory\)$"):
         first.save(tmp_path / "a" / "b")
+    with pytest.raises(InputError, match="cannot be written .File name too long.$"):
+        first.save("x" * 300)
+    first.save("/dev/null")  # a device is written to and not replaced
     with pytest.raises(InputError, match="^path must be a path, got 5$"):
         first.save(5)  # type: ignore[arg-type]
 

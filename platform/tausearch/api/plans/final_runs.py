@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tausearch import studies
-from tausearch.api.benchmarks import Opening, images_then_weights, open_benchmark, say_other_images
+from tausearch.api.benchmarks import Opening, images_then_weights, open_benchmark, with_images_compared
 from tausearch.api.plans.new_runs import given_fields
 from tausearch.api.requests import TrainRequest
 from tausearch.cluster import (
@@ -97,7 +97,7 @@ def plan_training(
         save_curvature=request.save_curvature,
     )
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
-    return with_device(say_other_images(plan, lambda _: opened), request.gpus_per_trial, gpus)
+    return with_device(with_images_compared(plan, lambda _: opened), request.gpus_per_trial, gpus)
 
 
 def _require_one_order(ref: BenchmarkRef, orders: tuple[int, ...] | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tausearch import studies
-from tausearch.api.benchmarks import OpenBenchmark, Opening, images_then_weights, say_other_images
+from tausearch.api.benchmarks import OpenBenchmark, Opening, images_then_weights, with_images_compared
 from tausearch.api.plans.new_runs import benchmark_text, given_fields, n_steps, requested_backbone, space_on
 from tausearch.api.plans.trial_counts import trial_count
 from tausearch.api.requests import SearchRequest
@@ -96,7 +96,7 @@ def plan_one(
     )
     studies.require_sampler(spec)
     plan = Plan(spec, options.storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
-    return say_other_images(plan, lambda _: opened)
+    return with_images_compared(plan, lambda _: opened)
 
 
 @dataclass(frozen=True)

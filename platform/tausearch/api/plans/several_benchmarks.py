@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from checked_input.names import choices
 from tausearch import studies
-from tausearch.api.benchmarks import FaultsOfEach, Opening, say_other_images
+from tausearch.api.benchmarks import FaultsOfEach, Opening, with_images_compared
 from tausearch.api.plans.new_runs import earlier_search, named_run
 from tausearch.api.plans.one_benchmark import plan_one
 from tausearch.api.plans.trial_counts import trial_count
@@ -57,7 +57,7 @@ def plan_several(
     studies.require_sampler(spec)
     named = request.name is not None
     plan: Plan[SearchSpec] = Plan(spec, storage, named=named, resume_if_exists=request.resume_if_exists)
-    return say_other_images(plan, lambda name: opening(name, request.data_root))
+    return with_images_compared(plan, lambda name: opening(name, request.data_root))
 
 
 def _alone(request: SearchRequest) -> SearchRequest:

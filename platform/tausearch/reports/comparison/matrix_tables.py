@@ -115,7 +115,8 @@ def _seeds(matrix: Matrix) -> str:
 
 def _headings(matrix: Matrix, paper: PaperResults) -> dict[str, str]:
     """Return the head of each column: its benchmark, with what the caption says of it only where two have one head."""
-    names = {each: shown_benchmark(_without_pace(each)) for each in matrix.benchmarks}
+    stated = matrix.protocols  # of the columns that have a run
+    names = {each: shown_benchmark(_without_pace(each) if each in stated else each) for each in matrix.benchmarks}
     shared = {each for each, count in Counter(names.values()).items() if count > 1}
     own = {each: shown_benchmark(each) if name in shared else name for each, name in names.items()}
     return {**own, **{each: paper.benchmarks[each].title for each in own if each in paper.benchmarks}}

@@ -242,8 +242,10 @@ def test_the_papers_rows_alone_have_their_caption_and_notes_and_methods_that_wai
     assert alone.caption.endswith("mean of 3 runs.") and "No final run" not in alone.caption
     assert alone.looks[0, 0].notes == (0,) and "an upper bound, not ranked" in alone.notes[0]
     assert alone.blocks == []
-    waiting = result_matrix([], paper_results(), order, planned=[("tmc", "cifar100")])
-    assert matrix_table(waiting, paper_results()).caption == "No final run has ended yet."
+    planned = [("tmc", "cifar100"), ("ewc", "digits?epochs=5")]
+    waiting = result_matrix([], paper_results(), MatrixOrder((), ("cifar100", "digits?epochs=5")), planned=planned)
+    table = matrix_table(waiting, paper_results())
+    assert table.caption == "No final run has ended yet." and "digits?epochs=5" in table.header
 
 
 def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(storage: Storage) -> None:
