@@ -106,9 +106,9 @@ def _data_config(transform: Transform, backbone: Backbone) -> dict[str, Any]:
     reads = backbone.input
     config: dict[str, Any] = {"input_size": (reads.channels, reads.size, reads.size), "crop_pct": 1.0}
     normalise = getattr(transform, "normalise", transform)
-    if isinstance(normalise, Normalise):
+    if type(normalise) is Normalise:  # a subclass may compute otherwise
         config |= {"mean": normalise.mean, "std": normalise.std}
-    if isinstance(transform, ResizeCenterCrop):
+    if type(transform) is ResizeCenterCrop:
         mode = "center" if transform.keep_ratio else "squash"
         config |= {"crop_pct": _crop_share(transform.size, transform.resize), "crop_mode": mode}
         config["interpolation"] = transform.interpolation

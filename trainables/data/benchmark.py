@@ -19,7 +19,7 @@ from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose
 from trainables.data.images import ImageSet, StoredImages, concatenate, of_classes, select
 from trainables.data.splits import VALIDATION_SHARE, SplitName, stratified_split, task_sizes
-from trainables.data.transforms.normalisation import Transform, transform_text
+from trainables.data.transforms.normalisation import Transform, repeatable_text
 from trainables.errors import InputError
 from trainables.metrics import MetricNames, names_of
 from trainables.task_names import NamedTask, named_tasks
@@ -186,7 +186,7 @@ def _fingerprint(
         else:
             assert not isinstance(stored, Tensor)
             what, content = stored.digest, rows[images.images.rows]
-        transform = transform_text(images.transform) if transforms else ""
+        transform = repeatable_text(images.transform) if transforms else ""
         digest.update(f"({index}, {classes}, {what!r}, {transform})".encode())
         digest.update(content.numpy().tobytes())
         digest.update(images.labels.numpy().tobytes())

@@ -196,6 +196,8 @@ def _with_options(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource
         names = dict(zip(place.tolist(), source.class_names, strict=True))
         changes["class_names"] = tuple(names[position] for position in range(count))
         changes["load"] = partial(_relabelled, source.load, torch.from_numpy(place.astype("int64")))
+    if ref.task is None and changes.get("class_names", source.class_names) != source.class_names:
+        changes["task_names"] = ()  # they name the classes of the benchmark's own order
     return replace(source, **changes)  # type: ignore[arg-type]  # mypy cannot see the keys
 
 

@@ -17,7 +17,7 @@ from trainables.backbones import Backbone
 from trainables.backbones.initial_head import rows_digest
 from trainables.config import Purpose
 from trainables.data import BenchmarkSpec, Task
-from trainables.data.transforms.normalisation import Transform, transform_text
+from trainables.data.transforms.normalisation import Transform, repeatable_text, transform_text
 from trainables.preconsolidation.cache import Cache, digest
 from trainables.preconsolidation.preparation import Basis, Preparation, R, code_of
 
@@ -139,6 +139,7 @@ class Preconsolidator(Generic[R]):
             transforms.append(task.unaugmented.transform)
         kinds = [type(self.preparation), *getattr(self.preparation, "uses", ()), *map(_kind, transforms)]
         code = [found for kind in kinds if (found := code_of(kind))]
+        own = transform_text(transforms[0])  # the data's digest has it without the address of what it holds
         return digest(
             {
                 "data": trial.fingerprint,
@@ -151,6 +152,7 @@ class Preconsolidator(Generic[R]):
                 "libraries": {name: version(name) for name in ("torch", "timm", "scikit-learn")},
                 "task": task.index,
                 **({"unaugmented": transform_text(transforms[1])} if transforms[1:] else {}),
+                **({} if own == repeatable_text(transforms[0]) else {"transform": own}),
                 **({"code": code} if code else {}),
                 **({} if trial.initial_head is None else {"initial_head": rows_digest(trial.initial_head)}),
             }

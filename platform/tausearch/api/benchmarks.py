@@ -37,6 +37,10 @@ S = TypeVar("S", SearchSpec, FinalSpec)
 
 _SMALL = 64  # pixels of the longest side; such an image loses little when it is reduced to 32
 _SAMPLED = 16  # images whose size is measured
+_OTHER_CODE = (
+    "its images or transforms are not those that run {run} began with; results of before and now must not be put"
+    " together"
+)
 _OTHER_IMAGES = (
     "its files are not those that run {run} began with (a name, size or time differs, as after a copy or"
     " `data prepare`); if an image has changed, results of before and now must not be put together"
@@ -147,7 +151,8 @@ class OpenBenchmark:
         """
         if began_with.has_images_of(now) or _OTHER_IMAGES in self._told:
             return
-        print_notices(f"{self.ref}: {_OTHER_IMAGES.format(run=run)}")
+        words = _OTHER_CODE if self.ref.in_code else _OTHER_IMAGES
+        print_notices(f"{self.ref}: {words.format(run=run)}")
         self._told.append(_OTHER_IMAGES)
 
 

@@ -110,11 +110,15 @@ def _point_to(old: str, renamed: AnySpec, directory: RunDirectory) -> str | None
         compositions = with_renamed_run(directory, old, renamed.name)
     if (now == spec and not compositions) or is_driven(directory):
         return None
-    for composition in compositions:
-        composition.save(directory)
-    if now == spec:
-        return spec.name
-    now.save(directory)
+    try:
+        for composition in compositions:
+            composition.save(directory)
+        if now == spec:
+            return spec.name
+        now.save(directory)
+    except OSError as error:
+        print_notices(f"{directory.path}: cannot be written ({error.strerror}); it still names {old!r}")
+        return None
     if isinstance(now, FinalSpec):
         _renew(now, directory)
     return spec.name

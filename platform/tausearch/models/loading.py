@@ -10,6 +10,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from checked_input import ranges
 from checked_input.fields import CheckedRequest, within
@@ -24,12 +25,12 @@ from tausearch.models.model import Model
 from tausearch.models.pools import backbone_of, device_of
 from tausearch.models.sources import SEED_FOLDER, VectorSource, describe_source, find_source
 from tausearch.runs import DEFAULT_STORAGE, RunDirectory, Storage, open_storage, read_spec
-from trainables.backbones import Backbone
+from trainables.backbones import Backbone, InputSpec
 from trainables.composition import VectorPool, network_for, vector_folders
 from trainables.data import BenchmarkRef, get_source
-from trainables.data.transforms.normalisation import Transform
+from trainables.data.transforms.normalisation import Images, Transform
 from trainables.errors import InputError
-from trainables.user_code import changed, digests_of, require_allowed
+from trainables.user_code import called, changed, digests_of, require_allowed
 
 _LOADABLE_FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; vectors can be composed anew
 
@@ -211,7 +212,25 @@ def _transform(description: ModelDescription, source: VectorSource) -> tuple[Tra
         opened = get_source(description.benchmark)
     except InputError as error:
         raise InputError(f"{lacks}, which cannot be used ({error})") from error
-    return opened.transforms(Backbone(description.protocol.backbone).input)[1], (lacks,)
+    reads = Backbone(description.protocol.backbone).input
+    return _OwnTransform(lacks, opened.transforms(reads)[1], reads), (lacks,)
+
+
+@dataclass(frozen=True)
+class _OwnTransform:
+    """A transform of the user's code; it was made for the benchmark's images, and these may be others."""
+
+    where: str
+    transform: Transform
+    reads: InputSpec
+
+    def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
+        made = called(f"{self.where}, which", lambda: self.transform(images, generator))
+        wanted = (len(images), self.reads.channels, self.reads.size, self.reads.size)
+        if not isinstance(made, Tensor) or tuple(made.shape) != wanted:
+            got = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
+            raise InputError(f"{self.where}; it must make {wanted} of these images, got {got}")
+        return made
 
 
 def _code_notes(source: VectorSource, description: ModelDescription, merge: MergeConfig) -> list[str]:

@@ -169,6 +169,16 @@ class TestRename:
             rename_run(storage, "search", "tuned")
         assert read_spec(storage.run("search")).name == "search" and not storage.run("tuned").path.exists()
 
+    def test_a_run_that_cannot_be_written_is_said_to_have_the_old_name(
+        self, storage: Storage, monkeypatch: Patch, capsys: Captured
+    ) -> None:
+        def denied(*_: object) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        monkeypatch.setattr(FinalSpec, "save", denied)
+        assert rename_run(storage, "search", "tuned") == []
+        assert "final: cannot be written (Permission denied); it still names 'search'\n" in capsys.readouterr().err
+
     def test_every_place_says_the_new_name(self, storage: Storage) -> None:
         search = storage.run("search")
         search.front.mkdir()

@@ -31,7 +31,7 @@ from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, facts_of, imag
 from tausearch.api.plans import one_benchmark
 from tausearch.api.requests import EvaluateRequest
 from tausearch.models import VectorSource
-from tausearch.runs import Reevaluate, TrialSummary
+from tausearch.runs import DataFacts, Reevaluate, TrialSummary
 from tausearch.studies.best_file import make_best_file
 from tests.support.command_line import Command
 from tests.support.imports import ROOT
@@ -358,6 +358,12 @@ class TestImagesThatHaveChanged:
         assert go_on() == []
         overwrite("test")
         assert len(go_on()) == 2
+
+    def test_of_a_benchmark_in_code_no_files_are_named(self, capsys: pytest.CaptureFixture[str]) -> None:
+        before, now = (DataFacts(digest=each, train=1, evaluation=1) for each in "ab")
+        source: Any = None
+        OpenBenchmark(BenchmarkRef.parse("mine:SOURCE"), source, None).say_other_images("r", before, now)
+        assert "mine:SOURCE: its images or transforms are not those that run r began with" in capsys.readouterr().err
 
     def test_a_campaign_says_it_once_for_a_benchmark(
         self, folder: Folder, tmp_path: Path, overwrite: Callable[[str], None], said: Callable[[], list[str]]

@@ -311,13 +311,22 @@ def test_a_transform_is_that_of_the_description_else_of_the_benchmarks_code(
     def opened(benchmark: str) -> SimpleNamespace:
         if benchmark == "their_module:GONE":
             raise InputError("is gone")
-        return SimpleNamespace(transforms=lambda reads: ("of training", "of tests"))
+        return SimpleNamespace(transforms=lambda reads: ("of training", lambda images, _: images + 1.0))
 
     monkeypatch.setattr(loading, "get_source", opened)
     assert about.transform is not None and _transform(about, source(about)) == (about.transform.build(), ())
     code = about.model_copy(update={"transform": None, "benchmark": "their_module:SOURCE"})
     note = "r: its transform is code of the benchmark their_module:SOURCE"
-    assert _transform(code, source(code)) == ("of tests", (note,))
+    own, notes = _transform(code, source(code))
+    assert notes == (note,)
+    ours, wrong = torch.zeros(2, 1, 32, 32, dtype=torch.uint8), torch.zeros(2, 1, 40, 40, dtype=torch.uint8)
+    assert torch.equal(own(ours, None), ours + 1.0)
+    with pytest.raises(
+        InputError, match=rf"^{note}; it must make \(2, 1, 32, 32\) of these images, got \(2, 1, 40, 40\)$"
+    ):
+        own(wrong, None)
+    with pytest.raises(InputError, match=f"^{note}, which failed .TypeError"):
+        own([ours[0], wrong[0]], None)
     for changes, said in (
         ({"benchmark": "their_module:GONE"}, "their_module:GONE, which cannot be used .is gone"),
         ({"benchmark": "digits"}, "r: does not say its transform; train the run again"),

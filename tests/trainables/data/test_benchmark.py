@@ -27,7 +27,7 @@ from trainables.data.transforms.cropping import (
     ResizeRandomCrop,
     _crop_box,
 )
-from trainables.data.transforms.normalisation import Images, Normalise, Transform, transform_text
+from trainables.data.transforms.normalisation import Images, Normalise, Transform, repeatable_text, transform_text
 from trainables.data.transforms.recipes import Recipe, small_transforms
 from trainables.data.transforms.resampling import ImageCrop, resized_by_products, resized_crops
 from trainables.errors import InputError
@@ -253,6 +253,8 @@ def test_a_transform_counts_by_a_text_that_is_the_same_in_each_process() -> None
     assert transform_text(made(1)) != transform_text(made(2)), "they have values of their own"
     for one, other in ((Shades(1).darker, Shades(2).darker), (wraps(darker)(made(1)), wraps(darker)(made(2)))):
         assert one.__qualname__ == other.__qualname__ and transform_text(one) != transform_text(other)
+    assert repeatable_text(made(1)) == repeatable_text(made(2)), "which values is in an address alone"
+    assert repeatable_text(Shades(1).darker) != repeatable_text(Shades(2).darker)
 
 
 class TestPaperTransforms:

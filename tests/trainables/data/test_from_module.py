@@ -196,6 +196,7 @@ def test_the_tasks_that_a_reference_asks_for_replace_all_of_its_own(read: Read) 
     for text, sizes, labels in (
         ("", [4, 6], ["low", "high"]),
         ("?tasks=2", [5, 5], ["0, 1, 2, 3, 4", "5, 6, 7, 8, 9"]),
+        ("?class_order=3", [4, 6], ["7, 2, 3, 8", "1, 0, 5, 6, 9, 4"]),  # other classes than "low" and "high" name
         ("?classes_per_task=3", [3, 3, 2, 2], ["0, 1, 2", "3, 4, 5", "6, 7", "8, 9"]),
     ):
         source = get_source(f"own_made:OWN{text}")

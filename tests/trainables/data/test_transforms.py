@@ -76,6 +76,8 @@ def test_a_test_transform_is_made_again_from_plain_values(transform: Any, genera
     images = torch.randint(256, (3, spec.channels, side, 32), generator=generator, dtype=torch.uint8)
     assert torch.equal(spec.build()(images, None), transform(images, None))
     assert described(RandomShift(2), 32) is None
+    kind = type("Own", (type(transform),), {})  # it may compute otherwise
+    assert described(kind(**vars(transform)), 32) is None
 
 
 PLAIN = TransformSpec(channels=3, size=32, mean=(0.5,) * 3, std=(0.5,) * 3, resize=40).as_plain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +29,11 @@ def transform_text(transform: Transform) -> str:
         return repr(transform)
     name = transform.__qualname__
     return repr(transform) if "<" in name else f"{transform.__module__}:{name}"  # of a lambda, or defined in a function
+
+
+def repeatable_text(transform: Transform) -> str:
+    """Return `transform_text` without addresses, which are others in each process."""
+    return re.sub(r" at 0x[0-9A-Fa-f]+", "", transform_text(transform))
 
 
 @dataclass(frozen=True)

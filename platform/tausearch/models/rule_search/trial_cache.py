@@ -39,8 +39,11 @@ class RuleTrialCache:
         """Keep a trial."""
         self.known.append(trial)
         if self.file is not None:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            replace_text(self.file, json.dumps([each.model_dump() for each in self.known]) + "\n")
+            try:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                replace_text(self.file, json.dumps([each.model_dump() for each in self.known]) + "\n")
+            except OSError:  # who may only read searches, too; a kill then costs the trials
+                self.file = None
 
     def close(self) -> None:
         """Remove the file: the saved result of the search has all of it."""

@@ -127,5 +127,7 @@ def test_a_file_of_evaluations_may_be_damaged_and_leaves_those_of_others(tmp_pat
     other.close()
     assert list(tmp_path.iterdir()) == []
     without = RuleTrialCache(None)
-    without.add(trials[0])
-    assert without.find(trials[0].parameters) == trials[0]
+    (tmp_path / "file").touch()
+    for cache in (without, RuleTrialCache(tmp_path / "file" / "c.json")):  # the latter cannot be written
+        cache.add(trials[0])
+        assert cache.find(trials[0].parameters) == trials[0]
