@@ -70,19 +70,19 @@ class RebuiltSampler(BaseSampler):
         return self.recorded[name]
 
     def _allowed(self, name: str, proposed: Any) -> Any:
-        """Return a proposal, without an excess by rounding; refuse one that is outside its range or no number."""
+        """Return a proposal as the record can hold it: no type of numpy, no excess by rounding; or refuse it."""
         allowed = self.space[name]
         if isinstance(allowed, CategoricalDistribution):
             if proposed not in allowed.choices:
                 self._refuse(name, proposed, f"one of {', '.join(map(repr, allowed.choices))}")
-            return proposed
+            return allowed.choices[allowed.choices.index(proposed)]
         assert isinstance(allowed, FloatDistribution | IntDistribution)
         low, high, whole = allowed.low, allowed.high, isinstance(allowed, IntDistribution)
         is_number = isinstance(proposed, Real) and not isinstance(proposed, bool)
         nearest = min(max(proposed, low), high) if is_number else low
         if not is_number or not abs(proposed - nearest) <= _ROUNDING * (high - low) or (whole and nearest % 1):
             self._refuse(name, proposed, f"a {'whole ' * whole}number from {low:g} to {high:g}")
-        return nearest
+        return int(nearest) if whole else min(max(float(nearest), low), high)  # a float32 may be beyond an end
 
     def _refuse(self, name: str, proposed: Any, allowed: str) -> None:
         raise InputError(f"{self.name}: proposed {repr(proposed)[:100]} for {name!r}, which must be {allowed}")

@@ -360,11 +360,23 @@ def test_what_may_be_proposed() -> None:
         "rank": kinds.IntDistribution(2, 8),
         "kind": kinds.CategoricalDistribution(("a", "b")),
         "wide": kinds.FloatDistribution(0.0, 1e6),
+        "size": kinds.CategoricalDistribution((1, 2)),
+        "on": kinds.CategoricalDistribution((False, True)),
     }
     sampler = RebuiltSampler(Walk(), space, "sampler 'mine'")
-    good = {"lr": [1e-3, np.float32(0.5), 1], "rank": [2, 8.0, np.int64(3)], "kind": ["a", "b"]}
+    good = {
+        "lr": [1e-3, np.float32(0.5), 1],
+        "rank": [2, 8.0, np.int64(3)],
+        "kind": ["a", np.str_("b")],
+        "size": [1, np.int64(2), True],
+        "on": [True, np.bool_(False)],
+    }
+    own = {"lr": float, "rank": int, "kind": str, "size": int, "on": bool}
     for name, values in good.items():
-        assert [sampler._known(name, value) for value in values] == values
+        found = [sampler._known(name, value) for value in values]
+        assert found == values and {type(value) for value in found} == {own[name]}, "JSON has no type of numpy"
+    space["low"] = kinds.FloatDistribution(1e-3, 0.1)
+    assert sampler._known("low", np.float32(0.1)) == 0.1, "which is above 0.1"
     assert sampler._known("lr", np.exp(np.log(1.0)) * (1 + 1e-12)) == 1.0  # of a logarithm
     assert sampler._known("wide", 1e6 + 1e-5) == 1e6
     bad = {"lr": [1.001, 1e-4], "rank": [2.5, 9, 1], "kind": ["c", 0, None], "wide": [True]}
