@@ -8,9 +8,12 @@ itself reads. A database has them in its URI; a continued run, whose `run.yaml` 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
+_DATABASES = ("postgresql", "mysql", "mssql")
+_OPTIONS = re.compile(r"[^:/?]*:\d*(/[^?]*)?\?[\w%]+=")  # a host with its port, and what may have an `@`
 _VARIABLE = "MLFLOW_TRACKING_URI"
 _KEYS = ("password", "passwd", "pwd", "sslpassword", "token", "access_token")  # of a query
 _uris_with_secrets: dict[str, str] = {}  # URI without secrets to the URI as it was given, of this process
@@ -20,7 +23,7 @@ _secrets: set[str] = set()  # the passwords themselves, as they may stand in a m
 def without_secrets(uri: str) -> str:
     """Return a tracking URI without password. A server's URI loses its user, too: a user may be a token."""
     try:
-        parts = urlsplit(uri)
+        parts = _split(uri)
         host = parts.netloc.rpartition("@")[2]
     except ValueError:  # no URI
         return uri.partition("://")[0]
@@ -30,6 +33,17 @@ def without_secrets(uri: str) -> str:
     if (netloc, query) == (parts.netloc, parts.query):
         return uri
     return f"{parts.scheme}://{netloc}{parts.path}" + (f"?{query}" if query else "")
+
+
+def _split(uri: str) -> SplitResult:
+    """Split a URI; in that of a database, all before the first `@` is user and password, as SQLAlchemy reads it."""
+    scheme, _, rest = uri.partition("://")
+    login, at, place = rest.partition("@")
+    is_login = at and ":" in login.partition("?")[0] and not _OPTIONS.match(login)
+    if not is_login or scheme.partition("+")[0] not in _DATABASES:
+        return urlsplit(uri)
+    parts = urlsplit(f"{scheme}://{'-' * len(login)}@{place}")  # a password may have `/`, `?`, `#` and brackets
+    return parts._replace(netloc=login + parts.netloc[len(login) :])
 
 
 def _is_secret(part: str) -> bool:
@@ -75,7 +89,7 @@ def remember(uri: str, clean: str) -> None:
     if uri == clean:
         return
     _uris_with_secrets[clean] = uri
-    parts = urlsplit(uri)
+    parts = _split(uri)
     user, _, password = parts.netloc.rpartition("@")[0].partition(":")
     found = [password or user, *(part.partition("=")[2] for part in parts.query.split("&") if _is_secret(part))]
     _secrets.update(form for secret in found if secret for form in (secret, unquote(secret)))

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import MagicMock
+from urllib.parse import unquote
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from tausearch.api import SearchRequest, plan_search, sync_run
 from tausearch.runs import Record, Storage, read_spec
@@ -23,6 +25,7 @@ URIS = {
     f"postgresql://me:{SECRET}@host:5/db": "postgresql://me@host:5/db",
     f"mysql+pymysql://me:{SECRET}@host/db?ssl=1": "mysql+pymysql://me@host/db?ssl=1",
     f"postgresql://host/db?user=me&password={SECRET}": "postgresql://host/db?user=me",
+    f"postgresql://host:5/db?user=a@b&password={SECRET}": "postgresql://host:5/db?user=a@b",
 }
 
 
@@ -64,10 +67,20 @@ def test_a_database_is_opened_with_the_password_that_its_run_does_not_keep(
     assert asked == [given]
 
 
-@pytest.mark.parametrize("uri", [*URIS.values(), "sqlite:////b c?d.db", "http://[::1]:5000", "https://host/a%20b"])
+@pytest.mark.parametrize(
+    "uri", [*URIS.values(), "sqlite:////b c?d.db", "http://[::1]:5000", "http://host:1/a@b", "mysql://h/b?c=d:e@f"]
+)
 def test_a_uri_without_one_stays_as_it_is(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert checked_uri(uri) == uri == secrets.with_secrets(uri)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("password", ["p#w", "p?w", "9/w", "[p", "9#?/[w]%40"])
+def test_a_password_of_a_database_may_have_the_signs_that_divide_a_uri(password: str) -> None:
+    given, stored = f"postgresql://me:{password}@host:5/db?a=1&pwd=s3cr", "postgresql://me@host:5/db?a=1"
+    assert make_url(given).password == unquote(password), "so MLflow reads it"
+    assert checked_uri(given) == stored and secrets.with_secrets(stored) == given
+    assert reason(RuntimeError(f"refused {password}, {unquote(password)} and s3cr")) == "refused ***, *** and ***"
 
 
 @pytest.mark.parametrize(
