@@ -158,7 +158,7 @@ def violations(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mappin
 
 
 def no_feasible_trial_reason(trials: Iterable[TrialSummary], constraints: Sequence[Constraint], value_unit: str) -> str:
-    """Return why a search has chosen no trial: none has finished, or each breaks a constraint.
+    """Return why a search has chosen no trial: none has finished, or each breaks a constraint or lacks an objective.
 
     The line names the nearest trial: it breaks the fewest constraints, and exceeds them least as a share of the bounds.
     `value_unit` is that of the values of trials.
@@ -166,6 +166,8 @@ def no_feasible_trial_reason(trials: Iterable[TrialSummary], constraints: Sequen
     finished = ranked(trials)
     if not finished:
         return "has no finished trial yet"
+    if any(all(each.kept_by(trial) for each in constraints) for trial in finished):
+        return f"no finished trial {'that keeps the constraints ' * bool(constraints)}has a value in every objective"
 
     def distance(trial: TrialSummary) -> tuple[int, float]:
         violated = [each for each in constraints if not each.kept_by(trial)]

@@ -349,6 +349,12 @@ class TestWhyNothingIsChosen:
             == "has no finished trial yet"
         )
 
+    def test_an_objective_was_never_measured(self) -> None:
+        trials = [forgets(0, 80.0, 3.0), forgets(1, 70.0, 0.5)]
+        assert no_feasible_trial_reason(trials, (), "%") == "no finished trial has a value in every objective"
+        said = no_feasible_trial_reason(trials, of("forgetting <= 1"), "%")
+        assert said == "no finished trial that keeps the constraints has a value in every objective"
+
     def test_all_that_the_nearest_breaks_is_named(self) -> None:
         bounds = (*of("forgetting <= 1"), Constraint(metric="other", relation="<=", bound=2.0))
         said = no_feasible_trial_reason([forgets(0, 80.0, 3.0)], bounds, "%")
