@@ -41,6 +41,7 @@ from tausearch.models import CompositionResult, Prediction
 from tausearch.models.descriptions import ModelDescription
 from tausearch.presentation import command_on, console, reevaluation_table, trials_table
 from tausearch.runs import (
+    AnySpec,
     Constraint,
     Objective,
     Record,
@@ -75,7 +76,7 @@ from trainables.task_names import NamedTask
 SEE = "(see the page troubleshooting of the documentation)"
 
 
-def recorded(spec: SearchSpec, trials: list[TrialSummary], folder: Path) -> RunDirectory:
+def recorded(spec: AnySpec, trials: list[TrialSummary], folder: Path) -> RunDirectory:
     _, directory = make_run_directory(spec, Storage(folder))
     for trial in trials:
         Record(directory.record).write(trial)
@@ -238,6 +239,19 @@ def test_of_many_trials_the_best_and_those_that_run_are_shown(
     lines = lines_of(capsys)
     rows = lines[: lines.index("and 4 trials that are no better; --format json has all")]
     assert [line.removeprefix("│ ").split(" │")[0] for line in rows if line.startswith("│")] == ["3", "4", "* 5", "6"]
+
+
+def test_of_many_seeds_of_a_final_run_the_first_are_shown(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_lines, "_MOST_TRIALS", 2)
+    failed = make_trial(0, tasks=1, status="failed")
+    trials = [failed, *(replace(make_trial(number, value=70.0 + number), seed=number) for number in (1, 2, 3))]
+    final = final_spec(spec, trials=4, seeds=(0, 1, 2, 3))
+    show_status(read_status(recorded(final, trials, tmp_path)))
+    lines = lines_of(capsys)
+    rows = lines[: lines.index("and 2 more; --format json has all")]
+    assert [line.removeprefix("│ ").split(" │")[0] for line in rows if line.startswith("│")] == ["0", "1"]
 
 
 def test_of_many_trials_those_that_break_a_constraint_come_after_the_others(

@@ -36,7 +36,7 @@ from tausearch.runs import (
 )
 
 _LONGEST_FRONT = 10  # trials that a terminal shows
-_MOST_TRIALS = 100  # the best of a search, and those that run; rich takes a millisecond for each
+_MOST_TRIALS = 100  # of a search the best, of a final run the first; rich takes a millisecond for each
 _NAMED_TRIALS = 10  # of those that failed for the same reason
 _MOST_REASONS = 10
 
@@ -59,19 +59,20 @@ class Lines:
 
 
 def show_trials(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
-    """Print the table of trials, of many the best and those that run; their errors follow in lines of their own."""
+    """Print the table of trials, of many some and those that run; their errors follow in lines of their own."""
     shown, title = trials, f"{spec.method} on {spec.benchmark}: {spec.name}"
     if not trials:
         lines.out.print(f"{title}: no {spec.trial_noun} has begun", soft_wrap=True)
         return
     if len(trials) > _MOST_TRIALS:
-        order = eligible(trials, spec.aim) if isinstance(spec, SearchSpec) else eligible(trials)
+        order = eligible(trials, spec.aim) if isinstance(spec, SearchSpec) else trials  # test images choose no seed
         kept = {trial.number for trial in order[:_MOST_TRIALS]}
         shown = [trial for trial in trials if trial.number in kept or not trial.has_ended]
     table = trials_table(spec, shown, best).without("error")
     lines.out.print(terminal_table(replace(table, title=title)))
     if others := len(trials) - len(shown):
-        lines.out.print(f"and {counted(others, 'trial')} that are no better; --format json has all", style="dim")
+        left_out = f"{counted(others, 'trial')} that are no better" if spec.purpose == "search" else f"{others:,} more"
+        lines.out.print(f"and {left_out}; --format json has all", style="dim")
 
 
 def show_settings(lines: Lines, spec: AnySpec, trials: Sequence[TrialSummary]) -> None:
