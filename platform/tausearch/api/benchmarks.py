@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from checked_input.names import counted
 from tausearch.presentation import LongWork, print_notices
 from tausearch.runs import DataFacts, FinalSpec, Plan, SearchSpec, read_spec
 from trainables.backbones import EMBEDDED, Backbone, InputSpec
@@ -37,6 +38,7 @@ S = TypeVar("S", SearchSpec, FinalSpec)
 
 _SMALL = 64  # pixels of the longest side; such an image loses little when it is reduced to 32
 _SAMPLED = 16  # images whose size is measured
+_LISTED = 500  # lines on images that are left out: run.yaml, the best file and results.json must stay readable
 _OTHER_CODE = (
     "its images or transforms are not those that run {run} began with; results of before and now must not be put"
     " together"
@@ -49,7 +51,7 @@ _OTHER_IMAGES = (
 
 @dataclass(frozen=True)
 class Usable:
-    """The images of a run; `left_out` has a line for each unreadable image, and one for classes in no task."""
+    """The images of a run; `left_out` has a line for each unreadable image, to a bound, and for classes in no task."""
 
     data: DataFacts
     left_out: tuple[str, ...]
@@ -134,6 +136,8 @@ class OpenBenchmark:
         asked = (purpose, split_seed, reads)
         if asked not in self._required:
             left_out = list(self._unreadable)
+            if (more := len(left_out) - _LISTED) > 0:
+                left_out[_LISTED:] = [f"and {counted(more, 'image')} more; `tausearch data check` names all"]
             if names := self.source.left_out:
                 word, are = ("class", "is") if len(names) == 1 else ("classes", "are")
                 left_out.append(f"{word} {listed(names)}, which {are} in no task")

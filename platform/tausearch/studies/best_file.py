@@ -124,7 +124,7 @@ class BestFile(Strict):
         hyperparameters: All of them, searched and fixed.
         selection: None if the configuration was not searched.
         versions: Of tausearch, torch, timm and peft.
-        left_out: A line for each image that could not be read and was left out of the search.
+        left_out: A line for each image that could not be read and was left out of the search, up to a bound.
         benchmarks: The protocol on each benchmark of a search on several; empty for one.
         device: Device and precision of a trial of the search in words; None where there was no GPU to speak of.
     """

@@ -32,6 +32,7 @@ from tausearch.api.plans import one_benchmark
 from tausearch.api.requests import EvaluateRequest
 from tausearch.models import VectorSource
 from tausearch.runs import DataFacts, Reevaluate, TrialSummary
+from tausearch.studies import load_best, unsearched_best_file
 from tausearch.studies.best_file import make_best_file
 from tests.support.command_line import Command
 from tests.support.imports import ROOT
@@ -182,6 +183,25 @@ def test_broken_images_are_left_out_and_listed_from_search_to_final_run(
     assert (final.benchmark, final.left_out) == (spec.benchmark, spec.left_out)
     source = get_source(final.benchmark)
     assert [len(source.load(part)[1]) for part in ("train", "test")] == [15, 7]
+
+
+def test_a_run_whose_images_are_broken_by_the_thousand_can_be_read(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of the tool are read up to 1 MiB."""
+    broken = [
+        f"image /data/own/train/a/{number:05}.png: cannot be read (no image of a known kind)"
+        for number in range(15_000)
+    ]
+    monkeypatch.setattr(OpenBenchmark, "_unreadable", broken)
+    spec = plan_search(wanted(folder(), tmp_path, skip_broken=True)).spec
+    more = "and 14,500 images more; `tausearch data check` names all"
+    assert spec.left_out == (*broken[:500], more)
+    best, file = unsearched_best_file(spec), tmp_path / "best.yaml"
+    best.save(file)
+    assert load_best(file).left_out == spec.left_out
+    monkeypatch.setattr(OpenBenchmark, "_unreadable", broken[:500])
+    assert plan_search(wanted(folder(), tmp_path, skip_broken=True)).spec.left_out == tuple(broken[:500])
 
 
 @pytest.mark.usefixtures("no_hub")

@@ -78,8 +78,8 @@ class RunSpec(Strict):
         tracking_uri: MLflow tracking URI; None for the default store in the storage root.
         address: Address of the Ray cluster that its last driver joined; None for a Ray of the driver's own.
         data_root: Folder of the published datasets.
-        left_out: A line for each image that cannot be read and is left out (`--skip-broken`), and for classes in no
-            task.
+        left_out: A line for each image that cannot be read and is left out (`--skip-broken`), up to a bound; and one
+            for classes in no task.
         with_bounds: Whether `probe` and `joint` are run after it, where they were not measured yet.
         tasks: The tasks of the benchmark by name. They follow from it, so `run.yaml` has them not; a file of their own
             spares the readers of a run a look at the images. Empty where the file is missing.
