@@ -45,7 +45,7 @@ class _Nested:
     id: str
     start: int  # milliseconds since the epoch
     tasks: int  # whose metrics MLflow has
-    described: bool  # whether MLflow has the trial's parameters
+    params: dict[str, str]  # empty until MLflow has the trial's parameters
     status: str  # in MLflow's words, such as "RUNNING"
     tags: dict[str, str]
     latest: int | None = None  # time of the last task written, milliseconds since the epoch; None if not looked up
@@ -54,7 +54,11 @@ class _Nested:
     def of(cls, run: Any) -> _Nested:
         """Return the state of one of MLflow's runs."""
         tags, tasks = dict(run.data.tags), int(run.data.tags.get(_TASKS_TAG, 0))
-        return cls(run.info.run_id, run.info.start_time, tasks, bool(run.data.params), run.info.status, tags)
+        return cls(run.info.run_id, run.info.start_time, tasks, dict(run.data.params), run.info.status, tags)
+
+    def is_of(self, trial: TrialSummary) -> bool:
+        """Whether none of its parameters differs from a hyperparameter of the trial."""
+        return all(self.params.get(name, str(value)) == str(value) for name, value in trial.hyperparameters.items())
 
 
 class MlflowRun:
@@ -77,19 +81,25 @@ class MlflowRun:
 
     def write(self, trial: TrialSummary) -> None:
         """Write what MLflow lacks of a trial: at most one batched call, and another where its status changes."""
-        run = self._nested.get(trial.number) or self._create(trial)
+        run = self._nested.get(trial.number)
+        if run is not None and not run.is_of(trial):
+            # The record lost the trial, and its number was drawn again. MLflow never changes a parameter.
+            self._client.delete_run(run.id)
+            run = None
+        run = run or self._create(trial)
         ended: dict[str, str] = {} if trial.status == "running" else {"status": trial.status}
         if trial.error and ended:
             ended["error"] = trial.error[:4000]
         tags = {} if ended.items() <= run.tags.items() else ended
-        if len(trial.rows) > run.tasks or not run.described:
+        if len(trial.rows) > run.tasks or not run.params:
             if run.latest is None:
                 run.tasks, run.latest = self._look_up(run)
             rows = trial.rows[run.tasks :]
-            params = {} if run.described else {**trial.hyperparameters, **self._seeds(trial)}
+            params = {} if run.params else {**trial.hyperparameters, **self._seeds(trial)}
             points, run.latest = self._points(run.start, run.latest, trial, rows)
             self._tag(run, {_TASKS_TAG: str(trial.tasks_done), **tags}, points, params)
-            run.described, run.tasks = True, run.tasks + len(rows)
+            run.params |= {name: str(value) for name, value in params.items()}
+            run.tasks += len(rows)
             self.changes += 1
             self.written += len(rows)
         elif tags:

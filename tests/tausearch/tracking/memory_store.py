@@ -27,6 +27,7 @@ class Store:
 
     def __init__(self) -> None:
         self.runs: dict[str, Any] = {}
+        self._added = 0  # deleted ones, too
         self.batches: list[tuple[str, list[str], list[str], list[str]]] = []
         self.logged: list[tuple[str, float]] = []
         self.files: list[tuple[str, str]] = []
@@ -36,6 +37,7 @@ class Store:
         self.opened: set[str] = set()
 
     def add(self, name: str, tags: dict[str, str], start: int = 0) -> Any:
+        self._added += 1
         self.runs[name] = SimpleNamespace(
             info=SimpleNamespace(run_id=name, start_time=start, status="RUNNING"),
             data=SimpleNamespace(tags=tags, params={"lr": "0.1"}, metrics={}),
@@ -44,7 +46,7 @@ class Store:
         return self.runs[name]
 
     def create_run(self, experiment: str, run_name: str, tags: dict[str, str], start_time: int = 0) -> Any:
-        made = self.add(f"run-{len(self.runs)}", dict(tags), start_time)
+        made = self.add(f"run-{self._added}", dict(tags), start_time)
         made.info.run_name, made.data.params, made.inputs.dataset_inputs = run_name, {}, []
         return made
 

@@ -175,6 +175,22 @@ class TestTrials:
         assert [point.step for point in store.points[::3]] == [1, 2, 3] and run.written == 1
         assert nested(store).data.tags["tasks"] == "3"
 
+    def test_a_trial_that_the_record_lost_gets_a_new_run_for_its_new_hyperparameters(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        """After `resume --without-damaged` its number is drawn again, and MLflow never changes a parameter."""
+        other = make_trial(1, tasks=2)
+        for trial in (make_trial(0, value=70.0), other):
+            opened(spec, tmp_path).write(trial)
+        kept = nested(store, 1)
+        again = make_trial(0, value=80.0)
+        again.hyperparameters["lr"] = 0.5
+        for trial in (replace(again, status="running", rows=again.rows[:1], value=None), again, other):
+            opened(spec, tmp_path).write(trial)
+        found = nested(store).data  # the only one
+        assert (found.params["lr"], found.metrics["val/final_accuracy"], found.tags["tasks"]) == ("0.5", 80.0, "3")
+        assert nested(store, 1) is kept
+
 
 class TestParent:
     def test_the_parent_with_nested_runs_is_kept(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
