@@ -128,9 +128,10 @@ class ActiveCell:
             read_cells(self.plan.directory).with_cell(self.runs).save(self.plan.directory)
 
     def _final(self) -> Plan[FinalSpec]:
-        search = self.planned.search.directory
-        if self.runs.search is not None and not search.best_file.exists():
-            raise InputError(cell_failure_reason(read_status(search)))
+        if self.runs.search is not None:
+            search = read_status(self.planned.search.directory)
+            if search.best is None:
+                raise InputError(cell_failure_reason(search))
         return plan_final(self.planned, self.plan.request, self.plan.opening, self.plan.gpus)
 
     def _is_concluded(self, run: str) -> bool:

@@ -24,6 +24,7 @@ from tausearch.campaigns.faults import at_place, of_cells
 from tausearch.campaigns.file import CampaignFile, CellConfig, read_campaign, read_remainder
 from tausearch.campaigns.status import CellStatus, options_of, read_cell_status
 from tausearch.cluster import GpusAt, asked_once, bf16_at, gpus_at, require_reachable
+from tausearch.presentation import print_notices
 from tausearch.runs import (
     AnySpec,
     CampaignDirectory,
@@ -35,7 +36,7 @@ from tausearch.runs import (
     read_spec,
     reevaluations_of,
 )
-from tausearch.studies import BestFile, load_best, unsearched_best_file
+from tausearch.studies import BestFile, best_of_run, unsearched_best_file
 from tausearch.tracking import checked_uri
 from trainables.errors import Faults, InputError
 from trainables.user_code import require_allowed
@@ -273,7 +274,9 @@ def plan_final(planned: CellPlan, request: CampaignRequest, opening: Opening, gp
     """
     if planned.config.search is None:
         return planned.training
-    best, name = load_best(planned.search.directory.best_file), planned.runs.final
+    name = planned.runs.final
+    # After a kill, the best file may be that of an earlier choice until the search is concluded.
+    best = best_of_run(planned.search.storage, planned.search.spec.name, print_notices)
     plan = plan_training(_training(planned.config, name, best, request), opening, gpus=gpus, write=False)
     plan = replace(plan, may_extend=True)
     if plan.exists and _has_chosen_otherwise(read_spec(plan.directory), plan.spec):

@@ -122,9 +122,12 @@ def test_a_cell_whose_search_chose_nothing_before_is_shown_as_failed(tmp_path: P
 
 def test_a_campaign_that_goes_on_counts_earlier_trials_and_measures_its_own_speed(tmp_path: Path) -> None:
     begun = planned(tmp_path).cells[0]
-    runs = [make_run_directory(spec, begun.search.storage)[1] for spec in (begun.search.spec, begun.training.spec)]
-    unsearched_best_file(begun.search.spec).save(runs[0].best_file)
-    for run, trial in ((0, make_trial(0, 5, 70.0)), (1, make_trial(0, 5, 60.0)), (0, make_trial(1, 5, 80.0))):
+    search, tuned = begun.search.spec, {"source": begun.search.spec.name, "tuned_on": "digits"}
+    final = begun.training.spec.model_copy(update=tuned)
+    runs = [make_run_directory(spec, begun.search.storage)[1] for spec in (search, final)]
+    start = unsearched_best_file(search).hyperparameters
+    searched = [make_trial(number, 5, 70.0 + 10 * number, hyperparameters=start) for number in range(2)]
+    for run, trial in ((0, searched[0]), (1, make_trial(0, 5, 60.0)), (0, searched[1])):
         Record(runs[run].record, tasks=5).write(trial)
         plan = planned(tmp_path)
         assert bool(shown(plan)[1][0].columns[2]) == (trial.number == 1)  # seeds of an earlier choice do not count

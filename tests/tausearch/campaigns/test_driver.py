@@ -25,10 +25,11 @@ from tausearch.campaigns.plans import plan_final, with_share_of
 from tausearch.campaigns.status import CellState, CellStatus
 from tausearch.cluster import resources
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrency
-from tausearch.runs import CampaignDirectory, Pilot, Plan, Resources, RunSpec, StorageError
+from tausearch.runs import CampaignDirectory, Pilot, Plan, Record, Resources, RunSpec, StorageError
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
 from tausearch.tracking import Deliveries
+from tests.support.runs.trials import make_trial
 from tests.tausearch.campaigns.test_queue import TABLE, planned
 from trainables.errors import InputError
 from trainables.trial import TrialTrainable
@@ -278,8 +279,9 @@ def test_a_final_run_that_is_planned_after_its_search_has_the_share_of_the_cell(
     assert found.spec.resources.gpus_per_trial == 0.2 and not found.pilot
     kept = replace(cell.training, pilot=False)
     assert with_share_of(replace(cell.search, spec=shared), kept) == kept
-    make_run_directory(cell.search.spec, plan.storage)
-    unsearched_best_file(cell.search.spec).save(cell.search.directory.best_file)
+    _, searched = make_run_directory(cell.search.spec, plan.storage)
+    start = unsearched_best_file(cell.search.spec).hyperparameters
+    Record(searched.record, tasks=5).write(make_trial(0, 5, 60.0, hyperparameters=start))
     known = replace(cell, training=replace(found, pilot=False))
     final = plan_final(known, plan.request, plan.opening, plan.gpus)
     assert final.spec.resources.gpus_per_trial == 0.2 and not final.pilot

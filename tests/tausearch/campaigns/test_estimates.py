@@ -20,6 +20,7 @@ from tausearch.campaigns import (
     run_pilots,
     seconds_here,
 )
+from tausearch.campaigns.plans import plan_final
 from tausearch.execution import SecondsPerTrial, bytes_of
 from tausearch.runs import Record, driver_lock, read_status
 from tausearch.runs.creation import make_run_directory
@@ -47,11 +48,11 @@ def test_a_seed_that_diverged_fails_its_cell_and_nothing_is_left(tmp_path: Path)
     search = plan.cells[0].search
     for number in range(4):
         remember(search.directory, number, 2.0)
-    best = unsearched_best_file(search.spec)
-    best.save(search.directory.best_file)
+    start = unsearched_best_file(search.spec).hyperparameters
     for trial in Record(search.directory.record).trials():
-        Record(search.directory.record, tasks=5).write(replace(trial, hyperparameters=best.hyperparameters))
-    record = Record(make_run_directory(plan.cells[0].training.spec, plan.storage)[1].record, tasks=5)
+        Record(search.directory.record, tasks=5).write(replace(trial, hyperparameters=start))
+    final = plan_final(plan.cells[0], plan.request, plan.opening, plan.gpus)
+    record = Record(make_run_directory(final.spec, plan.storage)[1].record, tasks=5)
     record.write(make_trial(0, 5, 5.0))
     assert planned(tmp_path).cells[0].status.state == "stopped"
     record.write(replace(make_trial(1, 0, status="diverged", error="not finite"), seed=1))

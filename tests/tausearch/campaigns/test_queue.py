@@ -28,7 +28,7 @@ from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
 from tausearch.runs import CampaignDirectory, Record, RunResult, read_spec
 from tausearch.runs.creation import make_run_directory
-from tausearch.studies import load_best, unsearched_best_file
+from tausearch.studies import load_best
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
@@ -157,6 +157,25 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
         assert again.spec.name == f"{final}-2"
 
 
+@pytest.mark.parametrize("with_file", [True, False])
+def test_a_kill_between_record_and_best_file_does_not_change_what_is_trained(with_file: bool, tmp_path: Path) -> None:
+    """The final run is opened before the thread that concludes the search has written the best file again."""
+    table = TABLE.replace("[finetune, ewc]", "[finetune]")
+    plan = planned(tmp_path, table)
+    spec, searched = make_run_directory(plan.cells[0].search.spec, plan.storage)
+    trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + 0.01 * number}) for number in range(2)]
+    for trial in trials:
+        Record(searched.record, tasks=5).write(trial)
+    if with_file:
+        conclude(spec, searched, trials[:1])
+    again = planned(tmp_path, table)
+    cell = ActiveCell(again, again.cells[0], print)
+    with ExitStack() as locks:
+        runs = [run for _ in range(2) if (run := cell.open(locks)) is not None]
+        assert [run.spec.name for run in runs] == ["t-digits-finetune", "t-digits-finetune-final"]
+        assert runs[1].spec.fixed["lr"] == 0.02
+
+
 BEST = "search: {trials: 2, constraint: ['forgetting <= 1']}"
 NO_TRIAL = "no trial finished its last task; the last one: not finite"
 BROKEN = "the only finished trial does not keep val/forgetting <= 1; the nearest is trial 0 (70.00 %)"
@@ -169,15 +188,14 @@ def test_a_cell_whose_search_chose_nothing_cannot_be_trained(
     plan = planned(tmp_path, TABLE.replace("search: {trials: 2}", BEST))
     assert opened(plan)[0] == "t-digits-finetune"
     directory = plan.cells[0].search.directory
-    finished = make_trial(0, 5, None if forgetting is None else 70.0, status="complete" if forgetting else "diverged")
+    value, status = (None, "diverged") if forgetting is None else (70.0, "complete")
+    finished = make_trial(0, 5, value, status=status, hyperparameters={"lr": 0.02})
     finished.rows[-1]["val/forgetting"] = forgetting or 0.0
     if forgetting is None:
         finished.error = "an earlier error"
     failed = make_trial(1, 0, status="diverged", error="not finite")
     for trial in (finished, failed):
         Record(directory.record).write(trial)
-    if why is None:
-        unsearched_best_file(plan.cells[0].search.spec).save(directory.best_file)
     plan.directory.mark_concluded("t-digits-finetune")
     said: list[str] = []
     names = opened(plan, said)
