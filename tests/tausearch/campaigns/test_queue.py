@@ -26,13 +26,14 @@ from tausearch.campaigns.driver import _plots_of_searches
 from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
-from tausearch.runs import CampaignDirectory, Record, RunResult, read_spec
+from tausearch.runs import CampaignDirectory, Record, RunDirectory, RunResult, SearchSpec, TrialSummary, read_spec
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 
 TABLE = "campaign: t\nbenchmarks: [digits]\nmethods: [finetune, ewc]\nsearch: {trials: 2}\n"
+ONE_CELL = TABLE.replace("[finetune, ewc]", "[finetune]")
 
 
 def planned(tmp_path: Path, table: str = TABLE) -> CampaignPlan:
@@ -97,7 +98,7 @@ def test_what_is_concluded_has_its_whole_name(tmp_path: Path) -> None:
 
 
 def test_a_final_run_with_more_seeds_is_opened_again_and_trains_only_these(tmp_path: Path) -> None:
-    table = TABLE.replace("[finetune, ewc]", "[finetune]").replace("search: {trials: 2}", "search: null")
+    table = ONE_CELL.replace("search: {trials: 2}", "search: null")
     table += "train: {seeds: [0, 1]}\n"
     plan = planned(tmp_path, table)
     final = plan.cells[0].training.spec
@@ -117,16 +118,21 @@ def test_a_final_run_with_more_seeds_is_opened_again_and_trains_only_these(tmp_p
     assert cell.open(ExitStack()) is None
 
 
-@pytest.mark.parametrize("better", [False, True])
-def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(better: bool, tmp_path: Path) -> None:
-    """The earlier final run is left alone, and a kill after the extension changes nothing."""
-    search, final = "t-digits-finetune", "t-digits-finetune-final"
-    table = TABLE.replace("[finetune, ewc]", "[finetune]")
-    plan = planned(tmp_path, table)
+def of_two_trials(tmp_path: Path) -> tuple[CampaignPlan, SearchSpec, RunDirectory, list[TrialSummary]]:
+    """Return a campaign of one cell, and its search, of which the second trial in the record is the better one."""
+    plan = planned(tmp_path, ONE_CELL)
     spec, searched = make_run_directory(plan.cells[0].search.spec, plan.storage)
     trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + 0.01 * number}) for number in range(2)]
     for trial in trials:
         Record(searched.record, tasks=5).write(trial)
+    return plan, spec, searched, trials
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(better: bool, tmp_path: Path) -> None:
+    """The earlier final run is left alone, and a kill after the extension changes nothing."""
+    search, final = "t-digits-finetune", "t-digits-finetune-final"
+    plan, spec, searched, trials = of_two_trials(tmp_path)
     conclude(spec, searched, trials)
     trained, there = make_run_directory(
         plan_final(plan.cells[0], plan.request, plan.opening, plan.gpus).spec, plan.storage
@@ -134,7 +140,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
     Record(there.record, tasks=5).write(make_trial(0, 5, 70.0))
     for name in (search, final):
         plan.directory.mark_concluded(name)
-    extended = planned(tmp_path, table.replace("trials: 2", "trials: 3"))
+    extended = planned(tmp_path, ONE_CELL.replace("trials: 2", "trials: 3"))
     cell = ActiveCell(extended, extended.cells[0], print)
     assert (cell.state, cell.columns[0], list(cell.final)) == ("searching", "2/3", [])
     with ExitStack() as locks:
@@ -147,7 +153,7 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
         assert (None if run is None else run.spec.name) == (f"{final}-1" if better else None)
     names = [each.final for each in read_cells(plan.directory).cells]
     assert names == [f"{final}-1" if better else final] and read_spec(there).fixed == trained.fixed
-    after = planned(tmp_path, table.replace("trials: 2", "trials: 3")).cells[0]
+    after = planned(tmp_path, ONE_CELL.replace("trials: 2", "trials: 3")).cells[0]
     assert after.runs.final == names[0] and after.added == 0 and after.runs.search == search
     if better:  # and chooses anew once more
         best = load_best(searched.best_file)
@@ -160,15 +166,10 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
 @pytest.mark.parametrize("with_file", [True, False])
 def test_a_kill_between_record_and_best_file_does_not_change_what_is_trained(with_file: bool, tmp_path: Path) -> None:
     """The final run is opened before the thread that concludes the search has written the best file again."""
-    table = TABLE.replace("[finetune, ewc]", "[finetune]")
-    plan = planned(tmp_path, table)
-    spec, searched = make_run_directory(plan.cells[0].search.spec, plan.storage)
-    trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + 0.01 * number}) for number in range(2)]
-    for trial in trials:
-        Record(searched.record, tasks=5).write(trial)
+    plan, spec, searched, trials = of_two_trials(tmp_path)
     if with_file:
         conclude(spec, searched, trials[:1])
-    again = planned(tmp_path, table)
+    again = planned(tmp_path, ONE_CELL)
     cell = ActiveCell(again, again.cells[0], print)
     with ExitStack() as locks:
         runs = [run for _ in range(2) if (run := cell.open(locks)) is not None]
