@@ -160,7 +160,7 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
 
 
 def require_sole(kind: str, name: str, *others: str) -> None:
-    """Refuse a name that more than one gives: the installed packages and `others`, all of which give it.
+    """Refuse a name that several packages give. Each of `others` gives it, too.
 
     Raises:
         InputError: If so; names all of them.

@@ -216,9 +216,10 @@ def _benchmark(
     own = None if first.spec is None else first.spec.data_root
     opened = open_benchmark(first.benchmark, request.data_root or own)
     built = build_benchmark(opened.source, purpose, first.protocol.split_seed, backbone.input)
+    now = facts_of(built)
     for each in sources if purpose == "final" else ():
         if each.spec is not None and each.spec.data is not None:
-            opened.say_other_images(each.name, each.spec.data, facts_of(built))
+            opened.say_other_images(each.name, each.spec.data, now)
     return built
 
 

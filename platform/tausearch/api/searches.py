@@ -172,7 +172,7 @@ def run_search(run: SearchRun, options: DriveOptions | None = None) -> SearchRes
     result = drive(run, options)
     file = run.directory.best_file if run.directory.best_file.exists() else None
     best = None if file is None else load_best(file)
-    reevaluation = read_reevaluation(run.spec, run.directory.reevaluation, result.trials)
+    reevaluation = run.reevaluation(result.trials)
     ending = ending_of(run.spec, run.directory, result.trials)
     return SearchResult(**vars(result), best=best, best_file=file, reevaluation=reevaluation, ending=ending)
 
@@ -202,8 +202,12 @@ class SearchRun(RunWithBounds):
         """Whether all trials and re-evaluations have ended."""
         if not super().is_over(trials):
             return False
-        reevaluation = read_reevaluation(self.spec, self.directory.reevaluation, trials)
+        reevaluation = self.reevaluation(trials)
         return reevaluation is None or reevaluation.race.over
+
+    def reevaluation(self, trials: list[TrialSummary]) -> Reevaluation | None:
+        """Return how far the re-evaluation of the best trials is; None if the search asks for none."""
+        return read_reevaluation(self.spec, self.directory.reevaluation, trials)
 
     def follow_up(self) -> Run | None:
         """Return the re-evaluation of the best trials, if the search asks for one."""
@@ -223,7 +227,7 @@ class SearchRun(RunWithBounds):
         self._mirror.conclude()
         conclusion = conclude(self.spec, self.directory, trials)
         if conclusion.chosen is not None:
-            reevaluation = read_reevaluation(self.spec, self.directory.reevaluation, trials)
+            reevaluation = self.reevaluation(trials)
             self.chose(conclusion.chosen, None if reevaluation is None else reevaluation.verdict)
         return conclusion
 

@@ -51,7 +51,7 @@ class SecondsPerTrial:
 
 @dataclass(frozen=True)
 class PastDurations:
-    """Time, GPU memory and disk space of runs like the one that is previewed; None for an unknown number.
+    """The time, GPU memory and disk space that similar runs took. A number that is not known is None.
 
     Attributes:
         runs: Names of the measured runs.

@@ -232,6 +232,8 @@ def _renamed(sources: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
 
 def code_change_lines(directory: RunDirectory, result: CompositionResult) -> list[str]:
     """Return a line for each name of the user's code that has changed since other compositions of the run."""
+    if not result.code_digests:  # as most, which need not read the others
+        return []
     with suppress(InputError):  # a damaged file costs the lines alone
         others = [each for each in read_compositions(directory) if each.label != result.label]
         return [

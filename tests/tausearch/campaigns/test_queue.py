@@ -119,7 +119,7 @@ def test_a_final_run_with_more_seeds_is_opened_again_and_trains_only_these(tmp_p
 
 
 def of_two_trials(tmp_path: Path) -> tuple[CampaignPlan, SearchSpec, RunDirectory, list[TrialSummary]]:
-    """Return a campaign of one cell, and its search, of which the second trial in the record is the better one."""
+    """Return a campaign of one cell, and its search with two trials. The second trial is the better one."""
     plan = planned(tmp_path, ONE_CELL)
     spec, searched = make_run_directory(plan.cells[0].search.spec, plan.storage)
     trials = [make_trial(number, 5, 60.0 + number, hyperparameters={"lr": 0.01 + 0.01 * number}) for number in range(2)]
