@@ -58,16 +58,24 @@ class ComposedNetwork:
         Weights may be negative or 0. The vectors are read one by one, unless a merging rule replaces the weighted sum.
 
         Raises:
-            InputError: If a rule is given to a network that is linear in tau, which allows only weighted sums.
+            InputError: As `require_allowed`.
         """
-        if rule is not None and not self.displaces_weights:
-            raise InputError(f"--rule {rule.name}: of tangents only weighted sums have a meaning; allowed: linear")
+        self.require_allowed(rule)
         self.weights = {}  # frees the last composition before the next is made
         self._head = (head[0].to(self.device), head[1].to(self.device))
         if rule is None:
             self.weights = self._sum(vectors, weights)
         else:
             self.weights = merged(self.theta_0, list(vectors), weights, rule)
+
+    def require_allowed(self, rule: ChosenRule | None) -> None:
+        """Check that a merging rule may replace the weighted sum.
+
+        Raises:
+            InputError: If the network is linear in tau.
+        """
+        if rule is not None and not self.displaces_weights:
+            raise InputError(f"--rule {rule.name}: of tangents only weighted sums have a meaning; allowed: linear")
 
     def _sum(self, vectors: Iterable[SavedVector], weights: Sequence[float]) -> dict[str, Tensor]:
         return composed(self.theta_0, vectors, weights)

@@ -16,8 +16,8 @@ from tausearch.api.retraining import RetrainingPlan, plan_retraining
 from tausearch.models import CompositionResult, EvaluationResult, MergeConfig, Pools, VectorSource
 from tausearch.presentation import LongWork, command_on, notebook_cell, output_to, print_notices, tool
 from tausearch.runs import (
+    FinalSpec,
     RunDirectory,
-    RunSpec,
     Storage,
     open_storage,
     read_trials,
@@ -128,7 +128,7 @@ def compose_with(request: ComposeRequest) -> Composed:
         merge = models.removal_config(removal, retrained=retraining is not None)
         left = pools if retraining is not None else models.reduced(pools, removal)
     linear_merge, merge = merge, merge.merged_by(request.rule, parameters)
-    models.require_curvatures(pools, merge, removal, retrained=retraining is not None)
+    models.require_mergeable(pools, merge, removal, retrained=retraining is not None)
     problems = models.impossible_forms(left, merge)
     forms = models.chosen_forms(request.forms, problems)
     if request.register:
@@ -223,7 +223,7 @@ def _benchmark(
     return built
 
 
-def register_again(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
+def register_again(spec: FinalSpec, directory: RunDirectory, storage: Storage) -> None:
     """Compose and register anew what MLflow lacks of a run's registered compositions. May raise any error of MLflow.
 
     Raises:
@@ -351,7 +351,7 @@ def _trained(pools: Pools, result: CompositionResult) -> CompositionResult | Non
     return result.model_copy(update={"label": whole.label, "weights": whole.weights, "accuracies": accuracies})
 
 
-def _run_of(pools: Pools) -> tuple[RunSpec, RunDirectory] | None:
+def _run_of(pools: Pools) -> tuple[FinalSpec, RunDirectory] | None:
     """Return the run that stores the results: the first source that is a run."""
     for source in pools.sources:
         if source.directory is not None and source.spec is not None:

@@ -113,8 +113,9 @@ def _write(
     if run is not None:
         over = all_ended(spec, trials) and (reevaluation is None or reevaluation.race.over)
         run.conclude("FINISHED" if over else "KILLED", conclusion)
-        log_compositions(spec, directory, storage)
-        register_again(spec, directory, storage)
+        if spec.purpose == "final":
+            log_compositions(spec, directory, storage)
+            register_again(spec, directory, storage)
     if "tensorboard" in spec.trackers:
         _write_event_files(RunInfo(spec, directory.path, storage), trials, conclusion)
         if reevaluation is not None:

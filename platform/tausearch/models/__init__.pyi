@@ -11,7 +11,7 @@ from .evaluation import (
     evaluate as evaluate,
     evaluate_pools as evaluate_pools,
     n_evaluations as n_evaluations,
-    require_curvatures as require_curvatures,
+    require_mergeable as require_mergeable,
 )
 from .evaluation_results import (
     EvaluationResult as EvaluationResult,

@@ -71,15 +71,16 @@ def merging_rule(merge: MergeConfig | CompositionResult, seed: int) -> ChosenRul
     return None if merge.rule == LINEAR else choose_rule(merge.rule, merge.rule_parameters, seed)
 
 
-def require_curvatures(pools: Pools, merge: MergeConfig, removal: Removal | None, retrained: bool) -> None:
-    """Check that the rule finds the curvature of each task vector that takes part, if it reads any; none is read.
+def require_mergeable(pools: Pools, merge: MergeConfig, removal: Removal | None, retrained: bool) -> None:
+    """Check that the rule may merge the task vectors, and finds the curvature of each if it reads any; none is read.
 
     Raises:
-        InputError: If one is missing, of another kind, or does not belong to its vector; or if classes are taken out
-            and the tasks that depend on them are not trained again.
+        InputError: If the network allows only weighted sums; if a curvature is missing, of another kind, or does not
+            belong to its vector; or if classes are taken out and the tasks that depend on them are not trained again.
     """
     rule = merging_rule(merge, 0)
-    if rule is None or not rule.reads_curvatures or not pools.network.displaces_weights:  # tangents have no rules
+    pools.network.require_allowed(rule)
+    if rule is None or not rule.reads_curvatures:
         return
     if removal is not None and not retrained:
         raise InputError(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from checked_input.names import counted
 from tausearch.models.evaluation_results import EvaluationResult, read_evaluation
-from tausearch.models.results import EVALUATION, CompositionResult, read_compositions
+from tausearch.models.results import EVALUATION, CompositionResult, of_seeds, read_compositions
 from tausearch.presentation import output_to
-from tausearch.runs import RunDirectory, RunSpec, Score, Storage
+from tausearch.runs import RunDirectory, FinalSpec, Score, Storage
 from tausearch.tracking import REMOVED_TAG, reason, track_composition
 from trainables.metrics import VALIDATION
 
 
-def log_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage) -> None:
+def log_compositions(spec: FinalSpec, directory: RunDirectory, storage: Storage) -> None:
     """Bring MLflow's view of a run's compositions up to date. May raise any error of MLflow."""
     for result in read_compositions(directory):
         _log_result(spec, storage, result)
@@ -21,7 +21,7 @@ def log_compositions(spec: RunSpec, directory: RunDirectory, storage: Storage) -
 
 
 def try_to_log(
-    spec: RunSpec, directory: RunDirectory, storage: Storage, result: CompositionResult | EvaluationResult
+    spec: FinalSpec, directory: RunDirectory, storage: Storage, result: CompositionResult | EvaluationResult
 ) -> str | None:
     """Write one result to MLflow, if its run is tracked there.
 
@@ -38,10 +38,12 @@ def try_to_log(
     return None
 
 
-def _log_result(spec: RunSpec, storage: Storage, result: CompositionResult | EvaluationResult) -> None:
+def _log_result(spec: FinalSpec, storage: Storage, result: CompositionResult | EvaluationResult) -> None:
     if isinstance(result, EvaluationResult):
         metrics = {f"{table}/{name}": each for table, part in result.summary().items() for name, each in part.items()}
-        track_composition(spec, storage, EVALUATION, _points(metrics), {"kept": ",".join(map(str, result.kept))})
+        seeds = [each.seed for each in result.seeds]
+        label = EVALUATION if set(seeds) == set(spec.seeds) else EVALUATION + of_seeds(seeds)
+        track_composition(spec, storage, label, _points(metrics), {"kept": ",".join(map(str, result.kept))})
     else:
         weights = ",".join(f"{weight:.6g}" for weight in result.weights)
         tags = {"rule": result.rule, "weights": weights, "composition.sources": ",".join(result.runs)}

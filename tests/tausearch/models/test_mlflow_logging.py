@@ -78,6 +78,8 @@ def test_the_protocol_has_its_tables_and_one_seed_has_no_deviation(told: list[tu
     assert (label, tags) == ("evaluation", {"kept": "1,2"})
     assert metrics["unlearning/subtract/target_gain/mean"] == -35.0 and metrics["specialisation/target/mean"] == 52.0
     assert "specialisation/control/mean" not in metrics and not [name for name in metrics if name.endswith("/std")]
+    mlflow_logging._log_result(final_spec(search_spec(), trials=2, seeds=(0, 1)), Storage("x"), result)
+    assert told[-1][0] == "evaluation-seeds-0", "its means would stand beside the deviations of all seeds"
 
 
 def result_of(label: str, **more: Any) -> CompositionResult:
@@ -165,7 +167,7 @@ def pools_of(*texts: str, seeds: Sequence[int] = (0, 1), every: Sequence[int] = 
         SimpleNamespace(text=text, every_seed=every, benchmark="digits", methods=("m",)) for text in texts or "r"
     ]
     images = [SimpleNamespace(labels=range(4))] * 3
-    network = SimpleNamespace(compose=lambda *_: None, adds_up=False, displaces_weights=True)
+    network = SimpleNamespace(compose=lambda *_: None, require_allowed=lambda _: None, adds_up=False)
     about = {"threads": threads, "tasks": 3, "device": "cpu", "sources": sources, "network": network}
     about["backbone"] = SimpleNamespace(name="glyph_vit")
     benchmark = SimpleNamespace(spec=SimpleNamespace(named_tasks=TASKS), evaluation=images)
@@ -235,15 +237,13 @@ def test_a_rule_looks_for_the_curvatures_of_all_that_takes_part(monkeypatch: pyt
     rule = SimpleNamespace(reads_curvatures=True, require_curvatures=lambda vectors: looked.append(list(vectors)))
     monkeypatch.setattr(evaluation, "merging_rule", lambda merge, seed: rule)
     pools, merge = pools_of(), MergeConfig("w", (0.5, 0.0, -0.5), "fisher")
-    evaluation.require_curvatures(pools, merge, None, False)
+    evaluation.require_mergeable(pools, merge, None, False)
     assert looked == [[1, 3]] * 2  # of every seed
     removal = Removal((range(2), range(2, 3), range(3, 4)), frozenset({2}))
-    evaluation.require_curvatures(pools, merge, removal, True)
+    evaluation.require_mergeable(pools, merge, removal, True)
     assert looked[2:] == [[1, 2, 3]] * 2
     with pytest.raises(InputError, match="--forget: rule 'fisher' reads curvatures"):
-        evaluation.require_curvatures(pools, merge, removal, False)
+        evaluation.require_mergeable(pools, merge, removal, False)
     rule.reads_curvatures = False
-    evaluation.require_curvatures(pools, merge, removal, False)
-    rule.reads_curvatures, pools.network.displaces_weights = True, False
-    evaluation.require_curvatures(pools, merge, removal, False)
+    evaluation.require_mergeable(pools, merge, removal, False)
     assert len(looked) == 4

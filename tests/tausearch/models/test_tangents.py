@@ -100,6 +100,13 @@ def test_what_has_no_meaning_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_rule_is_refused_before_tasks_are_trained_again(made: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tausearch.api.composition._retraining", lambda *_: "a plan")
+    monkeypatch.setattr("tausearch.api.composition._trained_again", lambda *_: pytest.fail("trained"))
+    with pytest.raises(InputError, match="--rule ties: of tangents only"):
+        compose(["tmc"], rule="ties", forget=["task:2"], retrain_later=True, seeds=[0], storage=made.root)
+
+
 def test_figures_have_what_there_is_of_it(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tausearch.presentation.save", lambda figure, path: path)  # test_figures.py saves each of them
     drawn = draw(["tmc", "full"], output=tmp_path / "figures", seeds=[0], storage=made.root)
