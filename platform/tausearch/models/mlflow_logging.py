@@ -6,7 +6,7 @@ from checked_input.names import counted
 from tausearch.models.evaluation_results import EvaluationResult, read_evaluation
 from tausearch.models.results import EVALUATION, CompositionResult, of_seeds, read_compositions
 from tausearch.presentation import output_to
-from tausearch.runs import RunDirectory, FinalSpec, Score, Storage
+from tausearch.runs import FinalSpec, RunDirectory, Score, Storage
 from tausearch.tracking import REMOVED_TAG, reason, track_composition
 from trainables.metrics import VALIDATION
 

@@ -16,7 +16,7 @@ from platformdirs import user_cache_path
 from checked_input.ranges import text_fault
 from checked_input.text_files import shown
 from tausearch.runs import Storage
-from tausearch.tracking.secrets import hide_secrets, keep_secrets, with_secrets, without_secrets
+from tausearch.tracking.secrets import has_at_in_password, hide_secrets, keep_secrets, with_secrets, without_secrets
 from trainables.errors import InputError
 
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
@@ -35,8 +35,8 @@ def checked_uri(uri: str | None) -> str | None:
     The password is kept in this process alone, and a line on stderr says so.
 
     Raises:
-        InputError: If the URI is empty, has a scheme that is not supported, or names an SQLite file that cannot be
-            made. A server may be away for a while, so it is not asked.
+        InputError: If the URI is empty, has a scheme that is not supported or an `@` in a password, or names an SQLite
+            file that cannot be made. A server may be away for a while, so it is not asked.
     """
     if uri is None:
         return None
@@ -46,6 +46,8 @@ def checked_uri(uri: str | None) -> str | None:
             f"--tracking-uri must start with one of {', '.join(f'{s}://' for s in _SCHEMES)},"
             f" got {shown(without_secrets(uri))}"
         )
+    if has_at_in_password(uri):
+        raise InputError(f"--tracking-uri {without_secrets(uri)}: write an @ of the password as %40")
     file = uri.partition("://")[2].partition("?")[0][1:] if scheme == "sqlite" else ""
     if file and not file.startswith("file:"):
         _require_place(Path(file).absolute(), f"--tracking-uri {shown(without_secrets(uri))}")

@@ -46,6 +46,12 @@ def _split(uri: str) -> SplitResult:
     return parts._replace(netloc=login + parts.netloc[len(login) :])
 
 
+def has_at_in_password(uri: str) -> bool:
+    """Whether the password of a database has an `@`, at which SQLAlchemy would end it."""
+    parts = _split(uri)
+    return parts.scheme.partition("+")[0] in _DATABASES and parts.netloc.partition(":")[2].count("@") > 1
+
+
 def _is_secret(part: str) -> bool:
     return unquote(part.partition("=")[0]).lower() in _KEYS
 

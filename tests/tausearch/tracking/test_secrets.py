@@ -125,6 +125,15 @@ def test_a_reason_is_found_inside_a_line() -> None:
     assert reason(RuntimeError("first\nConnection refused")) == "first"
 
 
+@pytest.mark.parametrize("password", ["s3@cr", "@s3cr", "s3cr@"])
+def test_an_at_in_the_password_of_a_database_is_refused(password: str) -> None:
+    with pytest.raises(InputError) as error:
+        checked_uri(f"postgresql+psycopg2://me:{password}@host/db")
+    assert str(error.value).endswith("me@host/db: write an @ of the password as %40") and "s3" not in str(error.value)
+    for allowed in ("me@server:s3%40cr@host/db", "me@host/db?options=a@b"):
+        assert secrets.with_secrets(checked_uri(f"postgresql://{allowed}") or "") == f"postgresql://{allowed}"
+
+
 @pytest.mark.parametrize("uri", [f"ftp://me:{SECRET}@host", f"me:{SECRET}@host", "", "http:", "http://a\nb"])
 def test_what_is_refused_does_not_show_it(uri: str) -> None:
     with pytest.raises(InputError, match="--tracking-uri must start with one of") as error:
