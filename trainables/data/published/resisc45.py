@@ -1,8 +1,8 @@
 """`resisc45`: 45 kinds of land seen from the air (Cheng, Han and Lu 2017, NWPU-RESISC45), classes by name.
 
 The paper says 30,000 images; the dataset has 45 x 700 = 31,500 and is checked against that. It has no official split.
-Taken in this order: the authors' split files where they lie beside the images; the splits of the Hugging Face form,
-18,900 / 6,300 / 6,300, the middle one joining the training part (80/20), since a search holds out its own validation
+Taken in this order: the splits of the Hugging Face form, 18,900 / 6,300 / 6,300, the middle one joining the training
+part (80/20), since a search holds out its own validation images; the authors' split files where they lie beside the
 images; else a seeded 80/20 split of each class. Variant `without-validation` leaves that middle split out.
 """
 
