@@ -47,12 +47,12 @@ class VectorPool:
         theta_0: dict[str, Tensor],
         width: int,
         backbone_digest: str,
-        class_names: Sequence[tuple[str, ...]] | None = None,
+        class_names: Sequence[tuple[str, ...]],
     ) -> None:
-        """Check that the vectors belong to a benchmark, with `classes` of each task, and to a backbone of `width` d.
+        """Check that the vectors belong to a benchmark and to a backbone of `width` d.
 
-        `theta_0` has the pre-trained value `(out, in)` of each tuned weight. Vectors without class names fit any, and
-        None accepts any names.
+        `classes` and `class_names` are those of each task; vectors without names fit any. `theta_0` has the pre-trained
+        value `(out, in)` of each tuned weight.
 
         Raises:
             InputError: If a vector does not belong to them; names the first.
@@ -74,8 +74,9 @@ class VectorPool:
                     f"{folder}: its head reads {vector.head[0].shape[1]} features, the backbone has {width}"
                 )
             _require_shapes(folder, vector, theta_0)
-            if class_names is not None and origin.class_names not in ((), class_names[task - 1]):
-                raise InputError(f"{folder}: names other classes than the model's description")
+            for got, name in zip(origin.class_names, class_names[task - 1], strict=False):
+                if got != name:
+                    raise InputError(f"{folder}: names other classes, {got!r} where there must be {name!r}")
 
 
 def _require_shapes(folder: Path, vector: SavedVector, theta_0: dict[str, Tensor]) -> None:

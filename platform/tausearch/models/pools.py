@@ -96,8 +96,9 @@ def make_pools(
     vectors = (vector for pool in pools.values() for vector in pool)
     network = network_for(vectors, backbone, computes, sources[0].protocol.precision)
     classes = [task.classes for task in benchmark.tasks]
+    names = [task.classes for task in benchmark.spec.named_tasks]
     for pool in pools.values():
-        pool.require_fit(classes, network.theta_0, network.width, digest)
+        pool.require_fit(classes, network.theta_0, network.width, digest, names)
     return Pools(tuple(sources), benchmark, backbone, pools, network)
 
 

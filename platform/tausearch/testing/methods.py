@@ -139,7 +139,8 @@ def check_composition(trial: Recorded, make: Callable[[], IncrementalSequence]) 
     uniform, first = [1 / len(pool)] * len(pool), [1.0] + [0.0] * (len(pool) - 1)
     network = network_for(vectors, sequence.backbone, sequence.device)
     classes = [task.classes for task in sequence.tasks]
-    pool.require_fit(classes, network.theta_0, network.width, sequence.backbone.digest)
+    names = [task.classes for task in sequence.benchmark.spec.named_tasks]
+    pool.require_fit(classes, network.theta_0, network.width, sequence.backbone.digest, names)
     before = method.predict(images)
     network.compose(pool, uniform, pool.head())
     close = torch.allclose(network.predict(images), before, rtol=1e-3, atol=1e-3)

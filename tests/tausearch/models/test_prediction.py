@@ -317,7 +317,7 @@ class TestArtefacts:
         about = json.loads((exported / "model.json").read_text(encoding="utf-8"))
         about["class_names"][0] = "Z"
         (exported / "model.json").write_text(json.dumps(about))
-        with pytest.raises(InputError, match="task_1: names other classes than the model's description"):
+        with pytest.raises(InputError, match="task_1: names other classes, 'A' where there must be 'Z'"):
             tausearch.load_model(exported)
 
     def test_a_run_is_opened_as_it_is_asked_for(

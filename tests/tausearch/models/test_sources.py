@@ -265,8 +265,9 @@ def test_the_vectors_of_every_seed_are_checked_and_compute_as_the_run_did(
     class Pool(list[str]):
         """Vectors that note that they were checked."""
 
-        def require_fit(self, *_: object) -> None:
+        def require_fit(self, *given: object) -> None:
             fitted.append(len(self))
+            assert given == ([range(2)], {}, 4, source.protocol.weights_digest, [("a", "b")])
 
     seen: list[object] = []
 
@@ -277,7 +278,8 @@ def test_the_vectors_of_every_seed_are_checked_and_compute_as_the_run_did(
     monkeypatch.setattr(pools, "_pool", lambda sources, seed, count: Pool(["of LoRA"] * seed))
     monkeypatch.setattr(pools, "network_for", network_for)
     bf16 = replace(source, seeds=(1, 2), protocol=source.protocol.model_copy(update={"precision": "bf16"}))
-    benchmark: Any = SimpleNamespace(tasks=[SimpleNamespace(classes=range(2))])
+    spec = SimpleNamespace(named_tasks=[NamedTask(("a", "b"))])
+    benchmark: Any = SimpleNamespace(tasks=[SimpleNamespace(classes=range(2))], spec=spec)
     made = pools.make_pools([bf16], benchmark, "theta_0", [2, 1], "cpu")  # type: ignore[arg-type]
     assert list(made.by_seed) == [2, 1] and fitted == [2, 1]
     assert seen == [["of LoRA"] * 3, ("theta_0", torch.device("cpu"), "bf16")]

@@ -108,7 +108,7 @@ def test_tensors_are_held_by_shape_finiteness_and_digest(
         ({"class_names": "null"}, "class_names is not a list of names"),
         ({"class_names": "[" * 100_000}, "is not a task vector"),
         ({"transform": "[" * 100_000}, "is not a task vector"),
-        ({"class_names": '["X", "Y"]'}, "names other classes than the model's description"),
+        ({"class_names": '["X", "Y"]'}, "names other classes, 'X' where there must be"),
         ({"task": "1"}, "is of task 1, but lies in the place of task 2"),
         ({"scale": "nan"}, "scale nan"),
     ],

@@ -32,7 +32,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[TMC, VectorPool, 
 def composed(pool: VectorPool, weights: list[float]) -> TangentNetwork:
     network = network_for(pool, Backbone(), CPU)
     assert isinstance(network, TangentNetwork) and not network.displaces_weights
-    pool.require_fit([range(2), range(2, 4), range(4, 6)], network.theta_0, network.width, Backbone().digest)
+    classes, names = [range(2), range(2, 4), range(4, 6)], [("0", "1"), ("2", "3"), ("4", "5")]
+    pool.require_fit(classes, network.theta_0, network.width, Backbone().digest, names)
     network.compose(pool, weights, pool.head())
     return network
 
