@@ -20,6 +20,7 @@ from trainables.data import BenchmarkSpec, Task
 from trainables.data.transforms.normalisation import Transform, repeatable_text, transform_text
 from trainables.preconsolidation.cache import Cache, digest
 from trainables.preconsolidation.preparation import Basis, Preparation, R, code_of
+from trainables.user_code import digests_of
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
@@ -139,6 +140,8 @@ class Preconsolidator(Generic[R]):
             transforms.append(task.unaugmented.transform)
         kinds = [type(self.preparation), *getattr(self.preparation, "uses", ()), *map(_kind, transforms)]
         code = [found for kind in kinds if (found := code_of(kind))]
+        if trial.backbone.own is not None:  # the digest of its weights says nothing of its forward pass
+            code.append(digests_of([trial.backbone.name]))
         own = transform_text(transforms[0])  # the data's digest has it without the address of what it holds
         return digest(
             {

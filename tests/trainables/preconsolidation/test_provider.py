@@ -105,7 +105,7 @@ def test_equal_inputs_hit_the_cache(make: Make, computed: list[dict[str, Any]]) 
     assert got.previous is not None and got.previous.examples == two.examples and got.previous.previous is None
 
 
-OTHER = SimpleNamespace(name="glyph_vit", digest="0" * 64, load=lambda device: object())
+OTHER = SimpleNamespace(name="glyph_vit", digest="0" * 64, own=None, load=lambda device: object())
 CHANGES: dict[str, Callable[[pytest.MonkeyPatch], dict[str, Any]]] = {
     "data": lambda patch: {"fingerprint": "0" * 64},
     "batch size": lambda patch: {"spec": dataclasses.replace(small_digits().spec, batch_size=9)},
@@ -228,6 +228,25 @@ def test_the_text_of_a_curvature_of_the_user_is_in_the_key(
     make().task(1)
     first, again, changed, ours = (parts.get("code") for parts in digested)
     assert first == again != changed and first[0]["class"] == "own_hessian:Mine" and ours is None
+
+
+def test_the_text_of_a_backbone_of_the_user_is_in_the_key(
+    make: Make, computed: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_code, "_allowed", {})
+    monkeypatch.setattr("trainables.backbones._digest", lambda *_: "of the weights, which stay")
+    allow_code("own_net:NET", tmp_path)
+    text = (
+        "from trainables.backbones import Backbone, OwnBackbone\n\n"
+        "NET = OwnBackbone(build=Backbone().load, input=Backbone().input)\n"
+    )
+    hits = []
+    for each in (text, text, f"{text}\n"):
+        (tmp_path / "own_net.py").write_text(each)
+        provided = make(backbone=Backbone("own_net:NET"))
+        provided.task(1)
+        hits.append(provided.hit)
+    assert hits == [False, True, False]
 
 
 @dataclasses.dataclass(frozen=True)
