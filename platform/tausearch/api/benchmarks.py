@@ -148,6 +148,23 @@ class OpenBenchmark:
             self._required[asked] = Usable(facts_of(built), tuple(left_out))
         return self._required[asked]
 
+    def require_images(self, run: str, began_with: DataFacts, now: DataFacts, where: str = "") -> None:
+        """Refuse another number of images than a run began with; say where images of the same number may be others.
+
+        The split is drawn from the number: of more images, some that the run learned would be tested.
+
+        Raises:
+            InputError: If the number differs; `where` stands before the field's name.
+        """
+        for key in ("train", "evaluation"):
+            count, found = getattr(began_with, key), getattr(now, key)
+            if found != count:
+                raise InputError(
+                    f"run {run!r}: {where}data.{key} was {count} images, is now {found}; bring back the images that it"
+                    " began with, or make a new run"
+                )
+        self.say_other_images(run, began_with, now)
+
     def say_other_images(self, run: str, began_with: DataFacts, now: DataFacts) -> None:
         """Say, once for a benchmark, that its images may be others than those that a run began with.
 

@@ -211,7 +211,11 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EvaluateRequest) 
 def _benchmark(
     sources: Sequence[VectorSource], request: EvaluateRequest, purpose: Purpose, backbone: Backbone
 ) -> Benchmark:
-    """Return the benchmark of some vectors, with the test images ("final") or the validation images ("search")."""
+    """Return the benchmark of some vectors, with the test images ("final") or the validation images ("search").
+
+    Raises:
+        InputError: If a run learned another number of images, so that the split is another one now.
+    """
     first = sources[0]
     own = None if first.spec is None else first.spec.data_root
     opened = open_benchmark(first.benchmark, request.data_root or own)
@@ -219,7 +223,7 @@ def _benchmark(
     now = facts_of(built)
     for each in sources if purpose == "final" else ():
         if each.spec is not None and each.spec.data is not None:
-            opened.say_other_images(each.name, each.spec.data, now)
+            opened.require_images(each.name, each.spec.data, now)
     return built
 
 

@@ -157,11 +157,7 @@ def _require_unchanged(spec: AnySpec) -> None:
                 raise InputError(f"run {spec.name!r}: {where}protocol.{key} was {value}, is now {getattr(now, key)}")
         if data is not None:
             facts = facts_of(build_benchmark(source, spec.purpose, protocol.split_seed, backbone.input))
-            for key in ("train", "evaluation"):
-                count, found = getattr(data, key), getattr(facts, key)
-                if found != count:
-                    raise InputError(f"run {spec.name!r}: {where}data.{key} was {count} images, is now {found}")
-            opened.say_other_images(spec.name, data, facts)
+            opened.require_images(spec.name, data, facts, where)
 
 
 def _protocols(spec: AnySpec) -> list[tuple[str, str, str | None, ExperimentProtocol, DataFacts | None]]:

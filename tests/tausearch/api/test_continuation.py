@@ -182,7 +182,7 @@ class TestProtocol:
         had = spec.data.model_copy(update={part: getattr(spec.data, part) + 1})
         spec.model_copy(update={"data": had}).save(storage.run("s"))
         now = f"data.{part} was {getattr(had, part)} images, is now {getattr(spec.data, part)}"
-        with pytest.raises(InputError, match=rf"^run 's': {now}$"):
+        with pytest.raises(InputError, match=rf"^run 's': {now}; bring back the images .*, or make a new run$"):
             resume("s", storage=storage.root)
         with pytest.raises(InputError, match=f"data.{part} was {getattr(had, part)}, is now"):
             plan_search(replace(asked, resume_if_exists=True)).continued()

@@ -378,6 +378,12 @@ class TestImagesThatHaveChanged:
         assert go_on() == []
         overwrite("test")
         assert len(go_on()) == 2
+        assert spec.data is not None
+        for part in ("train", "evaluation"):  # images were added or deleted, so that the split is drawn anew
+            data = spec.data.model_copy(update={part: getattr(spec.data, part) + 1})
+            source = replace(source, spec=spec.model_copy(update={"data": data}))
+            with pytest.raises(InputError, match=f"^run 'f': data.{part} was .* images, is now .*; bring back"):
+                composition._benchmark([exported, source], EvaluateRequest(["f"]), "final", Backbone())  # type: ignore[arg-type]
 
     def test_of_a_benchmark_in_code_no_files_are_named(self, capsys: pytest.CaptureFixture[str]) -> None:
         before, now = (DataFacts(digest=each, train=1, evaluation=1) for each in "ab")

@@ -113,7 +113,7 @@ def test_a_search_does_not_go_on_with_other_images_on_one_of_its_benchmarks(tmp_
     parts = {**spec.parts, "letters": letters.model_copy(update={"data": data})}
     spec.model_copy(update={"parts": parts}).save(directory)
     now = f"parts.letters.data.train was {data.train} images, is now {letters.data.train}"
-    with pytest.raises(InputError, match=f"^run '{spec.name}': {now}$"):
+    with pytest.raises(InputError, match=f"^run '{spec.name}': {now}; bring back the images .*, or make a new run$"):
         resume_with(ResumeRequest(spec.name, storage=tmp_path))
 
 
