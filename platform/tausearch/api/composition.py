@@ -136,7 +136,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     if retraining is not None:
         left = _trained_again(retraining, request, storage)
     search = None
-    with remove_on_error(folder), LongWork() as work:
+    with LongWork() as work:
         if space is not None:
             merge, search = _search_rule(request, pools, linear_merge, space, work)
         if removal is None:
@@ -146,16 +146,17 @@ def compose_with(request: ComposeRequest) -> Composed:
             result = models.evaluate_removal(
                 pools, removal, left, merge, tick, None if retraining is None else retraining.how
             )
-        exported = {}
-        if folder is not None:
-            written = work.start("export", len(forms) * len(pools.by_seed))
-            exported = models.export(folder, forms, left, result, written)
     if request.register:
         # Without a wanted form whole networks are registered, or vectors of a method that has none.
         loadable: models.ExportForm = "timm" if "timm" in forms else "vectors"
         result = result.model_copy(update={"registered": forms if request.forms else (loadable,)})
     own = pools if retraining is None else left
     file, tracking_error = _save(storage, own, result)
+    exported = {}
+    if folder is not None:  # an export that fails, as on a full disk, costs no result
+        with remove_on_error(folder), LongWork() as work:
+            written = work.start("export", len(forms) * len(pools.by_seed))
+            exported = models.export(folder, forms, left, result, written)
     if search is not None and file is not None:  # until here a kill costs no evaluation
         models.open_trial_cache(pools, merge).close()
     version = _register(storage, own, result, file, tracking_error) if request.register else None

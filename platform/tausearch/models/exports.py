@@ -15,6 +15,7 @@ from tausearch.models.evaluation import Tick, merging_rule
 from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult, ExportForm
+from tausearch.runs import UNFINISHED
 from trainables.composition import ReducedPool, VectorPool, adapter, copy_vector, write_vector
 from trainables.data import BenchmarkRef, described
 from trainables.errors import InputError
@@ -45,8 +46,8 @@ def export(
 ) -> dict[str, str]:
     """Write an evaluated composition of every seed to `FOLDER/<form>/seed_<s>`, whole or not at all.
 
-    The folder must be new or empty; see `require_new_folder`. Each model gets a `model.json` and a card. `written`
-    counts the written forms of all seeds.
+    The folder must be new or empty; see `require_new_folder`. It may be a mount point, so all is written in it. Each
+    model gets a `model.json` and a card. `written` counts the written forms of all seeds.
 
     Returns:
         Form to its folder.
@@ -55,7 +56,7 @@ def export(
         InputError: If the folder cannot be written, or the user's code has changed since the composition was evaluated.
     """
     folder = folder.absolute()
-    unfinished = folder.with_name(f".{folder.name}.tmp")
+    unfinished = folder / UNFINISHED
     description = _description(pools, result)
     rules = {seed: merging_rule(result, seed) for seed in pools.by_seed}
     for name in changed(result.code_digests, digests_of(result.code_digests)):
@@ -72,7 +73,8 @@ def export(
                 written(1)
         if "vectors" in forms:
             write_card(unfinished / "vectors", description)
-        unfinished.replace(folder)
+        for form in forms:
+            (unfinished / form).rename(folder / form)
     except OSError as error:
         raise InputError(f"--export {folder}: cannot be written ({error.strerror})") from error
     finally:

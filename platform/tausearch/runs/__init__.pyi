@@ -41,6 +41,7 @@ from .ending import (
 )
 from .guards import (
     PICTURE_MARK as PICTURE_MARK,
+    UNFINISHED as UNFINISHED,
     driver_lock as driver_lock,
     is_driven as is_driven,
     remove_empty as remove_empty,

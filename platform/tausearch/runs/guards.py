@@ -25,6 +25,7 @@ PICTURE_MARK = "written by tausearch"  # stands in the metadata of every picture
 _MARKS = {**dict.fromkeys(PICTURES, PICTURE_MARK.encode()), ".csv": b"true_label"}
 _MARK_OF_A_PAGE = b'<meta name="generator" content="tausearch">'
 _MOST_READ = 2**26  # bytes of a file that may be replaced
+UNFINISHED = ".unfinished"  # folder in the target of an export; a kill leaves it, and the next export replaces it
 LEAST_FREE = 64 * 2**20  # bytes; enough for the last checkpoints, the record and the best file
 
 
@@ -134,12 +135,16 @@ def require_writable(target: Path, option: str) -> None:
 
 
 def require_new_folder(storage: Storage, folder: Path, option: str) -> None:
-    """Raise an `InputError` for a folder that `require_output` refuses, or that has content."""
+    """Raise an `InputError` for a folder that `require_output` refuses, that has content, or that cannot be written."""
     require_output(storage, folder, option)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{option} {folder}: is not a folder")
-    if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and not _is_empty(folder):
         raise InputError(f"{option} {folder}: is not empty; name another folder")
+    try:
+        try_to_write(folder.absolute())
+    except OSError as error:
+        raise InputError(f"{option} {folder}: cannot be written ({error.strerror})") from error
 
 
 @contextmanager
@@ -154,13 +159,13 @@ def remove_on_error(*targets: Path | None) -> Iterator[None]:
         yield
     except BaseException:
         for path in made:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
-            if path == before[path]:  # was an empty folder
-                path.mkdir(exist_ok=True)
-            else:
+            was_empty = path == before[path]  # a mount point and a link to a folder stay, too
+            for each in path.glob("*") if was_empty else (path,):
+                if each.is_dir() and not each.is_symlink():
+                    shutil.rmtree(each, ignore_errors=True)
+                else:
+                    each.unlink(missing_ok=True)
+            if not was_empty:
                 remove_empty(path.parent, before[path])
         raise
 
@@ -181,7 +186,7 @@ def remove_empty_root(storage: Storage, before: Path) -> None:
 
 
 def _is_empty(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+    return path.is_dir() and all(each.name == UNFINISHED for each in path.iterdir())
 
 
 @contextmanager

@@ -30,11 +30,12 @@ from tausearch.models import (
     export,
     exports,
     impossible_forms,
+    read_compositions,
     uniform,
 )
 from tausearch.models.descriptions import ModelDescription, read_description
 from tausearch.models.exports import EXPORT_FORMS
-from tausearch.runs import Storage
+from tausearch.runs import UNFINISHED, Storage
 from tests.support.modes import files_against_umask
 from tests.support.runs.composable_runs import pool_of, small_benchmark
 from tests.support.runs.trials import search_spec
@@ -206,14 +207,17 @@ def test_a_rule_is_exported_as_it_was_evaluated(made: Storage, tmp_path: Path) -
     assert about.accuracies == {1: done.result.accuracies[0]}
 
 
-def test_an_export_that_fails_leaves_nothing(made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_that_fails_leaves_nothing_and_costs_no_result(
+    made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("trainables.composition.checkpoints.write_models", full)
     with pytest.raises(ValueError, match="--export .*out: cannot be written .No space left on device"):
-        compose(["ita"], export=tmp_path / "out", storage=made.root)
+        compose(["ita"], weights=[1, 0, 2], export=tmp_path / "out", storage=made.root)
     assert list(tmp_path.iterdir()) == []
+    assert any(each.weights == (1, 0, 2) for each in read_compositions(made.run("ita")))
 
 
 def test_timm_is_told_what_test_images_go_through(made: Storage, tmp_path: Path) -> None:
@@ -289,13 +293,13 @@ def test_an_export_writes_every_form_of_every_seed_and_describes_it(
         written.append(folder)
 
     def note(folder: Path, about: ModelDescription) -> None:
-        described.append((str(folder.relative_to(tmp_path / ".out.tmp")), about.form))
+        described.append((str(folder.relative_to(tmp_path / "out" / UNFINISHED)), about.form))
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(exports, "_write", write)
     monkeypatch.setattr(exports, "write_card", note)
     monkeypatch.setattr(exports, "described", lambda transform, size: None)
-    (tmp_path / ".out.tmp" / "timm" / "seed_9").mkdir(parents=True)  # of an export that was killed
+    (tmp_path / "out" / UNFINISHED / "timm" / "seed_9").mkdir(parents=True)  # of an export that was killed
     counts, pools, result = (
         list[int](),
         pools_of("lora", "lora"),
@@ -304,6 +308,7 @@ def test_an_export_writes_every_form_of_every_seed_and_describes_it(
     found = export(Path("out"), ("timm", "vectors"), pools, result, counts.append)
     assert found == {form: str(tmp_path / "out" / form) for form in ("timm", "vectors")} and counts == [1] * 4
     assert described == [("timm/seed_0", "timm"), ("timm/seed_3", "timm"), ("vectors", "vectors")]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["timm", "vectors"]
     assert sorted(path.name for path in (tmp_path / "out" / "timm").iterdir()) == ["seed_0", "seed_3"]
     assert [rule.seed for *_, rule in pools.composed] == [0, 3]
 

@@ -252,18 +252,22 @@ def test_nobody_is_locked_out_of_a_run_that_there_is_not(tmp_path: Path) -> None
 
 def test_nothing_is_left_of_what_fails(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "lies").mkdir()
+    (tmp_path / "link-to-empty").symlink_to(tmp_path / "lies")
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "file").write_text("x")
-    targets = [tmp_path / "a" / "b" / "file", tmp_path / "empty", tmp_path / "kept", tmp_path / "c"]
+    names = ("a/b/file", "empty", "kept", "c", "link-to-empty")
+    targets = [tmp_path / name for name in names]
     with pytest.raises(KeyboardInterrupt), remove_on_error(*targets, tmp_path / "link", None):
         targets[0].parent.mkdir(parents=True)
-        for path in (targets[0], targets[1] / "half", targets[2] / "half", targets[3]):
+        for path in (targets[0], targets[1] / "half", targets[2] / "half", targets[3], targets[4] / "half"):
             path.write_text("half")
         (tmp_path / "link").symlink_to(targets[2])
         raise KeyboardInterrupt
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == [
-        *("empty", "kept", "kept/file", "kept/half")
+        *("empty", "kept", "kept/file", "kept/half", "lies", "link-to-empty")
     ]
+    assert (tmp_path / "link-to-empty").is_symlink()
     with remove_on_error(targets[0]):
         targets[0].parent.mkdir(parents=True)
         targets[0].write_text("whole")

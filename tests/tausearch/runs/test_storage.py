@@ -25,7 +25,7 @@ from tausearch.runs import (
     shortage,
 )
 from tausearch.runs.creation import make_run_directory
-from tausearch.runs.guards import require_figures, require_new_folder, require_replaceable
+from tausearch.runs.guards import UNFINISHED, require_figures, require_new_folder, require_replaceable
 from tausearch.runs.storage import DEFAULT_STORAGE, storage_option
 from trainables.errors import InputError
 
@@ -173,13 +173,15 @@ class TestOutputs:
         assert not (tmp_path / target).exists()  # nothing was written to find out
 
     def test_a_new_folder_may_be_there_if_it_is_empty(self, storage: Storage, tmp_path: Path) -> None:
-        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / UNFINISHED).mkdir(parents=True)  # of an export that was killed
         require_new_folder(storage, tmp_path / "out", "--out")
         (tmp_path / "out" / "file").touch()
         with pytest.raises(InputError, match="is not empty; name another folder"):
             require_new_folder(storage, tmp_path / "out", "--out")
         with pytest.raises(InputError, match="out/file: is not a folder"):
             require_new_folder(storage, tmp_path / "out" / "file", "--out")
+        with pytest.raises(InputError, match="out/file/new: cannot be written"):
+            require_new_folder(storage, tmp_path / "out" / "file" / "new", "--out")
 
     @pytest.mark.parametrize(
         ("name", "allowed"), [("x.png", True), ("x.pdf", True), ("x.svg", True), ("x.jpg", True), ("x.gif", False)]
