@@ -23,6 +23,7 @@ from tausearch.runs import (
     read_trials,
     remove_on_error,
     require_new_folder,
+    require_writable_folder,
 )
 from tausearch.tracking import Version, is_registered, reason, register_model
 from trainables.backbones import Backbone
@@ -383,14 +384,15 @@ def _save(
 
 
 def _require_registrable(pools: Pools, storage: Storage) -> None:
-    """Refuse `--register` for vectors of no run, or of a run that MLflow does not have."""
+    """Refuse `--register` for vectors of no run, or of a run that cannot be written or that MLflow does not have."""
     run = _run_of(pools)
     if run is None:
         raise InputError("--register: needs a final run of this storage; exported vectors have none")
-    spec, _ = run
+    spec, directory = run
     if "mlflow" not in spec.trackers:
         first = f"{command_on('runs sync', spec.name, storage.root)} --tracking mlflow"
         raise InputError(f"--register: MLflow does not have {spec.name}; first: {first}")
+    require_writable_folder(directory.compositions, "--register")
 
 
 def _register(

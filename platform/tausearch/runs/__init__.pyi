@@ -53,6 +53,7 @@ from .guards import (
     require_page as require_page,
     require_picture as require_picture,
     require_space as require_space,
+    require_writable_folder as require_writable_folder,
     shortage as shortage,
 )
 from .objectives.aim import Aim as Aim, best_trial as best_trial, eligible as eligible

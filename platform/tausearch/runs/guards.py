@@ -141,6 +141,11 @@ def require_new_folder(storage: Storage, folder: Path, option: str) -> None:
         raise InputError(f"{option} {folder}: is not a folder")
     if folder.is_dir() and not _is_empty(folder):
         raise InputError(f"{option} {folder}: is not empty; name another folder")
+    require_writable_folder(folder, option)
+
+
+def require_writable_folder(folder: Path, option: str) -> None:
+    """Raise an `InputError` for a folder that cannot be made or written into; names the option."""
     try:
         try_to_write(folder.absolute())
     except OSError as error:

@@ -285,6 +285,17 @@ def test_a_version_is_refused_before_the_work_where_mlflow_has_no_run(
         compose(["ita"], register=True, storage=made.root)
 
 
+def test_a_version_is_refused_before_the_work_where_the_run_cannot_be_written(
+    made: Storage, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(composition.models, "evaluate", lambda *_: pytest.fail("it was evaluated"))
+    spec, closed = read_spec(made.run("ita")).model_copy(update={"tracking": ("mlflow",)}), RunDirectory(tmp_path)
+    closed.compositions.touch()  # in the place of the folder
+    monkeypatch.setattr(composition, "_run_of", lambda pools: (spec, closed))
+    with pytest.raises(InputError, match="--register .*compositions: cannot be written"):
+        compose(["ita"], register=True, storage=made.root)
+
+
 @pytest.mark.parametrize(
     ("file", "error", "said"),
     [
