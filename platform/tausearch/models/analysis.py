@@ -93,7 +93,8 @@ def alignment_rows(first: Pools, second: Pools) -> Rows:
 
 def n_measurements(pools: Sequence[Pools]) -> int:
     """Return the number of ticks of `risk_rows` and `theorem_rows` for some runs."""
-    return sum((each.tasks + 2) * len(each.by_seed) + (each.tasks + 1) * (len(SCALES) + 1) for each in pools)
+    risks = sum((each.tasks + 2) * len(each.by_seed) for each in pools)
+    return risks + sum((each.tasks + 1) * (len(SCALES) + 1) for each in pools if each.network.displaces_weights)
 
 
 def _risks(pools: Pools, seed: int, pool: VectorPool, tick: Tick) -> dict[str, Any]:

@@ -164,6 +164,12 @@ def test_theorem_1_has_numbers_beside_both_axes(factor: float) -> None:
     assert risks.get_yscale() == ("linear" if factor == 1 else "symlog")
 
 
+def test_theorem_1_of_one_task_has_no_gap_and_no_logarithmic_axis_for_it() -> None:
+    point = {"run": "f", "scale": 1, "size": 0.1, "gap": 0.0, "composed": 0.5, "second_order": 0.5}
+    _, gaps = theorem_figure([point]).axes
+    assert (gaps.get_xscale(), gaps.get_yscale()) == ("log", "linear")
+
+
 @pytest.mark.parametrize(
     ("changes", "alike"),
     [
@@ -327,6 +333,9 @@ def test_as_many_risks_are_counted_as_are_announced(made: Storage) -> None:
         for vector in pool_of(made, "ita", 0)
     ]
     assert (last["seed"], last["scale"]) == (0, 2.0) and last["size"] == pytest.approx(2 * sum(norms) / 3, rel=1e-5)
+    pools, of_tmc = make_pools([find_source(made, "tmc")], small_benchmark(), Backbone(), None), list[int]()
+    risk_rows(pools, of_tmc.append)
+    assert theorem_rows(pools, of_tmc.append) == [] and sum(of_tmc) == n_measurements([pools])
 
 
 def test_theorem_1_is_computed_in_fp32_whatever_the_run_did(monkeypatch: pytest.MonkeyPatch) -> None:

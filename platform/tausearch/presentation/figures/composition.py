@@ -80,7 +80,8 @@ def theorem_figure(rows: Rows) -> Figure:
     risks.set_title("composed risk (solid), bound less Omega (dashed)", fontsize=9)
     gaps.set(xlabel="mean size of the scaled task vectors", ylabel="nats")
     make_logarithmic(gaps, "x")
-    make_logarithmic(gaps, "y")
+    if any(row["gap"] for row in rows):  # of one task it is 0
+        make_logarithmic(gaps, "y")
     gaps.set_title("gap; dotted: the vectors as they were learned", fontsize=9)
     for axes in (risks, gaps):
         axes.grid(alpha=0.3)
