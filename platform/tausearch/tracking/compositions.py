@@ -66,7 +66,7 @@ def track_composition(
 def is_registered(spec: RunSpec, storage: Storage, label: str) -> bool:
     """Whether a composition is a version of a registered model."""
     client, _, run = _find(spec, storage, label)
-    return run is not None and bool(_versions(client, run))
+    return run is not None and bool(_versions(client, run, _model_of(spec)))
 
 
 def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) -> Version:
@@ -76,10 +76,10 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
     """
     client, _, run = _find(spec, storage, label)
     assert run is not None, "a composition is written before it is registered"
-    model = re.sub(r"[^\w.-]+", "-", tracked_name(spec.benchmark))
+    model = _model_of(spec)
     if not client.search_registered_models(f"name = '{model}'"):
         client.create_registered_model(model)
-    known = _versions(client, run)
+    known = _versions(client, run, model)
     if known:
         version = known[0]
     else:
@@ -106,8 +106,13 @@ def _names(spec: RunSpec, label: str) -> dict[str, str]:
     return {"kind": "composition", LABEL_TAG: label, _OF_TAG: spec.name, _OF_ID_TAG: spec.id or ""}
 
 
-def _versions(client: Any, run: Any) -> list[Any]:
-    return list(client.search_model_versions(f"run_id = '{run.info.run_id}'"))
+def _model_of(spec: RunSpec) -> str:
+    return re.sub(r"[^\w.-]+", "-", tracked_name(spec.benchmark))
+
+
+def _versions(client: Any, run: Any, model: str) -> list[Any]:
+    """Return the versions of a model that a run is; a version that was promoted to another model keeps the run."""
+    return list(client.search_model_versions(f"name = '{model}' and run_id = '{run.info.run_id}'"))
 
 
 def _mark_best(client: Any, model: str) -> int | None:

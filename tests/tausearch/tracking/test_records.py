@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -65,7 +66,7 @@ class Versions(Registry):
 
     def __init__(self, store: Store) -> None:
         super().__init__({})
-        self.store, self.made, self.tags = store, list[Any](), list[tuple[str, str, str]]()
+        self.store, self.made, self.promoted = store, list[Any](), list[Any]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
@@ -75,7 +76,8 @@ class Versions(Registry):
         return ["digits-tasks-2"] * bool(self.made)
 
     def search_model_versions(self, query: str) -> list[Any]:
-        return [each for each in self.made if query in (f"run_id = '{each.run_id}'", "name = 'digits-tasks-2'")]
+        asked = dict(re.findall(r"(\w+) = '(.*?)'", query))
+        return [each for each in (*self.promoted, *self.made) if asked.items() <= vars(each).items()]
 
     def create_registered_model(self, name: str) -> None:
         assert not self.made, "it is there"
@@ -85,7 +87,7 @@ class Versions(Registry):
 
     def create_model_version(self, model: str, source: str, run: str) -> Any:
         assert source == "artifacts/model"
-        self.made.append(SimpleNamespace(version=str(len(self.made) + 1), run_id=run, tags={}))
+        self.made.append(SimpleNamespace(name=model, version=str(len(self.made) + 1), run_id=run, tags={}))
         return self.made[-1]
 
     def set_model_version_tag(self, model: str, version: str, name: str, value: str) -> None:
@@ -98,6 +100,7 @@ class Versions(Registry):
 def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_all_classes(
     spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A version that a user has copied to a model of their own is none of the benchmark's model."""
     client, storage = Versions(store), Storage(tmp_path)
     final = final_spec(spec, benchmark="digits?tasks=2")
     monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
@@ -105,6 +108,7 @@ def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_
     for label, accuracy, removed in (("a", 70.0, "dog"), ("b", 60.0, None), ("c", 50.0, None), ("b", 60.0, None)):
         tags = {} if removed is None else {compositions.REMOVED_TAG: removed}
         track_composition(final, storage, label, {"test/final_accuracy/mean": accuracy}, tags)
+        client.promoted += [SimpleNamespace(name="prod", version="1", run_id=run) for run in store.runs]
         assert compositions.is_registered(final, storage, label) == (len(found) == 3)
         found.append(compositions.register_model(final, storage, label, tmp_path))
     assert [(each.number, each.best) for each in found] == [(1, False), (2, True), (3, False), (2, True)]
