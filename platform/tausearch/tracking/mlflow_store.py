@@ -20,6 +20,12 @@ from tausearch.tracking.secrets import has_at_in_password, hide_secrets, keep_se
 from trainables.errors import InputError
 
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
+_PLACES = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("model_versions", "source"),
+    ("model_versions", "storage_location"),
+)
 _LONGEST_NAME = 250  # characters; the databases of older servers take 256
 _SHORTER = {
     "Connection refused": "no server answers there",
@@ -120,7 +126,7 @@ def _relocate_artifacts(storage: Storage) -> None:
         # The experiment that MLflow itself makes has another place.
         ours = [place for place in places if place.endswith(f"/{storage.mlflow_artifacts.name}") and place != here]
         for there in ours:
-            for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+            for table, column in _PLACES:
                 change = f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
                 which = f"WHERE substr({column} || '/', 1, ?) = ? || '/'"
                 store.execute(f"{change} {which}", (here, len(there) + 1, len(there) + 1, there))

@@ -494,15 +494,20 @@ def test_files_of_a_storage_that_was_moved_twice_are_found_where_it_is(
     places = [*ours, "file:///own/mlruns/0", "file:///first/mlflow-artifacts-of-another"]
     here = storage.mlflow_artifacts.as_uri()
     with closing(sqlite3.connect(storage.mlflow_file)) as store, store:
-        for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
-            store.execute(f"CREATE TABLE {table} ({column})")
-        store.executemany("INSERT INTO experiments VALUES (?)", [(place,) for place in places])
-        store.executemany("INSERT INTO runs VALUES (?)", [(f"{place}/1/run/artifacts",) for place in places])
+        store.executescript(
+            "CREATE TABLE experiments (artifact_location); CREATE TABLE runs (artifact_uri);"
+            "CREATE TABLE model_versions (source, storage_location)"
+        )
+        rows = [(place, f"{place}/1/run/artifacts", f"{place}/model") for place in places]
+        store.executemany("INSERT INTO experiments VALUES (?)", [row[:1] for row in rows])
+        store.executemany("INSERT INTO runs VALUES (?)", [row[1:2] for row in rows])
+        store.executemany("INSERT INTO model_versions VALUES (?1, ?1)", [row[2:] for row in rows])
     mlflow_store.open_store(storage, storage.mlflow_uri, "digits")
     now = [here, here, *places[2:]]
     with closing(sqlite3.connect(storage.mlflow_file)) as store:
         assert store.execute("SELECT * FROM experiments").fetchall() == [(place,) for place in now]
         assert store.execute("SELECT * FROM runs").fetchall() == [(f"{place}/1/run/artifacts",) for place in now]
+        assert store.execute("SELECT * FROM model_versions").fetchall() == [(f"{place}/model",) * 2 for place in now]
 
 
 class TestTracker:
