@@ -16,7 +16,14 @@ from platformdirs import user_cache_path
 from checked_input.ranges import text_fault
 from checked_input.text_files import shown
 from tausearch.runs import Storage
-from tausearch.tracking.secrets import has_at_in_password, hide_secrets, keep_secrets, with_secrets, without_secrets
+from tausearch.tracking.secrets import (
+    has_at_in_password,
+    hide_secrets,
+    keep_secrets,
+    names_a_place,
+    with_secrets,
+    without_secrets,
+)
 from trainables.errors import InputError
 
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
@@ -38,11 +45,12 @@ _SHORTER = {
 def checked_uri(uri: str | None) -> str | None:
     """Return a tracking URI that MLflow can write to, without its password; None for the default store.
 
-    The password is kept in this process alone, and a line on stderr says so.
+    The password is kept in this process alone, and a line on stderr says so. The path of an SQLite file becomes
+    absolute, because a run may be continued in another working folder.
 
     Raises:
-        InputError: If the URI is empty, has a scheme that is not supported or an `@` in a password, or names an SQLite
-            file that cannot be made. A server may be away for a while, so it is not asked.
+        InputError: If the URI is empty, has a scheme that is not supported or an `@` in a password, or names no server,
+            or an SQLite file that cannot be made. A server may be away for a while, so it is not asked.
     """
     if uri is None:
         return None
@@ -52,16 +60,40 @@ def checked_uri(uri: str | None) -> str | None:
             f"--tracking-uri must start with one of {', '.join(f'{s}://' for s in _SCHEMES)},"
             f" got {shown(without_secrets(uri))}"
         )
+    if not names_a_place(uri):  # the text is not shown: what of it is a password is not known
+        raise InputError(
+            f"--tracking-uri {scheme}://...: must be {scheme}://HOST[:PORT][/PATH], with USER:PASSWORD@ before the host"
+            " if there is a user; write / ? # @ [ ] in user, password and path as %2F %3F %23 %40 %5B %5D"
+        )
     if has_at_in_password(uri):
         raise InputError(f"--tracking-uri {without_secrets(uri)}: write an @ of the password as %40")
-    file = uri.partition("://")[2].partition("?")[0][1:] if scheme == "sqlite" else ""
-    if file and not file.startswith("file:"):
-        _require_place(Path(file).absolute(), f"--tracking-uri {shown(without_secrets(uri))}")
+    if scheme == "sqlite":
+        uri = _absolute(uri)
     return keep_secrets(uri)
 
 
+def _absolute(uri: str) -> str:
+    """Return the URI of an SQLite file with an absolute path.
+
+    Raises:
+        InputError: If it names no file, or one that cannot be made.
+    """
+    named = f"--tracking-uri {shown(without_secrets(uri))}"
+    scheme, _, rest = uri.partition("://")
+    path, mark, options = rest.partition("?")
+    if not path.startswith("/") or path in ("/", "/:memory:"):
+        raise InputError(f"{named}: names no file; must be sqlite:///FILE or sqlite:////FOLDER/FILE")
+    if path.startswith("/file:"):  # a URI of SQLite's own
+        return uri
+    file = Path(path[1:]).absolute()
+    _require_place(file, named)
+    return f"{scheme}:///{file}{mark}{options}"
+
+
 def _require_place(file: Path, named: str) -> None:
-    """Refuse a file in a folder that is not there and cannot be made; MLflow makes one that can."""
+    """Refuse a folder, and a file in a folder that is not there and cannot be made; MLflow makes one that can."""
+    if os.path.isdir(file):  # False for a name that is too long
+        raise InputError(f"{named}: {file} is a folder; name a file in it")
     there = next((each for each in (file, *file.parents) if os.path.lexists(each)), file)
     if there != file and not (there.is_dir() and os.access(there, os.W_OK)):
         raise InputError(f"{named}: {file.name} cannot be made in {file.parent}, because {there} is no writable folder")

@@ -46,6 +46,19 @@ def _split(uri: str) -> SplitResult:
     return parts._replace(netloc=login + parts.netloc[len(login) :])
 
 
+def names_a_place(uri: str) -> bool:
+    """Whether a URI can be taken apart, and that of a server names a host, perhaps a port and a path, and no more."""
+    try:  # a raw `#`, `?` or `/` in a password ends the host, and what is before it would be known as no secret
+        parts = _split(uri)
+        host = parts.netloc.rpartition("@")[2]
+        if not parts.scheme.startswith("http"):
+            return True
+        is_server = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets of no IPv6 address, or a port that is no number
+        return False
+    return is_server and not re.search(r"[?#@\s]", host + uri.partition("://")[2].removeprefix(parts.netloc))
+
+
 def has_at_in_password(uri: str) -> bool:
     """Whether the password of a database has an `@`, at which SQLAlchemy would end it."""
     parts = _split(uri)

@@ -21,7 +21,7 @@ from trainables.errors import InputError
 SECRET = "s3cr%40t"
 URIS = {
     f"http://me:{SECRET}@127.0.0.1:9": "http://127.0.0.1:9",
-    f"https://{SECRET}@server/path?a=b": "https://server/path?a=b",
+    f"https://{SECRET}@server/path": "https://server/path",
     f"postgresql://me:{SECRET}@host:5/db": "postgresql://me@host:5/db",
     f"mysql+pymysql://me:{SECRET}@host/db?ssl=1": "mysql+pymysql://me@host/db?ssl=1",
     f"postgresql://host/db?user=me&password={SECRET}": "postgresql://host/db?user=me",
@@ -68,7 +68,7 @@ def test_a_database_is_opened_with_the_password_that_its_run_does_not_keep(
 
 
 @pytest.mark.parametrize(
-    "uri", [*URIS.values(), "sqlite:////b c?d.db", "http://[::1]:5000", "http://host:1/a@b", "mysql://h/b?c=d:e@f"]
+    "uri", [*URIS.values(), "sqlite:////b c?d.db", "http://[::1]:5000", "http://host:1/a%40b", "mysql://h/b?c=d:e@f"]
 )
 def test_a_uri_without_one_stays_as_it_is(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert checked_uri(uri) == uri == secrets.with_secrets(uri)
@@ -169,9 +169,44 @@ def test_nothing_that_a_run_leaves_has_it(
         assert b"s3cr" not in path.read_bytes(), path
 
 
-def test_an_sqlite_file_that_cannot_be_made_is_refused_and_a_folder_that_mlflow_makes_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "uri",
+    [
+        *(f"https://me:s3cr{sign}et@host:5000" for sign in "#/?["),
+        "https://s3cr#et@host",
+        "http://s3cr/et@host",
+        "http://me:1/s3cr@host",
+        "postgresql://me@ho[st/s3cr",
+        "http://",
+        "https:///s3cr",
+        "http://s3cr:99999",
+        "http://s3cr:abc",
+        "http://s3cr host",
+        "http://localhost:5000/#/experiments/s3cr",
+        "http://host/?token=s3cr",
+        "http+unix://s3cr",
+    ],
+)
+def test_a_uri_that_cannot_be_taken_apart_is_refused_without_its_text(uri: str) -> None:
+    with pytest.raises(
+        InputError, match=r"^--tracking-uri \w+://\.\.\.: must be \w+://HOST\[:PORT\]\[/PATH\], with "
+    ) as error:
+        checked_uri(uri)
+    assert "s3" not in str(error.value)
+
+
+def test_an_sqlite_file_that_cannot_be_made_is_refused_and_a_folder_that_mlflow_makes_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=f"m.db cannot be made in {tmp_path}/file/a, because {tmp_path}/file is no"):
         checked_uri(f"sqlite:///{tmp_path}/file/a/m.db")
-    for place in (f"{tmp_path}/new/m.db", f"{tmp_path}/m.db?timeout=5", "m.db", ":memory:", "file:m.db?uri=true"):
+    with pytest.raises(InputError, match=f"{tmp_path} is a folder; name a file in it"):
+        checked_uri(f"sqlite:///{tmp_path}")
+    for place in ("team.db", "", "/", "/:memory:", "/?timeout=5"):
+        with pytest.raises(InputError, match="names no file; must be sqlite:///FILE or sqlite:////FOLDER/FILE"):
+            checked_uri(f"sqlite://{place}")
+    for place in (f"{tmp_path}/new/m.db", f"{tmp_path}/m.db?timeout=5", "file:m.db?uri=true"):
         assert checked_uri(f"sqlite:///{place}") == f"sqlite:///{place}"
+    monkeypatch.chdir(tmp_path)  # a run is continued in other folders
+    assert checked_uri("sqlite:///m.db?timeout=5") == f"sqlite:///{tmp_path}/m.db?timeout=5"
