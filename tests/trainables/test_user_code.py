@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pickle
@@ -9,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +34,7 @@ from trainables.user_code import (
     installed,
     is_code,
     require_allowed,
+    require_current,
     require_members,
 )
 
@@ -90,7 +93,7 @@ def test_a_module_is_imported_from_the_folder_that_was_allowed_and_only_then(tmp
         found("plugged:number", must_be=InputError)
 
 
-def test_the_digest_is_that_of_the_file_that_has_the_class_as_it_is_now(path: Path) -> None:
+def test_the_digest_is_that_of_the_file_that_has_the_class_as_it_was_imported(path: Path) -> None:
     (path / "plugged_inner.py").write_text("class Mine: pass\n")
     install(path, "a-pack", {"methods mine": "plugged_outer:Mine"}, plugged_outer="from plugged_inner import Mine")
     assert digests_of(["mine", "plugged_outer:Mine"]) == {}
@@ -98,8 +101,45 @@ def test_the_digest_is_that_of_the_file_that_has_the_class_as_it_is_now(path: Pa
     assert [found("mine"), found("plugged_outer:Mine"), found("our", {"our": object})].count(object) == 1
     before = digests_of(["mine", "plugged_outer:Mine?a=1", "our"])
     assert set(before) == {"mine", "plugged_outer:Mine"} and len(set(before.values())) == 1
+    require_current([*before, "our", None])
     (path / "plugged_inner.py").write_text("class Mine: number = 1\n")
+    assert found("mine") and digests_of(before) == before
+    for name in before:
+        with pytest.raises(InputError, match=f"^'{name}': .*plugged_inner.py has changed since .*; restart Python"):
+            require_current([name])
+    importlib.reload(sys.modules["plugged_inner"])
+    require_current(before)
     assert set(digests_of(["mine"]).values()).isdisjoint(before.values())
+
+
+def test_code_that_the_user_imported_and_changed_before_it_was_named_is_noticed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (file := path / "plugged_early.py").write_text("class Mine: pass\n")
+    importlib.import_module("plugged_early")
+    file.write_text("class Mine: number = 1\n")
+    allow_code("plugged_early:Mine", path)
+    assert found("plugged_early:Mine")
+    now = sha256(file.read_bytes()).hexdigest()
+    assert digests_of(["plugged_early:Mine"])["plugged_early:Mine"] != now
+    with pytest.raises(InputError, match=r"plugged_early.py has changed since"):
+        require_current(["plugged_early:Mine"])
+
+
+def test_a_module_of_this_name_in_another_folder_is_not_taken_for_it(tmp_path: Path) -> None:
+    for folder in (tmp_path / "one", tmp_path / "two", tmp_path / "none"):
+        folder.mkdir()
+        (folder / "plugged_twice.py").write_text("class Mine: pass\n")
+        allow_code("plugged_twice:Mine", folder)
+        if folder.name == "none":
+            (folder / "plugged_twice.py").unlink()
+        if folder.name != "two":
+            require_current(["plugged_twice:Mine", "json:tool"])
+            assert found("plugged_twice:Mine")
+            continue
+        with pytest.raises(InputError, match=r"has imported 'plugged_twice' from .*one/.*, not from .*two/.*; restart"):
+            require_current(["plugged_twice:Mine"])
 
 
 def test_all_code_that_a_file_names_is_asked_for_at_once() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from trainables.data import Task
 from trainables.user_code import NOT_THEIRS
+from trainables.user_code.imported import digest_at_import
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
@@ -55,5 +56,7 @@ def code_of(kind: type | FunctionType) -> dict[str, str]:
     """
     if kind.__module__.partition(".")[0] in NOT_THEIRS:
         return {}
-    text = inspect.getsource(sys.modules[kind.__module__])
-    return {"class": f"{kind.__module__}:{kind.__qualname__}", "text": hashlib.sha256(text.encode()).hexdigest()}
+    text = digest_at_import(kind.__module__)
+    if text is None:
+        text = hashlib.sha256(inspect.getsource(sys.modules[kind.__module__]).encode()).hexdigest()
+    return {"class": f"{kind.__module__}:{kind.__qualname__}", "text": text}

@@ -32,7 +32,7 @@ from trainables.config import Purpose
 from trainables.data import Benchmark, Removal, build_benchmark
 from trainables.errors import InputError
 from trainables.metrics import TEST
-from trainables.user_code import require_allowed
+from trainables.user_code import require_allowed, require_current
 
 
 @dataclass(frozen=True, repr=False)
@@ -202,7 +202,8 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EvaluateRequest) 
             )
     models.require_alike(sources)
     first = sources[0]
-    require_allowed([first.benchmark, first.protocol.backbone])
+    require_allowed(code := [first.benchmark, first.protocol.backbone])
+    require_current(code)
     models.device_of(request.device, first)  # refuses a wrong one before images are read
     backbone = models.backbone_of(first.name, first.protocol, request.backbone_weights)
     return models.make_pools(

@@ -21,7 +21,7 @@ from tausearch.tracking import checked_tracking, checked_uri, require_installed
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark
 from trainables.errors import InputError
-from trainables.user_code import require_allowed
+from trainables.user_code import require_allowed, require_current
 
 
 def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
@@ -146,6 +146,7 @@ def _reevaluating(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
 def _require_unchanged(spec: AnySpec) -> None:
     """Refuse to continue a run with another protocol or number of images: its accuracies could not be compared."""
     require_allowed(spec.code)
+    require_current(spec.user_code_names)
     whole = spec.protocol
     backbone = Backbone.of(whole.backbone, whole.backbone_weights, whole.initial_head)
     for where, benchmark, data_root, protocol, data in _protocols(spec):

@@ -16,7 +16,7 @@ from checked_input.names import require_once
 from tausearch.presentation import Stream, address_option
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE
 from trainables.errors import InputError as InputError
-from trainables.user_code import allow_typed
+from trainables.user_code import allow_typed, require_current
 
 if TYPE_CHECKING:  # torch takes seconds to import, pydantic a tenth of one; to show the options must not
     from search_spaces import Scalar
@@ -31,12 +31,20 @@ Result = TypeVar("Result")
 
 
 def allow_named(request: CheckedRequest) -> None:
-    """Allow the code of the user, `MODULE:NAME`, that the fields of a request name."""
+    """Allow the code of the user, `MODULE:NAME`, that the fields of a request name.
+
+    Raises:
+        InputError: If this process has imported code of the request, and its file has changed since.
+    """
     from trainables.data import split_references  # torch takes seconds to import
 
     benchmarks = split_references(getattr(request, "benchmark", None) or "")
     values = (value for value in (getattr(request, "set", None) or {}).values() if isinstance(value, str))
-    allow_typed(*(getattr(request, name, None) for name in MAY_BE_CODE), *benchmarks, *values)
+    named = [*(getattr(request, name, None) for name in MAY_BE_CODE), *benchmarks, *values]
+    allow_typed(*named)
+    best, callbacks = getattr(request, "best", None), getattr(request, "callbacks", ())
+    named += [each for each in callbacks if isinstance(each, str)]
+    require_current(named if best is None else [*named, *best.user_code_names])
 
 
 @dataclass(frozen=True, kw_only=True)

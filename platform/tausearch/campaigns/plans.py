@@ -39,7 +39,7 @@ from tausearch.runs import (
 from tausearch.studies import BestFile, best_of_run, unsearched_best_file
 from tausearch.tracking import checked_uri
 from trainables.errors import Faults, InputError
-from trainables.user_code import require_allowed
+from trainables.user_code import require_allowed, require_current
 
 _CHOSEN = ("fixed", "source", "tuned_on", "measure_removability")  # fields of a final run that follow from the choice
 Spec = TypeVar("Spec", SearchSpec, FinalSpec)
@@ -223,7 +223,8 @@ def plan_with_refusals(request: CampaignRequest) -> CampaignPlan:
 
 
 def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
-    require_allowed(name for cell in file.cells for name in cell.user_code_names)
+    require_allowed(code := [name for cell in file.cells for name in cell.user_code_names])
+    require_current(code)
     request = replace(request, tracking_uri=checked_uri(request.tracking_uri))
     storage = open_storage(request.storage, write=False)
     directory = storage.campaign(file.name)

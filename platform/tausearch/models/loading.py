@@ -30,7 +30,7 @@ from trainables.composition import VectorPool, network_for, vector_folders
 from trainables.data import BenchmarkRef, get_source
 from trainables.data.transforms.normalisation import Images, Transform
 from trainables.errors import InputError
-from trainables.user_code import called, changed, digests_of, require_allowed
+from trainables.user_code import called, changed, digests_of, require_allowed, require_current
 
 _LOADABLE_FORMS = ("vectors", "timm", "adapter")  # of an exported folder with several; vectors can be composed anew
 
@@ -126,6 +126,7 @@ def _with_model(folder: Path, seed: int | None) -> Path:
 def _composed(source: VectorSource, options: ModelOptions) -> Model:
     description = describe_source(source)
     require_allowed(description.code)
+    require_current(description.code)
     transform, notes = _transform(description, source)
     count, seed = len(description.tasks), source.seeds[0] if options.seed is None else options.seed
     if seed not in source.seeds:

@@ -84,7 +84,7 @@ class CompositionResult(Strict):
         search: How the rule's parameters were chosen; None if they were not searched.
         removal: What was taken out by `--forget`. Weights, accuracies and classes are then of the tasks left.
         registered: The forms of the registered version in MLflow; None for a composition that is not registered.
-        code_digests: For each name of the user's code that was run, the digest of its module's file.
+        code_digests: For each name of the user's code that was run, the digest of its module's file as it was imported.
     """
 
     label: str

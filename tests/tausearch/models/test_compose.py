@@ -6,6 +6,7 @@ import errno
 import json
 import shutil
 import statistics
+import sys
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -179,6 +180,12 @@ def test_the_code_of_a_rule_that_has_changed_is_told(
         load_model("out")
     capsys.readouterr()
     file.write_text(f"{RULE}\n# edited\n", encoding="utf-8")
+    old = r"^'their_edited:Part': .*their_edited.py has changed since this Python imported it; restart Python \(in a"
+    with pytest.raises(InputError, match=old):
+        load_model("out")
+    with pytest.raises(InputError, match=old):
+        compose(["ita"], set={"part": 0.5}, **options)
+    monkeypatch.delitem(sys.modules, "their_edited")
     with pytest.warns(UserWarning, match="the code of their_edited:Part has changed since the test"):
         load_model("out")
     with warnings.catch_warnings(action="error"):

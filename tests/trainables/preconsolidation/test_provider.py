@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import inspect
 import linecache
 import sys
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from trainables.preconsolidation import (
     Preparer,
     cache,
     consolidation,
+    preparation,
     provider,
 )
 from trainables.preconsolidation.mixtures import Mixture
@@ -243,6 +243,7 @@ def test_the_text_of_a_backbone_of_the_user_is_in_the_key(
     hits = []
     for each in (text, text, f"{text}\n"):
         (tmp_path / "own_net.py").write_text(each)
+        monkeypatch.delitem(sys.modules, "own_net", raising=False)
         provided = make(backbone=Backbone("own_net:NET"))
         provided.task(1)
         hits.append(provided.hit)
@@ -312,7 +313,7 @@ def test_the_text_of_a_transform_of_the_user_is_in_the_key(
     first, second = (held(each) for each in (1.0, 2.0))  # what they hold is in no text
     assert [train_by(each) for each in (first, second, first)] == [False, False, True]
     assert [train_by(Shade.light), train_by(Shade.light)] == [False, True]
-    monkeypatch.setattr(inspect, "getsource", lambda module: "changed")
+    monkeypatch.setattr(preparation, "digest_at_import", lambda module: "changed")
     assert not any(map(train_by, own))
     train_by(Normalise())
     assert train_by(RandomShift(2)), "ours are in the benchmark's digest"

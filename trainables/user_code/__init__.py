@@ -8,7 +8,6 @@ the code becomes one line with file and line number.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import inspect
 import os
@@ -18,7 +17,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any, TypeVar
 
 from checked_input.names import choices, meant
 from trainables.errors import DivergedError, InputError
+from trainables.user_code.imported import digest_at_import, stale
 
 T = TypeVar("T")
 Ours = TypeVar("Ours")
@@ -118,6 +118,21 @@ def require_allowed(names: Iterable[str]) -> None:
         )
 
 
+def require_current(names: Iterable[str | None]) -> None:
+    """Refuse code that this process imported before its file changed; a command asks when it starts.
+
+    It is not asked later: what runs goes on with what it has imported.
+
+    Raises:
+        InputError: If a new process would import another file, or another text of it.
+    """
+    for name in map(_bare, filter(None, names)):
+        module = name.partition(":")[0] if is_code(name) else ""
+        for each in (module, _modules.get(name, module)):
+            if why := stale(each, _allowed.get(name)):
+                raise InputError(f"{name!r}: {why}; restart Python (in a notebook: the kernel)")
+
+
 def installed(kind: str) -> tuple[str, ...]:
     """Return the names of a kind that installed packages bring, in order; nothing is imported."""
     return tuple(sorted({point.name for point in _points(kind)}))
@@ -156,6 +171,8 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
         got = _nothing(attribute, sys.modules[module]) if found is None else type(found).__name__
         raise InputError(f"{what}: {attribute!r} must be a{'n' * (wanted[0] in 'AEIOUaeiou')} {wanted}, got {got}")
     _modules[_bare(name)] = found.__module__ if isinstance(found, type) else module
+    for each in (module, _modules[_bare(name)]):
+        digest_at_import(each)
     return found
 
 
@@ -178,16 +195,12 @@ def clash(kind: str, name: str, *others: str) -> str | None:
 
 
 def digests_of(names: Iterable[str]) -> dict[str, str]:
-    """Return the sha256 of the module's file, as it is now, for each name behind which `find` has found user code.
+    """Return the sha256 of the module's file as it was imported, for each name behind which `find` has found code.
 
     What the module imports does not count.
     """
-    digests = {}
-    for name in filter(_modules.__contains__, map(_bare, names)):
-        file = getattr(sys.modules.get(_modules[name]), "__file__", None)
-        with suppress(OSError):  # a module of a zip file, or a file that is gone
-            digests[name] = hashlib.sha256(Path(file or "").read_bytes()).hexdigest()
-    return digests
+    names = filter(_modules.__contains__, map(_bare, names))
+    return {name: digest for name in names if (digest := digest_at_import(_modules[name])) is not None}
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
