@@ -84,7 +84,8 @@ class EarlyChoice:
 def early_choices(trials: Sequence[TrialSummary], steps: int, metric_names: MetricNames) -> list[EarlyChoice]:
     """Return the choices by average accuracy after 1, 3 and all tasks; empty with fewer than 4 finished trials.
 
-    Only trials that finished the last task compete: the final accuracy of the others is unknown.
+    Only trials that finished the last task compete: the final accuracy of the others is unknown. Of a search on several
+    benchmarks the choices are those by the score after 1, 3 and all benchmarks.
 
     Source: the question of Lee et al. 2024, https://arxiv.org/abs/2404.06466: on which tasks to tune.
     """
@@ -97,8 +98,8 @@ def early_choices(trials: Sequence[TrialSummary], steps: int, metric_names: Metr
 
 
 def _choice(finished: Sequence[TrialSummary], tasks: int, metric_names: MetricNames) -> EarlyChoice:
-    """Return the choice by accuracy after `tasks` tasks; ties go to the first trial."""
-    chosen = max(finished, key=lambda trial: trial.rows[tasks - 1][metric_names.average_accuracy])
+    """Return the choice by accuracy, or score, after `tasks` tasks; ties go to the first trial."""
+    chosen = max(finished, key=lambda trial: trial.judged(metric_names)[tasks - 1][metric_names.average_accuracy])
     value = chosen.value or 0.0
     rank = 1 + sum((trial.value or 0.0) > value for trial in finished)
     accuracy = chosen.rows[tasks - 1][metric_names.average_accuracy]

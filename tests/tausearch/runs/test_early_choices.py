@@ -11,12 +11,14 @@ from tausearch.runs import (
     Record,
     SearchSpec,
     TrialSummary,
+    combine_parts,
     early_choices,
     open_storage,
 )
 from tausearch.runs.creation import make_run_directory
 from tests.support.command_line import Ask
 from tests.support.runs.trials import final_spec, make_trial
+from tests.tausearch.several.made import part, parts, several_spec
 from trainables.metrics import VALIDATION
 
 ROWS = [  # after tasks 1 to 5
@@ -56,6 +58,14 @@ def test_of_equal_ends_the_one_that_forgets_less_is_chosen_and_before_the_end_th
     for each, forgetting in zip(found, (1.0, 5.0, 2.0, 0.0), strict=True):
         each.rows[-1]["val/forgetting"] = forgetting
     assert [each.trial for each in early_choices(found, 2, VALIDATION)] == [0, 2]
+
+
+def test_the_choice_after_all_benchmarks_is_that_of_the_search_which_compares_scores() -> None:
+    search = several_spec(trials=5)
+    accuracies = [(92.59, 97.25), (50.0, 97.0), (95.0, 97.5), (97.59, 96.25), (92.1, 97.1)]
+    ended = [part(search, trial, k, value) for trial, both in enumerate(accuracies) for k, value in enumerate(both)]
+    found = combine_parts(parts(search), ended)
+    assert [(each.trial, each.rank) for each in early_choices(found, 2, search.metrics)] == [(3, 2), (2, 1)]
 
 
 def test_looks_are_no_longer_than_a_trial_and_few_trials_say_nothing() -> None:

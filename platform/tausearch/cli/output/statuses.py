@@ -135,13 +135,13 @@ def _best_cell(found: RunStatus) -> str | None:
 
 def show_early_choices(found: RunStatus, choices: Sequence[EarlyChoice]) -> None:
     """Print what searches that look at the first tasks alone would have chosen."""
-    out, finished = console(), found.counts["complete"]
+    out, finished, steps = console(), found.counts["complete"], f"{found.spec.step_noun}s"
     if not choices:
         needed = f"it takes {MIN_FINISHED_TRIALS} finished trials, not {finished}"
-        out.print(f"what first tasks would have chosen: not known, {needed}")
+        out.print(f"what first {steps} would have chosen: not known, {needed}")
         return
     columns = [
-        *numbers("tasks", "trial"),
+        *numbers(steps, "trial"),
         *numbers("accuracy after them", found.spec.value_labels.caption.lower(), "lost", format=percent),
         *numbers(f"rank of {finished}"),
         *text_columns("hyperparameters"),
@@ -151,6 +151,6 @@ def show_early_choices(found: RunStatus, choices: Sequence[EarlyChoice]) -> None
     for each in choices:
         values = brief(dict(by_number[each.trial].hyperparameters), list(found.spec.dimensions))
         rows.append((each.tasks, each.trial, each.accuracy, each.value, best - each.value, each.rank, values))
-    out.print(terminal_table(Table(f"{found.spec.name}: chosen by the first tasks", columns, rows)))
+    out.print(terminal_table(Table(f"{found.spec.name}: chosen by the first {steps}", columns, rows)))
     if stopped := found.counts["pruned"]:
         out.print(f"{counted(stopped, 'trial')} stopped early, out of the competition", style="dim")
