@@ -36,20 +36,24 @@ _Place = tuple[Any, Any]  # an unfinished mapping or list, and a key without its
 _NO_KEY = object()
 
 
-def read_yaml(path: Path) -> object:
+def read_yaml(path: Path, *, as_texts: bool = False) -> object:
     """Return the plain values of a YAML file; for errors see `read_text` and `parse_yaml`."""
-    return parse_yaml(read_text(path))
+    return parse_yaml(read_text(path), as_texts=as_texts)
 
 
-def parse_yaml(text: str) -> object:
+def parse_yaml(text: str, *, as_texts: bool = False) -> object:
     """Return the plain values of a YAML text; None for an empty text.
+
+    Args:
+        text: The text.
+        as_texts: Return each key and each value as the text that is written: `007` and `true` are names.
 
     Raises:
         TextFileError: If it is invalid, nested too deeply, or has several documents, an alias, a tag, a duplicate key
             or a number that is too large or too small. The message names the line.
     """
     try:
-        return _value(yaml.parse(text, Loader=_PARSER))
+        return _value(yaml.parse(text, Loader=_PARSER), as_texts)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" at line {mark.line + 1}"
@@ -81,7 +85,7 @@ def yaml_of(content: object) -> str:
     return text
 
 
-def _value(events: Iterator[yaml.Event]) -> object:
+def _value(events: Iterator[yaml.Event], as_texts: bool) -> object:
     """Build the value of the only document."""
     root: list[Any] = []
     open_places: list[_Place] = [(root, _NO_KEY)]
@@ -93,7 +97,7 @@ def _value(events: Iterator[yaml.Event]) -> object:
         if isinstance(event, yaml.DocumentStartEvent) and root:
             raise _fault(event, "a file holds one document")
         if isinstance(event, yaml.ScalarEvent):
-            _put(open_places, _scalar(event), event)
+            _put(open_places, event.value if as_texts else _scalar(event), event)
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(open_places) > DEEPEST:
                 raise _fault(event, f"is nested more than {DEEPEST} deep")

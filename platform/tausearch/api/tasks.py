@@ -57,7 +57,7 @@ def tasks_of(given: Sequence[str] | None) -> tuple[NamedTask, ...] | None:
 
 def _of_file(name: str) -> tuple[NamedTask, ...]:
     try:
-        content = read_yaml(Path(name))
+        content = read_yaml(Path(name), as_texts=True)
     except FileNotFoundError:
         if Path(name).suffix in (".yaml", ".yml"):
             raise InputError(f"--task {name}: there is no such file") from None
@@ -73,9 +73,9 @@ def _of_file(name: str) -> tuple[NamedTask, ...]:
     return tuple(_of_entry(name, title, classes) for title, classes in entries)
 
 
-def _of_entry(file: str, title: object, classes: object) -> NamedTask:
+def _of_entry(file: str, title: str | None, classes: object) -> NamedTask:
     names = [_name(file, each) for each in _list(file, classes)]
-    task = NamedTask(tuple(names), None if title is None else _name(file, title))
+    task = NamedTask(tuple(names), title)
     if task.fault:
         raise InputError(f"--task {file}: {shown(title or names)}: {task.fault}")
     return task
@@ -91,7 +91,6 @@ def _list(file: str, content: object) -> list[object]:
 
 
 def _name(file: str, value: object) -> str:
-    """Return a name; YAML reads the class 7 as a number."""
-    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-        return str(value)
-    raise InputError(f"--task {file}: a name must be text, got {shown(value)}; quote it")
+    if isinstance(value, str):
+        return value
+    raise InputError(f"--task {file}: a name must be text, got {shown(value)}")

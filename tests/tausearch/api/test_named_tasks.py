@@ -39,10 +39,11 @@ def planned(storage: Path, **more: Any) -> Any:
 
 def test_tasks_are_read_from_texts_and_from_files(tmp_path: Path) -> None:
     mapping, lists = tmp_path / "mapping.yaml", tmp_path / "lists.yaml"
-    mapping.write_text("even: [0, 2, 4]\nbig: ['7', 9]\n")
+    mapping.write_text("even: [0, 2, 4]\nbig: ['7', 9]\nwritten: [007, 1e3, true]\n")
     lists.write_text("- [0, 2, 4]\n- [7, 9]\n")
     assert tasks_of(["even=0,2,4", "7, 9"]) == EVEN_ODD
-    assert tasks_of([str(mapping)]) == (EVEN_ODD[0], replace(EVEN_ODD[1], name="big"))
+    written = NamedTask(("007", "1e3", "true"), "written")
+    assert tasks_of([str(mapping)]) == (EVEN_ODD[0], replace(EVEN_ODD[1], name="big"), written)
     assert tasks_of([str(lists)]) == (replace(EVEN_ODD[0], name=None), EVEN_ODD[1])
 
 
@@ -58,7 +59,7 @@ def test_an_order_is_read_from_a_list_a_text_and_a_file(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("a: zebra\n", "must be a mapping of names to lists of classes, or a list of such lists, got 'zebra'"),
-        ("a: [true, 1]\n", "a name must be text, got True; quote it"),
+        ("a: [[zebra, horse], 1]\n", "a name must be text, got \\['zebra', 'horse'\\]"),
         ("0: [zebra, horse]\n", "the name of a task must not be a number"),
         ("a: [zebra]\n", "'a': must be at least 2 class names"),
         ("", "must be a mapping of names to lists"),
