@@ -47,10 +47,11 @@ def tasks_of(given: Sequence[str] | None) -> tuple[NamedTask, ...] | None:
         return None
     if not given:
         raise InputError("--task must be at least one task")
-    if len(given) == 1 and "," not in given[0]:
-        return _of_file(given[0])
+    texts = list(map(str, given))  # a file may be a `Path`
+    if len(texts) == 1 and "," not in texts[0]:
+        return _of_file(texts[0])
     try:
-        return tuple(map(NamedTask.parse, given))
+        return tuple(map(NamedTask.parse, texts))
     except InputError as error:
         raise InputError(f"--{error}") from error
 

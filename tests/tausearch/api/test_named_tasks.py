@@ -44,6 +44,7 @@ def test_tasks_are_read_from_texts_and_from_files(tmp_path: Path) -> None:
     assert tasks_of(["even=0,2,4", "7, 9"]) == EVEN_ODD
     written = NamedTask(("007", "1e3", "true"), "written")
     assert tasks_of([str(mapping)]) == (EVEN_ODD[0], replace(EVEN_ODD[1], name="big"), written)
+    assert tasks_of([lists])  # type: ignore[list-item]  # requests take a path, too
     assert tasks_of([str(lists)]) == (replace(EVEN_ODD[0], name=None), EVEN_ODD[1])
 
 
