@@ -1,7 +1,7 @@
 """Measure the bounds of a run (`--with-bounds`): one run each of `probe` and `joint`, at the start of their spaces.
 
-They follow the run in its driver. Their names are the run's with the method behind it. A bound that was measured before
-is kept, whatever its name, and one that was stopped is continued.
+They follow the run in its driver. Their names are the run's with the method behind it (`bound_name`). A bound that was
+measured before is kept, whatever its name, and one that was stopped is continued.
 """
 
 from __future__ import annotations

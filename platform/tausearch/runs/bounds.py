@@ -17,7 +17,7 @@ from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.specs.kinds import AnySpec
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.status import RunStatus, read_status
-from tausearch.runs.storage import Storage, run_command
+from tausearch.runs.storage import LONGEST_NAME, Storage, run_command
 from tausearch.runs.trials import TrialSummary
 from trainables.bounds import BOUNDS
 from trainables.user_code import code_option
@@ -110,8 +110,8 @@ def beside_bounds(status: RunStatus, storage: Storage) -> BesideBounds | None:
 
 
 def bound_name(run: str, method: str) -> str:
-    """Return the name of the run of a bound that goes with a run (`--with-bounds`)."""
-    return f"{run}-{method}"
+    """Return the name of the run of a bound that goes with a run (`--with-bounds`); of a long name the beginning."""
+    return f"{run[: LONGEST_NAME - len(method) - 1]}-{method}"
 
 
 def chance(spec: RunSpec) -> float | None:

@@ -24,8 +24,8 @@ DEFAULT_STORAGE = os.environ.get("TAUSEARCH_STORAGE") or "./tausearch-runs"
 DEFAULT_CACHE_SIZE = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
 _RESERVED = ("cache", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "compare.pdf", "campaigns")
 _MAX_SUGGESTIONS = 5  # run names in an error message
-_LONGEST_NAME = 100  # characters
-_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST_NAME - 1}}}")
+LONGEST_NAME = 100  # characters
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 
 
 class RunError(RuntimeError):
@@ -144,7 +144,7 @@ def checked_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         allowed = "letters, digits, '.', '_' and '-', and start with a letter or digit"
-        most = f", at most {_LONGEST_NAME} characters, got {len(name)}" if len(name) > _LONGEST_NAME else ""
+        most = f", at most {LONGEST_NAME} characters, got {len(name)}" if len(name) > LONGEST_NAME else ""
         raise InputError(f"name {shown(name)}: must be {allowed}{most}")
     return name
 

@@ -48,6 +48,8 @@ def test_the_bounds_of_a_search_have_its_protocol_and_one_trial_at_the_start_of_
             spec.model_copy(update={"data_root": "/d", "address": "a:1"}), method, Storage(tmp_path)
         )
         assert (elsewhere.data_root, elsewhere.address) == ("/d", "a:1")
+        long = bound_search(spec.model_copy(update={"name": 95 * "n"}), method, Storage(tmp_path)).name
+        assert long is not None and Storage(tmp_path).run(long).name == f"{(99 - len(method)) * 'n'}-{method}"
 
 
 def test_a_run_that_was_stopped_stands_beside_its_bounds_as_far_as_its_record_goes(tmp_path: Path) -> None:
