@@ -21,11 +21,12 @@ from trainables.data.images import (
     stacked as stacked,
 )
 from trainables.data.published import PUBLISHED as PUBLISHED
-from trainables.data.reference import BenchmarkRef as BenchmarkRef
+from trainables.data.reference import BenchmarkRef as BenchmarkRef, slug_of as slug_of
 from trainables.data.removal import Removal as Removal, without as without
 from trainables.data.sources import (
     get_source as get_source,
     reference as reference,
+    references as references,
     split_references as split_references,
 )
 from trainables.data.transforms.cropping import RandomShift as RandomShift

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from trainables.task_names import NamedTask, names_of, task_names_fault, text_of
 from trainables.user_code import file_name, installed, is_code
 
 FOLDER, PARQUET = "folder:", "parquet:"
+_LONGEST_SLUG = 60  # characters
 _RANGES = {
     "tasks": TASKS,
     "classes_per_task": CLASSES_PER_TASK,
@@ -126,7 +128,12 @@ class BenchmarkRef:
     def slug(self) -> str:
         """A short form for the names of runs and files, of letters, digits, `.`, `_` and `-`."""
         short = self.name if self.path is None else f"{self.name.partition(':')[0]}-{os.path.basename(self.path)}"
-        return file_name(str(replace(self, name=short)))[:60].rstrip("-._")
+        return file_name(str(replace(self, name=short)))[:_LONGEST_SLUG].rstrip("-._")
+
+
+def slug_of(refs: Iterable[BenchmarkRef]) -> str:
+    """Return a short form of the benchmarks of a search, as that of one."""
+    return "-".join(ref.slug for ref in refs)[:_LONGEST_SLUG].rstrip("-._")
 
 
 OPTIONS = tuple(each.name for each in fields(BenchmarkRef) if each.name != "name")

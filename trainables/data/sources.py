@@ -102,6 +102,11 @@ def split_references(text: str) -> tuple[str, ...]:
     return (text,) if question and "," not in name and not seeded and _is_right(text) else tuple(found)
 
 
+def references(text: str) -> tuple[BenchmarkRef, ...]:
+    """Return the references of the benchmarks in a text with commas between them; for errors see `reference`."""
+    return tuple(map(reference, split_references(text)))
+
+
 def _is_right(text: str) -> bool:
     try:
         reference(text)

@@ -35,16 +35,18 @@ def export(
         raise InputError(f"export needs a search, or a benchmark and a method, got {' '.join(what)}")
     from tausearch.api import export_best  # torch takes seconds to import; --help must not
     from tausearch.studies import best_of_all, best_of_run
-    from trainables.data import reference
+    from trainables.data import references, slug_of, split_references
 
     root = open_storage(storage, write=False)
     if len(what) == 1:
         _require_search(root, what[0])
         stem, best = what[0], best_of_run(root, what[0], print_notices)
     else:
-        allow_typed(*what)
-        ref = reference(what[0])
-        stem, best = f"{ref.slug}-{file_name(what[1])}", best_of_all(root, str(ref), what[1], print_notices)
+        benchmark, method = what
+        allow_typed(*split_references(benchmark), method)
+        refs = references(benchmark)
+        stem, named = f"{slug_of(refs)}-{file_name(method)}", ",".join(map(str, refs))
+        best = best_of_all(root, named, method, print_notices)
     target = output or Path(f"{stem}.best.yaml")
     export_best(root, best, target)
     if format == "json":

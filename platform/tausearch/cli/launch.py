@@ -265,7 +265,7 @@ def _best_of(what: list[str], storage: str) -> BestFile:
     say_loading()
     from tausearch.presentation import command_on
     from tausearch.studies import best_of_all, best_of_run, load_best
-    from trainables.data import reference, split_references
+    from trainables.data import references, split_references
 
     if len(what) > 2:
         raise InputError(f"train needs a best file, or a benchmark and a method, or a search, got {' '.join(what)}")
@@ -274,7 +274,7 @@ def _best_of(what: list[str], storage: str) -> BestFile:
         benchmark, method = what
         allow_typed(*split_references(benchmark), method)
         try:
-            named = ",".join(str(reference(each)) for each in split_references(benchmark))
+            named = ",".join(map(str, references(benchmark)))
         except InputError as error:
             if not root.run_exists(benchmark):
                 raise

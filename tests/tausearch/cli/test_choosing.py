@@ -18,7 +18,8 @@ from tausearch.studies import load_best
 from tests.support.command_line import Ask
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
-from tests.support.runs.trials import final_spec, make_trial
+from tests.support.runs.trials import FIXED, final_spec, make_trial
+from tests.tausearch.several.made import part, several_spec
 from trainables.errors import InputError
 
 
@@ -92,8 +93,13 @@ def test_the_best_of_a_benchmark_and_a_method_is_exported_under_their_names(
         make_run(Storage(tmp_path / "runs"), named, [make_trial(0, value=value)])
     named = spec.model_copy(update={"name": "few", "id": "few", "benchmark": "digits?tasks=2&epochs=7"})
     make_run(Storage(tmp_path / "runs"), named, [make_trial(0, value=60.0)])
+    several = several_spec(benchmark="digits,glyphs?tasks=2&epochs=7")
+    point = {"alpha": 1.0, "lr": 0.01, **FIXED}
+    make_run(Storage(tmp_path / "runs"), several, [part(several, 0, k, 60.0, hyperparameters=point) for k in range(2)])
     at = ("--storage", str(tmp_path / "runs"))
     assert ask("export", "digits?epochs=7&tasks=2", "ita-lora", "-o", "few.yaml", *at)[0] == 0
+    code, out, err = ask("export", "digits,glyphs?epochs=7&tasks=2", "ita-lora", *at)
+    assert (code, out) == (0, "best file: digits-glyphs-tasks-2-epochs-7-ita-lora.best.yaml\n"), err
     code, out, err = ask("export", "digits", "ita-lora", *at)
     assert (code, out) == (0, "best file: digits-ita-lora.best.yaml\n"), err
     best = load_best(tmp_path / "digits-ita-lora.best.yaml").selection

@@ -14,7 +14,7 @@ from tausearch.api.plans.one_benchmark import plan_one
 from tausearch.api.plans.trial_counts import trial_count
 from tausearch.api.requests import SearchRequest
 from tausearch.runs import ACROSS, Plan, SearchSpec
-from trainables.data import reference
+from trainables.data import reference, slug_of
 from trainables.errors import InputError
 from trainables.user_code import file_name
 
@@ -41,7 +41,7 @@ def plan_several(
         options = request.pruner_options or {}
         studies.require_scheduler(request.scheduler, request.algorithm, len(benchmarks), options, first_stop=1)
     with faults:
-        stem = "-".join(reference(plan.spec.benchmark).slug for plan in plans)[:60].rstrip("-._")
+        stem = slug_of(reference(plan.spec.benchmark) for plan in plans)
         storage, name = named_run(request, f"{stem}-{file_name(plans[0].spec.method)}", write=write)
     faults.raise_all()
     points = studies.grid_size(spec.space, spec.warm_start)
