@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tausearch.runs import ExperimentProtocol, FinalSpec, Resources, Storage, TrialSummary
+from tausearch.runs import DataFacts, ExperimentProtocol, FinalSpec, Resources, Storage, TrialSummary
 from tests.support.runs.built_runs import make_run
 from trainables.methods import METHODS
 
@@ -27,6 +27,7 @@ def make_final_run(
     overrides: dict[str, Any] | None = None,
     protocol: dict[str, Any] | None = None,
     pooled: Sequence[float | None] = (),
+    data: DataFacts | None = None,
 ) -> FinalSpec:
     """Put a final run into a storage root: one accuracy per seed, None for a seed that failed.
 
@@ -51,6 +52,7 @@ def make_final_run(
         source=f"{tuned_on or benchmark}-{method}-1",
         tuned_on=tuned_on or benchmark,
         overrides=overrides or {},
+        data=data,
     )
     together = [*pooled, *[None] * (len(accuracies) - len(pooled))]
     trials = [

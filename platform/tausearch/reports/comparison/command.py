@@ -108,7 +108,7 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], output_format: Ou
 def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str], train: str) -> ComparisonOutput:
     notes = ["loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
     if left_out := sum(matrix.left_out for matrix in matrices):
-        notes.append(f"left out, because judged under another protocol than the rest: {left_out}")
+        notes.append(f"left out, because judged under another protocol or on other images than the rest: {left_out}")
     return ComparisonOutput(
         {"matrices": matrices_as_dicts(matrices), "without_results": without},
         transfer_csv_rows(matrices),

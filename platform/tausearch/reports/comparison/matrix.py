@@ -133,6 +133,7 @@ def _cell(run: FinalRunResults, usual: FinalRunResults, seeds: int) -> MatrixCel
     ]
     reasons += ["other weights of the backbone"] * (mine.weights_digest != theirs.weights_digest and not reasons)
     reasons += ["another initial head"] * (mine.initial_head_digest != theirs.initial_head_digest)
+    reasons += ["other images"] * (not reasons and not run.has_images_of(usual))
     reasons += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
     had = run.accuracy.seeds
     notes = [*([] if had == seeds else [counted(had, "seed")]), *filter(None, [run.choice_remark])]

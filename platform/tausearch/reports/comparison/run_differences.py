@@ -166,8 +166,7 @@ def _not_comparable(run: FinalRunResults, own: AccuracyOf, first: FinalRunResult
         found.append(f"another {about}" if "digest" in name else f"{about} {value}, the baseline's {base}")
     if not {order for order, _ in own} & {order for order, _ in firsts}:
         found.append("other class orders")
-    data, base_data = run.spec.data, first.spec.data
-    if not found and data is not None and base_data is not None and not data.has_images_of(base_data):
+    if not found and not run.has_images_of(first):
         found.append("other images")
     return found
 

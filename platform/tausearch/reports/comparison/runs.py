@@ -70,7 +70,14 @@ class FinalRunResults:
     @property
     def conditions(self) -> tuple[tuple[str, Any], ...]:
         """What its accuracies depend on besides method, hyperparameters and seeds; equal for comparable runs."""
-        return tuple((name, value) for name, value in self.spec.protocol if name not in FREE_FIELDS)
+        data = self.spec.data
+        images = None if data is None else (data.digest, data.evaluation)  # runs of 0.1.0 note no more of them
+        return (*((name, each) for name, each in self.spec.protocol if name not in FREE_FIELDS), ("images", images))
+
+    def has_images_of(self, other: FinalRunResults) -> bool:
+        """Whether both are of the same images, as far as both note them."""
+        data, others = self.spec.data, other.spec.data
+        return data is None or others is None or data.has_images_of(others)
 
 
 def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[str], list[InputError]]:

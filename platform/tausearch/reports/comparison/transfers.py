@@ -48,7 +48,8 @@ class TransferMatrix:
     Attributes:
         settings: See `FinalRunResults.marks`; empty for the method as it is.
         cells: The cells, by (tuned on, judged on).
-        left_out: Number of runs that were judged under another protocol than the rest of their column.
+        left_out: Number of runs that were judged under another protocol or on other images than the rest of their
+            column.
     """
 
     method: str

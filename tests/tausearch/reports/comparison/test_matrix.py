@@ -16,7 +16,7 @@ from tausearch.reports import Matrix, MatrixOrder, compare, paper_results, read_
 from tausearch.reports.comparison.command import as_tables, as_texts
 from tausearch.reports.comparison.matrix import is_joint
 from tausearch.reports.comparison.matrix_tables import matrix_table, page_matrix
-from tausearch.runs import Storage
+from tausearch.runs import DataFacts, Storage
 from tests.support.command_line import Ask
 from tests.support.runs.final_runs import make_final_run
 from trainables.methods import METHODS
@@ -136,6 +136,20 @@ def test_what_sets_a_cell_apart_is_said_once(storage: Storage) -> None:
     (row,) = (row for row in matrix(storage).rows if row.method == "finetune")
     assert row.cells["cifar100"].not_comparable == ("another initial head",)
     assert [cells[name].notes for name in ("ita-fft", "tmc")] == [("2 seeds",), ()]
+
+
+def test_runs_of_other_images_have_a_row_each_and_are_not_ranked(storage: Storage) -> None:
+    before, now = (DataFacts(digest=each * 64, train=10, evaluation=10) for each in "ab")
+    tested = now.model_copy(update={"evaluation_digest": "c" * 64})  # runs of 0.1.0 do not note it
+    for name, method, data in (
+        *(("old", "ita-lora", before), ("new", "ita-lora", now)),
+        *(("other", "ita-ia3", tested), ("tested", "tmc", now.model_copy(update={"evaluation": 11}))),
+    ):
+        make_final_run(storage, name, [90.0 - len(name)], method=method, data=data)
+    found = matrix(storage)
+    assert ranks(found) == {"new": "best", "old": None, "other": "second", "tested": None}
+    reasons = {row.cells["cifar100"].not_comparable for row in found.rows if not row.cells["cifar100"].rank}
+    assert reasons == {("other images",)}
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")

@@ -17,7 +17,7 @@ from tausearch.reports.comparison.command import show_transfer
 from tausearch.reports.comparison.csv_rows import transfer_csv_rows
 from tausearch.reports.comparison.tables import _transferred, transfer_table
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
-from tausearch.runs import Storage, open_storage
+from tausearch.runs import DataFacts, Storage, open_storage, read_spec
 from tests.support.runs.final_runs import make_final_run
 from trainables.errors import InputError
 
@@ -84,7 +84,7 @@ def test_runs_of_another_protocol_are_not_set_against_each_other(
     (matrix,) = matrices(storage)
     assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg" and matrix.left_out == 1
     show_transfer(storage, [], "text")
-    assert "under another protocol than the rest: 1" in " ".join(capsys.readouterr().out.split())
+    assert "on other images than the rest: 1" in " ".join(capsys.readouterr().out.split())
     show_transfer(storage, [], "json")
     assert [each["left_out"] for each in json.loads(capsys.readouterr().out)["matrices"]] == [1]
     make_final_run(storage, "longer-dg", [90.0], benchmark="glyphs", tuned_on="digits", protocol={"epochs": 50})
@@ -112,7 +112,15 @@ def test_a_column_takes_the_protocol_with_most_benchmarks_not_with_most_runs(
     column = {pair: cell.run.spec.name for pair, cell in matrix.cells.items() if pair[1] == "glyphs"}
     assert column == {("digits", "glyphs"): "dg", ("glyphs", "glyphs"): "gg"} and matrix.left_out == 3
     show_transfer(storage, [], "text")
-    assert "under another protocol than the rest: 3" in " ".join(capsys.readouterr().out.split())
+    assert "on other images than the rest: 3" in " ".join(capsys.readouterr().out.split())
+
+
+def test_runs_on_other_images_are_not_set_against_each_other(storage: Storage) -> None:
+    for name, digest in (("gg", "a"), ("dg", "b")):
+        data = DataFacts(digest=digest * 64, train=10, evaluation=10)
+        read_spec(storage.run(name)).model_copy(update={"data": data}).save(storage.run(name))
+    (matrix,) = matrices(storage)
+    assert ("digits", "glyphs") in matrix.cells and matrix.cells["digits", "glyphs"].loss is None
 
 
 def test_a_run_is_left_out_by_the_protocol_of_its_own_column(storage: Storage) -> None:
@@ -139,7 +147,7 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage, capsys: pytest.Cap
         make_final_run(storage, f"short-{len(overrides)}", [9.0], benchmark="glyphs", **about)
     assert [found.left_out for found in matrices(storage)] == [1, 1]
     show_transfer(storage, [], "text")
-    assert "under another protocol than the rest: 2" in " ".join(capsys.readouterr().out.split())
+    assert "on other images than the rest: 2" in " ".join(capsys.readouterr().out.split())
 
 
 def test_runs_that_do_not_say_where_they_were_tuned_are_left_out(storage: Storage) -> None:
