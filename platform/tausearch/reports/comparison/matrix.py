@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from checked_input.names import counted
 from tausearch.reports.comparison.comparison import MatrixOrder, identity, not_comparable, protocol_differences
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, latest_per_key
@@ -135,8 +134,8 @@ def _cell(run: FinalRunResults, usual: FinalRunResults, seeds: int) -> MatrixCel
     reasons += ["another initial head"] * (mine.initial_head_digest != theirs.initial_head_digest)
     reasons += ["other images"] * (not reasons and not run.has_images_of(usual))
     reasons += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
-    had = run.accuracy.seeds
-    notes = [*([] if had == seeds else [counted(had, "seed")]), *filter(None, [run.choice_remark])]
+    as_usual = run.accuracy.seeds == seeds == run.spec.trials
+    notes = [*([] if as_usual else [run.seeds_text]), *filter(None, [run.choice_remark])]
     return MatrixCell(run.accuracy, run, tuple(reasons), tuple(notes))
 
 

@@ -63,6 +63,15 @@ class FinalRunResults:
         return {**self.marks, **{k: v for k, v in self.spec.overrides.items() if k not in self._usual}}
 
     @property
+    def seeds_text(self) -> str:
+        """What its accuracies are means of: `3 seeds`, `2 of 3 seeds`, `2 seeds in each of 4 class orders`."""
+        had, asked, orders = self.accuracy.seeds, self.spec.trials, len(self.spec.protocol.class_orders or (None,))
+        if had < asked:
+            return f"{had} of {counted(asked, self.spec.trial_noun)}"
+        seeds = counted(len(self.spec.seeds), "seed")
+        return f"{seeds} in each of {orders} class orders" if orders > 1 else seeds
+
+    @property
     def _usual(self) -> Mapping[str, Scalar]:
         entry = known_method(self.spec.method)
         return {} if entry is None else entry.neutral_values

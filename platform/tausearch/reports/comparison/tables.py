@@ -82,8 +82,7 @@ def _verdict(row: ComparisonRow) -> str:
 
 
 def _run(row: ComparisonRow, ours: FinalRunResults) -> str:
-    asked, had = ours.spec.trials, ours.accuracy.seeds
-    notes = [f"{had} of {asked} seeds"] if had < asked else []
+    notes = [ours.seeds_text] if ours.accuracy.seeds < ours.spec.trials else []
     notes += [f"{row.others} more"] if row.others else []
     precision = ours.spec.protocol.precision
     notes += [precision] if precision != "fp32" else []

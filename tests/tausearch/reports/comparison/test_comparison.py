@@ -201,7 +201,7 @@ def test_methods_that_the_paper_lacks_come_last_by_name(storage: Storage, monkey
 def test_of_class_orders_each_seed_counts_in_each_order(storage: Storage) -> None:
     make_final_run(storage, "orders", [90.0, 91.0, 92.0, None], protocol={"class_orders": (0, 1)})
     (run,) = read_final_runs(storage)[0]
-    assert _run(ComparisonRow("cifar100", "ita-lora", {}, run, 0, None), run) == "orders (3 of 4 seeds)"
+    assert _run(ComparisonRow("cifar100", "ita-lora", {}, run, 0, None), run) == "orders (3 of 4 trials)"
 
 
 def test_a_row_says_seeds_that_are_missing_further_runs_and_another_precision(storage: Storage) -> None:

@@ -193,7 +193,8 @@ def test_the_usual_number_of_seeds_is_that_of_finished_seeds_and_of_runs_that_st
 def test_the_caption_counts_seeds_that_are_not_the_same(storage: Storage) -> None:
     make_final_run(storage, "a", [50.0, 51.0, None], protocol={"tasks": 5})
     two = "Mean ± sample standard deviation over 2 seeds. Protocol: 5 tasks, 20 epochs, batch 128,"
-    assert matrix_table(matrix(storage), paper_results()).caption.startswith(two)  # the third has not finished
+    table = matrix_table(matrix(storage), paper_results())
+    assert table.caption.startswith(two) and table.notes == ["2 of 3 seeds"]  # the third has not finished
     make_final_run(storage, "a2", [50.0, 51.0], protocol={"tasks": 5})
     spec = make_final_run(storage, "b", [50.0, 51.0], method="tmc", protocol={"tasks": 5})
     spec.model_copy(update={"seeds": (5, 6)}).save(storage.run("b"))
