@@ -59,10 +59,9 @@ class FinalResult(RunResult):
         """Return HTML for a notebook: the test results, the seeds, and the accuracy matrix as a picture."""
         directory = RunDirectory(self.path)
         scores = {name: Score(each["mean"], each["std"], each["seeds"]) for name, each in self.summary.items()}
-        seeds = trials_table(read_spec(directory), self.trials, None).without_empty()
-        return notebook_cell(
-            [self.in_words], [scores_table(scores), seeds], [directory.figures / "accuracy_matrix.png"]
-        )
+        spec = read_spec(directory)
+        tables = [scores_table(spec, scores), trials_table(spec, self.trials, None).without_empty()]
+        return notebook_cell([self.in_words], tables, [directory.figures / "accuracy_matrix.png"])
 
 
 def train_with(request: TrainRequest) -> FinalResult:

@@ -79,9 +79,9 @@ def _objective_columns(objectives: Sequence[Objective], prefix: str = "") -> lis
     return [column for each in objectives for column in numbers(f"{prefix}{each.name}", format=each.number)]
 
 
-def scores_table(scores: Mapping[str, Score]) -> Table:
+def scores_table(spec: RunSpec, scores: Mapping[str, Score]) -> Table:
     """Return the test results of a final run over its seeds, percent."""
-    columns = [Column(""), *numbers("mean ± standard deviation", format=score), *numbers("seeds")]
+    columns = [Column(""), *numbers("mean ± standard deviation", format=score), *numbers(f"{spec.trial_noun}s")]
     rows = [(_READABLE.get(name, name), each, each.seeds) for name, each in scores.items()]
     return Table("test results, percent", columns, rows)
 

@@ -44,6 +44,10 @@ def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(
     files = draw_final(final, trials, tmp_path)
     assert [file.name for file in files] == ["accuracy.png", "accuracy_matrix.png"]
     assert drawn[0].axes[0].get_title().endswith(" (test split), 2 seeds")  # of those that finished
+    orders = final.protocol.model_copy(update={"class_orders": (0, 1)})
+    monkeypatch.setattr(final_figures, "save", lambda figure, path: drawn.append(figure))
+    draw_final(final.model_copy(update={"protocol": orders}), trials, tmp_path)
+    assert drawn[2].axes[0].get_title().endswith(" (test split), 2 trials")  # a seed in each of two orders
     for file in files:
         assert Image.open(file).width > 300 and file.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     assert draw_final(final, trials[2:], tmp_path / "none") == [] and not (tmp_path / "none").exists()

@@ -213,9 +213,12 @@ def test_a_run_that_learns_all_tasks_at_once_is_done_after_one_step(spec: Search
     assert dict(zip(table.header, table.texts[0], strict=True))["tasks"] == "1/1"
 
 
-def test_results_say_over_how_many_seeds_each_is() -> None:
-    table = scores_table({TEST.final_accuracy: Score(70.0, 1.0, 3), TEST.forgetting: Score(5.0, None, 1)})
+def test_results_say_over_how_many_seeds_each_is(spec: SearchSpec) -> None:
+    final = final_spec(spec)
+    table = scores_table(final, {TEST.final_accuracy: Score(70.0, 1.0, 3), TEST.forgetting: Score(5.0, None, 1)})
     assert table.texts == [["final accuracy", "70.00 ± 1.00", "3"], ["forgetting", "5.00", "1"]]
+    orders = final.model_copy(update={"protocol": final.protocol.model_copy(update={"class_orders": (0, 1)})})
+    assert [table.header[-1], scores_table(orders, {}).header[-1]] == ["seeds", "trials"]
 
 
 def test_bytes_of_fresh_runs_have_four_digits(spec: SearchSpec) -> None:

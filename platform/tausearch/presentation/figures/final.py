@@ -26,7 +26,7 @@ def draw_final(spec: RunSpec, trials: Sequence[TrialSummary], folder: Path) -> l
     if not finished:
         return []
     folder.mkdir(parents=True, exist_ok=True)
-    count = counted(len(finished), "seed")
+    count = counted(len(finished), spec.trial_noun)
     labels = [task.label for task in spec.tasks]
     matrix = accuracy_matrix_figure(mean_rows(finished), spec.metrics, f"{run_caption(spec)}: mean of {count}", labels)
     over_tasks = _over_tasks(spec, finished, f"{run_caption(spec)}, {count}")

@@ -110,7 +110,8 @@ def _seeds(matrix: Matrix) -> str:
     seeds = {run.spec.seeds for run in runs if run.accuracy.seeds == matrix.seeds}
     if len(seeds) == 1 and len(only := next(iter(seeds))) == matrix.seeds > 1:
         return f"seeds {join(list(map(str, only)))}"
-    return counted(matrix.seeds, "seed")
+    texts = {run.seeds_text for run in runs if run.accuracy.seeds == matrix.seeds == run.spec.trials}
+    return texts.pop() if len(texts) == 1 else counted(matrix.seeds, "seed")
 
 
 def _headings(matrix: Matrix, paper: PaperResults) -> dict[str, str]:

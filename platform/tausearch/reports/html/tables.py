@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from checked_input.names import counted
 from search_spaces import Choices, Dimension, Scalar
 from tausearch.models import CompositionResult, rule_words
 from tausearch.presentation import Column, Table, accuracy_cells, emphasise, mean_rows, numbers, percent, score
@@ -41,7 +42,7 @@ def task_accuracy_table(spec: RunSpec, trials: Sequence[TrialSummary]) -> Table:
     ]
     if len(means) > 1:
         rows.append(("forgetting", *(_forgetting_text(trials, names.accuracy(task)) for task in tasks)))
-    over = f", mean over {len(trials)} seeds" if len(trials) > 1 else ""
+    over = f", mean over {counted(len(trials), spec.trial_noun)}" if len(trials) > 1 else ""
     title = f"{names.prefix} accuracy on each task (columns) after each task (rows), percent{over}"
     return Table(title, columns, rows)
 

@@ -33,6 +33,7 @@ from tausearch.runs import (
     MultiSearchSpec,
     Reevaluation,
     RunDirectory,
+    RunSpec,
     RunStatus,
     Score,
     SearchSpec,
@@ -190,7 +191,7 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
     facts = _facts(status, directory) | _others(view.cell.others)
     shown = view.final = RunView(directory.name, facts, trials=_trials(status))
     with _noting(view.faults, str(directory.results_file)):
-        _add_scores(shown, read_scores(directory))
+        _add_scores(shown, status.spec, read_scores(directory))
     shown.tables.append(tables.trained_table(status.spec))
     finished = [trial for trial in status.trials if trial.status == "complete" and trial.rows]
     with _noting(view.faults, f"accuracies of {directory.name}"):
@@ -212,10 +213,10 @@ def _best(status: RunStatus) -> int | None:
     return None if status.best is None else status.best.number
 
 
-def _add_scores(shown: RunView, scores: dict[str, Score]) -> None:
+def _add_scores(shown: RunView, spec: RunSpec, scores: dict[str, Score]) -> None:
     if not scores:
         return
-    shown.tables.append(scores_table(scores))
+    shown.tables.append(scores_table(spec, scores))
     names = (TEST.final_accuracy, TEST.average_incremental_accuracy, TEST.forgetting)
     texts = (scores[name].text() if name in scores else "" for name in names)
     shown.score, shown.incremental, shown.forgetting = texts

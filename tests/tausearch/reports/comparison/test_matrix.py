@@ -202,6 +202,12 @@ def test_the_caption_counts_seeds_that_are_not_the_same(storage: Storage) -> Non
     assert "The best of a column is bold" in text and text.startswith(two.split(" Protocol")[0])
 
 
+def test_the_caption_of_class_orders_counts_seeds_and_orders(storage: Storage) -> None:
+    make_final_run(storage, "orders", [50.0, 51.0, 52.0, 53.0], protocol={"class_orders": (0, 1)})
+    caption = matrix_table(matrix(storage), paper_results()).caption
+    assert caption.startswith("Mean ± sample standard deviation over 2 seeds in each of 2 class orders. ")
+
+
 def test_the_caption_says_what_columns_share_and_then_their_own(storage: Storage) -> None:
     for benchmark, epochs in (("cifar100", 20), ("cub200", 50), ("mit67", 20)):
         make_final_run(storage, benchmark, [50.0], benchmark=benchmark, protocol={"epochs": epochs})

@@ -163,20 +163,21 @@ def test_the_chosen_configuration_marks_what_was_searched(spec: SearchSpec) -> N
 
 
 def test_scores_have_plain_names_and_are_the_headline(tmp_path: Path) -> None:
+    spec = final_spec(search_spec())
     scores = {
         "test/final_accuracy": Score(70.0, 1.0, 2),
         "test/forgetting": Score(3.0, None, 1),
         "x": Score(1.0, None, 1),
     }
     shown = RunView("r")
-    _add_scores(shown, scores)
+    _add_scores(shown, spec, scores)
     assert (shown.score, shown.forgetting) == ("70.00 ± 1.00", "3.00")
     assert [row[0] for row in shown.tables[0].texts] == ["final accuracy", "forgetting", "x"]
     empty = RunView("r")
-    _add_scores(empty, {})
+    _add_scores(empty, spec, {})
     assert (empty.tables, empty.score) == ([], "")
     partial = RunView("r")
-    _add_scores(partial, {"test/forgetting": Score(3.0, None, 1)})
+    _add_scores(partial, spec, {"test/forgetting": Score(3.0, None, 1)})
     assert (partial.score, partial.forgetting) == ("", "3.00")
 
 
