@@ -100,12 +100,13 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[str],
 def latest_per_key(runs: Iterable[FinalRunResults], key: Callable[[FinalRunResults], Any]) -> list[FinalRunResults]:
     """Return one run for each key: the one with the most finished seeds, and of equals the newest.
 
-    Runs come oldest first; the keys keep the order in which they appear.
+    Runs come oldest first, and so do those that are returned.
     """
     best: dict[str, FinalRunResults] = {}
     for run in runs:
         name = repr(key(run))
         if name not in best or run.accuracy.seeds >= best[name].accuracy.seeds:
+            best.pop(name, None)  # else a newer run would keep the place of the older one
             best[name] = run
     return list(best.values())
 

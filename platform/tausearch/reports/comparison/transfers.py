@@ -107,7 +107,8 @@ def _column(runs: Sequence[FinalRunResults]) -> dict[str, FinalRunResults]:
     """Return the runs of the protocol with the most tuning benchmarks, by these; of equals the newest usual one."""
     by_protocol: dict[str, list[FinalRunResults]] = {}
     for run in runs:
-        by_protocol.setdefault(repr(run.conditions), []).append(run)
+        group = by_protocol.pop(repr(run.conditions), [])  # so that the protocol of the newest run is the last one
+        by_protocol[repr(run.conditions)] = [*group, run]
 
     def rank(group: Sequence[FinalRunResults]) -> tuple[int, bool]:
         return len({run.tuned_on for run in group}), group[0].spec.protocol.class_orders is None

@@ -90,6 +90,7 @@ def test_a_method_under_two_protocols_takes_two_rows(storage: Storage) -> None:
     ("runs", "usual"),
     [
         ([("long", 99, None), ("longer", 98, None)], 98),  # of equally many the newest
+        ([("long", 98, None), ("longer", 99, None), ("again", 98, None)], 98),  # a run that was repeated is newer
         ([("paper", 20, None), ("long", 99, None)], 20),  # but one that can be compared with the paper goes before
         ([("paper", 20, None), ("long", 99, None), ("another", 99, None)], 99),  # most go before both
         ([("own", 98, None), ("a", 99, "cub200"), ("b", 99, "mit67")], 98),  # tuned elsewhere they do not count
@@ -99,6 +100,7 @@ def test_a_method_under_two_protocols_takes_two_rows(storage: Storage) -> None:
 def test_the_protocol_of_a_column(storage: Storage, runs: list[tuple[str, int, str | None]], usual: int) -> None:
     methods = ("ita-lora", "ita-ia3", "finetune")
     for (name, epochs, tuned_on), method in zip(runs, methods, strict=False):
+        method = methods[0] if name == "again" else method
         protocol = {"epochs": epochs}
         make_final_run(storage, name, [50.0], method=method, tuned_on=tuned_on, protocol=protocol)
     assert matrix(storage).protocols["cifar100"].epochs == usual

@@ -90,11 +90,14 @@ def test_runs_of_another_protocol_are_not_set_against_each_other(
     make_final_run(storage, "longer-dg", [90.0], benchmark="glyphs", tuned_on="digits", protocol={"epochs": 50})
     (matrix,) = matrices(storage)  # of two protocols with as many runs the later
     assert matrix.cells["glyphs", "glyphs"].run.spec.name == "longer"
+    make_final_run(storage, "gg-again", [60.0, 62.0], benchmark="glyphs")
+    (matrix,) = matrices(storage)  # the first protocol has the newest run
+    assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg-again"
     about = {"benchmark": "glyphs", "protocol": {"class_orders": (0, 1)}}
     make_final_run(storage, "ordered", [97.0, 98.0], **about)
     make_final_run(storage, "ordered-dg", [97.0, 98.0], tuned_on="digits", **about)
     (matrix,) = matrices(storage)  # runs over class orders are newer, but take no usual run's place
-    assert matrix.cells["glyphs", "glyphs"].run.spec.name == "longer"
+    assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg-again"
     make_final_run(
         storage, "other-vit", [10.0], benchmark="glyphs", tuned_on="mit67", protocol={"weights_digest": "1" * 64}
     )
