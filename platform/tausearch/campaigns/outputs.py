@@ -193,8 +193,9 @@ def _report_cell(storage: Storage, each: CellStatus) -> ReportCell:
 
 
 def _final_runs(storage: Storage, cells: Sequence[CellRuns]) -> list[FinalRunResults]:
-    """Return the final runs that have results; unreadable runs are left out."""
-    ended = [run for run in (storage.run(cell.final) for cell in cells) if run.results_file.exists()]
+    """Return the final runs that have results, oldest first; unreadable runs are left out."""
+    names = {cell.final for cell in cells}
+    ended = [run for run in storage.runs() if run.name in names and run.results_file.exists()]
     found, _ = storage.read_each(read_final_run, among=ended)  # the status of a cell says what is wrong
     return [run for _, run in found if run is not None]
 

@@ -202,6 +202,14 @@ def test_the_written_comparison_is_in_the_order_of_the_file(storage: Storage, mo
     assert asked == [outputs.matrix_order(read_cells(directory).cells)]
 
 
+def test_its_tables_get_the_runs_oldest_first_as_a_comparison_does(storage: Storage) -> None:
+    cell = read_cells(storage.campaign("t")).cells[0]
+    for name in ("older", "young"):
+        make_final_run(storage, name, [50.0])
+    cells = [cell.model_copy(update={"final": name}) for name in ("young", "none", "older")]
+    assert [run.spec.name for run in outputs._final_runs(storage, cells)] == ["older", "young"]
+
+
 def test_each_benchmark_has_a_figure_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs, "draw_figure", lambda plot, _: plot)
     monkeypatch.setattr(outputs, "save", lambda plot, path: (plot, path.name))
