@@ -60,7 +60,7 @@ class FinalRunResults:
     @property
     def settings(self) -> dict[str, Scalar]:
         """The marks, and every other hyperparameter that replaces the chosen value (`--set`)."""
-        return {**self.marks, **{k: v for k, v in self.spec.overrides.items() if k not in self._usual}}
+        return {**self.marks, **{k: v for k, v in sorted(self.spec.overrides.items()) if k not in self._usual}}
 
     @property
     def seeds_text(self) -> str:

@@ -118,10 +118,11 @@ def test_a_run_without_a_search_sets_the_protocol_of_its_column_and_competes(sto
 
 def test_another_split_seed_sets_nothing_apart_and_what_is_set_by_hand_is_a_row_of_its_own(storage: Storage) -> None:
     make_final_run(storage, "plain", [90.0])
-    make_final_run(storage, "by-hand", [80.0], overrides={"lr": 0.00125}, protocol={"split_seed": 7})
+    make_final_run(storage, "by-hand", [80.0], overrides={"rank": 4, "lr": 0.00125}, protocol={"split_seed": 7})
+    make_final_run(storage, "too", [80.0], overrides={"lr": 0.00125, "rank": 4}, benchmark="mit67")  # in another order
     make_final_run(storage, "elsewhere", [70.0], benchmark="mit67")
     found = [(row.name, [cell.not_comparable for cell in row.cells.values()]) for row in matrix(storage).rows]
-    assert found == [("ita-lora", [(), ()]), ("ita-lora (lr=0.00125)", [()])]
+    assert found == [("ita-lora", [(), ()]), ("ita-lora (lr=0.00125, rank=4)", [(), ()])]
 
 
 def test_what_sets_a_cell_apart_is_said_once(storage: Storage) -> None:
