@@ -49,7 +49,7 @@ def page_matrix(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str],
     """
     beside = any(paper.cell(name, row.method) for row in matrix.rows for name in row.cells)
     table = _table(matrix, paper, links)
-    seen: set[Place] = set()
+    seen = {(row.method, name) for row in matrix.rows for name in row.cells}
     rows = []
     for row, values in zip(matrix.rows, table.rows, strict=True):
         cells: list[object] = [values[0]]
@@ -59,7 +59,7 @@ def page_matrix(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str],
             else:
                 waits = not row.settings and (row.method, name) not in seen
                 cells.append(pending.get((row.method, name)) if waits else None)
-            seen.add((row.method, name))
+                seen.add((row.method, name))
         rows.append(tuple(cells))
     columns = [table.columns[0], *(Column(each.name, _text, right=True, heat=True) for each in table.columns[1:])]
     text = " ".join([table.caption, *[_IN_CELLS] * beside])

@@ -277,17 +277,18 @@ def test_a_cell_without_a_result_waits_once_in_the_row_of_the_method_as_it_is(st
     make_final_run(storage, "plain", [50.0], method="tmc")
     make_final_run(storage, "none", [50.0], overrides={"regularise": "none"})
     make_final_run(storage, "other", [50.0], method="ita-fft", overrides={"regularise": "none"})
-    planned = [("ita-lora", "cifar100"), ("tmc", "cub200"), ("ita-ia3", "mit67")]
+    planned = [("ita-lora", "cub200"), ("tmc", "cub200"), ("ita-ia3", "mit67")]
     runs = read_final_runs(storage)[0]
     found = result_matrix(runs, paper_results(), MatrixOrder((), ("cifar100", "cub200")), planned=planned)
-    pending = {("ita-lora", "cifar100"): "waiting", ("tmc", "cub200"): "searching", ("tmc", "cifar100"): "never"}
+    pending = {("ita-lora", "cub200"): "waiting", ("tmc", "cub200"): "searching", ("tmc", "cifar100"): "never"}
     pending["ita-fft", "cub200"] = "never"  # another setting of the method has it
+    pending["ita-lora", "cifar100"] = "done"  # with the setting of another row
     table = page_matrix(found, paper_results(), {("tmc", "cub200"): "#cell-2"}, pending)
     assert [(row[0], row[1].split("\n")[0], row[1].split("\n")[-1][:6], row[2]) for row in table.texts] == [
         ("tmc", "50.00", "paper ", "searching"),
         ("tmc", "50.00", "(paper", ""),
         ("ita-fft (regularise=none)", "50.00", "paper ", ""),
-        ("ita-lora", "waiting", "waitin", ""),
+        ("ita-lora", "", "", "waiting"),
         ("ita-lora (regularise=none)", "50.00", "paper ", ""),
     ]
     assert table.texts[4][1].endswith("paper 66.58")  # that of the ablation
