@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -157,11 +158,15 @@ def test_what_libraries_print_goes_to_the_log_and_ours_to_the_screen(
     assert (printed.out, printed.err) == (("ours\nafter\n", "") if other == "err" else ("after\n", "ours\n"))
 
 
-def test_a_screen_that_nobody_reads_any_more_is_told_once_and_goes_nowhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("opened", "told"), [(os.pipe, [True]), (os.openpty, [])])
+def test_a_screen_that_nobody_reads_any_more_goes_nowhere_and_a_pipe_is_told_once(
+    opened: Callable[[], tuple[int, int]], told: list[bool], tmp_path: Path
+) -> None:
     closed: list[bool] = []
-    reading, writing = os.pipe()
-    stdout = os.dup(1)
-    os.dup2(writing, 1)
+    reading, writing = opened()
+    before = [os.dup(fd) for fd in (1, 2)]
+    for fd in (1, 2):
+        os.dup2(writing, fd)
     os.close(writing)
     try:
         with output_to(tmp_path / "log", closed=lambda: closed.append(True)) as screen:
@@ -169,11 +174,27 @@ def test_a_screen_that_nobody_reads_any_more_is_told_once_and_goes_nowhere(tmp_p
             for _ in range(2):
                 screen.write("ours\n")
                 screen.flush()
-        os.write(1, b"after\n")
+        for fd in (1, 2):
+            os.write(fd, b"after\n")
     finally:
-        os.dup2(stdout, 1)
-        os.close(stdout)
-    assert closed == [True]
+        for fd, each in zip((1, 2), before, strict=True):
+            os.dup2(each, fd)
+            os.close(each)
+    assert closed == told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_a_full_disk_beneath_the_log_keeps_nothing_off_the_screen(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(1, "w", closefd=False) as stdout:  # buffered, as in a process of its own
+        monkeypatch.setattr(sys, "stdout", stdout)
+        with output_to(Path("/dev/full")) as screen:
+            screen.write("ours\n")
+            print("a library's")
+        os.write(1, b"after\n")
+        stdout.flush()
+    assert capfd.readouterr().out.startswith("ours\nafter\n")
 
 
 @pytest.mark.parametrize(

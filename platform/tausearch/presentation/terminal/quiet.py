@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Literal, TextIO
 
 from tausearch.presentation.terminal.text import in_notebook
+
+_GONE = (errno.EPIPE, errno.EIO)  # a pipe that nobody reads any more, a terminal that was closed
 
 Stream = Literal["stdout", "stderr", "nowhere"]
 
@@ -24,7 +27,7 @@ def stream_of(name: Stream) -> TextIO:
 class _Screen(io.TextIOWrapper):
     """A stream for people that calls `lost` where nobody reads it any more, as after `| head`, and then goes on."""
 
-    def __init__(self, fd: int, lost: Callable[[], None]) -> None:
+    def __init__(self, fd: int, lost: Callable[[OSError], None]) -> None:
         super().__init__(os.fdopen(fd, "wb"), encoding="utf-8", errors="replace", line_buffering=os.isatty(fd))
         self._lost = lost
 
@@ -32,16 +35,16 @@ class _Screen(io.TextIOWrapper):
         """Write a text."""
         try:
             return super().write(text)
-        except BrokenPipeError:
-            self._lost()
+        except OSError as error:
+            self._lost(error)
             return len(text)
 
     def flush(self) -> None:
         """Write what is buffered."""
         try:
             super().flush()
-        except BrokenPipeError:
-            self._lost()
+        except OSError as error:
+            self._lost(error)
             super().flush()
 
 
@@ -56,7 +59,8 @@ def output_to(
     Args:
         log_file: The file that the output is appended to.
         screen_is: The stream that a person looks at.
-        closed: Called once nobody reads that stream any more. What is written to it then goes nowhere.
+        closed: Called once that stream is a pipe that nobody reads any more. What is written to it then goes nowhere,
+            as does what is written to a terminal that was closed.
 
     Yields:
         A stream to the real stdout or stderr, or to nowhere.
@@ -67,12 +71,15 @@ def output_to(
     log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)  # less the umask
     seen = os.open(os.devnull, os.O_WRONLY) if screen_is == "nowhere" else os.dup(saved[screen_is == "stderr"])
 
-    def lost() -> None:
+    def lost(error: OSError) -> None:
+        if error.errno not in _GONE:
+            raise error
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        for fd in (seen, saved[screen_is == "stderr"]):
+        for fd in [fd for fd in (*saved, seen) if os.path.sameopenfile(fd, seen)]:
             os.dup2(nowhere, fd)
         os.close(nowhere)
-        closed()
+        if error.errno == errno.EPIPE:  # who closes a terminal and lets the process live wants it to go on
+            closed()
 
     screen = _Screen(seen, lost)
     try:
@@ -85,9 +92,9 @@ def output_to(
             yield screen
     finally:
         logging.captureWarnings(False)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        screen.flush()
+        for stream in (sys.stdout, sys.stderr, screen):
+            with suppress(OSError):  # with a full disk beneath the log, too, what follows is said on the screen
+                stream.flush()
         for fd, original in zip((1, 2), saved, strict=True):
             os.dup2(original, fd)
             os.close(original)
