@@ -212,8 +212,10 @@ def test_what_a_name_has_for_the_terminal_does_not_reach_it(capsys: pytest.Captu
     assert "│ a[31m2J │" in out and "x]0;title\nz\nrun[bold] a[/]\n" in out and err == "tausearch: broken ?[2J\n"
     assert not any(sign in out for sign in "\x1b\x9b")
     file = io.StringIO()
-    SafeConsole(file=file, force_terminal=True, color_system="standard").print("n\x1bm:cat:", style="red")
-    assert file.getvalue() == "\x1b[31mnm:cat:\x1b[0m\n"
+    SafeConsole(file=file, force_terminal=True, color_system="standard", highlight=False).print(
+        "n\x1bm:cat: [/a]", style="red"
+    )
+    assert file.getvalue() == "\x1b[31mnm:cat: [/a]\x1b[0m\n"
     screen = SafeConsole(file=io.StringIO(), force_terminal=True, legacy_windows=False)
     screen.print(Control.home(), end="")
     assert screen.file.getvalue() == "\x1b[H"  # type: ignore[attr-defined]

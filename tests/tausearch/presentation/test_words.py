@@ -109,8 +109,9 @@ def test_a_bar_counts_every_image_and_has_no_end_where_none_is_known(monkeypatch
     monkeypatch.setattr(bars, "SafeConsole", lambda file: SafeConsole(file=screen, force_terminal=True, width=80))
     with bars.LongWork() as work:
         for total in (40, 0):
-            work.start("images", total)(32)
+            work.start("images of [/b]", total)(32)
         assert [(task.completed, task.total) for task in work._bars.tasks] == [(32, 40), (32, None)]
+    assert "images of [/b] " in screen.getvalue()
 
 
 @pytest.mark.parametrize(("total", "shown"), [(40, "10/40 | 0:20 elapsed, 1:00 left"), (0, "10 | 0:20 elapsed")])

@@ -21,7 +21,7 @@ class LongWork:
     def __init__(self) -> None:
         self.console = SafeConsole(file=sys.stderr)
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
@@ -67,4 +67,4 @@ class _PlainPiece:
         line = f"{self.name}: {self.done}{f'/{self.total}' if self.total else ''} | {clock(now - self.start)} elapsed"
         if self.total:
             line += f", {clock((now - self.start) * (self.total - self.done) / self.done)} left"
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(line, highlight=False, soft_wrap=True)

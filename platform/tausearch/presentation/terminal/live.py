@@ -76,7 +76,7 @@ class LiveDisplay(ABC):
 
     def say(self, line: str) -> None:
         """Print one line above the display."""
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(line, highlight=False, soft_wrap=True)
 
     def say_plainly(self, line: str) -> None:
         """Print one line if there is no terminal."""

@@ -20,7 +20,7 @@ WIDE = 10_000  # columns where the output is a file or a pipe: no line is broken
 
 def console() -> Console:
     """Return a console on stdout; a file or a pipe gets whole lines and all columns of a table."""
-    return SafeConsole(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False)
+    return SafeConsole(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 
 
 class SafeConsole(Console):
@@ -31,7 +31,7 @@ class SafeConsole(Console):
 
     def __init__(self, **how: Any) -> None:
         plain = {"force_terminal": False} if in_notebook() else {}
-        super().__init__(**{"force_jupyter": False, "emoji": False, **plain, **how})
+        super().__init__(**{"force_jupyter": False, "emoji": False, "markup": False, **plain, **how})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Return the segments of rich; its own control codes are segments of their own."""
