@@ -148,6 +148,7 @@ from .storage import (
     nearest_folder as nearest_folder,
     open_storage as open_storage,
     replace_text as replace_text,
+    replacing as replacing,
     storage_option as storage_option,
 )
 from .trials import (

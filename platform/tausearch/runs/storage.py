@@ -6,8 +6,8 @@ import errno
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -195,19 +195,26 @@ def try_to_write(folder: Path) -> None:
     probe.unlink()
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Write a text file completely or not at all; a device such as /dev/stdout is written to and not replaced."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a path to write to, whose file takes the place of `path` once it is whole; a device gives itself."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
+        yield path
         return
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        yield unfinished
         os.replace(unfinished, path)
     except OSError as error:  # it names the temporary file
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         with suppress(OSError):  # a file system that is read-only refuses even this
             unfinished.unlink(missing_ok=True)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file completely or not at all; a device such as /dev/stdout is written to and not replaced."""
+    with replacing(path) as file:
+        file.write_text(text, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,19 @@ def test_a_pdf_lies_beside_a_png_alone(tmp_path: Path, ending: str) -> None:
     assert (tmp_path / "x.pdf").exists() is (ending == "png")
     if ending == "png":  # the same figure is the same file, whenever it is drawn
         assert b"CreationDate" not in (tmp_path / "x.pdf").read_bytes()
+
+
+def test_a_picture_that_is_cut_short_leaves_the_former_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut_short(figure: Figure, path: Path, **_: object) -> None:
+        path.write_text("half")
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(Figure, "savefig", cut_short)
+    picture = tmp_path / "x.pdf"
+    picture.write_text("whole")
+    with pytest.raises(OSError, match=r"no space left: '.*/x\.pdf'"):
+        save(Figure(), picture)
+    assert picture.read_text() == "whole" and list(tmp_path.iterdir()) == [picture]
 
 
 def test_fonts_for_screens_are_looked_at_first_and_not_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from checked_input.text_files import printable
 from tausearch.presentation.figures.fonts import choose_fonts
-from tausearch.runs import PICTURE_MARK, RunSpec, shown_benchmark
+from tausearch.runs import PICTURE_MARK, RunSpec, replacing, shown_benchmark
 
 _MARK = 6  # letters that the mark of a name takes in a legend
 _MARK_FIELDS = {".png": "Comment", ".pdf": "Creator", ".svg": "Creator"}  # of their metadata
@@ -76,11 +76,13 @@ def make_logarithmic(axes: Axes, which: Literal["x", "y"]) -> None:
 
 def write_picture(figure: Figure, path: Path, **metadata: None) -> None:
     """Write a figure with the mark by which `runs.guards.require_replaceable` knows it; None drops a field."""
+    how: dict[str, Any] = {}
     if path.suffix == ".jpg":  # has no fields, but a comment
-        figure.savefig(path, pil_kwargs={"comment": PICTURE_MARK.encode()})
-        return
-    field = _MARK_FIELDS.get(path.suffix)
-    figure.savefig(path, metadata=None if field is None else {field: PICTURE_MARK, **metadata})
+        how["pil_kwargs"] = {"comment": PICTURE_MARK.encode()}
+    elif field := _MARK_FIELDS.get(path.suffix):
+        how["metadata"] = {field: PICTURE_MARK, **metadata}
+    with replacing(path) as file:  # a PDF that was cut short would lack the mark, and be refused
+        figure.savefig(file, format=path.suffix.removeprefix("."), **how)
 
 
 def save(figure: Figure, path: Path) -> Path:
