@@ -15,8 +15,10 @@ from tausearch.runs import (
     RunDirectory,
     SearchSpec,
     Storage,
+    chosen_trial,
     eligible,
     no_feasible_trial_reason,
+    read_reevaluation,
     read_spec,
     recorded_trials,
 )
@@ -135,7 +137,8 @@ def _of_search(name: str, method: str, storage: Storage) -> list[KnownPoint]:
     if spec.purpose != "search":
         raise InputError(f"is a final run; allowed: {PAPER}, names of searches, best files (.yaml)")
     trials = recorded_trials(spec, Record(directory.record))
-    best = eligible(trials, spec.aim)[:BEST_OF_A_RUN]
+    chosen = chosen_trial(spec, trials, read_reevaluation(spec, directory.reevaluation, trials))
+    best = sorted(eligible(trials, spec.aim), key=lambda trial: trial is not chosen)[:BEST_OF_A_RUN]
     if not best:
         raise InputError(no_feasible_trial_reason(trials, spec.constraints, spec.value_labels.unit))
     where = f"on {spec.benchmark}"

@@ -10,7 +10,17 @@ import pytest
 
 from search_spaces import Scalar, paper_points
 from tausearch.api import SearchRequest, plan_search
-from tausearch.runs import Constraint, KnownPoint, Record, SearchSpec, Storage, TrialSummary, read_spec
+from tausearch.runs import (
+    Constraint,
+    KnownPoint,
+    Record,
+    Reevaluate,
+    ReevaluationSpec,
+    SearchSpec,
+    Storage,
+    TrialSummary,
+    read_spec,
+)
 from tausearch.runs.creation import Plan, make_run_directory
 from tausearch.studies import OptunaSearcher, grid_size, known_points, space_of, warm_start_lines
 from tausearch.studies.best_file import make_best_file
@@ -154,6 +164,21 @@ def test_searches_take_turns_in_the_order_of_their_own_ranks(spec: SearchSpec, s
     assert "alpha_cls was" not in "".join(known[0].misfits) and "alpha was" not in "".join(known[0].misfits)
     assert "lr_pre was 0.1, fixed at 0.03 here" in known[0].misfits
     assert "epochs_pre is not given" not in "".join(known[0].misfits)  # it is not searched
+
+
+def test_the_choice_of_a_reevaluation_comes_first_though_others_were_luckier(
+    spec: SearchSpec, storage: Storage
+) -> None:
+    trials = [make_trial(number, value=90.0 - number) for number in range(4)]
+    asked = Reevaluate(best=4, runs=1)
+    spec = made(storage, spec.model_copy(update={"name": "a", "reevaluate": asked}), trials)
+    again, record = ReevaluationSpec.of(spec), Record(storage.run("a").reevaluation.record, tasks=spec.steps)
+    for trial in trials:
+        number = again.number(trial.number, 0)
+        fresh = make_trial(number, value=70.0 + trial.number, hyperparameters=trial.hyperparameters)
+        record.write(replace(fresh, seed=again.seed_of(number)))
+    known = planned(storage, "a").warm_start
+    assert [each.origin for each in known] == [f"a, trial {number} on digits" for number in (3, 0, 1)]
 
 
 def test_what_two_sources_choose_is_tried_once_and_named_after_the_first(spec: SearchSpec, storage: Storage) -> None:
