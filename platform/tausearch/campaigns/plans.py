@@ -35,6 +35,7 @@ from tausearch.runs import (
     open_storage,
     read_spec,
     reevaluations_of,
+    without_newer,
 )
 from tausearch.studies import BestFile, best_of_run, unsearched_best_file
 from tausearch.tracking import checked_uri
@@ -301,7 +302,8 @@ def _with_choice_of(earlier: AnySpec, plan: Plan[FinalSpec]) -> Plan[FinalSpec]:
 
 def _has_chosen_otherwise(earlier: AnySpec, now: FinalSpec) -> bool:
     """Whether a final run has other hyperparameters only because the search has chosen others since."""
-    return isinstance(earlier, FinalSpec) and earlier.overrides == now.overrides and earlier.fixed != now.fixed
+    alike = isinstance(earlier, FinalSpec) and earlier.overrides == now.overrides
+    return alike and earlier.fixed != without_newer(now, earlier)
 
 
 def _stem_of(final: str) -> str:

@@ -23,6 +23,7 @@ from .creation import (
     new_run as new_run,
     note_code as note_code,
     spec_update_or_rollback as spec_update_or_rollback,
+    without_newer as without_newer,
 )
 from .directories import (
     CampaignDirectory as CampaignDirectory,

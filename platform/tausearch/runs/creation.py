@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from search_spaces import Scalar
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.ending import extended_rule
 from tausearch.runs.guards import driver_lock, remove_empty, remove_empty_root, require_space
@@ -23,6 +24,7 @@ from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
 from tausearch.runs.storage import Storage, nearest_folder, open_storage, run_command
 from trainables.errors import InputError
+from trainables.methods import get_method
 from trainables.user_code import changed, code_option, digests_of
 
 S = TypeVar("S", bound=RunSpec)
@@ -242,12 +244,19 @@ def _with_more_seeds(earlier: FinalSpec, now: FinalSpec) -> dict[str, Any]:
     return {"seeds": seeds, "trials": len(seeds)}
 
 
+def without_newer(spec: RunSpec, earlier: RunSpec) -> dict[str, Scalar]:
+    """Return fixed hyperparameters without those that an older run lacks and whose values make no other experiment."""
+    neutral = get_method(spec.method).neutral_values
+    return {name: value for name, value in spec.fixed.items() if name in earlier.fixed or neutral.get(name) != value}
+
+
 def _counting_as(spec: RunSpec, earlier: RunSpec) -> RunSpec:
     """Return a new specification that counts trials, candidates and seeds as an existing run does.
 
     The rule for ending counts from the trial at which the search was extended, and the searches of earlier versions
-    re-evaluate their start only if it is among the best.
+    re-evaluate their start only if it is among the best. Their hyperparameters may be fewer.
     """
+    spec = spec.model_copy(update={"fixed": without_newer(spec, earlier)})
     if isinstance(spec, FinalSpec) and isinstance(earlier, FinalSpec) and set(spec.seeds) == set(earlier.seeds):
         return spec.model_copy(update={"seeds": earlier.seeds})
     if not isinstance(spec, SearchSpec) or not isinstance(earlier, SearchSpec):

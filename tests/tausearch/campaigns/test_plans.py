@@ -521,6 +521,15 @@ def test_other_overrides_are_no_other_choice(tmp_path: Path) -> None:
     assert [_has_chosen_otherwise(then, now) for now in (then, chosen, asked)] == [False, True, False]
 
 
+@pytest.mark.parametrize(("value", "another"), [("all", False), ("none", True)])
+def test_a_final_run_that_is_older_than_a_hyperparameter_has_its_neutral_value(
+    value: str, another: bool, tmp_path: Path
+) -> None:
+    now = planned(tmp_path).cells[0].training.spec
+    older = now.model_copy(update={"fixed": {name: had for name, had in now.fixed.items() if name != "regularise"}})
+    assert _has_chosen_otherwise(older, now.model_copy(update={"fixed": {**now.fixed, "regularise": value}})) == another
+
+
 def test_two_cells_of_one_benchmark_and_method_are_refused(tmp_path: Path) -> None:
     """They would write the same best file, and one place of the comparison."""
     text = TABLE.replace("[digits]", "[digits, 'digits?epochs=1']").replace(

@@ -58,6 +58,12 @@ def test_anything_else_does(spec: SearchSpec, tmp_path: Path, name: str) -> None
         Plan(changed, Storage(tmp_path), named=True, resume_if_exists=True).continued()
 
 
+def test_a_newer_hyperparameter_at_its_neutral_value_makes_no_other_run(spec: SearchSpec, tmp_path: Path) -> None:
+    make_run_directory(spec, Storage(tmp_path))
+    newer = spec.model_copy(update={"fixed": {**spec.fixed, "regularise": "all"}})
+    assert Plan(newer, Storage(tmp_path), named=True, resume_if_exists=True).continued().fixed == spec.fixed
+
+
 def test_a_copy_of_the_images_makes_no_other_run_and_other_numbers_of_them_do(spec: SearchSpec) -> None:
     data = DataFacts(digest="0", train=9, evaluation=3, evaluation_digest="0", per_task=(9,))
     copied = data.model_copy(update={"digest": "1", "evaluation_digest": "1", "per_task": ()})
