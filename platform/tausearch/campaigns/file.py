@@ -168,7 +168,9 @@ def _of_search(search: Options | None) -> Options | None:
 
 
 def _merge_options(usual: Options, own: Options) -> Options:
-    """Return options with replacements; the values under `set` are replaced one by one."""
+    """Return options with replacements; the values under `set` are replaced one by one, and `set: null` has none."""
     both = {**usual, **own}
+    if "set" in own and own["set"] is None:
+        return both
     values = {**(usual.get("set") or {}), **(own.get("set") or {})}
     return {**both, "set": values} if values else both

@@ -125,6 +125,13 @@ def test_null_takes_back_an_option_of_all_cells(tmp_path: Path) -> None:
     assert found == [None, 4]
 
 
+def test_null_takes_back_all_set_values(tmp_path: Path) -> None:
+    text = WHOLE.replace("set: {lr: 1e-3}", "set: null").replace("cpus-per-trial: 2", "set: null")
+    text = text.replace("train: {seeds", "train: {set: {lr: 0.1}, seeds")
+    (cell,) = (cell for cell in read_campaign(written(tmp_path, text)).cells if cell.title == "glyphs/ita-lora")
+    assert cell.search is not None and cell.search["set"] is cell.train["set"] is None
+
+
 def test_a_search_is_asked_for_again_by_an_empty_mapping(tmp_path: Path) -> None:
     text = WHOLE.replace("search: {algorithm: random, trials: 6, set: {lr: 0.5, alpha: 2}}", "search: null")
     text = text.replace("{method: joint, search: null}", "{method: ewc, search: {}}")
