@@ -153,8 +153,13 @@ class Constraint(Strict):
 
 
 def violations(trial: TrialSummary, constraints: Iterable[Constraint]) -> Mapping[str, float]:
-    """Return how far a trial exceeds each constraint, as Optuna wants it: 0 where the metric is missing."""
-    return {str(each): each.violation(trial) or 0.0 for each in constraints}
+    """Return how far a trial exceeds each constraint, as Optuna wants it.
+
+    A trial that ended early may lack a metric of the last task, which says nothing: 0. A complete one breaks the bound.
+    """
+    missing = inf if trial.status == "complete" else 0.0
+    found = {str(each): each.violation(trial) for each in constraints}
+    return {bound: missing if violation is None else violation for bound, violation in found.items()}
 
 
 def no_feasible_trial_reason(trials: Iterable[TrialSummary], constraints: Sequence[Constraint], value_unit: str) -> str:

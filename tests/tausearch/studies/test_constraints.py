@@ -187,10 +187,12 @@ class TestKeeping:
         trial.rows[0]["seconds/preconsolidation"] = 40.0  # does not count, because trials share it
         assert keeps(trial, "seconds <= 4.5", "seconds/training <= 1.5") and not keeps(trial, "seconds <= 4.4")
 
-    def test_what_is_not_measured_is_not_kept(self) -> None:
-        trial = make_trial(0, tasks=2, status="pruned")
+    @pytest.mark.parametrize(("status", "told"), [("pruned", 0), ("complete", math.inf)])
+    def test_what_is_not_measured_is_not_kept(self, status: str, told: float) -> None:
+        """And an algorithm hears that of a complete trial: it would be drawn to those that cannot be chosen."""
+        trial = make_trial(0, tasks=2, status=status)
         assert not keeps(trial, "forgetting <= 5") and violations(trial, of("forgetting <= 5")) == {
-            "val/forgetting <= 5": 0
+            "val/forgetting <= 5": told
         }
 
     def test_a_mean_is_over_trials_that_all_have_a_number(self) -> None:
