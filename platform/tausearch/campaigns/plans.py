@@ -341,6 +341,10 @@ class _Planner:
             steps=search.spec.steps,
         )
         planned = CellPlan(cell, runs, search, training, read_cell_status(self.storage, runs))
+        begun = None if known is None or anew or known.search is None else known.search
+        if not searched and begun is not None and not training.exists and self.storage.run_exists(begun):
+            said = f"the search {begun!r} has begun, and the file asks for none now"
+            raise InputError(f"{said}; to start the cell anew: --redo {cell.title}")
         return _with_options_of_existing_runs(planned, self.request, self.opening, self.gpus)
 
     def _search(self, cell: CellConfig, final: str, asked: Mapping[str, Any]) -> Plan[SearchSpec]:

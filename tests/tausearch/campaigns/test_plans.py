@@ -514,6 +514,16 @@ def test_a_final_run_whose_search_is_gone_or_is_asked_for_no_more_is_refused_by_
         planned(tmp_path)
 
 
+def test_a_cell_whose_search_has_begun_is_not_trained_without_it(tmp_path: Path) -> None:
+    plan = started(tmp_path)
+    plan.saved_cells.save(plan.directory)
+    none = TABLE.replace("cells: [", "cells: [{{method: ita-lora, search: null}}, ")
+    said = "the search 't-digits-ita-lora' has begun, and the file asks for none now; .*: --redo digits/ita-lora"
+    with pytest.raises(InputError, match=said):
+        planned(tmp_path, none)
+    assert planned(tmp_path, none, redo=["digits/ita-lora"]).cells[0].runs.search is None
+
+
 def test_other_overrides_are_no_other_choice(tmp_path: Path) -> None:
     then = planned(tmp_path).cells[0].training.spec
     chosen = then.model_copy(update={"fixed": {**then.fixed, "lr": 0.5}})
