@@ -166,9 +166,10 @@ class Reevaluation:
         return self.spec.search.aim.means(self.runs_of(candidate))
 
     def runs_of(self, candidate: int) -> list[TrialSummary]:
-        """Return the complete fresh runs of a candidate."""
+        """Return the complete fresh runs of a candidate in the rounds that count; there may have been more before."""
         complete = [trial for trial in self.runs if trial.status == "complete"]
-        return [trial for trial in complete if self.spec.candidate(trial.number) == candidate]
+        within = [trial for trial in complete if self.spec.round(trial.number) < self.race.rounds]
+        return [trial for trial in within if self.spec.candidate(trial.number) == candidate]
 
     @property
     def accuracy(self) -> float | None:

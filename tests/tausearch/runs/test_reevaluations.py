@@ -59,6 +59,8 @@ def test_the_means_of_a_candidate_are_over_its_complete_runs(spec: SearchSpec) -
     found = reevaluation_of(again, TRIALS, [make_trial(again.number(1, 0), value=70.0), failed])
     assert found.means(1) == {VALIDATION.final_accuracy: 70.0} and [each.value for each in found.runs_of(1)] == [70.0]
     assert [each["objectives"] for each in found.as_dict()["candidates"]] == [found.means(1), found.means(2)]
+    fewer = after(spec, {1: (70.0, 72.0, 99.0), 2: (60.0, 61.0, 99.0)})  # the search once asked for three rounds
+    assert fewer.seeds == (1, 2) and fewer.means(1) == {VALIDATION.final_accuracy: 71.0}
 
 
 @pytest.mark.parametrize(
