@@ -264,6 +264,7 @@ def test_every_pair_that_goes_together_is_replayed(storage: Storage) -> None:
     assert tasks["random", "asha"] < tasks["random", "none"] == 10 * TASKS
     only = replays_of(storage, "s", scheduler="asha", seeds=(0,))
     assert [(each.algorithm, each.scheduler) for each in only.outcomes] == [("tpe", "asha"), ("random", "asha")]
+    assert replays_of(storage, "s", algorithm="grid", scheduler="none", seeds=(0,)).trials == 6  # all of its points
 
 
 def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(
@@ -376,6 +377,7 @@ def test_the_command_prints_a_table_and_json(storage: Storage, ask: Ask) -> None
         (["s", "--algorithm", "gp", "--scheduler", "asha"], "gp learns nothing from trials that were stopped"),
         (["none"], "run 'none': nothing was chosen in it: "),
         (["s", "--trials", "21"], "--trials must be from 1 to 20, the number of recorded trials, got 21"),
+        (["s", "--trials", "7", "--algorithm", "grid"], "--trials 7: the grid has 6 points"),
         (["s", "--trials", "0"], "--trials must be from 1 to 20"),
         (["s", "--seeds", "0,0"], "--seeds must be 1 to 1000 different numbers, got [0, 0]"),
         (["s", "--seeds", "x"], "--seeds must be whole numbers with commas between them, got 'x'"),

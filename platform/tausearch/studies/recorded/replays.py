@@ -10,6 +10,7 @@ from typing import Any
 
 import optuna
 
+from checked_input.names import counted
 from checked_input.ranges import different_fault
 from search_spaces import Scalar
 from tausearch.runs import (
@@ -29,6 +30,7 @@ from tausearch.runs import (
     recorded_trials,
 )
 from tausearch.studies.algorithm_options import one_of, require_alone, scheduler_fault
+from tausearch.studies.grid import grid_size
 from tausearch.studies.recorded.trials import RecordedTrials
 from tausearch.studies.schedulers import first_stop
 from tausearch.studies.searchers import points_to_evaluate
@@ -158,7 +160,7 @@ def replays_of(
     """Return the replays of a recorded search under other algorithms and schedulers, one per seed of the algorithm.
 
     None stands for all algorithms but the grid, all schedulers that work with the algorithm, and half of the recorded
-    trials.
+    trials, or all points of a smaller grid.
 
     Raises:
         InputError: If there is no such search, it has too few finished trials, or an option is wrong.
@@ -177,7 +179,10 @@ def replays_of(
     pairs = _pairs(algorithm, scheduler, spec)
     if trials is not None and not 1 <= trials <= most:
         raise InputError(f"--trials must be from 1 to {most}, the number of recorded trials, got {trials}")
-    count = trials or math.ceil(most / 2)
+    points = grid_size(spec.space, spec.warm_start) if algorithm == "grid" else most
+    if trials is not None and trials > points:
+        raise InputError(f"--trials {trials}: the grid has {counted(points, 'point')}")
+    count = trials or min(math.ceil(most / 2), points)
     if fault := different_fault(seeds):
         raise InputError(f"--seeds {fault}")
     outcomes = []
