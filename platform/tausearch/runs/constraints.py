@@ -20,7 +20,7 @@ from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 SECONDS = "seconds"  # the time of a trial without pre-consolidation, summed over the tasks
 REMOVABILITY = "removability"
 _LONGEST = 200  # characters
-_FORM = re.compile(r"\s*([\w/]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", re.ASCII)
+_FORM = re.compile(r"\s*([\w/.+-]+)\s*(<=|>=)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*", re.ASCII)
 
 Direction = Literal["maximize", "minimize"]
 

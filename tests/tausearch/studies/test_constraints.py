@@ -113,6 +113,10 @@ class TestReading:
             of(text)
         assert fault in str(caught.value) and "\n" not in str(caught.value)
 
+    def test_a_metric_of_a_users_own_method_may_have_more_signs(self) -> None:
+        bound = Constraint.parse("train/grad-norm.1 <= 5", ["train/grad-norm.1"])
+        assert str(bound) == "train/grad-norm.1 <= 5" and Constraint.model_validate(str(bound)) == bound
+
     def test_memory_is_known_of_trials_on_a_gpu(self) -> None:
         text = "memory/peak_gpu_bytes <= 1234567890"
         assert [str(each) for each in constraints_named([text], METHODS["ita-lora"], 3, on_gpu=True)] == [text]
