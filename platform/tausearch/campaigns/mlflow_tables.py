@@ -12,7 +12,7 @@ from tausearch.campaigns.status import CampaignStatus, CellStatus
 from tausearch.reports import paper_results
 from tausearch.runs import CampaignDirectory, Storage, read_spec, replace_text
 from tausearch.tracking import TableRow, log_benchmark_table, reason, without_secrets
-from trainables.errors import InputError
+from trainables.errors import Faults, InputError
 
 LOCAL = "http://127.0.0.1:5000"  # of `tausearch runs ui`
 
@@ -23,47 +23,51 @@ def track_tables(
     tracking_uri: str | None = None,
     write: Callable[..., str] = log_benchmark_table,
 ) -> dict[str, str]:
-    """Tag the runs of a campaign's table in MLflow, by default in the store that has them, with the paper's accuracy.
+    """Tag the runs of a campaign's table in MLflow, by default in the stores that have them, with the paper's accuracy.
 
     Runs of cells that have left the campaign's file lose the tag. `write` writes a table as `log_benchmark_table` does,
     perhaps in another process.
 
     Returns:
-        Benchmark to the page that shows its final runs side by side, the best first.
+        Benchmark to the page that shows its final runs side by side, the best first; of several stores that of the last
+        driver.
 
     Raises:
-        InputError: If MLflow cannot be written.
+        InputError: If a store of MLflow cannot be written; the others are.
     """
-    pages: dict[str, str] = {}
-    by_benchmark: dict[str, list[CellStatus]] = {}
+    places: dict[tuple[str, str | None], list[CellStatus]] = {}
     for each in status.cells:
         if each.final is not None and (tracking_uri is not None or "mlflow" in each.final.spec.trackers):
-            by_benchmark.setdefault(each.runs.benchmark, []).append(each)
-    finals = {benchmark: cells[0].final for benchmark, cells in by_benchmark.items()}
-    stores = {benchmark: final.spec.tracking_uri for benchmark, final in finals.items() if final is not None}
+            place = (each.runs.benchmark, tracking_uri or each.final.spec.tracking_uri)
+            places.setdefault(place, []).append(each)
     gone = gone_cells(status.directory)
-    for benchmark, store in _stores_of(storage, gone).items():
-        stores.setdefault(benchmark, store)
-    for benchmark, store in stores.items():  # those of cells that have left the file come last
-        own, cells = tracking_uri or store, by_benchmark.get(benchmark, [])
+    for benchmark, store in _places_of(storage, gone):
+        places.setdefault((benchmark, tracking_uri or store), [])
+    pages: dict[str, str] = {}
+    faults = Faults()  # a store of the past may be gone
+    # The page is in the last store that has cells; that of the last driver has those to come.
+    for place in sorted(places, key=lambda place: place[1] == status.saved.tracking_uri):
+        (benchmark, store), cells = place, places[place]
         rows, left = [_row(each) for each in cells], [each.method for each in gone if each.benchmark == benchmark]
-        if not cells:
-            _save_pages(status.directory, pages)  # a store of the past may be gone
-        try:
-            page = write(storage, own or storage.mlflow_uri, benchmark, status.name, rows, left)
-        except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
-            raise InputError(
-                f"campaign {status.name!r}: MLflow cannot be written for {benchmark} ({reason(error)})"
-            ) from error
-        if cells:
-            server = without_secrets(own) if own and own.startswith("http") else LOCAL
-            pages[benchmark] = f"{server}/{page}"
-    _save_pages(status.directory, pages)
+        with faults:
+            page = _written(write, storage, store or storage.mlflow_uri, benchmark, status.name, rows, left)
+            if cells:
+                server = without_secrets(store) if store and store.startswith("http") else LOCAL
+                pages[benchmark] = f"{server}/{page}"
+    replace_text(status.directory.pages_file, json.dumps(pages, indent=2) + "\n")
+    faults.raise_all()
     return pages
 
 
-def _save_pages(directory: CampaignDirectory, pages: dict[str, str]) -> None:
-    replace_text(directory.pages_file, json.dumps(pages, indent=2) + "\n")
+def _written(
+    write: Callable[..., str], storage: Storage, uri: str, benchmark: str, campaign: str, *table: Sequence[object]
+) -> str:
+    try:
+        return write(storage, uri, benchmark, campaign, *table)
+    except Exception as error:  # MLflow, SQLAlchemy and requests raise kinds of their own
+        raise InputError(
+            f"campaign {campaign!r}: MLflow cannot be written for {benchmark} ({reason(error)})"
+        ) from error
 
 
 def read_pages(directory: CampaignDirectory) -> dict[str, str]:
@@ -76,14 +80,14 @@ def read_pages(directory: CampaignDirectory) -> dict[str, str]:
     return pages if texts else {}
 
 
-def _stores_of(storage: Storage, cells: Sequence[CellRuns]) -> dict[str, str | None]:
-    """Return benchmark to the tracking URI of the final run of a cell that MLflow has."""
-    found: dict[str, str | None] = {}
+def _places_of(storage: Storage, cells: Sequence[CellRuns]) -> list[tuple[str, str | None]]:
+    """Return benchmark and tracking URI of the final runs of cells that MLflow has."""
+    found: list[tuple[str, str | None]] = []
     for cell in cells:
         with suppress(InputError):  # it was deleted, or cannot be read
             spec = read_spec(storage.run(cell.final))
             if "mlflow" in spec.trackers:
-                found[cell.benchmark] = spec.tracking_uri
+                found.append((cell.benchmark, spec.tracking_uri))
     return found
 
 

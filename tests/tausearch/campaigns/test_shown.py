@@ -31,7 +31,17 @@ from tausearch.campaigns.status import starting_campaigns
 from tausearch.cli.output import show_campaign_status, show_campaign_statuses
 from tausearch.presentation import Table
 from tausearch.reports import paper_results
-from tausearch.runs import Record, ReevaluationSpec, RunDirectory, Score, Storage, driver_lock, read_spec, replace_text
+from tausearch.runs import (
+    Record,
+    ReevaluationSpec,
+    RunDirectory,
+    RunStatus,
+    Score,
+    Storage,
+    driver_lock,
+    read_spec,
+    replace_text,
+)
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies.best_listener import write_best
 from tausearch.tracking.benchmark_tags import TableRow
@@ -259,6 +269,36 @@ def test_a_table_in_mlflow_has_both_runs_of_a_cell_and_the_papers_accuracy(stora
     uris = ("http://b:5000", storage.mlflow_uri)
     assert written == [(uri, "cub200", "t", [row], []) for uri in uris]
     assert track_tables(storage, untracked, write=write) == {} == read_pages(status.directory)  # no earlier ones
+
+
+def test_cells_in_two_stores_of_mlflow_are_tabled_in_each_and_the_page_is_that_of_the_last_driver(
+    storage: Storage,
+) -> None:
+    status = read_campaign_status(storage, storage.campaign("t"))
+    search, (new, old, _) = status.cells[0].search, status.cells
+    assert search is not None
+
+    def final(uri: str) -> RunStatus:
+        return replace(search, spec=final_spec(search.spec, name="f", tracking=("mlflow",), tracking_uri=uri))
+
+    saved = status.saved.model_copy(update={"tracking_uri": "http://new:1"})
+    cells = (replace(new, final=final("http://new:1")), replace(old, final=final("http://old:1")))
+    moved = replace(status, cells=cells, saved=saved)
+    written: dict[str, list[str]] = {}
+
+    def write(_: Storage, uri: str, benchmark: str, table: str, rows: list[TableRow], gone: list[str]) -> str:
+        written[uri] = [row.method for row in rows]
+        if uri == lost:
+            raise ConnectionError("no server")
+        return "page"
+
+    lost = ""
+    assert track_tables(storage, moved, write=write) == {"digits": "http://new:1/page"}
+    assert written == {"http://old:1": ["finetune"], "http://new:1": ["ita-lora"]}
+    lost = "http://old:1"
+    with pytest.raises(InputError, match="'t': MLflow cannot be written for digits "):
+        track_tables(storage, moved, write=write)
+    assert read_pages(status.directory) == {"digits": "http://new:1/page"}
 
 
 def test_the_runs_of_cells_that_have_left_the_file_leave_the_table_in_mlflow(storage: Storage) -> None:
