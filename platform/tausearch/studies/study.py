@@ -66,6 +66,8 @@ class SearchStudy:
             pruner=pruner_named(spec.scheduler, spec.pruner_options, first_stop(spec)),
             study_name=spec.name,
         )
+        # A sampler without points left stops Optuna's own loop, which does not run here.
+        self.optuna.stop = lambda: None  # type: ignore[method-assign]
         self.running: dict[int, optuna.Trial] = {}
         self._reported: set[tuple[int, int]] = set()
         self._stopped: set[int] = set()

@@ -129,6 +129,16 @@ def recorded(points: list[dict[str, Any]], straight: OptunaSearcher, count: int)
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_a_sampler_that_has_proposed_all_its_points_ends_no_search_with_an_error(spec: SearchSpec) -> None:
+    space = {"alpha": Choices(choices=(1, 2)), "lr": Choices(choices=(0.01, 0.02))}
+    spec = with_(spec, algorithm="optuna:BruteForceSampler", trials=4, space=space, start={"alpha": 1, "lr": 0.01})
+    straight = OptunaSearcher(spec)
+    points = play(spec, straight)
+    assert len({tuple(point.items()) for point in points}) == 4
+    assert OptunaSearcher(spec, recorded(points, straight, 4)).next() is None  # after a kill
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 @pytest.mark.parametrize("running", [False, True])
 @pytest.mark.parametrize("algorithm", NAMED)
 def test_one_that_was_killed_proposes_what_it_would_have_proposed(
