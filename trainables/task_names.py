@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -99,10 +99,26 @@ def class_names_fault(names: Sequence[str]) -> str | None:
             return f"the name of a class must be a text, got {shown(name)}"
         if fault := text_fault(_UNPRINTABLE.sub(" ", name)):
             return f"the name of a class {fault}"
-    if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        return f"the names of classes must be different, {shown(twice)} is there twice"
+    forms = list(map(_form, names))
+    if len(set(forms)) < len(forms):
+        twice = next(place for place, form in enumerate(forms) if form in forms[:place])
+        how = "" if names[twice] in names[:twice] else " in two Unicode forms; merge the two"
+        return f"the names of classes must be different, {shown(names[twice])} is there twice{how}"
     return None
+
+
+def same_letters(name: str, names: Collection[str]) -> str:
+    """Return the name among `names` that has the same letters, or else the given one.
+
+    In folders of a Mac, `ä` is a letter and a mark; keyboards and files have one sign that looks alike.
+    """
+    if name.isascii() or name in names:
+        return name
+    return next((each for each in names if _form(each) == _form(name)), name)
+
+
+def _form(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def named_tasks(groups: Sequence[tuple[str, ...]], names: Sequence[str | None]) -> tuple[NamedTask, ...]:
@@ -163,12 +179,16 @@ def numbered(tasks: Sequence[int]) -> str:
     return f"task{'s' if len(tasks) > 1 else ''} {', '.join(map(str, tasks))}"
 
 
-def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all_of_them: bool) -> None:
+def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all_of_them: bool) -> tuple[str, ...]:
     """Require different names that exist, and with `all_of_them` every one; the error shows similar names.
+
+    Returns:
+        The given names as `names` has them; see `same_letters`.
 
     Raises:
         InputError: If a name is unknown, given twice or missing; `where` stands in front.
     """
+    given = tuple(same_letters(name, names) for name in given)
     if unknown := [name for name in dict.fromkeys(given) if name not in names]:
         others = meant(unknown[0], names, quoted) or f"; classes are {listed(list(map(quoted, names)))}"
         typed = " (in an option, type %3D for = and %25 for %)" if set("=%") & set(others) else ""
@@ -177,6 +197,7 @@ def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all
         raise InputError(f"{where}: class {listed(repeated)} is given twice")
     if all_of_them and (missing := [name for name in names if name not in set(given)]):
         raise InputError(f"{where}: must name all {len(names)} classes; missing: {listed(missing)}")
+    return given
 
 
 def _encoded(name: str) -> str:

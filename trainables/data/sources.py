@@ -193,8 +193,7 @@ def _with_options(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource
         changes |= _grouped(source, ref, ref.task)
     elif isinstance(ref.class_order, tuple):
         where = f"benchmark {ref.name!r}: class_order"
-        require_known(where, ref.class_order, source.class_names, all_of_them=True)
-        changes |= _ordered(source, ref.class_order)
+        changes |= _ordered(source, require_known(where, ref.class_order, source.class_names, all_of_them=True))
     elif ref.class_order is not None:
         # Drawn as in the authors' code, so that a seed means the same order there and here.
         place = np.random.RandomState(ref.class_order).permutation(count)
@@ -209,7 +208,7 @@ def _with_options(source: BenchmarkSource, ref: BenchmarkRef) -> BenchmarkSource
 def _grouped(source: BenchmarkSource, ref: BenchmarkRef, tasks: Sequence[NamedTask]) -> dict[str, object]:
     """Return the changes that make explicit tasks; images of classes in no task are left out."""
     order = tuple(name for task in tasks for name in task.classes)
-    require_known(f"benchmark {ref.name!r}: task", order, source.class_names, all_of_them=False)
+    order = require_known(f"benchmark {ref.name!r}: task", order, source.class_names, all_of_them=False)
     return {
         **_ordered(source, order),
         "num_tasks": len(tasks),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from checked_input.names import choices
 from tausearch.presentation import print_notices
 from trainables.errors import InputError
-from trainables.task_names import NamedTask, quoted, task_called
+from trainables.task_names import NamedTask, quoted, same_letters, task_called
 
 if TYPE_CHECKING:  # imports torch
     from trainables.data import Removal
@@ -142,6 +142,8 @@ def tasks_called(option: str, given: Sequence[int | str], tasks: Sequence[NamedT
     Raises:
         InputError: If no task has a name. Numbers are not checked; see `require_tasks`.
     """
+    known = [name for task in tasks for name in (task.label, *task.classes)]
+    given = [same_letters(each, known) if isinstance(each, str) else each for each in given]
     numbers = [task_called(option, each, tasks) for each in given]
     if all(isinstance(each, int) for each in given):
         return numbers

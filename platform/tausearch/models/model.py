@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,15 +25,15 @@ from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
 from trainables.evaluation import EVALUATION_BATCH
 from trainables.process import threads
-from trainables.task_names import quoted
+from trainables.task_names import quoted, same_letters
 
 _RUNNERS_UP = 2
 _SHOWN = 100  # images in the table of a notebook
 
 
-def named_after(image: str | Path, classes: Iterable[str]) -> str | None:
+def named_after(image: str | Path, classes: Collection[str]) -> str | None:
     """Return the class that the folder of an image file is named after; None for another folder or no file."""
-    folder = os.path.basename(os.path.dirname(os.path.abspath(image)))
+    folder = same_letters(os.path.basename(os.path.dirname(os.path.abspath(image))), classes)
     in_memory = str(image).isdecimal()  # it has its position as name
     return folder if not in_memory and folder in classes else None
 

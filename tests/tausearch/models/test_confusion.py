@@ -27,6 +27,12 @@ def test_without_folders_of_classes_it_is_empty() -> None:
     assert predicted("holiday", "sky").true_label is None and not predicted("holiday", "sky").wrong
 
 
+def test_a_folder_in_another_unicode_form_is_that_of_the_class() -> None:
+    classes, others = ("K\u00e4fer", "Mo\u0308we"), ("Ka\u0308fer", "M\u00f6we")
+    found = [named_after(f"{folder}/a.png", classes) for folder in (*others, "Kafer", "Ka\u0308ferle")]
+    assert found == [*classes, None, None]
+
+
 def test_the_folder_of_a_relative_path_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sun").mkdir()
     monkeypatch.chdir(tmp_path / "sun")

@@ -355,6 +355,8 @@ def test_classes_by_name_and_near_matches() -> None:
     listed = "bear, zebra, 'lion, male', ...; tasks: 1 to 2 or beasts; did you mean 'beasts' or 'bear'"
     with pytest.raises(InputError, match=f"no class or task 'beast'; classes: {listed}"):
         removal_of(["beast"], named)
+    umlauts = replace(spec, class_names=("zebra", "lo\u0308we, grau", "ba\u0308r", "2"))  # as in a folder of a Mac
+    assert removal_of(["l\u00f6we, grau", "class:b\u00e4r"], umlauts).forgotten == {1, 2}
 
 
 def losses(*rows: list[float]) -> Iterator[Tensor]:

@@ -88,6 +88,16 @@ def test_what_a_cached_result_depends_on_knows_the_classes_of_tasks(tmp_path: Pa
     assert found[0] == found[-1] and len(set(found)) == len(found) - 1  # the same tasks, however they are asked for
 
 
+def test_a_name_is_that_of_a_folder_in_another_unicode_form(tmp_path: Path) -> None:
+    stored = {"Ka\u0308fer": "K\u00e4fer", "b": "b", "M\u00f6we": "Mo\u0308we"}  # a folder's name, and as it is typed
+    put(tmp_path, {f"{name}/{n}.png": encoded(4, place, n) for place, name in enumerate(stored) for n in range(4)})
+    for option in ("tasks=1&class_order", "task"):
+        source = get_source(f"folder:{tmp_path}?{option}={','.join(stored.values())}")
+        assert source.class_names == tuple(stored) and source.load("train")[1].unique().tolist() == [0, 1, 2]
+    with pytest.raises(InputError, match="given twice"):
+        get_source(f"folder:{tmp_path}?task=Ka\u0308fer,K\u00e4fer")
+
+
 def test_a_class_with_signs_is_suggested_with_how_they_are_typed() -> None:
     for name, said in (
         ("b%c", r"b%c'; did you mean 'a=b%c'\? \(in an option, type %3D"),

@@ -67,7 +67,11 @@ SPLIT = images(4, "train/") | images(1, "test/")
         (SPLIT | {"val/a/1.png": b"x"}, "'val' lies beside .* belong into train"),
         (SPLIT | {"train/fox/1.png": b"x"}, "class 'fox' has 1 image, needs at"),
         (SPLIT | {f"train/fox/{n}.png": b"x" for n in (1, 2)}, "'fox' has 2 images, needs at least 3: 2 to train, 1"),
-        (SPLIT | {"test/fox/1.png": b"x"}, "class 'fox' is in test but not in train"),
+        (SPLIT | {"test/fox/1.png": b"x"}, "class 'fox' is in test but not in train$"),
+        (
+            SPLIT | {"test/B\u00e4r/1.png": b"x"} | {f"train/Ba\u0308r/{n}.png": b"x" for n in range(3)},
+            "class 'Ba\u0308r' is in train but not in test in this Unicode form; name both alike",
+        ),
         ({"a/1.png": b"x"}, "needs at least 2 class folders, has 1"),
         ({"1.png": b"x"}, "has '1.png' and no class folders; .* name the folder above: folder:/"),
     ],

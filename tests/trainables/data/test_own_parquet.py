@@ -63,6 +63,10 @@ def test_files_with_other_class_names_are_refused(tmp_path: Path) -> None:
     ("names", "fault"),
     [
         (["a", "a", "b", "c"], "the names of classes must be different, 'a' is there twice$"),
+        (
+            ["K\u00e4fer", "Ka\u0308fer", "b", "c"],
+            ".* different, 'Ka\u0308fer' is there twice in two Unicode forms;",
+        ),
         (["a", "", "b", "c"], "the name of a class must not be empty$"),
         (["a", "b\nc", "d", "e"], r"the name of a class must be a line of printable characters, got 'b\\nc'$"),
     ],

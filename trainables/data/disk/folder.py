@@ -11,6 +11,7 @@ from trainables.data.disk.listing import FileRows, Listing, is_image, labelled_f
 from trainables.data.disk.tree import Entry, TarMember, Tree, ZipMember, is_junk, open_tree
 from trainables.data.splits import SPLIT_NAMES, TEST_SHARE
 from trainables.errors import InputError
+from trainables.task_names import same_letters
 
 _VALIDATION = ("val", "valid", "validation", "dev")
 
@@ -62,7 +63,9 @@ def _split(tree: Tree, folders: list[str]) -> Listing:
     if train_names != test_names:
         name = sorted(set(train_names) ^ set(test_names))[0]
         has, lacks = SPLIT_NAMES if name in train_names else SPLIT_NAMES[::-1]
-        raise InputError(f"folder:{root}: class {name!r} is in {has} but not in {lacks}")
+        others = test_names if has == "train" else train_names
+        form = " in this Unicode form; name both alike" if same_letters(name, others) in others else ""
+        raise InputError(f"folder:{root}: class {name!r} is in {has} but not in {lacks}{form}")
     return Listing(train_names, listed_files(train, test), "class folders in train and test")
 
 

@@ -9,7 +9,7 @@ from checked_input.names import meant, near
 from checked_input.text_files import shown
 from trainables.data import BenchmarkSpec, Removal
 from trainables.errors import Faults, InputError
-from trainables.task_names import quoted, split_names
+from trainables.task_names import quoted, same_letters, split_names
 
 _TYPED = re.compile(r"(class|task):(.+)")
 _SUGGESTED = 3
@@ -27,7 +27,8 @@ def removal_of(wanted: Sequence[str], spec: BenchmarkSpec) -> Removal:
     found: list[int] = []
     faults = Faults()
     for text in wanted:
-        for part in [text] if text in spec.class_names else split_names(text):
+        whole = same_letters(text, spec.class_names)
+        for part in [whole] if whole in spec.class_names else split_names(text):
             with faults:
                 found += _classes(part, spec)
     faults.raise_all()
@@ -46,6 +47,7 @@ def _classes(text: str, spec: BenchmarkSpec) -> Sequence[int]:
     kind, name = (match[1], match[2]) if match and text not in spec.class_names else (None, text)
     tasks = {str(number): classes for number, classes in enumerate(spec.task_classes, start=1)}
     tasks |= {task.name: place for task, place in zip(spec.named_tasks, spec.task_classes, strict=True) if task.name}
+    name = same_letters(name, [*spec.class_names, *tasks])
     is_class, is_task = name in spec.class_names and kind != "task", name in tasks and kind != "class"
     if is_class and is_task:
         raise InputError(f"--forget: {name} is a class and a task; write class:{name} or task:{name}")
