@@ -34,6 +34,11 @@ class AblationRow:
     ours: dict[str, FinalRunResults]
     paper: dict[str, float]
 
+    @property
+    def run_names(self) -> list[str]:
+        """The names of our runs."""
+        return [run.spec.name for run in self.ours.values()]
+
 
 def ablations(
     runs: Sequence[FinalRunResults], paper: PaperResults, benchmarks: Sequence[str] = ()
@@ -80,7 +85,12 @@ def ablation_tables(rows: Sequence[AblationRow]) -> list[Table]:
         for name in VARIANTS:
             columns += numbers(f"{name}: ours", format=score_text) + numbers(f"{name}: paper", format=percent)
         title = f"{benchmark}: final accuracy by what is regularised, percent"
-        tables.append(Table(title, columns, [_cells(row) for row in rows if row.benchmark == benchmark]))
+        here = [row for row in rows if row.benchmark == benchmark]
+        names = [label(row.method, row.settings) for row in here]
+        of_runs = [f"{name}: {', '.join(row.run_names)}" for name, row in zip(names, here, strict=True)]
+        shown = [long if names.count(name) > 1 else name for name, long in zip(names, of_runs, strict=True)]
+        cells = [(name, *_cells(row)) for name, row in zip(shown, here, strict=True)]
+        tables.append(Table(title, columns, cells))
     return tables
 
 
@@ -103,7 +113,7 @@ def _row(variants: dict[str, FinalRunResults], paper: PaperResults) -> AblationR
 def _cells(row: AblationRow) -> tuple[object, ...]:
     ours = {name: run.accuracy for name, run in row.ours.items()}
     pairs = ((ours.get(name), row.paper.get(name)) for name in VARIANTS)
-    return (label(row.method, row.settings), *(value for pair in pairs for value in pair))
+    return tuple(value for pair in pairs for value in pair)
 
 
 def _as_dict(row: AblationRow) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tausearch.reports.comparison.matrix_tables import matrix_table
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults
-from tausearch.reports.comparison.tables import INCREMENTAL, POOLED, comparison_tables, transfer_table
+from tausearch.reports.comparison.tables import INCREMENTAL, POOLED, comparison_tables, transfer_tables
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
 from tausearch.runs import Storage, require_picture, shown_benchmark, storage_option
 from trainables.errors import InputError
@@ -112,7 +112,7 @@ def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str],
     return ComparisonOutput(
         {"matrices": matrices_as_dicts(matrices), "without_results": without},
         transfer_csv_rows(matrices),
-        [transfer_table(matrix) for matrix in matrices],
+        transfer_tables(matrices),
         f"no hyperparameters were judged on a benchmark they were not tuned on; do it with: {train}",
         notes,
     )

@@ -24,6 +24,7 @@ def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]
             "method": matrix.method,
             "settings": matrix.settings,
             "backbone": matrix.backbone,
+            "precision": matrix.precision,
             "tuned_on": list(matrix.tuned_on),
             "judged_on": list(matrix.judged_on),
             "left_out": matrix.left_out,
@@ -104,6 +105,6 @@ def transfer_csv_rows(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]
     csv_rows = []
     for matrix in matrices_as_dicts(matrices):
         for cell in matrix["cells"]:
-            about = {name: matrix[name] for name in ("method", "settings", "backbone")}
+            about = {name: matrix[name] for name in ("method", "settings", "backbone", "precision")}
             csv_rows.append({**about, **{k: v for k, v in cell.items() if k not in ("protocol", "hyperparameters")}})
     return csv_rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tausearch.presentation import Column, Table, emphasise, gain, percent, text_columns
 from tausearch.reports.comparison.comparison import Comparison, ComparisonRow
 from tausearch.reports.comparison.paper import PaperResults
@@ -41,9 +43,15 @@ def comparison_tables(comparison: Comparison, paper: PaperResults) -> list[Table
     return [table.without_empty(INCREMENTAL, POOLED) for table in tables]
 
 
-def transfer_table(matrix: TransferMatrix) -> Table:
-    """Return a matrix of final accuracies with a row per tuning benchmark and a column per judging benchmark."""
-    name = label(matrix.method, describe(matrix.settings))
+def transfer_tables(matrices: Sequence[TransferMatrix]) -> list[Table]:
+    """Return matrices of final accuracies with a row per tuning benchmark and a column per judging benchmark."""
+    names = [label(matrix.method, describe(matrix.settings)) for matrix in matrices]
+    whole = [f"{name}, {each.backbone}, {each.precision}" for name, each in zip(names, matrices, strict=True)]
+    shown = [long if names.count(name) > 1 else name for name, long in zip(names, whole, strict=True)]
+    return [_transfer_table(name, matrix) for name, matrix in zip(shown, matrices, strict=True)]
+
+
+def _transfer_table(name: str, matrix: TransferMatrix) -> Table:
     title = f"{name}: final accuracy in percent, by where it was tuned (rows) and judged (columns)"
     columns = [*text_columns("tuned on"), *(Column(judged_on, _transferred) for judged_on in matrix.judged_on)]
     rows = [

@@ -43,7 +43,7 @@ class TransferCell:
 
 @dataclass(frozen=True)
 class TransferMatrix:
-    """The matrix of one method on one backbone; all runs of a column were judged under one protocol.
+    """The matrix of one method on one backbone in one precision; all runs of a column were judged under one protocol.
 
     Attributes:
         settings: See `FinalRunResults.marks`; empty for the method as it is.
@@ -55,6 +55,7 @@ class TransferMatrix:
     method: str
     settings: dict[str, Scalar]
     backbone: str
+    precision: str
     cells: dict[tuple[str, str], TransferCell]
     left_out: int
 
@@ -100,7 +101,8 @@ def _matrix(runs: Sequence[FinalRunResults], benchmarks: Collection[str]) -> Tra
     kept = {judged_on: [run.conditions for run in column.values()] for judged_on, column in columns.items()}
     left_out = sum(run.conditions not in kept[run.spec.benchmark] for run in taking_part)
     first = runs[0].spec
-    return TransferMatrix(first.method, runs[0].marks, first.protocol.backbone, cells, left_out)
+    backbone, precision = first.protocol.backbone, first.protocol.precision
+    return TransferMatrix(first.method, runs[0].marks, backbone, precision, cells, left_out)
 
 
 def _column(runs: Sequence[FinalRunResults]) -> dict[str, FinalRunResults]:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_what_else_was_set_makes_a_row_in_whatever_order_it_was_set(
     make_final_run(storage, "none", [60.0], overrides={"alpha": 2.0, "regularise": "none", "lr": 0.5})
     show_ablations(storage, [], "json")
     (row,) = json.loads(capsys.readouterr().out)["rows"]
-    assert (row["all"]["run"], row["none"]["run"], row["others"]) == ("all", "none", "lr=0.5, alpha=2")
+    assert (row["all"]["run"], row["none"]["run"], row["others"]) == ("all", "none", "alpha=2, lr=0.5")
 
 
 def test_a_row_with_a_variant_that_the_paper_lacks_stands_beside_no_paper(tmp_path: Path) -> None:
@@ -150,3 +151,13 @@ def test_a_setting_that_the_paper_lacks_has_no_paper_though_the_plain_variant_di
         make_final_run(storage, variant, [70.0], overrides={"curvature": "kronecker", "regularise": variant})
     (row,) = ablations(read_final_runs(storage)[0], paper_results())
     assert row.ours.keys() == {"none", "head"} and row.paper == {}
+
+
+def test_rows_of_one_method_under_two_protocols_name_their_runs(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path, write=True)
+    for precision in ("fp32", "bf16"):
+        for variant in ("all", "none"):
+            about: dict[str, Any] = {"overrides": {"regularise": variant}, "protocol": {"precision": precision}}
+            make_final_run(storage, f"{precision}-{variant}", [70.0], **about)
+    (table,) = ablation_tables(ablations(read_final_runs(storage)[0], paper_results()))
+    assert {row[0] for row in table.texts} == {f"ita-lora: {each}-all, {each}-none" for each in ("fp32", "bf16")}

@@ -15,10 +15,10 @@ import pytest
 from tausearch.reports import read_final_runs
 from tausearch.reports.comparison.command import show_transfer
 from tausearch.reports.comparison.csv_rows import transfer_csv_rows
-from tausearch.reports.comparison.tables import _transferred, transfer_table
+from tausearch.reports.comparison.tables import _transferred, transfer_tables
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
 from tausearch.runs import DataFacts, Storage, open_storage, read_spec
-from tests.support.runs.final_runs import make_final_run
+from tests.support.runs.final_runs import BACKBONE, make_final_run
 from trainables.errors import InputError
 
 
@@ -63,7 +63,7 @@ def test_without_tuning_on_the_target_there_is_no_loss(storage: Storage) -> None
     (matrix,) = matrices(storage)
     assert matrix.cells["digits", "mit67"].loss is None and matrix.cells["digits", "mit67"].own is None
     assert "mit67" not in matrix.tuned_on and "mit67" in matrix.judged_on
-    table = transfer_table(matrix)
+    (table,) = transfer_tables([matrix])
     assert table.header == ["tuned on", "digits", "glyphs", "mit67"]
     assert table.texts[0][-1] == "70.00 (1)\nno run tuned here" and table.texts[1][-1] == ""
 
@@ -144,7 +144,7 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage, capsys: pytest.Cap
     assert ablation.settings == {"regularise": "none"} and set(ablation.cells) == {("digits", "glyphs")}
     settings = [row["settings"] for row in transfer_csv_rows([plain, ablation]) if row["run"] in ("dg", "ablation")]
     assert settings == [{}, {"regularise": "none"}]
-    assert transfer_table(ablation).title.startswith("ita-lora (regularise=none): ")
+    assert transfer_tables([plain, ablation])[1].title.startswith("ita-lora (regularise=none): ")
     for overrides in ({}, {"regularise": "none"}):
         about: dict[str, Any] = {"tuned_on": "digits", "protocol": {"epochs": 3}, "overrides": overrides}
         make_final_run(storage, f"short-{len(overrides)}", [9.0], benchmark="glyphs", **about)
@@ -173,6 +173,10 @@ def test_another_precision_is_a_matrix_of_its_own_and_methods_come_by_name(stora
     assert [method for method, _ in found] == ["finetune", "ita-fft", "ita-fft", "ita-lora", "ita-lora"]
     assert [names for method, names in found if method == "ita-fft"] == [{"plain"}, {"none"}]
     assert [names for _, names in found if "bf16" in names] == [{"bf16"}]
+    titles = [table.title.partition(": ")[0] for table in transfer_tables(matrices(storage))]
+    assert titles[:3] == ["finetune", "ita-fft", "ita-fft (regularise=none)"]
+    assert sorted(titles[3:]) == [f"ita-lora, {BACKBONE}, {each}" for each in ("bf16", "fp32")]
+    assert {row["precision"] for row in transfer_csv_rows(matrices(storage)) if row["run"] == "bf16"} == {"bf16"}
 
 
 def test_a_column_is_chosen_by_name(storage: Storage) -> None:
