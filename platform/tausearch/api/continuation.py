@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from checked_input.names import counted
@@ -38,7 +40,11 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
     runs.require_space(root.root)
     directory = root.run(request.name)
     with runs.driver_lock(directory):
-        spec = _continued(_read(directory, request.without_damaged), directory, request)
+        spec = runs.read_spec(directory)
+        require_continuable(spec)
+        with _damaged_set_aside(spec, directory) if request.without_damaged else nullcontext():
+            _require_own_record(spec, directory)
+            spec = _continued(spec, directory, request)
         with runs.spec_update_or_rollback(directory, spec):
             if spec.purpose == "search":
                 return run_search(SearchRun(spec, root, directory), options)
@@ -67,19 +73,28 @@ def extend_with(request: ResumeRequest) -> SearchResult:
 extend = with_fields_of(ResumeRequest, extend_with)
 
 
-def _read(directory: RunDirectory, without_damaged: bool) -> AnySpec:
-    """Read the specification of a run, and check that the record belongs to it."""
-    spec = runs.read_spec(directory)
-    require_continuable(spec)
-    if without_damaged:
+@contextmanager
+def _damaged_set_aside(spec: AnySpec, directory: RunDirectory) -> Iterator[None]:
+    """Put damaged files of the record aside, and say so; put them back if the block refuses the request."""
+    lines: dict[Path, str] = {}
+    try:
         for record in (directory.record, directory.reevaluation.record):
-            print_notices(*Record(record).set_aside_damaged())
+            lines |= Record(record).set_aside_damaged()
         parts = runs.parts_of(spec)
-        print_notices(*runs.set_aside_orphans(directory, 1 if parts is None else parts.count))
+        lines |= runs.set_aside_orphans(directory, 1 if parts is None else parts.count)
+        yield
+    except BaseException:
+        for path in lines:
+            runs.place_aside(path).rename(path)
+        raise
+    print_notices(*lines.values())
+
+
+def _require_own_record(spec: AnySpec, directory: RunDirectory) -> None:
+    """Check that the record belongs to a run."""
     trials = runs.read_trials(spec, directory)
     if spec.purpose == "search":
         runs.read_reevaluation(spec, directory.reevaluation, trials)
-    return spec
 
 
 def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -> AnySpec:

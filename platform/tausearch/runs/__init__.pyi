@@ -85,6 +85,7 @@ from .protocol import (
     without_folder_paths as without_folder_paths,
 )
 from .racing import Verdict as Verdict, race as race, verdict as verdict
+from .record.files import place_aside as place_aside
 from .record.record import Record as Record, row_metrics as row_metrics
 from .reevaluations import (
     Gain as Gain,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -22,6 +23,7 @@ from tausearch.runs.parts.scores import Scales
 from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.parts.trials import MultiTrial, is_start, recorded_trials, rescored, scales_of
 from tausearch.runs.racing import Race, Verdict, lead, race, verdict
+from tausearch.runs.record.files import place_aside
 from tausearch.runs.record.record import Record
 from tausearch.runs.specs.run import Role, RunSpec, ValueLabels
 from tausearch.runs.specs.search import Reevaluate, SearchSpec, SpecOfSearch
@@ -322,19 +324,19 @@ def scales_within(search: SearchSpec, trials: Iterable[TrialSummary]) -> Scales 
     return scales_of(search, [trial for trial in trials if isinstance(trial, MultiTrial)])
 
 
-def set_aside_orphans(directory: RunDirectory, count: int = 1) -> list[str]:
+def set_aside_orphans(directory: RunDirectory, count: int = 1) -> dict[Path, str]:
     """Rename re-evaluations whose trial, of `count` parts, the record lost, as its rerun may differ.
 
     Returns:
-        A line for each.
+        File to a line about it.
     """
-    lines = []
+    lines = {}
     known = {trial.number // count for trial in Record(directory.record).trials()}
     reevaluated = Record(directory.reevaluation.record)
     orphans = [trial.number for trial in reevaluated.trials() if trial.number // count // _MOST not in known]
     for path in dict.fromkeys(reevaluated.file_of(number) for number in orphans):
-        path.rename(path.with_name(f".{path.name}.damaged"))
-        lines.append(f"record file {path}: is a re-evaluation of a trial that is run again; it was put aside")
+        path.rename(place_aside(path))
+        lines[path] = f"record file {path}: is a re-evaluation of a trial that is run again; it was put aside"
     return lines
 
 

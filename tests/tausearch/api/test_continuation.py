@@ -338,8 +338,11 @@ class TestSearch:
         (record / "trial-00000.parquet").write_bytes(b"damaged")
         with pytest.raises(InputError, match="trial-00000.parquet"):
             resume("s", storage=tmp_path)
+        with pytest.raises(InputError, match="no trial can reach it"):
+            resume("s", storage=tmp_path, without_damaged=True, target=101)
+        assert [each.name for each in record.iterdir()] == ["trial-00000.parquet"], "a refused request changes nothing"
         resume("s", storage=tmp_path, without_damaged=True)
-        assert len(ran) == 1
+        assert [each.name for each in record.iterdir()] == [".trial-00000.parquet.damaged"] and len(ran) == 1
 
     def test_theta_0_is_the_one_of_the_protocol_with_its_head(
         self, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch

@@ -276,7 +276,7 @@ def test_the_reevaluations_of_a_trial_that_was_lost_are_put_aside(tmp_path: Path
     resume = f"tausearch resume {spec.name} --storage {storage.root} --without-damaged"
     with pytest.raises(InputError, match=f"the search has no trial {lost}; `{resume}`"):
         read_status(directory)
-    assert len(set_aside_orphans(directory)) == 2 and set_aside_orphans(directory) == []
+    assert len(set_aside_orphans(directory)) == 2 and set_aside_orphans(directory) == {}
     assert len(read_status(directory).reevaluation.runs) == 4  # type: ignore[union-attr]
 
 

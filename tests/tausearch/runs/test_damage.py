@@ -168,10 +168,10 @@ def test_a_flipped_bit_of_a_record_file_is_noticed_or_changes_nothing(storage: S
 def test_a_damaged_record_file_is_put_aside(storage: Storage) -> None:
     record = Record(storage.run("damaged").record)
     record_file(storage.run("damaged")).write_bytes(b"PAR1")
-    (line,) = record.set_aside_damaged()
+    (line,) = record.set_aside_damaged().values()
     assert "trial-00001 is run again" in line and [trial.number for trial in record.trials()] == [0, 2]
     assert (record.folder / ".trial-00001.parquet.damaged").read_bytes() == b"PAR1"
-    assert record.set_aside_damaged() == [] and len(pq.read_table(record.folder)) == 4
+    assert record.set_aside_damaged() == {} and len(pq.read_table(record.folder)) == 4
 
 
 def test_a_damaged_best_file_is_taken_from_the_record(storage: Storage) -> None:

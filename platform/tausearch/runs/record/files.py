@@ -132,6 +132,11 @@ def damaged(path: Path, why: object) -> InputError:
     )
 
 
+def place_aside(path: Path) -> Path:
+    """Return where a damaged file is kept. Readers of the folder as one Parquet dataset ignore a name with a dot."""
+    return path.with_name(f".{path.name}.damaged")
+
+
 def _trials(table: pa.Table) -> list[TrialSummary]:
     """Return the trials of a table, whose rows are in the order of trials and tasks."""
     about = table.select(["trial", "task", "seed", "status", "hyperparameters", "error"]).to_pylist()

@@ -23,6 +23,7 @@ from tausearch.runs.record.files import (
     block_of,
     is_block,
     numbers_in,
+    place_aside,
     read_record_file,
     read_rows,
     trial_file,
@@ -120,18 +121,16 @@ class Record:
         block = self._file(block_file(number))
         return block if block.exists() else self._file(trial_file(number))
 
-    def set_aside_damaged(self) -> list[str]:
-        """Rename the files that cannot be read, so that their trials are run again; return a line for each."""
-        lines = []
+    def set_aside_damaged(self) -> dict[Path, str]:
+        """Rename the files that cannot be read, so that their trials are run again; return file to a line about it."""
+        lines = {}
         for path in self._files():
             try:
                 read_record_file(path)
             except InputError as error:
-                # Readers of the folder as one Parquet dataset ignore names that begin with a dot.
-                path.rename(path.with_name(f".{path.name}.damaged"))
-                lines.append(
-                    f"{error}; it was put aside, and {path.stem} {'are' if is_block(path.name) else 'is'} run again"
-                )
+                path.rename(place_aside(path))
+                verb = "are" if is_block(path.name) else "is"
+                lines[path] = f"{error}; it was put aside, and {path.stem} {verb} run again"
         return lines
 
     def _each(self, read: Callable[[Path], Read]) -> list[Read]:

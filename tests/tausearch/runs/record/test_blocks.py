@@ -142,7 +142,7 @@ def test_damage_is_put_aside_and_its_trials_are_run_again(
         InputError, match=f"{FILE}.*{fault}.*results of trials-00100-00199 are lost.* these trials again"
     ):
         record.trials()
-    (line,) = record.set_aside_damaged()
+    (line,) = record.set_aside_damaged().values()
     assert line.endswith("it was put aside, and trials-00100-00199 are run again")
     assert [trial.number for trial in record.trials()] == [98, 99, 200, 201, 202]
 
