@@ -55,7 +55,7 @@ class DriveRequest(CheckedRequest):
         max_concurrent_trials: Trials at a time; by default as many as fit the machine or cluster, at most a quarter
             of the trials where the algorithm learns from them. A continued run keeps its number.
         data_root: Folder of the published datasets; by default that of TAUSEARCH_DATA, or `./tausearch-data`, and for
-            a continued run the folder of its start.
+            a continued run as before.
         storage: The storage root, the folder that holds the run directories; by default that of TAUSEARCH_STORAGE
             when tausearch was imported, or `./tausearch-runs`.
         callbacks: Objects that are told what happens, see `tausearch.Callback`; or names: `MODULE:NAME`, or what an
@@ -224,7 +224,7 @@ class ResumeRequest(DriveRequest):
         reevaluate_runs: As in `search`; re-evaluations that have ended count.
         patience: As in `search`; by default unchanged. With `trials`, only later trials count.
         target: As in `search`; by default unchanged. With `trials`, only later trials count.
-        gpus_per_trial: Share of a GPU per trial from now on, 0, 1 or 1/k; by default as the run was started with.
+        gpus_per_trial: Share of a GPU per trial from now on, 0, 1 or 1/k; by default unchanged.
         without_damaged: Whether to move damaged files of the record aside and run their trials again.
         with_bounds: As in `search`; a run that was made without can have them.
     """

@@ -56,9 +56,7 @@ Concurrent = Annotated[
     typer.Option(help="Trials at a time [default: as many as fit; for tpe and gp at most a quarter of --trials]."),
 ]
 ConcurrentSeeds = Annotated[int | None, typer.Option(help="Trials at a time [default: as many as fit].")]
-ConcurrentAsBefore = Annotated[
-    int | None, typer.Option(help="Trials at a time [default: as the search was started with].")
-]
+ConcurrentAsBefore = Annotated[int | None, typer.Option(help="Trials at a time [default: as before].")]
 Cpus = Annotated[int, typer.Option(help="CPU threads of a trial.")]
 Gpus = Annotated[
     str | None,
@@ -181,9 +179,7 @@ DataRoot = Annotated[
     str | None,
     typer.Option(envvar="TAUSEARCH_DATA", help="Folder of the published datasets [default: ./tausearch-data]."),
 ]
-DataRootAsBefore = Annotated[
-    str | None, typer.Option(help="Folder of the published datasets [default: as the search was started with].")
-]
+DataRootAsBefore = Annotated[str | None, typer.Option(help="Folder of the published datasets [default: as before].")]
 Backbone = Annotated[
     str | None, typer.Option(help="Backbone, see `list backbones`, or MODULE:NAME [default: the benchmark's].")
 ]
