@@ -63,14 +63,16 @@ def rename(
     from tausearch.api import rename_run
     from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
     from tausearch.presentation import command_on
+    from tausearch.runs import read_spec
 
     root = open_storage(storage, write=False)
     if (campaign := campaign_of(root, name)) is not None:
         raise InputError(f"run {name!r}: belongs to campaign {campaign!r}, which knows it by this name")
     pointed = rename_run(root, name, new)
     also = f", also as the source of {', '.join(pointed)}" if pointed else ""
-    every = (command_on("runs sync", each, storage) for each in (new, *pointed))
-    print(f"{name} is called {new}{also}. MLflow learns it from: {'; '.join(every)}")
+    tracked = [each for each in (new, *pointed) if _is_in_mlflow(read_spec(root.run(each)))]
+    commands = "; ".join(command_on("runs sync", each, storage) for each in tracked)
+    print(f"{name} is called {new}{also}{commands and f'. MLflow learns it from: {commands}'}")
 
 
 @runs_app.command()

@@ -185,13 +185,20 @@ def test_sync_fails_if_it_cannot_tag_the_tables_of_a_campaign(
 
 
 def test_a_renamed_run_is_said_with_those_that_point_to_it_and_what_tells_mlflow(
-    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    spec: SearchSpec, tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for pointed, also in (([], ""), (["f", "g"], ", also as the source of f, g")):
+    for name, tracking in (("b", None), ("f", ("mlflow", "tensorboard")), ("g", None), ("untracked", ())):
+        make_run_directory(spec.model_copy(update={"name": name, "tracking": tracking}), Storage(tmp_path))
+    for new, pointed, tracked, also in (
+        ("b", [], ["b"], ""),
+        ("b", ["f", "g", "untracked"], ["b", "f", "g"], ", also as the source of f, g, untracked"),
+        ("untracked", [], [], ""),
+    ):
         monkeypatch.setattr("tausearch.api.rename_run", lambda *_, found=pointed: found)
-        code, out, _ = ask("runs", "rename", "a", "b", "--storage", str(tmp_path))
-        commands = "; ".join(command_on("runs sync", each, tmp_path) for each in ("b", *pointed))
-        assert (code, out) == (0, f"a is called b{also}. MLflow learns it from: {commands}\n")
+        code, out, _ = ask("runs", "rename", "a", new, "--storage", str(tmp_path))
+        commands = "; ".join(command_on("runs sync", each, tmp_path) for each in tracked)
+        mlflow = f". MLflow learns it from: {commands}" if tracked else ""
+        assert (code, out) == (0, f"a is called {new}{also}{mlflow}\n")
 
 
 def test_sync_of_nothing_is_an_empty_list(tmp_path: Path, ask: Ask) -> None:
