@@ -134,10 +134,11 @@ class _Tables:
         path = self.folder / f"{name}.png"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            path.with_suffix(".csv").write_text(as_csv(rows_as_table(rows)), encoding="utf-8")
             figure = draw(rows)
             presentation.entitle(figure, of)
+            # First the picture, whose mark says after a kill that the table is the tool's, see `require_figures`.
             self.pictures[name] = presentation.save(figure, path)
+            path.with_suffix(".csv").write_text(as_csv(rows_as_table(rows)), encoding="utf-8")
         except OSError as error:
             raise InputError(f"--output {self.folder}: cannot be written ({error.strerror})") from error
 

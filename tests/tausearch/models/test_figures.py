@@ -323,6 +323,21 @@ def test_a_drawing_that_fails_leaves_nothing_and_one_that_does_not_makes_its_fol
         draw(["s", "r"], **asked)
 
 
+def test_after_a_kill_figures_are_drawn_where_the_first_attempt_wrote(
+    finals: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.txt").touch()  # so that nothing is removed, as by a kill
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("presentation.entitle", "api.analysis.as_csv"):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(f"tausearch.{name}", killed)
+            draw(["s"], output=tmp_path, storage=finals.root)
+    assert draw(["s"], output=tmp_path, storage=finals.root).pictures
+
+
 def test_as_many_risks_are_counted_as_are_announced(made: Storage) -> None:
     pools, counts = make_pools([find_source(made, "ita")], small_benchmark(), Backbone(), None), list[int]()
     risk_rows(pools, counts.append)
