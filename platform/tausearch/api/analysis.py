@@ -20,6 +20,7 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     open_storage,
+    parts_of,
     read_spec,
     remove_on_error,
     require_figures,
@@ -27,7 +28,7 @@ from tausearch.runs import (
     shown_benchmark,
 )
 from trainables.errors import InputError
-from trainables.metrics import STAGES, seconds
+from trainables.metrics import CACHE_HIT, PRECONSOLIDATION, STAGES, seconds
 
 if TYPE_CHECKING:  # matplotlib takes a second to import
     from matplotlib.figure import Figure
@@ -195,17 +196,21 @@ def _times(storage: Storage, name: str, seeds: Sequence[int] | None = None) -> l
     if not storage.run_exists(name):
         return []
     spec = read_spec(storage.run(name))
+    parts = parts_of(spec)
     if seeds is not None and isinstance(spec, FinalSpec) and not set(seeds) & set(spec.seeds):
         raise InputError(f"--seeds {_joined(seeds)}: run {name!r} has none of them; it has {_joined(spec.seeds)}")
     return [
         {
             "run": name,
             "method": spec.method,
-            "trial": trial.number,
+            "benchmark": shown_benchmark(spec.benchmark if parts is None else parts.benchmark_of(trial.number)),
+            "trial": trial.number if parts is None else parts.trial_of(trial.number),
             "seed": trial.seed,
             "task": int(row["task"]),
             "stage": stage,
             "seconds": row[seconds(stage)],
+            # 1 where the cache had it, so that its seconds are not what it costs
+            "cache": row.get(CACHE_HIT) if stage == PRECONSOLIDATION else None,
         }
         for trial in Record(storage.run(name).record).trials()
         if seeds is None or isinstance(spec, SearchSpec) or trial.seed in seeds

@@ -35,6 +35,7 @@ from tausearch.runs.creation import make_run_directory
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
 from tests.support.runs.trials import final_spec, make_trial
+from tests.tausearch.several.made import several_spec
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool
 from trainables.errors import InputError
@@ -220,17 +221,17 @@ def finals(spec: SearchSpec, tmp_path: Path) -> Storage:
     for name in ("r", "s"):
         make_run_directory(final_spec(spec, name=name, seeds=(7,)), storage)
     trial = replace(make_trial(3, tasks=2), status="failed", seed=7)
-    trial.rows[1]["seconds/preconsolidation"] = 4.0
+    trial.rows[1] |= {"seconds/preconsolidation": 4.0, "cache/hit": 1.0}
     Record(storage.run("s").record).write(trial)
     return storage
 
 
 def test_times_are_of_every_finished_task_even_of_a_trial_that_failed(finals: Storage) -> None:
-    about = {"run": "s", "method": "ita-lora", "trial": 3, "seed": 7}
+    about = {"run": "s", "method": "ita-lora", "benchmark": "digits", "trial": 3, "seed": 7}
     assert analysis._times(finals, "s") == [
-        {**about, "task": 1, "stage": "training", "seconds": 1.5},
-        {**about, "task": 2, "stage": "preconsolidation", "seconds": 4.0},
-        {**about, "task": 2, "stage": "training", "seconds": 1.5},
+        {**about, "task": 1, "stage": "training", "seconds": 1.5, "cache": None},
+        {**about, "task": 2, "stage": "preconsolidation", "seconds": 4.0, "cache": 1.0},
+        {**about, "task": 2, "stage": "training", "seconds": 1.5, "cache": None},
     ]
     assert analysis._times(finals, "folder") == []
 
@@ -242,6 +243,15 @@ def test_times_of_a_final_run_are_of_the_seeds_that_were_asked_for(finals: Stora
     make_run_directory(spec.model_copy(update={"name": "search"}), finals)
     Record(finals.run("search").record).write(make_trial(0))
     assert len(analysis._times(finals, "search", [7])) == len(analysis._times(finals, "search")) > 0  # it has no seeds
+
+
+def test_times_on_several_benchmarks_are_of_each_in_the_trials_of_the_search(tmp_path: Path) -> None:
+    several, storage = several_spec(), Storage(tmp_path)
+    make_run_directory(several, storage)
+    for number in range(3):
+        Record(storage.run(several.name).record).write(make_trial(number, tasks=1))
+    rows = analysis._times(storage, several.name)
+    assert [(row["trial"], row["benchmark"]) for row in rows] == [(0, "digits"), (0, "glyphs"), (1, "digits")]
 
 
 def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

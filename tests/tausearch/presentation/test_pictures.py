@@ -65,7 +65,7 @@ class TestComposition:
 
     def test_times_of_preconsolidation_and_training_are_stacked_means(self) -> None:
         rows = [
-            {"run": run, "stage": stage, "seconds": seconds}
+            {"run": run, "benchmark": "x", "stage": stage, "seconds": seconds, "cache": None}
             for run, stage, seconds in (
                 *(("b", "preconsolidation", 1.0), ("b", "preconsolidation", 3.0), ("b", "training", 5.0)),
                 *(("a", "training", 7.0), ("a", "training", 8.0), ("a", "evaluation", 99.0)),
@@ -76,6 +76,15 @@ class TestComposition:
         assert bars == [[(0.0, 2.0), (0.0, 0.0)], [(2.0, 5.0), (0.0, 7.5)]]
         assert [str(each.get_label()) for each in axes.containers] == ["preconsolidation", "training"]
         assert texts(axes.get_yticklabels()) == ["b", "a"] and axes.yaxis_inverted()
+
+    def test_times_are_of_each_benchmark_and_without_what_the_cache_had(self) -> None:
+        rows = [
+            {"run": "b", "benchmark": benchmark, "stage": "preconsolidation", "seconds": seconds, "cache": cache}
+            for benchmark, seconds, cache in (("x", 6.0, 0.0), ("x", 0.1, 1.0), ("y", 0.2, 1.0))
+        ]
+        (axes,) = composition.time_figure(rows).axes
+        assert [bar.get_width() for bar in axes.containers[0]] == [6.0, 0.0]  # type: ignore[attr-defined]
+        assert texts(axes.get_yticklabels()) == ["b on x", "b on y\npreconsolidation from the cache"]
 
     def test_the_composed_vectors_are_a_dashed_line_beside_the_points_of_tasks(self) -> None:
         cosines = {(0, 2): 0.5, (0, 1): 0.25, (0, 0): 0.75, (1, 2): 0.7, (1, 1): 0.35, (1, 0): 0.85}

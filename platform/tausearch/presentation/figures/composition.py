@@ -6,7 +6,7 @@ The rows of each picture, as `models.analysis` makes them, with the columns that
 - Theorem 1, for each run and scale: `run`, `scale`, `size`, `composed`, `second_order`, `gap`;
 - cosines, for each seed and pair of tasks: `task`, `other`, `cosine`;
 - alignment, for each pair of runs, seed and task: `run`, `other`, `task` (0: composed), `cosine`;
-- times, for each run, task and stage: `run`, `stage`, `seconds`.
+- times, for each run, benchmark, task and stage: `run`, `benchmark`, `stage`, `seconds`, `cache` (1: from the cache).
 """
 
 from __future__ import annotations
@@ -135,14 +135,22 @@ def alignment_figure(rows: Rows) -> Figure:
 
 def time_figure(rows: Rows) -> Figure:
     """Draw the time that a task takes in preconsolidation and training; the paper's Figure 3."""
-    runs = list(dict.fromkeys(row["run"] for row in rows))
-    figure, axes = one_pair_of_axes((7.0, 1.4 + 0.4 * len(runs)))
-    left = [0.0] * len(runs)
+    bars = list(dict.fromkeys((row["run"], row["benchmark"]) for row in rows))
+    runs = [run for run, _ in bars]
+    names = [run if runs.count(run) == 1 else f"{run} on {benchmark}" for run, benchmark in bars]
+    figure, axes = one_pair_of_axes((7.0, 1.4 + 0.4 * len(bars)))
+    left = [0.0] * len(bars)
     for stage in _TIMED:
-        widths = [_mean([row["seconds"] for row in rows if (row["run"], row["stage"]) == (run, stage)]) for run in runs]
-        axes.barh(range(len(runs)), widths, left=left, label=stage)
+        own = [[row for row in rows if (row["run"], row["benchmark"], row["stage"]) == (*bar, stage)] for bar in bars]
+        # What the cache had says nothing of the time that it takes.
+        computed = [[row["seconds"] for row in each if not row["cache"]] for each in own]
+        for place, each in enumerate(own):
+            if each and not computed[place]:
+                names[place] += f"\n{stage} from the cache"
+        widths = list(map(_mean, computed))
+        axes.barh(range(len(bars)), widths, left=left, label=stage)
         left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(range(len(runs)), list(map(plain, runs)))
+    axes.set_yticks(range(len(bars)), list(map(plain, names)))
     axes.invert_yaxis()
     axes.set(xlabel="seconds per task, mean over tasks and seeds")
     axes.tick_params(axis="y", labelsize=8)
