@@ -27,7 +27,12 @@ from .final_runs import (
     train as train,
     train_with as train_with,
 )
-from .management import delete_driven as delete_driven, delete_run as delete_run, rename_run as rename_run
+from .management import (
+    delete_driven as delete_driven,
+    delete_run as delete_run,
+    finish_deletion as finish_deletion,
+    rename_run as rename_run,
+)
 from .plans.final_runs import plan_training as plan_training
 from .plans.searches import plan_search as plan_search, space_for as space_for
 from .requests import (

@@ -53,7 +53,7 @@ def delete_driven(directory: DrivenDirectory, kind: str) -> None:
     if (closed := _closed_folder(directory.path)) is not None:
         inside = "" if closed == directory.path else f"{closed} in it "
         raise InputError(f"{what}: {inside}cannot be changed; nothing was deleted")
-    doomed = directory.path.with_name(f".{directory.name}.deleted")
+    doomed = _doomed(directory)
     try:
         with driver_lock(directory, kind):
             shutil.rmtree(doomed, ignore_errors=True)
@@ -61,6 +61,29 @@ def delete_driven(directory: DrivenDirectory, kind: str) -> None:
         shutil.rmtree(doomed)
     except OSError as error:
         raise InputError(f"{what}: cannot be deleted ({error.strerror})") from error
+
+
+def finish_deletion(directory: DrivenDirectory) -> bool:
+    """Delete what an interrupted deletion has left of a run or campaign that is there no more.
+
+    Returns:
+        Whether there was something left.
+
+    Raises:
+        InputError: If it cannot be deleted.
+    """
+    doomed = _doomed(directory)
+    if directory.path.exists() or not doomed.exists():
+        return False
+    try:
+        shutil.rmtree(doomed)
+    except OSError as error:
+        raise InputError(f"{doomed}: cannot be deleted ({error.strerror})") from error
+    return True
+
+
+def _doomed(directory: DrivenDirectory) -> Path:
+    return directory.path.with_name(f".{directory.name}.deleted")
 
 
 def _closed_folder(folder: Path) -> Path | None:

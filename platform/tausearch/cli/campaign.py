@@ -146,11 +146,14 @@ def delete(
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Delete the tables, best files and reports of a campaign. Its runs stay, and so do its entries in MLflow."""
-    from tausearch.api import delete_driven
+    from tausearch.api import delete_driven, finish_deletion
     from tausearch.campaigns import read_cells  # torch takes seconds to import; --help must not
 
     root = open_storage(storage, write=False)
     directory = root.campaign(name)
+    if finish_deletion(directory):
+        print(f"deleted the rest of campaign {name}")
+        return
     named = [run for cell in read_cells(directory).cells for run in (cell.search, cell.final) if run is not None]
     stay = [run for run in named if root.run_exists(run)]
     options.require_answer(yes)

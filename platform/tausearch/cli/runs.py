@@ -81,16 +81,20 @@ def delete(
     yes: options.Yes = False,
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
-    """Delete runs and all their files. Their entries in MLflow stay."""
+    """Delete runs and all their files. Their entries in MLflow stay. After an interruption the same command goes on."""
     from rich.filesize import decimal
 
-    from tausearch.api import delete_run
+    from tausearch.api import delete_run, finish_deletion
     from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
     from tausearch.execution import bytes_of
     from tausearch.presentation import command_on
     from tausearch.runs import finals_of, read_spec
 
     root = open_storage(storage, write=False)
+    rests = [name for name in names if finish_deletion(root.run(name))]
+    for name in rests:
+        print(f"deleted the rest of {name}")
+    names = [name for name in names if name not in rests]
     specs = {name: read_spec(root.run(name)) for name in names}
     for name in names:
         if (campaign := campaign_of(root, name)) is not None:

@@ -8,12 +8,13 @@ import json
 import os
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from filelock import FileLock
 
 from checked_input.text_files import LARGEST
-from tausearch.api import delete_run, rename_run
+from tausearch.api import delete_driven, delete_run, rename_run
 from tausearch.cli import main
 from tausearch.execution import bytes_of
 from tausearch.models import CompositionResult, read_compositions
@@ -102,6 +103,21 @@ class TestDelete:
         (half / "run.yaml").write_text("half")
         delete_run(storage.run("search"))
         assert sorted(path.name for path in storage.root.iterdir()) == ["final", "other-search"]
+
+    def test_after_an_interruption_the_same_command_deletes_the_rest(
+        self, storage: Storage, monkeypatch: Patch, shown: Command
+    ) -> None:
+        storage.campaign("table").path.mkdir(parents=True)
+        with monkeypatch.context() as patch:
+            patch.setattr("shutil.rmtree", Mock(side_effect=[None, KeyboardInterrupt, None, KeyboardInterrupt]))
+            for driven in (storage.run("search"), storage.campaign("table")):
+                with pytest.raises(KeyboardInterrupt):
+                    delete_driven(driven, "run")
+        assert not storage.run_exists("search")
+        assert shown("runs", "delete", "search", "final", "--yes")[0].startswith("deleted the rest of search\ndeleted")
+        assert shown("campaign", "delete", "table")[0] == "deleted the rest of campaign table\n"
+        assert [path.name for path in storage.root.rglob(".*")] == []
+        assert not storage.run_exists("final")
 
     def test_how_large_it_is_counts_all_files(self, storage: Storage) -> None:
         directory = storage.run("final")
