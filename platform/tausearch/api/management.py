@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tausearch.models import describe_run, with_renamed_run
+from tausearch.models import CompositionResult, describe_run, with_renamed_run
 from tausearch.presentation import print_notices
 from tausearch.runs import (
     AnySpec,
@@ -104,15 +104,20 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
         in their warm start, and of the runs that keep compositions of it; they now have the new name.
 
     Raises:
-        InputError: If there is no such run, a process drives it, or the new name is taken or is no valid name.
+        InputError: If there is no such run, a process drives it or a run that names it, or the new name is taken or
+            is no valid name.
     """
     directory, target = storage.run(old), storage.run(new)
     spec = read_spec(directory)
     get_method(spec.method)  # its best file is read with this code; refused before anything has changed
+    renamed, runs = spec.model_copy(update={"name": new}), storage.runs()
+    driven = [each for each in runs if each.name != old and is_driven(each)]
+    naming, _ = storage.read_each(partial(_with_new_name, old, renamed), among=driven)
+    if names := [now.name for now, *changes in naming if any(changes)]:
+        raise InputError(f"run {old!r}: is named by {', '.join(names)}, driven now; rename it when that has ended")
     with driver_lock(directory):
         if target.path.exists():
             raise InputError(f"name {new!r}: is taken in {storage.root}; choose another")
-        renamed = spec.model_copy(update={"name": new})
         try:
             directory.path.rename(target.path)
             renamed.save(target)
@@ -121,30 +126,39 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
                 target.path.rename(directory.path)
             raise InputError(f"run directory {directory.path}: cannot be renamed ({error.strerror})") from error
         _renew(renamed, target)
-    pointed, _ = storage.read_each(partial(_point_to, old, renamed))
+    others = [target if each.name == old else each for each in runs]
+    pointed, _ = storage.read_each(partial(_point_to, old, renamed), among=others)
     return [name for name in pointed if name not in (None, new)]  # it may name itself, in what remains of a removal
 
 
 def _point_to(old: str, renamed: AnySpec, directory: RunDirectory) -> str | None:
     """Write the new name of a run into another run that names it; returns the name of this one, None if it does not."""
-    spec = read_spec(directory)
-    now, compositions = _with_renamed_source(spec, old, renamed), []
-    with _faults_said():  # a damaged composition; its neighbours keep the old name
-        compositions = with_renamed_run(directory, old, renamed.name)
-    if (now == spec and not compositions) or is_driven(directory):
+    now, is_new, compositions = _with_new_name(old, renamed, directory)
+    if not is_new and not compositions:
         return None
     try:
         for composition in compositions:
             composition.save(directory)
-        if now == spec:
-            return spec.name
+        if not is_new:
+            return now.name
         now.save(directory)
     except OSError as error:
         print_notices(f"{directory.path}: cannot be written ({error.strerror}); it still names {old!r}")
         return None
     if isinstance(now, FinalSpec):
         _renew(now, directory)
-    return spec.name
+    return now.name
+
+
+def _with_new_name(
+    old: str, renamed: AnySpec, directory: RunDirectory
+) -> tuple[AnySpec, bool, list[CompositionResult]]:
+    """Return a run with the new name of another one, whether it names that, and its compositions that do."""
+    spec = read_spec(directory)
+    now, compositions = _with_renamed_source(spec, old, renamed), list[CompositionResult]()
+    with _faults_said():  # a damaged composition; its neighbours keep the old name
+        compositions = with_renamed_run(directory, old, renamed.name)
+    return now, now != spec, compositions
 
 
 def _with_renamed_source(spec: AnySpec, old: str, renamed: AnySpec) -> AnySpec:

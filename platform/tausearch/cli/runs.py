@@ -59,7 +59,7 @@ def rename(
     storage: options.Storage = DEFAULT_STORAGE,
     allow_code: options.AllowCode = None,
 ) -> None:
-    """Rename a run. Final runs of the configurations that it has chosen, and warm starts, learn the new name."""
+    """Rename a run. Final runs of its choices, and warm starts, learn the new name, so none of them may be driven."""
     from tausearch.api import rename_run
     from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
     from tausearch.presentation import command_on

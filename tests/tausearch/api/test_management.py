@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -243,8 +244,8 @@ class TestRename:
         (keeps_it.compositions / "l.json").write_text("damaged")
         _compose(keeps_another, "third:1", "new:2")
         assert rename_run(storage, "new", "newer") == ["third"] and "l.json: cannot be read" in capsys.readouterr().err
-        with FileLock(keeps_another.lock_file):
-            assert rename_run(storage, "newer", "newest") == []
+        with FileLock(keeps_another.lock_file), pytest.raises(InputError, match="'newer': is named by third, driven"):
+            rename_run(storage, "newer", "newest")
         assert [each.runs for each in read_compositions(keeps_another)] == [("third:1", "newer:2")]
 
     def test_what_is_known_of_a_removal_says_the_new_name(self, storage: Storage) -> None:
@@ -330,15 +331,18 @@ class TestRename:
         assert rename_run(storage, "search", "tuned") == ["final"]
         assert final.results_file.read_bytes() == before
 
-    def test_a_final_run_that_is_driven_keeps_its_source(self, storage: Storage) -> None:
+    def test_a_run_that_a_driven_one_names_keeps_its_name(self, storage: Storage) -> None:
+        refused = pytest.raises(InputError, match="run 'search': is named by driven, driven now; rename it when")
         for name, source in (("driven", "search"), ("of-another", "other-search"), ("later", "search")):
             spec = make_final_run(storage, name, [50.0], benchmark="digits")
             spec.model_copy(update={"source": source}).save(storage.run(name))
-        with FileLock(storage.run("driven").lock_file):
-            assert sorted(rename_run(storage, "search", "tuned")) == ["final", "later"]
-        assert read_spec(storage.run("later")).source == "tuned"
-        sources = [read_spec(storage.run(name)).source for name in ("final", "driven", "of-another")]
-        assert sources == ["tuned", "search", "other-search"]
+        names = ("final", "driven", "of-another", "later")
+        for driven in ("driven", "of-another"):
+            with FileLock(storage.run(driven).lock_file), refused if driven == "driven" else nullcontext():
+                assert sorted(rename_run(storage, "search", "tuned")) == ["driven", "final", "later"]
+            sources = [read_spec(storage.run(name)).source for name in names]
+            now = "search" if driven == "driven" else "tuned"
+            assert storage.run_exists(now) and sources == [now, now, "other-search", now]
 
     def test_a_run_that_is_driven_keeps_its_name(self, storage: Storage) -> None:
         with FileLock(storage.run("search").lock_file), pytest.raises(InputError, match="driven by another process"):
