@@ -33,6 +33,10 @@ def entry_of(name: str, declared: type) -> MethodEntry:
     if not isinstance(config, type) or not is_dataclass(config):
         raise InputError(f"{what}: config must be the dataclass of its hyperparameters, got {_shown(config)}")
     called(f"{what}: config {config.__name__}", lambda: (get_type_hints(config), validator_of(config)))
+    if taken := [each.name for each in fields(config) if each.name in _TAKEN]:
+        raise InputError(
+            f"{what}: hyperparameter {taken[0]!r}: tables and trackers have a column of this name; rename it"
+        )
     capabilities = getattr(declared, "capabilities", Capabilities())
     if not isinstance(capabilities, Capabilities):
         raise InputError(f"{what}: capabilities must be a Capabilities, got {_shown(capabilities)}")
@@ -58,6 +62,8 @@ def entry_of(name: str, declared: type) -> MethodEntry:
     )
 
 
+# Names of what tables, MLflow and TensorBoard show beside the hyperparameters of a trial or run.
+_TAKEN = ["algorithm", "class_order", "method", "seconds", "seed", "split_seed", "status", "tasks", "trial", "value"]
 _FUNCTIONS = {
     "validate": ("config", "scenario"),
     "own_data_defaults": ("scenario", "steps"),

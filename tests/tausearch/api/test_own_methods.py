@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,10 @@ from tausearch.studies import load_best, unsearched_best_file
 from tests.support.command_line import run
 from tests.support.imports import imports
 from tests.support.packages import EXAMPLE, install, install_example
+from tests.support.runs.trials import make_trial
 from trainables import user_code
 from trainables.errors import InputError
-from trainables.methods import get_method, known_method
+from trainables.methods import METHODS, declared, get_method, known_method
 from trainables.user_code import allow_code
 
 GOOD = """\
@@ -61,6 +63,11 @@ BROKEN = {
         "config must be the dataclass of its hyperparameters, got the class dict$",
     ),
     "type": ("lr: float", "lr: 'Nowhere'", "config Config failed .*Nowhere"),
+    "taken": (
+        "kind: str",
+        "seed: int = 0; kind: str",
+        r"hyperparameter 'seed': .* have a column of this name; rename it$",
+    ),
     "capabilities": ("Capabilities(joint=True)", "dict(joint=True)", "capabilities must be a Capabilities, got dict"),
     "lacks": ("def end_task", "def end", r"the class Mine lacks end_task\(\) of the protocol Method$"),
     "several": (
@@ -125,6 +132,13 @@ def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         return err.strip()
 
     return refused
+
+
+def test_no_hyperparameter_has_the_name_of_what_is_shown_of_each_trial() -> None:
+    of_mlflow = {"split_seed", "class_order", "algorithm", "method"}
+    own = {*make_trial(0).facts, *of_mlflow}
+    assert set(declared._TAKEN) == own
+    assert not own & {field.name for entry in METHODS.values() for field in fields(entry.config)}
 
 
 @pytest.mark.parametrize("kind", BROKEN)
