@@ -18,7 +18,7 @@ from tausearch.runs import Conclusion, RunSpec, Storage, TrialSummary
 from tausearch.tracking.benchmark_tags import log_benchmark_table
 from tausearch.tracking.mlflow_run import MlflowRun
 from tausearch.tracking.mlflow_store import reason
-from tausearch.tracking.secrets import remember, with_secrets
+from tausearch.tracking.secrets import LOGIN, remember, with_secrets
 
 _SERVE = f"from {__name__} import serve; serve()"
 
@@ -150,6 +150,8 @@ class _ServedRun:
         return answer, (0 if self._run is None else self._run.changes), error
 
     def take_over(self, variables: dict[str, str], full_uri: str, uri: str) -> None:
+        for name in set(LOGIN) - variables.keys():  # of another server
+            os.environ.pop(name, None)
         os.environ.update(variables)  # those of the driver may have changed
         remember(full_uri, uri)
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from urllib.parse import SplitResult, unquote, urlsplit
 
 _DATABASES = ("postgresql", "mysql", "mssql")
 _OPTIONS = re.compile(r"[^:/?]*:\d*(/[^?]*)?\?[\w%]+=")  # a host with its port, and what may have an `@`
 _VARIABLE = "MLFLOW_TRACKING_URI"
+LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")  # MLflow sends them to every server
 _KEYS = ("password", "passwd", "pwd", "sslpassword", "token", "access_token")  # of a query
 _uris_with_secrets: dict[str, str] = {}  # URI without secrets to the URI as it was given, of this process
 _secrets: set[str] = set()  # the passwords themselves, as they may stand in a message
+_logged_in: dict[str, tuple[str, str | None]] = {}  # variable to its value from here, and to that before
+_logging_in = threading.Lock()
 
 
 def without_secrets(uri: str) -> str:
@@ -75,7 +79,7 @@ def keep_secrets(uri: str) -> str:
     if clean == uri:
         return uri
     remember(uri, clean)
-    source = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" if clean.startswith("http") else _VARIABLE
+    source = " and ".join(LOGIN) if clean.startswith("http") else _VARIABLE
     print(
         f"tausearch: the password in --tracking-uri is not stored; resume and sync take it from {source}",
         file=sys.stderr,
@@ -89,11 +93,26 @@ def with_secrets(uri: str) -> str:
     if uri not in _uris_with_secrets and without_secrets(given) == uri != given:
         remember(given, uri)
     full_uri = _uris_with_secrets.get(uri, uri)
-    if not uri.startswith("http") or full_uri == uri:
+    if not uri.startswith("http"):
         return full_uri
     user, _, password = urlsplit(full_uri).netloc.rpartition("@")[0].partition(":")
-    os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(user), unquote(password)
+    _log_in((unquote(user), unquote(password)) if full_uri != uri else ())
     return uri  # MLflow writes the URI of a request into its errors
+
+
+def _log_in(login: tuple[str, ...]) -> None:
+    """Set user and password of a server; before, take back those of another one, which this one must not get."""
+    with _logging_in:
+        if login and login == tuple(map(os.environ.get, LOGIN)):
+            return
+        for name, (ours, before) in _logged_in.items():
+            if os.environ.get(name) == ours:
+                os.environ.pop(name)
+                os.environ.update({} if before is None else {name: before})
+        _logged_in.clear()
+        for name, value in zip(LOGIN, login, strict=False):
+            _logged_in[name] = value, os.environ.get(name)
+            os.environ[name] = value
 
 
 def hide_secrets(text: str) -> str:

@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 
 from tausearch.api import SearchRequest, plan_search, sync_run
 from tausearch.runs import Record, Storage, read_spec
-from tausearch.tracking import checked_uri, mlflow_store, reason, secrets
+from tausearch.tracking import checked_uri, mlflow_process, mlflow_store, reason, secrets
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError
@@ -31,11 +31,12 @@ URIS = {
 
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for variable in ("MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
+    for variable in ("MLFLOW_TRACKING_URI", *secrets.LOGIN):
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)
     monkeypatch.setattr(secrets, "_uris_with_secrets", {})
     monkeypatch.setattr(secrets, "_secrets", set())
+    monkeypatch.setattr(secrets, "_logged_in", {})
     yield
 
 
@@ -96,8 +97,33 @@ def test_a_server_takes_user_and_password_from_two_variables(capsys: pytest.Capt
     assert checked_uri("https://me@x:s3@cr@host") == "https://host"  # the last @ ends the password
     assert "from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD\n" in capsys.readouterr().err
     assert secrets.with_secrets("https://host") == "https://host"
-    found = [os.environ[f"MLFLOW_TRACKING_{name}"] for name in ("USERNAME", "PASSWORD")]
-    assert found == ["me@x", "s3@cr"]
+    assert login() == ("me@x", "s3@cr")
+
+
+def login() -> tuple[str | None, ...]:
+    """Return the user and the password that MLflow sends."""
+    return tuple(map(os.environ.get, secrets.LOGIN))
+
+
+def test_no_server_gets_the_login_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, bare = checked_uri("http://alice:a@one"), checked_uri("http://two")
+    other = checked_uri("http://bob:b@three")
+    assert known and bare and other
+    for uri in (known, known, other):  # two runs of one server
+        secrets.with_secrets(uri)
+    assert login() == ("bob", "b")
+    secrets.with_secrets(bare)
+    assert login() == (None, None)
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "mine")
+    for uri in (known, bare):
+        secrets.with_secrets(uri)
+    assert login() == ("mine", None), "what the user has set is theirs"
+    secrets.with_secrets(known)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "new")
+    secrets.with_secrets(bare)
+    assert login() == ("mine", "new")
+    mlflow_process._ServedRun().take_over({"MLFLOW_TRACKING_USERNAME": "mine"}, bare, bare)
+    assert login() == ("mine", None), "the driver has no password any more"
 
 
 def test_a_password_that_was_given_goes_over_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
