@@ -35,6 +35,7 @@ _TASKS_TAG = "tasks"  # how many are written: MLflow sets tags after it has stor
 _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoch, task
 MATRIX_FILE = "accuracy_matrix.png"  # among the figures that the end of a search draws
 _LONGEST_TAG = 5000  # characters; older servers take no more
+_OF_THE_END = {"ended", "front"}  # notes of an earlier driver, which are not true while the search goes on
 _BATCH = 900  # metrics in one call; MLflow takes 1,000
 
 
@@ -146,6 +147,9 @@ class MlflowRun:
             # The run may have a new name.
             self._client.update_run(parent.info.run_id, status="RUNNING", name=spec.run_name)
             self._log(parent.info.run_id, tags={**names, **_origin(spec)})
+            if isinstance(spec, SearchSpec):  # a re-evaluation shares the parent of its search
+                for tag in _OF_THE_END & parent.data.tags.keys():
+                    self._client.delete_tag(parent.info.run_id, tag)
         else:
             names |= {ID_TAG: spec.id, "kind": spec.purpose}
             tags = {**names, **self._tags, **_search_tags(spec), **_task_tags(spec)}

@@ -359,6 +359,18 @@ class TestEnd:
         (parent,) = store.runs.values()
         assert parent.data.tags["ended"] == "a" * 5000
 
+    def test_what_the_end_of_an_earlier_driver_said_goes_when_the_search_goes_on(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        again = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=1)}))
+        notes = {"ended": "interrupted", "front": "1 2"}
+        opened(spec, tmp_path).conclude("KILLED", Conclusion(notes=notes))
+        (parent,) = store.runs.values()
+        opened(again, tmp_path)  # it may be written after the end of its search
+        assert notes.items() <= parent.data.tags.items()
+        opened(spec, tmp_path)
+        assert not notes.keys() & parent.data.tags.keys()
+
     def test_a_search_on_several_benchmarks_names_its_score_and_the_size_of_none(
         self, store: Store, tmp_path: Path
     ) -> None:
