@@ -120,7 +120,7 @@ class Delivery:
                 if inspect.iscoroutine(answer):
                     answer.close()
                     raise TypeError("on_event must not be async: nothing awaits what it returns")
-            except (Exception, SystemExit) as error:  # another's code
+            except BaseException as error:  # another's code, in a thread to which no Ctrl-C comes
                 self._fail(event, error)
                 return
             with self._changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -179,15 +180,18 @@ def test_one_that_fails_after_it_was_given_up_says_nothing_more(info: RunInfo, s
     assert said == before and sender.error == "took over 0.1 s for one event"
 
 
-def test_one_that_exits_is_told_nothing_more_and_nobody_waits_for_it(info: RunInfo, said: list[str]) -> None:
+@pytest.mark.parametrize("error", [SystemExit, asyncio.CancelledError, pytest.fail.Exception])
+def test_one_that_exits_is_told_nothing_more_and_nobody_waits_for_it(
+    error: type[BaseException], info: RunInfo, said: list[str]
+) -> None:
     class Exits(Keeper):
         def on_event(self, event: Event) -> None:
-            raise SystemExit("enough")
+            raise error("enough")
 
     sender = Delivery(Exits(patience=0.1), "callback a:Exits", said.append)
     sender.send(RunBegan(info))
     sender.close()
-    assert len(said) == 1 and said[0].startswith("callback a:Exits failed on RunBegan: SystemExit: enough")
+    assert len(said) == 1 and said[0].startswith(f"callback a:Exits failed on RunBegan: {error.__name__}: enough")
 
 
 def test_a_signal_gives_up_one_that_the_end_waits_for(info: RunInfo, said: list[str]) -> None:
