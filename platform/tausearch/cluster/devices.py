@@ -14,7 +14,7 @@ from typing import Any, Literal, TextIO, TypeVar
 
 from tausearch.cluster.capacity import gpus_here
 from tausearch.cluster.precisions import Bf16At, require_cpu_has, require_gpus_have, with_auto
-from tausearch.cluster.resources import plan_resources, require_gpu
+from tausearch.cluster.resources import at_most_what_fits, plan_resources, require_gpu
 from tausearch.runs import AnySpec, FinalSpec, Plan, Resources, SearchSpec, parts_of, read_spec
 from trainables.backbones import EMBEDDED
 from trainables.config import TrialConfig
@@ -80,6 +80,8 @@ def with_device(plan: Plan[S], wish: Wish, gpus_at: GpusAt, auto: Bf16At | None 
         share = wish if isinstance(wish, float | int) else float(by_rule or pilot)
         chosen_by = "rule" if by_rule else _asked(wish, address)
         resources = plan_resources(cpus, share, at_once, address).model_copy(update={"gpus_from": chosen_by})
+        if pilot:  # more fit than with whole GPUs, and how many is known after it
+            resources = resources.model_copy(update={"max_concurrent_trials": at_once})
     _require_measurable(spec, resources, address)
     plan = replace(plan, spec=spec.model_copy(update={"resources": resources}), pilot=pilot)
     if auto is not None:
@@ -169,10 +171,10 @@ def with_measured_gpu_share(plan: Plan[S], address: str | None, out: TextIO) -> 
     except PilotError as error:
         if plan.spec.resources.gpus_from == "request":
             raise InputError(f"--gpus-per-trial auto: {error}") from error
-        say(f"{error}; each trial gets a whole GPU")
-        return replace(plan, pilot=False)
+        spec, line = plan.spec, f"{error}; each trial gets a whole GPU"
     say(line)
-    return replace(plan, spec=spec, pilot=False)
+    fitting = at_most_what_fits(spec.resources, address)
+    return replace(plan, spec=spec.model_copy(update={"resources": fitting}), pilot=False)
 
 
 def _pilots(plan: Plan[S]) -> list[TrialConfig]:

@@ -39,7 +39,13 @@ def plan_resources(
     resources = Resources(
         cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, max_concurrent_trials=max_concurrent_trials
     )
-    if address is None and max_concurrent_trials is not None:
-        fits = trials_that_fit(resources, local_cpus(), gpus_here())
-        resources = resources.model_copy(update={"max_concurrent_trials": min(max_concurrent_trials, fits)})
-    return resources
+    return at_most_what_fits(resources, address)
+
+
+def at_most_what_fits(resources: Resources, address: str | None) -> Resources:
+    """Return resources with no more trials at a time than fit this machine; a cluster is not looked at."""
+    at_once = resources.max_concurrent_trials
+    if address is not None or at_once is None:
+        return resources
+    fits = trials_that_fit(resources, local_cpus(), gpus_here())
+    return resources.model_copy(update={"max_concurrent_trials": min(at_once, fits)})
