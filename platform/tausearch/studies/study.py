@@ -67,7 +67,7 @@ class SearchStudy:
             study_name=spec.name,
         )
         # A sampler without points left stops Optuna's own loop, which does not run here.
-        self.optuna.stop = lambda: None  # type: ignore[method-assign]
+        self.optuna.stop = lambda: None
         self.running: dict[int, optuna.Trial] = {}
         self._reported: set[tuple[int, int]] = set()
         self._stopped: set[int] = set()
