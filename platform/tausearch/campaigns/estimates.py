@@ -8,7 +8,6 @@ import math
 import resource
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -152,14 +151,24 @@ def run_pilots(plan: CampaignPlan) -> None:
 
 
 def _pilot(cell: CellPlan) -> PilotMeasurement:
-    """Run the first tasks of the first trial of a cell's search, without the cache."""
+    """Run the first tasks of the first trial of a cell's search, without the cache.
+
+    Returns:
+        The measurement.
+
+    Raises:
+        DivergedError: If the trial has finished no task.
+    """
     from tausearch.cluster import first_rows  # imports torch, which an estimate without pilots does not need
     from trainables.trial import build_sequence
 
     config = _piloted(cell)
     rows: list[dict[str, float]] = []
-    with suppress(DivergedError):  # the time of its finished tasks counts
+    try:
         rows.extend(first_rows(build_sequence(config), PILOT_TASKS))
+    except DivergedError:  # the time of its finished tasks counts
+        if not rows:
+            raise
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     whole = rows[:1] + rows[-1:] * (cell.search.spec.steps - 1)
     return PilotMeasurement(pace_of_trials([whole]) or SecondsPerTrial(0.0), memory, _of_trial(config))

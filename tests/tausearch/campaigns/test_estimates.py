@@ -155,6 +155,20 @@ def test_a_pilot_that_fails_is_named_and_the_others_are_run(
     assert "tausearch: digits/ita-lora: its pilot failed (ValueError: a broken method" in capsys.readouterr().err
 
 
+def test_a_pilot_that_diverges_in_its_first_task_says_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rows(sequence: object, tasks: int) -> Iterator[dict[str, float]]:
+        raise DivergedError(1)
+        yield {}
+
+    monkeypatch.setattr("trainables.trial.build_sequence", lambda config: config.method)
+    monkeypatch.setattr("tausearch.cluster.first_rows", rows)
+    run_pilots(planned(tmp_path))
+    assert {each.seconds for each in estimate(planned(tmp_path))} == {None}
+    assert capsys.readouterr().err.count("its pilot failed (DivergedError: ") == 3
+
+
 def test_a_pilot_takes_its_first_task_once_and_its_second_for_every_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
