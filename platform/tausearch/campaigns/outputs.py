@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tausearch.campaigns.cells import CellRuns, gone_cells, read_cells
 from tausearch.campaigns.status import CampaignStatus, CellStatus
-from tausearch.presentation import Plot, Table, accuracy_plot, draw_figure, save
+from tausearch.presentation import Plot, Table, accuracy_plot, draw_figure, print_notices, save
 from tausearch.reports import (
     ComparisonScope,
     FinalRunResults,
@@ -28,7 +28,7 @@ from tausearch.reports import (
     write_report,
 )
 from tausearch.runs import CampaignDirectory, Storage, read_spec, read_trials, replace_text, shown_benchmark
-from tausearch.studies import load_best, unsearched_best_file
+from tausearch.studies import BestFile, best_of_run, load_best, unsearched_best_file
 from trainables.data import reference
 from trainables.errors import InputError
 from trainables.user_code import file_name
@@ -50,16 +50,24 @@ def write_outputs(storage: Storage, status: CampaignStatus, drawn: Mapping[str, 
 
 def copy_best(storage: Storage, directory: CampaignDirectory, cell: CellRuns) -> Path | None:
     """Write the chosen configuration of a cell; without a search, the configuration of its final run."""
-    if not _has_choice(storage, cell):
+    best = _choice(storage, cell)
+    if best is None:
         return None
-    if cell.search is not None:
-        best = load_best(storage.run(cell.search).best_file)
-    else:
-        best = unsearched_best_file(read_spec(storage.run(cell.final)))
     target = _best_file_of(directory, cell)
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_text(target, best.as_yaml())
     return target
+
+
+def _choice(storage: Storage, cell: CellRuns) -> BestFile | None:
+    """Return the best file of a cell's search, from the record if it is lost or damaged; None before a choice."""
+    if cell.search is None:
+        return unsearched_best_file(read_spec(storage.run(cell.final))) if storage.run_exists(cell.final) else None
+    with suppress(InputError):
+        return load_best(storage.run(cell.search).best_file)  # all trials take ten times as long
+    with suppress(InputError):
+        return best_of_run(storage, cell.search, print_notices)
+    return None
 
 
 def _has_choice(storage: Storage, cell: CellRuns) -> bool:

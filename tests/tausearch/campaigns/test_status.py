@@ -293,7 +293,9 @@ def test_a_campaign_that_is_deleted_leaves_its_runs_and_other_campaigns(tmp_path
     assert plan.storage.run_exists(run) and plan.storage.run_exists(final)
 
 
-def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(tmp_path: Path) -> None:
+def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = started(tmp_path)
     first, *_, joint = plan.cells
     assert [copy_best(plan.storage, plan.directory, each.runs) for each in plan.cells] == [None] * 3
@@ -305,6 +307,12 @@ def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(tmp_p
     searched, none, trained = files
     assert searched and trained and none is None and load_best(searched).hyperparameters["lr"] == 0.07
     assert trained == plan.directory.path / "best/digits/joint.yaml" and load_best(trained).method == "joint"
+    remember(first.search.directory, 0, 1.0)
+    for damage in (lambda file: file.write_text("a: ["), Path.unlink):
+        damage(first.search.directory.best_file)
+        assert copy_best(plan.storage, plan.directory, first.runs) == searched
+        assert load_best(searched).hyperparameters["alpha"] == 1.0  # of the record
+    assert capsys.readouterr().err.count("its content was taken from the record") == 1
 
 
 def test_the_best_file_of_a_cell_that_has_left_the_file_goes_and_comes_back(tmp_path: Path) -> None:
