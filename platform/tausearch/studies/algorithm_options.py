@@ -18,7 +18,7 @@ from tausearch.runs import (
     row_metrics,
 )
 from tausearch.studies.algorithms import algorithm_named
-from tausearch.studies.schedulers import FIRST_STOP, pruner_named
+from tausearch.studies.schedulers import FIRST_STOP, first_stop_with, pruner_named
 from trainables.errors import Faults, InputError
 from trainables.metrics import PEAK_GPU_BYTES, VALIDATION
 
@@ -78,7 +78,7 @@ def require_scheduler(
 ) -> None:
     """Check a scheduler by name; raises an `InputError` for an unknown one, or one with a `scheduler_fault`."""
     pruner_named(name, options, first_stop)
-    if fault := scheduler_fault(name, algorithm, steps, first_stop):
+    if fault := scheduler_fault(name, algorithm, steps, first_stop_with(name, options, first_stop)):
         raise InputError(f"--scheduler {name}: {fault}")
 
 

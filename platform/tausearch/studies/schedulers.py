@@ -10,9 +10,11 @@ import optuna
 from optuna.pruners import BasePruner
 from optuna.trial import FrozenTrial
 
+from checked_input.ranges import TASKS
 from search_spaces import Scalar
 from tausearch.runs import SCHEDULERS, MultiSearchSpec, SearchSpec
 from tausearch.studies.named_classes import made, named_class
+from trainables.errors import InputError
 from trainables.user_code import OURSELVES, require_sole
 
 FIRST_STOP = 3  # first task after which a trial may be stopped: earlier accuracies say little about the last one
@@ -28,9 +30,14 @@ class MedianPruner(BasePruner):
 
     Args:
         first_stop: The first task after which a trial may be stopped.
+
+    Raises:
+        InputError: If that is no number of a task.
     """
 
     def __init__(self, first_stop: int = FIRST_STOP) -> None:
+        if fault := TASKS.fault(first_stop):
+            raise InputError(f"pruner 'median': first_stop {fault}")
         self.first_stop = first_stop
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
@@ -57,6 +64,12 @@ _PRUNERS: Mapping[str, Callable[..., BasePruner]] = {
 def first_stop(spec: SearchSpec) -> int:
     """Return the first step after which our rules may stop a trial: a task, or one of several benchmarks."""
     return 1 if isinstance(spec, MultiSearchSpec) else FIRST_STOP
+
+
+def first_stop_with(name: str, options: Mapping[str, Scalar], usual: int) -> int:
+    """Return the first step after which a rule of ours with options may stop a trial."""
+    given = options.get(_FIRST.get(name, ""))
+    return given if isinstance(given, int) else usual  # `asha` takes "auto", too
 
 
 def pruner_named(name: str, options: Mapping[str, Scalar] | None = None, first_stop: int = FIRST_STOP) -> BasePruner:

@@ -82,6 +82,13 @@ def test_a_scheduler_is_checked_with_its_options_and_the_first_step_at_which_it_
         require_scheduler("median", "tpe", 2, {})
     with pytest.raises(InputError, match="pruner 'median': unknown option 'first'"):
         require_scheduler("median", "tpe", 9, {"first": 3})
+    require_scheduler("asha", "tpe", 2, {"min_resource": 1})
+    require_scheduler("asha", "tpe", 9, {"min_resource": "auto"})
+    with pytest.raises(InputError, match="--scheduler median: stops no trial before task 9, and a trial has 5"):
+        require_scheduler("median", "tpe", 5, {"first_stop": 9})
+    for wrong in (0, 1.5, "x"):
+        with pytest.raises(InputError, match="pruner 'median': first_stop must be a whole number from 1"):
+            require_scheduler("median", "tpe", 9, {"first_stop": wrong})
 
 
 def test_the_beginning_of_a_name_is_not_the_name() -> None:
