@@ -14,6 +14,7 @@ from tests.support.layouts import parquet, put
 from tests.trainables.data.own_data import CLASSES, content, dataset, images, listed, silent
 from trainables.data import BenchmarkRef, get_source
 from trainables.data.dataset import dataset_of
+from trainables.data.disk.decoding import encode_png
 from trainables.data.disk.parquet import parquet_images
 from trainables.data.disk.parquet_layout import find_in
 from trainables.data.disk.passes import stored
@@ -155,6 +156,16 @@ def test_the_digest_of_some_rows_is_of_file_column_and_rows(tmp_path: Path) -> N
         )
     ]
     assert len(set(digests)) == 4
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_file_that_is_replaced_is_read_anew(rows: int, tmp_path: Path) -> None:
+    for count, grey in ((2, 10), (rows, 200)):
+        content = [encode_png(torch.full((3, 8, 8), grey, dtype=torch.uint8))] * count
+        pq.write_table(pa.table({"image": content}), tmp_path / "new")
+        (tmp_path / "new").replace(tmp_path / "a.parquet")
+        found = parquet_images([str(tmp_path / "a.parquet")], "image")
+        assert [int(found.image(row).max()) for row in range(len(found))] == [grey] * count
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class ParquetFile:
     size: int  # bytes
     modified: int  # seconds since the epoch
     groups: tuple[int, ...]  # first row of each row group, then the number of rows
+    changed: int  # `modified` in nanoseconds, which is in no digest
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class ParquetImages:
         file, inner = self._place(row)
         group = int(np.searchsorted(np.asarray(file.groups), inner, side="right")) - 1
         with _readable(file.path):
-            value = _reader.read(file.path, group, self.column)[inner - file.groups[group]].as_py()
+            value = _reader.read(file, group, self.column)[inner - file.groups[group]].as_py()
         content = value.get("bytes") if isinstance(value, dict) else value
         if not content:
             raise InputError(f"image {self.name(row)}: cannot be read (the row holds no bytes)")
@@ -115,18 +116,19 @@ class _Reader(threading.local):
     """Open files and row groups of one thread: Arrow's readers are not shared between threads."""
 
     def __init__(self) -> None:
-        self._open = lru_cache(maxsize=64)(partial(pq.ParquetFile, memory_map=True))
+        # By path, size and time of change: a file that was replaced is opened anew.
+        self._open = lru_cache(maxsize=64)(lambda file: pq.ParquetFile(file.path, memory_map=True))
         self._group = lru_cache(maxsize=_GROUPS_KEPT)(self._read_group)
 
-    def read(self, path: str, group: int, column: str) -> Any:
-        found = self._group(path, group, column)
+    def read(self, file: ParquetFile, group: int, column: str) -> Any:
+        found = self._group(file, group, column)
         if isinstance(found, _TooLargeError):
             raise found
         return found
 
-    def _read_group(self, path: str, group: int, column: str) -> Any:
+    def _read_group(self, file: ParquetFile, group: int, column: str) -> Any:
         try:
-            return _bounded(self._open(path), [group], column).combine_chunks()
+            return _bounded(self._open(file), [group], column).combine_chunks()
         except _TooLargeError as error:  # cached too, because the discovery takes long
             return error
 
@@ -176,7 +178,7 @@ def _parquet_file(path: str) -> ParquetFile:
     groups = [0]
     for group in range(metadata.num_row_groups):
         groups.append(groups[-1] + metadata.row_group(group).num_rows)
-    return ParquetFile(path, stat.st_size, int(stat.st_mtime), tuple(groups))
+    return ParquetFile(path, stat.st_size, int(stat.st_mtime), tuple(groups), stat.st_mtime_ns)
 
 
 def _require_rows(path: str, metadata: pq.FileMetaData) -> None:
