@@ -131,8 +131,16 @@ def digest_of(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(bytes_of(tensor).numpy().data)
     return digest.hexdigest()
+
+
+def bytes_of(tensor: Tensor) -> Tensor:
+    """Return the bytes of a tensor in the order of its values, uint8 `(n,)`; a view of a contiguous one."""
+    flat = tensor.reshape(-1)
+    if flat.stride() != (1,):  # one value of a matrix's column counts as contiguous, and has the matrix's stride
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8)
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:

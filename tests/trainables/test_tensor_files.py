@@ -62,6 +62,8 @@ def test_a_digest_is_of_names_kinds_shapes_and_values() -> None:
     zeros = torch.zeros(2, 3)
     changed: list[dict[str, Tensor]] = [{"b": zeros}, {"a": zeros.int()}, {"a": zeros.T}, {"a": zeros + 1}]
     assert len({digest_of(tensors) for tensors in [{"a": zeros}, *changed]}) == 5
+    one = torch.arange(6.0).view(2, 3)[1:, -1]  # it counts as contiguous, with the stride of the matrix
+    assert digest_of({"a": one}) == digest_of({"a": torch.tensor([5.0])})
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])

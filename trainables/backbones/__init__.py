@@ -31,6 +31,7 @@ from trainables.backbones.inputs import (
 )
 from trainables.backbones.own import TUNED, TUNED_SUFFIXES, OwnBackbone as OwnBackbone
 from trainables.errors import InputError
+from trainables.tensor_files import bytes_of
 from trainables.user_code import OURSELVES, find, installed, is_code, require_sole
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def _digest_of(state: Mapping[str, Any]) -> str:
     digest = hashlib.sha256()
     for name, value in sorted(state.items()):
         digest.update(name.encode())
-        digest.update(memoryview(value.contiguous().numpy()).cast("B"))
+        digest.update(bytes_of(value).numpy().data)
     return digest.hexdigest()
 
 

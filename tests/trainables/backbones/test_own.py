@@ -218,6 +218,19 @@ def test_a_package_takes_no_name_of_the_tool_or_of_timm(
         plan_search(SearchRequest("digits", "ita-lora", backbone=backbone.name, storage=tmp_path / "runs"))
 
 
+def test_weights_of_any_kind_have_a_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd() -> Mixer:
+        model = build()
+        model.frozen.bfloat16()
+        model.register_buffer("none", torch.zeros(0, 3))
+        return model
+
+    own = OwnBackbone(build=odd, input=READS, tuned=TUNED)
+    monkeypatch.setattr(sys.modules["their_backbones"], "Odd", own, raising=False)
+    allow_code("their_backbones:Odd")
+    assert len(Backbone("their_backbones:Odd").digest) == 64
+
+
 def test_weights_that_are_drawn_anew_in_each_process_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
