@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -111,6 +112,8 @@ def _resample_positions(model: VisionTransformer, state: dict[str, Tensor]) -> N
     if wanted is None or found is None or found.ndim != 3 or found.shape[1] == wanted.shape[1]:
         return
     prefix = 0 if getattr(model, "no_embed_class", False) else model.num_prefix_tokens
+    if (patches := found.shape[1] - prefix) < 1 or math.isqrt(patches) ** 2 != patches:
+        return  # a file of other prefix tokens; `misfit` says so
     grid = model.patch_embed.grid_size
     state["pos_embed"] = resample_abs_pos_embed(found, grid, num_prefix_tokens=prefix)
 

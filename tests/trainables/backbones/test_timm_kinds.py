@@ -136,6 +136,14 @@ def test_where_the_class_token_has_no_position_those_of_all_patches_are_resample
     torch.testing.assert_close(model.pos_embed[0, :, 0].view(7, 7), rows, rtol=0, atol=0.1)
 
 
+@pytest.mark.parametrize("tokens", [1, 198])
+def test_a_file_with_other_prefix_tokens_does_not_fit(tokens: int, tmp_path: Path) -> None:
+    weights = created("vit_tiny_patch16_224").state_dict() | {"pos_embed": torch.zeros(1, tokens, 192)}
+    save_file(weights, tmp_path / "w")
+    with pytest.raises(InputError, match=r"w: do not fit the backbone: 'pos_embed'"):
+        Backbone("vit_tiny_patch16_224", tmp_path / "w").load()
+
+
 def test_a_size_may_be_the_largest_that_is_allowed() -> None:
     assert timm_name("vit_tiny_patch16_224?img_size=2048").size == 2048
 
