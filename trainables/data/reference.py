@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
+from urllib.parse import quote, unquote
 
 from checked_input.names import choices
 from checked_input.ranges import BATCH, CLASSES_PER_TASK, EPOCHS, IMAGE_BYTES, SEED, TASKS
@@ -136,13 +137,14 @@ def slug_of(refs: Iterable[BenchmarkRef]) -> str:
     return "-".join(ref.slug for ref in refs)[:_LONGEST_SLUG].rstrip("-._")
 
 
+_SEPARATORS = str.maketrans({char: quote(char) for char in "%&?"})  # which a column's name may have
 OPTIONS = tuple(each.name for each in fields(BenchmarkRef) if each.name != "name")
 
 
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(map(str, value)) if all(isinstance(each, NamedTask) for each in value) else text_of(value)
-    return "yes" if value is True else str(value)
+    return "yes" if value is True else str(value).translate(_SEPARATORS)
 
 
 def _require_tasks(ref: BenchmarkRef) -> None:
@@ -171,6 +173,8 @@ def _typed(text: str, key: str, value: str) -> int | str | bool | tuple[str, ...
         raise InputError(f"benchmark {text!r}: {key} must be {allowed}, got {value!r}")
     if key in _RANGES:
         return int(value)
+    if key == "label_column":
+        return unquote(value)
     return True if key in ("partial", "skip_broken") else value
 
 
