@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from trainables.data.reference import FOLDER, PARQUET, BenchmarkRef
 from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.errors import InputError
 from trainables.task_names import class_names_fault
+from trainables.user_code import file_name
 
 DATA_VARIABLE = "TAUSEARCH_DATA"
 DEFAULT_DATA_ROOT = "./tausearch-data"
@@ -57,14 +59,19 @@ class Dataset:
 
     ref: BenchmarkRef  # without the options of tasks and training
     home: Path  # folder of the dataset and of its prepared form
-    key: str  # name of the prepared form below `home`; of a published dataset its variant
+    key: str  # begins the name of the prepared form below `home`; of a published dataset its variant
     find: Callable[[], Listing]  # lists the dataset as it was published
     expected: Expected | None = None  # of published datasets
 
     @property
     def prepared(self) -> Path:
         """The folder of the dataset's prepared form."""
-        return self.home / PREPARED / f"v{VERSION}" / self.key
+        bound = self.ref.max_image_bytes  # by which images are left out, so that each has its form
+        name = self.key if bound is None else f"{self.key}.most-{bound}"
+        return self.home / PREPARED / f"v{VERSION}" / name
+
+    def _beside(self, ending: str) -> Path:
+        return self.prepared.with_name(f"{self.prepared.name}.{ending}")
 
     def manifest(self) -> Manifest | None:
         """Return the manifest of the prepared form, None without one; an unreadable manifest is an InputError."""
@@ -224,7 +231,7 @@ class Dataset:
             self.prepared.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{self.prepared.parent}: cannot be made ({error.strerror})") from error
-        with FileLock(self.prepared.parent / f"{self.key}.lock"), self._scratch() as (unfinished, unpacked, old):
+        with FileLock(self._beside("lock")), self._scratch() as (unfinished, unpacked, old):
             found = self._find_packed(unpacked, progress)
             listing = self.checked(found)
             parts = self.both_parts(listing)
@@ -248,7 +255,7 @@ class Dataset:
     @contextmanager
     def _scratch(self) -> Iterator[list[Path]]:
         """Yield paths for unfinished, unpacked and old files, which are removed before and after the block."""
-        folders = [self.prepared.parent / f"{self.key}.{what}" for what in ("unfinished", "unpacked", "old")]
+        folders = [self._beside(what) for what in ("unfinished", "unpacked", "old")]
         try:
             _remove(folders)  # left by a preparation that was killed
             yield folders
@@ -305,7 +312,8 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
             raise InputError(f"{ref.name}: {error.strerror}") from error
         if ref.name.startswith(FOLDER):
             return Dataset(kept, home, key, lambda: folder.find(path))
-        return Dataset(kept, home, f"{key}.{column}" if column else key, lambda: parquet_layout.find(path, column))
+        key = f"{key}.{_in_file_name(column)}" if column else key
+        return Dataset(kept, home, key, lambda: parquet_layout.find(path, column))
     publication = PUBLISHED[ref.name]
     variant = ref.variant or publication.variants[0]
     if variant not in publication.variants:
@@ -318,6 +326,13 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
         return _find_in(publication, open_tree(home) if home.is_dir() else Tree(home, {}), variant)
 
     return Dataset(kept, home, variant, find, publication.expected[variant])
+
+
+def _in_file_name(column: str) -> str:
+    """Return a column as a part of the name of a file; two columns have two names."""
+    if "/" not in column:
+        return column
+    return f"{file_name(column)}.{hashlib.sha256(column.encode()).hexdigest()[:8]}"
 
 
 def _first_broken(lines: Sequence[str]) -> list[str]:

@@ -13,7 +13,9 @@ from hypothesis import given, strategies as st
 from tests.support.layouts import encoded, parquet, put
 from tests.trainables.data.own_data import CLASSES, content, dataset, images, listed, require_usable, silent
 from trainables.backbones import Backbone
-from trainables.data import build_benchmark, get_source
+from trainables.data import BenchmarkRef, build_benchmark, get_source
+from trainables.data.dataset import dataset_of
+from trainables.data.disk.manifest import PREPARED_FORMS, PreparedForm
 from trainables.data.disk.passes import stored
 from trainables.data.sources import batch_size_of, epochs_of, steps_of
 from trainables.data.splits import SPLIT_NAMES
@@ -192,7 +194,10 @@ def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refuse
     assert require_usable(text, SPLIT_NAMES, never) == []  # every image is looked at once
 
 
-@pytest.mark.parametrize("runs", [(("&max_image_bytes=5000", 23), ("", 24)), (("", 24), ("&max_image_bytes=5000", 23))])
+BOUNDS = (("&max_image_bytes=5000", 23), ("", 24))
+
+
+@pytest.mark.parametrize("runs", [BOUNDS, BOUNDS[::-1]])
 def test_large_images_are_left_out_by_the_bound_of_this_run_not_of_an_earlier_run(
     runs: tuple[tuple[str, int], ...], tmp_path: Path
 ) -> None:
@@ -201,6 +206,16 @@ def test_large_images_are_left_out_by_the_bound_of_this_run_not_of_an_earlier_ru
         text = f"folder:{tmp_path}?tasks=2&skip_broken=yes{bound}"
         assert len(require_usable(text, SPLIT_NAMES)) == 24 - kept
         assert sum(len(get_source(text).load(part)[1]) for part in SPLIT_NAMES) == kept
+
+
+@pytest.mark.parametrize("form", PREPARED_FORMS)
+def test_what_was_prepared_with_another_bound_is_not_taken(form: PreparedForm, tmp_path: Path) -> None:
+    put(tmp_path, images() | {"cat/1.png": encoded(10, 1, 1) + bytes(5000)})
+    bounds = {f"folder:{tmp_path}?tasks=2&skip_broken=yes{bound}": kept for bound, kept in BOUNDS}
+    for prepared in bounds:
+        dataset_of(BenchmarkRef.parse(prepared)).prepare(form, silent)
+        for text, kept in bounds.items():
+            assert sum(len(get_source(text).load(part)[1]) for part in SPLIT_NAMES) == kept
 
 
 @given(st.integers(1, 1_000_000))

@@ -102,6 +102,10 @@ def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
     assert source.class_names == ("large", "small") and source.name == text
     assert sorted(source.load("train")[1].tolist() + source.load("test")[1].tolist()) == [0] * 12 + [1] * 12
     assert get_source(f"parquet:{tmp_path}?tasks=2").class_names == tuple("0123")
+    pq.write_table(pa.table({"image": columns["image"], "R&D? 50%26": coarse}), tmp_path / "a.parquet")
+    odd = BenchmarkRef.parse(f"parquet:{tmp_path}?tasks=1").with_options(label_column="R&D? 50%26")
+    assert BenchmarkRef.parse(str(odd)) == odd and get_source(str(odd)).class_names == ("large", "small")
+    pq.write_table(pa.table({**columns, "size": coarse}), tmp_path / "a.parquet")
     with pytest.raises(InputError, match="--label-column colour: .*a.parquet has no such column; it has image, label,"):
         get_source(f"parquet:{tmp_path}?tasks=1&label_column=colour")
     for other in (f"folder:{tmp_path}?label_column=size", "digits?label_column=size", "mit67?label_column=size"):
@@ -112,12 +116,15 @@ def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
 def test_what_was_prepared_of_one_file_or_column_is_not_taken_for_another(tmp_path: Path) -> None:
     columns = {"image": [r["bytes"] for r in listed()], "label": [r["label"] for r in listed()]}
     for name in ("a", "b"):
-        pq.write_table(pa.table({**columns, "size": columns["label"]}), tmp_path / f"{name}.parquet")
-    texts = ("/a.parquet", "/a.parquet?label_column=size", "/b.parquet", "", "?label_column=size")
+        sizes = dict.fromkeys(("size", "size/of", "size-of"), columns["label"])
+        pq.write_table(pa.table({**columns, **sizes}), tmp_path / f"{name}.parquet")
+    of = ("?label_column=size/of", "?label_column=size-of")
+    texts = ("/a.parquet", "/a.parquet?label_column=size", "/b.parquet", "", "?label_column=size", *of)
     made = [dataset_of(BenchmarkRef.parse(f"parquet:{tmp_path}{text}")) for text in texts]
-    for k in (0, 4):
+    for k in (0, 5, 4):
         made[k].prepare("parquet", silent)
-    assert [each.manifest() is not None for each in made] == [True, False, False, False, True]
+    assert [each.manifest() is not None for each in made] == [True, False, False, False, True, True, False]
+    assert all(len(each.prepared.relative_to(tmp_path).parts) == 3 for each in made)
 
 
 @pytest.mark.parametrize(("bound", "kept"), [("&max_image_bytes=5000", 23), ("", 24)])
