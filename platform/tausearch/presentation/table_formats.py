@@ -49,6 +49,8 @@ _NARROWEST = (
 _STYLES = {"marked": "bold green", "total": "bold", "strong": "bold", "faint": "dim", "good": "green", "bad": "red"}
 _CSS = {"faint": "opacity: 0.6", "good": "color: #2ca02c", "bad": "color: #d62728"}  # in bold otherwise
 _LEAST = 12  # letters: longer words of a column that wraps are broken before a column is left out
+_MOST_LINES = 3  # of a cell of a minor column, which is left out otherwise
+_LONG = 2 * _LEAST  # letters of a minor column, which goes before shorter ones
 _DEVIATION = re.compile(r" \$\\pm\$ ([\d.]+)")
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 
@@ -56,7 +58,8 @@ _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 class FittedTable(rich.table.Table):
     """A table of rich that leaves out the columns that a narrow terminal has no room for, and says so below.
 
-    rich cuts each of them down to a letter. The first column always stays; minor ones go first, then the last ones.
+    rich cuts each of them down to a letter. The first column always stays; minor ones go first, of these one whose text
+    would fill many lines, then the last ones.
 
     Attributes:
         minor: Numbers of the minor columns.
@@ -66,26 +69,28 @@ class FittedTable(rich.table.Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Return the table of rich, and the line that says what was left out."""
-        kept = list(range(len(self.columns)))
-        while len(kept) > 1 and self._needed(console, options, kept) > options.max_width:
-            kept.remove(max(kept[1:], key=lambda place: (place in self.minor, place)))
+        needed = [self._needed(console, options, place) for place in range(len(self.columns))]
+        long = {place for place in self.minor if needed[place] > _LONG and not self.columns[place].no_wrap}
+        kept, border = list(range(len(needed))), 1 if self.box else 0
+        while len(kept) > 1 and sum(needed[place] + border for place in kept) + border > options.max_width:
+            kept.remove(max(kept[1:], key=lambda place: (place in self.minor, place in long, place)))
         fitting = copy(self)
         fitting.columns = [self.columns[place] for place in kept]
         yield from rich.table.Table.__rich_console__(fitting, console, options)
         if omitted := len(self.columns) - len(kept):
             yield Text(omitted_columns_line(omitted), style="dim")
 
-    def _needed(self, console: Console, options: ConsoleOptions, kept: Sequence[int]) -> int:
-        """Return the width that columns need when the words of wrapping ones are broken into lines."""
-        wide = options.update(width=WIDE)
-        edges = sum(self._get_padding_width(place) for place in kept) + (len(kept) + 1 if self.box else 0)
-        widths = []
-        for column in (self.columns[place] for place in kept):
-            longest = self._measure_column(console, wide, column)
-            padding = self._get_padding_width(column._index)
-            broken = min(longest.minimum - padding, _LEAST) if column.width is None else column.width
-            widths.append(longest.maximum - padding if column.no_wrap else broken)
-        return sum(widths) + edges
+    def _needed(self, console: Console, options: ConsoleOptions, place: int) -> int:
+        """Return the width that a column needs when the words of a wrapping one are broken into lines."""
+        column = self.columns[place]
+        longest = self._measure_column(console, options.update(width=WIDE), column)
+        padding = self._get_padding_width(place)
+        if column.no_wrap:
+            return longest.maximum
+        if column.width is not None:
+            return column.width + padding
+        fewest = -(-(longest.maximum - padding) // _MOST_LINES) if place in self.minor else 0
+        return max(min(longest.minimum - padding, _LEAST), fewest) + padding
 
 
 def terminal_table(table: Table, **look: Any) -> rich.table.Table:

@@ -128,9 +128,10 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
     assert lines_of(capsys)[0] == f"{spec.name}: stopped; 2 complete, 2 pending"
     show_statuses([read_status(directory)])
     assert "│ stopped │ 2/4 │" in " ".join(lines_of(capsys))
-    early = spec.model_copy(update={"name": "early", "stop": StopRule(patience=1)})
+    early = spec.model_copy(update={"name": "e", "stop": StopRule(patience=1)})
     show_statuses([read_status(recorded(early, trials[:2], tmp_path))])
-    assert "│ finished │ 2/2 │" in " ".join(lines_of(capsys))
+    shown = " ".join(lines_of(capsys))
+    assert "│ finished │ 2/2 │" in shown and "┃ run ┃" in shown
 
 
 @pytest.mark.parametrize("purpose", ["search", "final"])

@@ -48,6 +48,16 @@ def test_minor_columns_go_first_then_the_last_ones() -> None:
     assert len(shown(9)) > 2  # the first column stays, whatever its width
 
 
+@pytest.mark.parametrize(("width", "left"), [(98, "AB"), (97, "AB"), (55, "AB"), (54, "A")])
+def test_a_minor_column_whose_text_would_fill_many_lines_goes_first(width: int, left: str) -> None:
+    columns = [Column("A"), Column("long", wrap=True, minor=True), Column("B", minor=True)]
+    out = Console(width=width, file=io.StringIO())
+    out.print(terminal_table(Table("", columns, [("a" * 8, "x" * 120, "b" * 40)])))
+    lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [name for name in "AB" if name in lines[1]] == list(left)
+    assert ("long" in lines[1]) == (width == 98) and len(lines) <= 3 + 4 + 1
+
+
 def test_a_column_that_is_to_stay_whole_is_whole_where_another_can_be_left_out() -> None:
     columns = [Column("run", wrap=True), Column("note", wrap=True)]
     table = terminal_table(Table("", columns, [("digits-ita-lora-1-final", "some words")]))

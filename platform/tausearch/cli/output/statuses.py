@@ -83,7 +83,7 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
         for found in statuses
     ]
     table = terminal_table(Table("", columns, rows).without_empty("note"))
-    out, longest = console(), max(len(found.spec.name) for found in statuses)
+    out, longest = console(), max(len(name) for name in ("run", *(found.spec.name for found in statuses)))
     table.columns[0].width = min(longest, max(out.width - _BESIDE_NAME, _LEAST_NAME))  # whole, for people to copy
     out.print(table)
 
