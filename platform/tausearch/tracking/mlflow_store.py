@@ -176,17 +176,25 @@ def _create_schema(storage: Storage) -> None:
     if path.exists():
         return
     empty = user_cache_path("tausearch") / f"mlflow-{VERSION}.db"
+    for left in path.parent.glob(f"{path.name}.*.tmp"):  # of processes that were killed; this one has the lock
+        left.unlink()
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    unfinished.unlink(missing_ok=True)
     unfinished.touch()  # with the mode of the umask; SQLite's own files have 0644 at most
-    if empty.exists():
+    try:
         shutil.copyfile(empty, unfinished)
-    else:
+        _set_default_place(unfinished, storage)
+    except (OSError, sqlite3.DatabaseError):  # none is kept, or it cannot be read, or it is damaged
+        unfinished.write_bytes(b"")
         MlflowClient(tracking_uri=f"sqlite:///{unfinished}").search_experiments(max_results=1)
         _keep(unfinished, empty)
-    with closing(sqlite3.connect(unfinished)) as store, store:  # MLflow's own, else of where the empty store was made
-        store.execute("UPDATE experiments SET artifact_location = ?", (storage.mlflow_artifacts.as_uri(),))
+        _set_default_place(unfinished, storage)
     os.replace(unfinished, path)
+
+
+def _set_default_place(store: Path, storage: Storage) -> None:
+    """Correct the place of MLflow's own experiment, else that of where the empty store was made."""
+    with closing(sqlite3.connect(store)) as opened, opened:
+        opened.execute("UPDATE experiments SET artifact_location = ?", (storage.mlflow_artifacts.as_uri(),))
 
 
 def _keep(store: Path, empty: Path) -> None:

@@ -461,7 +461,7 @@ def test_artifacts_lie_in_the_storage_unless_a_server_has_a_place_for_them(
     assert Path(mlflow_store.store_lock(storage).lock_file) == tmp_path / "mlflow.lock"  # in every working folder
 
 
-@pytest.mark.parametrize("cache", ["folder", "file"])
+@pytest.mark.parametrize("cache", ["folder", "file", "unreadable", "empty", "half"])
 def test_the_default_store_is_migrated_once_for_a_user_and_has_the_mode_of_the_umask(
     cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -484,13 +484,20 @@ def test_the_default_store_is_migrated_once_for_a_user_and_has_the_mode_of_the_u
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     if cache == "file":  # where no folder can be made
         (tmp_path / "cache").touch()
+    if cache == "unreadable":
+        monkeypatch.setattr("shutil.copyfile", mock.Mock(side_effect=PermissionError))
     with umask(0o002):
-        storages = [open_storage(tmp_path / name, write=True) for name in "ab"]
-        for storage in storages:
+        storages = [open_storage(tmp_path / name, write=True) for name in "abc"]
+        for number, storage in enumerate(storages):
             storage.root.mkdir()
+            (storage.root / "mlflow.db.1.tmp").touch()  # of a process that was killed
             mlflow_store.open_store(storage, storage.mlflow_uri, "digits")
-    assert len(migrated) == (1 if cache == "folder" else 2)
-    assert [storage.mlflow_file.stat().st_mode & 0o777 for storage in storages] == [0o664] * 2
+            if cache in ("empty", "half") and number == 0:  # damaged once; the next storage root mends it
+                (kept,) = (tmp_path / "cache" / "tausearch").glob("*.db")
+                kept.write_bytes(kept.read_bytes()[: 0 if cache == "empty" else kept.stat().st_size // 2])
+            assert [each.name for each in storage.root.glob("*.tmp")] == []
+    assert len(migrated) == {"folder": 1, "file": 3, "unreadable": 3, "empty": 2, "half": 2}[cache]
+    assert [storage.mlflow_file.stat().st_mode & 0o777 for storage in storages] == [0o664] * 3
     for storage in storages:
         with closing(sqlite3.connect(storage.mlflow_file)) as store:
             assert store.execute("SELECT * FROM experiments").fetchall() == [(storage.mlflow_artifacts.as_uri(),)]
