@@ -8,7 +8,7 @@ from typing import Any
 
 from search_spaces import Scalar
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EvaluationResult, read_evaluation
-from tausearch.presentation import Column, Table, as_markdown, gain, score, see_page, text_columns, tool
+from tausearch.presentation import Column, Table, as_markdown, gain, print_notices, score, see_page, text_columns, tool
 from tausearch.reports.comparison.comparison import not_comparable
 from tausearch.reports.comparison.paper import PaperComposition, PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
@@ -83,7 +83,11 @@ def as_evaluation_text(storage: Storage, runs: Sequence[FinalRunResults]) -> str
 
 
 def _evaluated(storage: Storage, runs: Sequence[FinalRunResults]) -> list[tuple[FinalRunResults, EvaluationResult]]:
-    return [(run, found) for run in runs if (found := read_evaluation(storage.run(run.spec.name))) is not None]
+    by_name = {run.spec.name: run for run in runs}
+    among = [storage.run(name) for name in by_name]
+    found, faults = storage.read_each(lambda each: (by_name[each.name], read_evaluation(each)), among=among)
+    print_notices(*faults)
+    return [(run, result) for run, result in found if result is not None]
 
 
 def evaluation_tables(rows: Sequence[EvaluationRow]) -> list[Table]:

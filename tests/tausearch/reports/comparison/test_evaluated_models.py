@@ -68,6 +68,10 @@ def test_evaluations_beside_the_papers_tables(
     assert summary["unlearning/negate"]["control_gain"]["mean"] == -1.0
     assert found["ita-lora", "bare"]["paper"] is None and found["iel-lora", "other"]["paper"] is None
     assert found["iel-lora", "other"]["departures"] == ["epochs 3, the paper's 20"]
+    (damaged,) = storage.run("other").compositions.iterdir()
+    damaged.write_text("{")
+    code, out, err = run(["compare", "--composition", "--storage", str(storage.root)], capsys, monkeypatch)
+    assert code == 0 and "mine" in out and "bare" in out and str(damaged) in err
 
 
 def test_a_run_that_was_renamed_has_its_new_name_and_one_that_got_the_old_name_has_no_results(
