@@ -207,10 +207,20 @@ def _file(directory: RunDirectory, label: str) -> Path:
     return directory.compositions / f"{label}.json"
 
 
-def read_compositions(directory: RunDirectory) -> list[CompositionResult]:
-    """Return all compositions of a run, sorted by file name; they name it as its folder does. See `read_file`."""
+def read_compositions(directory: RunDirectory, faults: list[str] | None = None) -> list[CompositionResult]:
+    """Return all compositions of a run, sorted by file name; they name it as its folder does. See `read_file`.
+
+    `faults` takes a line for each file that cannot be read, which is an error without it.
+    """
     paths = sorted(directory.compositions.glob("*.json")) if directory.compositions.is_dir() else []
-    read = [read_file(path, CompositionResult) for path in paths if path.stem != EVALUATION]
+    read = []
+    for path in (path for path in paths if path.stem != EVALUATION):
+        try:
+            read.append(read_file(path, CompositionResult))
+        except InputError as error:
+            if faults is None:
+                raise
+            faults.append(str(error))
     return [each.model_copy(update={"runs": _with_own_name(each.runs, directory.name)}) for each in read]
 
 

@@ -199,7 +199,7 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
             shown.tables.append(tables.task_accuracy_table(status.spec, finished))
             shown.drawn.plots.extend(filter(None, [time_plot(finished, status.spec)]))
     with _noting(view.faults, f"compositions of {directory.name}"):
-        shown.tables.extend(tables.composition_tables(read_compositions(directory)))
+        shown.tables.extend(tables.composition_tables(read_compositions(directory, view.faults)))
     with _noting(view.faults, f"evaluation of {directory.name}"):
         if (found := read_evaluation(directory)) is not None:
             shown.tables.append(evaluation_table(found))

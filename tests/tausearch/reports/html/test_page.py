@@ -248,6 +248,14 @@ def test_each_file_of_a_final_run_may_be_damaged(name: str, tables: int, storage
     assert page.count("table") == (0 if name == "run.yaml" else tables - 1)
 
 
+def test_a_damaged_composition_costs_no_other(tables: int, storage: Storage, tmp_path: Path) -> None:
+    final = make_final(storage)
+    add_compositions(final)
+    (final.path / "compositions" / "drop-1.json").write_text("{", encoding="utf-8")
+    page = report([cell(None, final)], tmp_path)
+    assert page.count("p", **{"class": "fault"}) == 1 and page.count("table") == tables
+
+
 def test_a_run_that_is_gone_becomes_a_line(storage: Storage, tmp_path: Path) -> None:
     page = report([cell(storage.run("gone"), None)], tmp_path)
     assert "no run named 'gone'" in page.text and "InputError" not in page.text
