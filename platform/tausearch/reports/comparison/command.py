@@ -64,13 +64,14 @@ def show_comparison(
         about = {"source": paper_results().source, "figure": None if drawn is None else str(drawn)}
         content = {**about, "rows": rows, "without_results": without}
         notes = list(_notes(comparisons, without, {run.spec.benchmark for run in runs}))
+        if chosen.runs is not None and not runs:
+            notes.insert(0, "no final run of this campaign has a finished seed yet")
         csv_rows = comparison_csv_rows(comparisons)
         order = replace(chosen.order, benchmarks=named or chosen.order.benchmarks)
         matrix = result_matrix(runs, paper_results(), order, with_paper=chosen.with_paper)
         table, lack = matrix_table(matrix, paper_results()), _lack(matrix) if chosen.with_paper else ""
-        return ComparisonOutput(
-            content, csv_rows, _tables(comparisons), notes=notes, picture=drawn, matrix=table, lack=lack
-        )
+        empty = "" if matrix.rows else "\n".join(notes)
+        return ComparisonOutput(content, csv_rows, _tables(comparisons), empty, notes, drawn, table, lack)
 
     show(storage, benchmarks, output_format, answer)
 

@@ -88,9 +88,10 @@ def show(
     Raises:
         InputError: If a benchmark is neither the paper's, nor embedded, nor a run's.
     """
-    runs, without, faults = read_final_runs(storage)
+    runs, others, faults = read_final_runs(storage)
     print_notices(*faults)
-    known = [*dict.fromkeys([*paper_results().benchmarks, *BENCHMARKS, *(run.spec.benchmark for run in runs)])]
+    specs, without = [*(run.spec for run in runs), *others], [spec.name for spec in others]
+    known = [*dict.fromkeys([*paper_results().benchmarks, *BENCHMARKS, *(spec.benchmark for spec in specs)])]
     for name in benchmarks:
         if name not in known:
             no_run = f"; there is no run of this name, either{storage.hint_for(name)}"

@@ -89,11 +89,11 @@ class FinalRunResults:
         return data is None or others is None or data.has_images_of(others)
 
 
-def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[str], list[InputError]]:
-    """Return final runs with results, oldest first, the names of those without, and faults of unreadable runs."""
+def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[FinalSpec], list[InputError]]:
+    """Return final runs with results, oldest first, the others, and faults of unreadable runs."""
     read, faults = storage.read_each(read_final_run)
     found = [run for _, run in read if run is not None]
-    without = [spec.name for spec, run in read if run is None and spec.purpose == "final"]
+    without = [spec for spec, run in read if run is None and spec.purpose == "final"]
     return found, without, faults
 
 

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from PIL import Image
@@ -148,7 +148,8 @@ def test_runs_without_results_are_named_and_damaged_ones_left_out(
         storage.run(name).results_file.write_text(content)
     make_final_run(storage, "good", [90.0, None])
     runs, without, faults = read_final_runs(storage)
-    assert [run.spec.name for run in runs] == ["good"] and set(without) == {"failed", "unfinished"}
+    assert [run.spec.name for run in runs] == ["good"]
+    assert {spec.name for spec in without} == {"failed", "unfinished"}
     assert len(faults) == 2 and "damaged/results.json: cannot be read" in str(faults[0])
     show_comparison(storage, [], "csv", None)
     assert capsys.readouterr().err.splitlines() == [f"tausearch: {fault}" for fault in faults]
@@ -174,7 +175,7 @@ def test_the_papers_benchmarks_and_the_method_as_it_is_come_first(storage: Stora
 def test_a_search_is_not_a_final_run_without_results(storage: Storage) -> None:
     make_run(storage, search_spec(), [make_trial(0, value=70.0)])
     make_final_run(storage, "failed", [None])
-    assert read_final_runs(storage)[1] == ["failed"]
+    assert [spec.name for spec in read_final_runs(storage)[1]] == ["failed"]
 
 
 def test_a_value_that_is_set_by_hand_to_what_it_is_anyway_is_no_other_experiment(storage: Storage) -> None:
@@ -278,7 +279,7 @@ def test_a_picture_says_how_many_runs_it_leaves_out_if_it_does(
         draw(compare(read_final_runs(storage)[0], paper_results()), paper_results(), storage.root / "a.png")
     make_final_run(storage, "elsewhere", [50.0], benchmark="digits", protocol=DIGITS, tuned_on="glyphs")
     draw(compare(read_final_runs(storage)[0], paper_results()), paper_results(), storage.root / "a.png")
-    one, more = (f"left out: {runs} of another protocol, or tuned elsewhere" for runs in ("1 run", "2 runs"))
+    one, more = (f"left out: {runs} that cannot be compared" for runs in ("1 run", "2 runs"))
     assert said == ["", one, more]
 
 
@@ -521,8 +522,13 @@ def test_unknown_benchmarks_are_refused_and_empty_ones_said(
     assert f"{nothing}; there are final runs on: cifar100, digits, 'glyphs?epochs=1'\n" in said
     show_comparison(several, ["glyphs"], "text", None, ComparisonScope(["quick"]))
     assert f"{nothing}; there are final runs on: 'glyphs?epochs=1'\n" in capsys.readouterr().out
-    show_comparison(several, ["glyphs"], "text", None, ComparisonScope([]))
-    assert f"{nothing}\n" in capsys.readouterr().out
+    make_final_run(several, "begun", [None], benchmark="glyphs?epochs=2")
+    assert "without results yet: begun\n" in printed(several, "text", capsys, "glyphs?epochs=2")
+    for output_format in get_args(OutputFormat):
+        show_comparison(several, ["glyphs"], output_format, None, ComparisonScope([]))
+        out, err = capsys.readouterr()
+        lines = f"no final run of this campaign has a finished seed yet\n{nothing}\n"
+        assert (out, err) == {"json": (out, ""), "text": (lines, "")}.get(output_format, ("", lines))
 
 
 @pytest.mark.usefixtures("undrawn")
