@@ -25,7 +25,7 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
     panels = [_panel(comparison, rows, paper) for comparison, rows in drawn if rows]
     shown = sum(row.ours is not None for _, rows in drawn for row in rows)
     left_out = sum(row.ours is not None for c in comparisons for row in (*c.rows, *c.not_compared)) - shown
-    note = f"left out: {counted(left_out, 'run')} of another protocol, or tuned elsewhere"
+    note = f"left out: {counted(left_out, 'run')} that cannot be compared"
     if not panels:
         raise InputError(f"--figure {path}: there is nothing to draw{f' ({note})' if left_out else ''}")
     try:
