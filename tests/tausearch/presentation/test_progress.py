@@ -86,7 +86,7 @@ def test_the_best_and_the_mean_so_far_are_said(spec: SearchSpec) -> None:
     final = ProgressDisplay(final_spec(spec, seeds=(5, 6, 7), trials=3), TrialTable(), io.StringIO())
     for number, value in enumerate((0.0, 81.0)):
         tell(final, replace(make_trial(number, value=value), seed=5 + number))
-    tell(final, replace(make_trial(2, tasks=0, status="failed"), seed=7, error="out of memory"))
+    tell(final, replace(make_trial(2, value=10.0, status="failed"), seed=7, error="out of memory"))  # at its end
     assert "mean so far 40.50 %" in final.status_line()
     assert "seed 7 failed: out of memory | mean so far" in printed(final).replace("|  |", "|")
 

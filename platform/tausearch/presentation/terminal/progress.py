@@ -89,7 +89,7 @@ class ProgressDisplay(LiveDisplay):
         if isinstance(self.spec, SearchSpec):
             best = best_trial(self.trials, self.spec.aim)
             return f"best so far {'none' if best is None else f'{self.spec.words(best)} (trial {best.number})'}"
-        finished = [trial for trial in self.trials if trial.value is not None]
+        finished = [trial for trial in self.trials if trial.value is not None and trial.status == "complete"]
         values = [trial.value or 0.0 for trial in finished]
         mean = self.spec.value_text(statistics.fmean(values)) if values else "none"
         if values and (aim := self._aim).objectives:
@@ -98,7 +98,7 @@ class ProgressDisplay(LiveDisplay):
         return f"mean {runs} {mean}"
 
     def _ended_line(self, trial: TrialSummary) -> str:
-        value = self._words(trial) if trial.value is not None else (trial.error or self.spec.reached(trial.tasks_done))
+        value = trial.error or (self.spec.reached(trial.tasks_done) if trial.value is None else self._words(trial))
         shown = brief(dict(trial.hyperparameters), list(self.spec.dimensions))
         return self._line(f"{self.spec.label(trial.number)} {trial.status}: {value}", shown)
 
