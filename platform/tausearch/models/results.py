@@ -210,7 +210,12 @@ def _file(directory: RunDirectory, label: str) -> Path:
 def read_compositions(directory: RunDirectory, faults: list[str] | None = None) -> list[CompositionResult]:
     """Return all compositions of a run, sorted by file name; they name it as its folder does. See `read_file`.
 
-    `faults` takes a line for each file that cannot be read, which is an error without it.
+    Args:
+        directory: The run.
+        faults: Gets a line for each file that cannot be read.
+
+    Raises:
+        InputError: For the first file that cannot be read, without `faults`.
     """
     paths = sorted(directory.compositions.glob("*.json")) if directory.compositions.is_dir() else []
     read = []
