@@ -219,7 +219,7 @@ def task_called(option: str, given: int | str, tasks: Sequence[NamedTask]) -> in
     """Return the number of a task, from 1, for its number, its own name, or one of its classes.
 
     Raises:
-        InputError: If no task has this name.
+        InputError: If no task has this name, or several have this label.
     """
     if isinstance(given, int) or re.fullmatch("[0-9]{1,9}", given):
         return int(given)  # the range is checked with the other numbers
@@ -227,6 +227,8 @@ def task_called(option: str, given: int | str, tasks: Sequence[NamedTask]) -> in
         [number for number, task in enumerate(tasks, start=1) if given in (task.name, task.label)],
         [number for number, task in enumerate(tasks, start=1) if given in task.classes],
     ):
+        if len(matches) > 1:
+            raise InputError(f"--{option}: {shown(given)} is the label of {numbered(matches)}; give the number")
         if matches:
             return matches[0]
     known = [name for task in tasks for name in ([task.name] if task.name else task.classes)]

@@ -162,6 +162,10 @@ def test_a_task_is_found_by_number_name_and_class() -> None:
     assert found == [3, 3, 2, 1, 2, 1, 3, 9]  # a name goes before a class, a number before both
     with pytest.raises(InputError, match="--drop: there is no task 'zebar'; did you mean 'zebra'"):
         task_called("drop", "zebar", tasks)
+    alike = [NamedTask((f"Tomato___Bacterial_{kind}", "Tomato___Leaf_mold")) for kind in ("spot", "wilt")]
+    label = "Tomato___Bact… + 1 more"
+    with pytest.raises(InputError, match=r"^--keep: .* is the label of tasks 1, 2; give the number$"):
+        task_called("keep", label, alike)
 
 
 def test_a_suggested_name_with_a_comma_can_be_pasted() -> None:
