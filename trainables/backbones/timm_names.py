@@ -94,10 +94,11 @@ def created(name: str, classes: int | None = 0, *, pretrained: bool = False) -> 
     options = found.options if classes is None else {"num_classes": classes, **found.options}
     try:
         model: nn.Module = timm.create_model(found.architecture, pretrained=pretrained, **options)
-    except TypeError as error:
+    except (TypeError, AssertionError) as error:
         if found.size is None:
             raise
-        raise InputError(f"backbone {name!r}: has one size of images ({error})") from error
+        why = f"has one size of images ({error})" if isinstance(error, TypeError) else "cannot read images of this size"
+        raise InputError(f"backbone {name!r}: {why}") from error
     for module in model.modules():
         if getattr(module, "q_bias", None) is not None:
             # Else EVA-02 adds its bias in one product with the weight, and no layer is called that tau could be in.

@@ -14,11 +14,14 @@ from checked_input.ranges import BATCH, EPOCHS, NumberRange
 from trainables.backbones import InputSpec
 from trainables.data.benchmark import Benchmark, BenchmarkSource
 from trainables.data.disk.listing import Rows
+from trainables.data.images import StoredImages
 from trainables.data.splits import SplitName
 from trainables.data.transforms.normalisation import Transform
 from trainables.errors import InputError
 from trainables.task_names import class_names_fault, task_names_fault
 from trainables.user_code import called, explained, find
+
+_OF_STORED = [name for name in vars(StoredImages) if name[0] != "_" or name == "__len__"]
 
 
 def source_in_code(name: str, ours: Sequence[str] = ()) -> BenchmarkSource:
@@ -128,8 +131,9 @@ def _problem(loaded: object, classes: int) -> str | None:
         if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3) or 0 in images.shape:
             got = f"{images.dtype} {tuple(images.shape)}"
             return f"must return uint8 images (n, c, h, w) with 1 or 3 channels, at least one, got {got}"
-    elif not (hasattr(images, "image") and hasattr(images, "digest")):  # of `StoredImages`
-        return f"must return images as a tensor, got {type(images).__name__}"
+    elif lacking := [name for name in _OF_STORED if not hasattr(images, name)]:
+        but = "" if "image" in lacking else f", which lacks {', '.join(lacking)} of `StoredImages`"
+        return f"must return images as a tensor, got {type(images).__name__}{but}"
     if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.shape != (len(images),):
         got = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
         return f"must return int64 labels ({len(images)},), one for each image, got {got}"

@@ -153,6 +153,7 @@ def test_a_size_may_be_the_largest_that_is_allowed() -> None:
     [
         ("vit_tiny_patch16_224?img_size=65", "the size must be a multiple of 16 pixels, the side of a patch"),
         ("resnet10t?img_size=64", "has one size of images ("),
+        ("vit_tiny_r_s16_p8_224?img_size=112", "cannot read images of this size"),
         ("vit_tiny_patch16_224?img_size=0", "behind ? goes img_size=PIXELS, at most 2048"),
         ("vit_tiny_patch16_224?img_size=2049", "behind ? goes img_size=PIXELS, at most 2048"),
         ("vit_tiny_patch16_224?size=64", "behind ? goes img_size=PIXELS"),

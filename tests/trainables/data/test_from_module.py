@@ -34,7 +34,7 @@ OWN = BenchmarkSource(
 """
 EMPTY = """\
 class Nothing:
-    image, digest = None, "0"
+    image, digest, name, encoded, take = None, "0", None, None, None
     def __len__(self):
         return 0
 def load(part):
@@ -54,6 +54,7 @@ BROKEN = {
     "shape": ("(32, 1, 32, 32)", "(32, 32, 32)", "must return uint8 images"),
     "zero": ("(32, 1, 32, 32)", "(0, 1, 32, 32)", "at least one"),
     "empty": ("OWN =", f"{EMPTY}OWN =", "must return at least one image"),
+    "half": ("OWN =", f"{EMPTY}del Nothing.take\nOWN =", "got Nothing, which lacks take of `StoredImages`"),
     "fewer": ("repeat_interleave(8)", "repeat_interleave(7)", r"int64 labels \(32,\), one for each"),
     "float": (".repeat_interleave(8)", ".repeat_interleave(8).float()", "int64 labels .* got torch.float32"),
     "above": ("torch.arange(4)", "torch.arange(1, 5)", "labels from 0 to 3, got 1 to 4"),
@@ -62,7 +63,7 @@ BROKEN = {
     "manytasks": ("num_tasks=2", "num_tasks=3", "num_tasks must be a whole number from 1 to 2, got 3"),
     "epochs": ("epochs=1", "epochs=0", "epochs must be a whole number from 1 to 100000, got 0"),
     "batch": ("batch_size=8", "batch_size=0", "batch_size must be a whole number from 1 to 1000000, got 0"),
-    "half": ("batch_size=8", "batch_size=8.5", "batch_size must be a whole number from .* got 8.5"),
+    "halfbatch": ("batch_size=8", "batch_size=8.5", "batch_size must be a whole number from .* got 8.5"),
     "names": ('"d")', '"a")', "class_names: the names of classes must be different, 'a' is there twice"),
     "list": ('("a", "b", "c", "d")', '["a", "b", "c", "d"]', "class_names must be a tuple"),
     "single": ('("a", "b", "c", "d")', '("a",)', "class_names must be a tuple of at least 2 names"),
