@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
+import tarfile
 import zipfile
 import zlib
 from dataclasses import replace
@@ -45,6 +47,22 @@ def test_the_least_deep_file_and_the_extracted_file_are_taken(tmp_path: Path) ->
     tree = open_tree(tmp_path)
     assert (tree.find("list.txt"), tree.folder_of("deep"), tree.find("none")) == ("b/list.txt", "b/deep", None)
     assert (tree.content("x/1.png"), tree.content("x/2.png")) == (b"extracted", b"first" * 20_000)
+
+
+@pytest.mark.parametrize("dotted", ["", "./"])
+def test_links_in_a_tar_are_the_files_that_they_lead_to(dotted: str, tmp_path: Path) -> None:
+    links = {"b/sym": (tarfile.SYMTYPE, "../a/1"), "b/hard": (tarfile.LNKTYPE, f"{dotted}a/1")}
+    links |= {"b/out": (tarfile.SYMTYPE, "/etc/passwd"), "b/up": (tarfile.SYMTYPE, "../../a/1")}
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        member = tarfile.TarInfo(f"{dotted}a/1")
+        member.size = 3
+        tar.addfile(member, io.BytesIO(b"one"))
+        for name, (kind, target) in links.items():
+            link = tarfile.TarInfo(f"{dotted}{name}")
+            link.type, link.linkname = kind, target
+            tar.addfile(link)
+    tree = open_tree(tmp_path)
+    assert {path: tree.content(path) for path in tree.entries} == dict.fromkeys(("a/1", "b/hard", "b/sym"), b"one")
 
 
 @pytest.mark.parametrize("archive", [None, "a.tar", "a.zip"])

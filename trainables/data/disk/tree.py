@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import posixpath
 import shutil
 import struct
 import tarfile
@@ -256,15 +257,28 @@ def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
                     place = (info.header_offset, info.compress_size, info.compress_type)
                     yield info.filename, ZipMember(str(archive), *place, info.file_size, modified)
         else:
-            with tarfile.open(archive, "r:", tarinfo=_BoundedTarInfo) as tar:
-                for member in tar:
-                    if member.isreg() and _is_inside(member.name):
-                        name = member.name.removeprefix("./")
-                        yield name, TarMember(str(archive), member.offset_data, member.size, modified)
+            yield from _with_links(archive, modified)
     except InputError:
         raise
     except Exception as error:  # a broken archive raises many kinds
         raise InputError(f"{archive}: cannot be read as an archive ({str(error) or type(error).__name__})") from error
+
+
+def _with_links(archive: Path, modified: int) -> Iterator[tuple[str, TarMember]]:
+    """Yield the files of a tar; a link to one of them is that file, as it is where the tar was extracted."""
+    files: dict[str, TarMember] = {}
+    links: dict[str, str] = {}
+    with tarfile.open(archive, "r:", tarinfo=_BoundedTarInfo) as tar:
+        for member in filter(lambda each: _is_inside(each.name), tar):
+            name = member.name.removeprefix("./")
+            if member.isreg():
+                files.setdefault(name, TarMember(str(archive), member.offset_data, member.size, modified))
+            elif member.islnk():
+                links[name] = posixpath.normpath(member.linkname)
+            elif member.issym():
+                links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
+    yield from files.items()
+    yield from ((name, files[target]) for name, target in links.items() if target in files)
 
 
 def _is_inside(name: str) -> bool:
