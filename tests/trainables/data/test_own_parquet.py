@@ -185,7 +185,7 @@ def test_a_file_that_is_replaced_is_read_anew(rows: int, tmp_path: Path) -> None
     ],
 )
 def test_faults_of_parquet(table: dict[str, list[object]] | None, message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file or folder"):
+    with pytest.raises(InputError, match="no such file or folder; if the images of a run have moved, make a link"):
         get_source(f"parquet:{tmp_path}/none?tasks=2")
     if table:
         pq.write_table(pa.table(table), tmp_path / "a.parquet")

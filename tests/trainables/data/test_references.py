@@ -62,7 +62,7 @@ def test_a_slug_is_short_and_ends_with_a_letter_or_digit() -> None:
         (f"folder:/{'a' * 300}?tasks=2", "folder:/a+: File name too long"),
         (f"parquet:/{'a' * 300}?tasks=2", "parquet:/a+: File name too long"),
         ("folder:", "needs a path after 'folder:'"),
-        ("folder:/nowhere", "folder:/nowhere: no such folder"),
+        ("folder:/nowhere", "no such folder; if the images of a run have moved, make a link to them here$"),
         ("folder:/nowhere?tasks=2&partial=yes", "partial is for published datasets"),
     ],
 )

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from checked_input.names import meant
-from trainables.data.disk.listing import FileRows, Listing, is_image, labelled_files, listed_files, split_files
+from trainables.data.disk.listing import (
+    IF_MOVED,
+    FileRows,
+    Listing,
+    is_image,
+    labelled_files,
+    listed_files,
+    split_files,
+)
 from trainables.data.disk.tree import Entry, TarMember, Tree, ZipMember, is_junk, open_tree
 from trainables.data.splits import SPLIT_NAMES, TEST_SHARE
 from trainables.errors import InputError
@@ -29,7 +37,7 @@ def find(root: Path) -> Listing:
         raise InputError(f"folder:{root}: is no folder")
     if not root.is_dir():
         beside = [each.name for each in root.parent.iterdir() if each.is_dir()] if root.parent.is_dir() else []
-        raise InputError(f"folder:{root}: no such folder{meant(root.name, beside)}")
+        raise InputError(f"folder:{root}: no such folder{meant(root.name, beside)}{IF_MOVED}")
     folders, tree = _visible_folders(root), open_tree(root)
     loose = [path for path in tree.entries if "/" not in path] + list(tree.closed)
     if loose and not folders:

@@ -17,6 +17,8 @@ from trainables.data.images import StoredImages
 from trainables.data.splits import TEST_SEED, TEST_SHARE, SplitName, split_per_class, stratified_split
 from trainables.errors import InputError
 
+IF_MOVED = "; if the images of a run have moved, make a link to them here"  # a run has their absolute path
+
 Rows = tuple[Tensor | StoredImages, Tensor]
 """Images and their labels, int64 `(n,)`."""
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from trainables.data.disk import parquet
-from trainables.data.disk.listing import Listing, Rows, Splitter, seeded_split
+from trainables.data.disk.listing import IF_MOVED, Listing, Rows, Splitter, seeded_split
 from trainables.data.disk.tree import open_tree
 from trainables.data.splits import SPLIT_NAMES, SplitName
 from trainables.errors import InputError
@@ -27,7 +27,7 @@ def find(path: Path, label: str | None = None) -> Listing:
     elif path.is_dir():
         files = [str(path / name) for name in open_tree(path).entries if name.endswith(".parquet")]
     else:
-        raise InputError(f"parquet:{path}: no such file or folder")
+        raise InputError(f"parquet:{path}: no such file or folder{IF_MOVED}")
     if not files:
         raise InputError(f"parquet:{path}: holds no .parquet file")
     return find_in(files, path, label=label)
