@@ -122,7 +122,10 @@ def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -
 
 def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec:
     if spec.purpose == "final":
-        raise InputError(f"run {spec.name!r} is a final run, whose seeds are fixed; only searches can be extended")
+        raise InputError(
+            f"run {spec.name!r} is a final run, whose seeds are fixed; only searches can be extended. Train all seeds"
+            " under another name, or add some to the file of its campaign"
+        )
     known = runs.recorded_trials(spec, Record(directory.record))
     if trials == spec.trials and runs.cut_short(spec, known) is None:
         return spec  # the same command again, after a kill

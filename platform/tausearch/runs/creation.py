@@ -143,15 +143,18 @@ class Plan(Generic[S]):
         return earlier.model_copy(update={**changed, **extended, "tracking": tracking, "tracking_uri": uri})
 
     def _advice(self, earlier: AnySpec, now: RunSpec, found: Sequence[str]) -> str:
-        """Return how a search gets the trials that it lacks, or why class orders admit no more seeds."""
+        """Return how a search gets the trials that it lacks, or why a final run gets no more seeds."""
         alone = all(line.startswith(("trials ", "reevaluate", "stop.")) for line in found)
         if isinstance(now, SearchSpec) and earlier.trials < now.trials and alone:
             extend = run_command("extend", earlier.name, self.storage.root)
             return f"; `{extend}{code_option(*now.code)} --trials {now.trials}` only adds trials"
         if not isinstance(earlier, FinalSpec) or not isinstance(now, FinalSpec):
             return ""
-        ordered = earlier.protocol.class_orders is not None and set(earlier.seeds) < set(now.seeds)
-        return " (with class orders no seeds are added: the numbers of its trials would change)" if ordered else ""
+        if not set(earlier.seeds) < set(now.seeds):
+            return ""
+        if earlier.protocol.class_orders is not None:
+            return " (with class orders no seeds are added: the numbers of its trials would change)"
+        return "" if self.may_extend else "; only a campaign adds seeds: train all of them under another --name"
 
     @property
     def added(self) -> int:

@@ -539,7 +539,7 @@ class TestFinalRun:
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"trials": 5}, "whose seeds are fixed; only searches can be extended"),
+            ({"trials": 5}, "whose seeds are fixed; only searches can be extended. Train all seeds under another name"),
             ({"reevaluate": 2}, "which chooses nothing; only searches re-evaluate"),
         ],
     )

@@ -155,7 +155,7 @@ def test_an_extended_search_re_evaluates_as_many_as_it_is_now_asked_for(spec: Se
     [
         (None, (1, 2, 3), True, "seeds was 0 1, is now 1 2 3$"),
         (None, (1, 2), True, "seeds was 0 1, is now 1 2$"),
-        (None, (0, 1, 2), False, "seeds was 0 1, is now 0 1 2$"),
+        (None, (0, 1, 2), False, "is now 0 1 2; only a campaign adds seeds: train all of them under another --name$"),
         ((7, 8), (0, 1, 2), True, "with class orders no seeds are added"),
         ((7, 8), (0, 3), True, "seeds was 0 1, is now 0 3$"),
     ],
