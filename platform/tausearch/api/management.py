@@ -167,7 +167,7 @@ def _with_renamed_source(spec: AnySpec, old: str, renamed: AnySpec) -> AnySpec:
     retrained = spec.retrained
     if retrained is not None and (retrained.run, retrained.run_id) == (old, renamed.id):
         retrained = retrained.model_copy(update={"run": renamed.name})
-    source = renamed.name if spec.source == old else spec.source
+    source = renamed.name if spec.is_of(old, renamed.id) else spec.source
     return spec.model_copy(update={"source": source, "retrained": retrained})
 
 

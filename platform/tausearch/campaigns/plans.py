@@ -42,7 +42,8 @@ from tausearch.tracking import checked_uri
 from trainables.errors import Faults, InputError
 from trainables.user_code import require_allowed, require_current
 
-_CHOSEN = ("fixed", "source", "tuned_on", "measure_removability")  # fields of a final run that follow from the choice
+# Fields of a final run that follow from the choice.
+_CHOSEN = ("fixed", "source", "source_id", "tuned_on", "measure_removability")
 Spec = TypeVar("Spec", SearchSpec, FinalSpec)
 
 

@@ -105,7 +105,7 @@ def delete(
     options.require_answer(yes)
     for name, spec in specs.items():
         what = f"{spec.purpose} {name}: {spec.method} on {spec.benchmark}, {decimal(bytes_of(root.run(name).path))}"
-        if stay := [final.name for final in finals_of(root, name) if final.name not in names]:
+        if stay := [final.name for final in finals_of(root, spec) if final.name not in names]:
             what += f" (final runs that stay without their search: {', '.join(stay)})"
         if yes or typer.confirm(f"delete {what}?"):
             delete_run(root.run(name))

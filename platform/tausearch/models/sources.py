@@ -147,7 +147,7 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
         others = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.composable)
         raise InputError(f"run {spec.name!r}: its method {spec.method!r} leaves no task vectors; {others} do")
     if spec.purpose == "search":
-        finals = finals_of(Storage(directory.path.parent), spec.name)
+        finals = finals_of(Storage(directory.path.parent), spec)
         train = command_on("train", spec.name, directory.path.parent)
         which = ", ".join(final.name for final in finals) or f"`{train}` makes one"
         raise InputError(f"run {spec.name!r}: is a search, which leaves no task vectors; its final runs do: {which}")

@@ -9,6 +9,7 @@ from .bounds import (
 from .choices import (
     another_choice as another_choice,
     choice_remark as choice_remark,
+    search_of as search_of,
     trains_another as trains_another,
 )
 from .constraints import (

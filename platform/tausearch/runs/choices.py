@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from checked_input.text_files import TextFileError
@@ -10,6 +11,7 @@ from checked_input.yaml_text import read_yaml
 from search_spaces import Scalar
 from tausearch.runs.directories import RunDirectory
 from tausearch.runs.specs.final import FinalSpec
+from tausearch.runs.storage import Storage
 from tausearch.runs.trials import TrialSummary
 
 
@@ -19,13 +21,23 @@ def choice_remark(directory: RunDirectory, final: FinalSpec) -> str:
     The choice is read from the search's best file, since all trials take ten times as long. The line is empty, too,
     where this file is gone or cannot be read.
     """
-    if final.source is None:
-        return ""
-    best = _plain_best(RunDirectory(directory.path.parent / final.source))
-    if best.get("method") != final.method:
+    search = search_of(Storage(directory.path.parent), final)
+    best = {} if search is None else _plain(search.best_file)
+    if search is None or best.get("method") != final.method:
         return ""
     chosen = best.get("hyperparameters")
-    return another_choice(final.source) if isinstance(chosen, Mapping) and trains_another(final, chosen) else ""
+    return another_choice(search.name) if isinstance(chosen, Mapping) and trains_another(final, chosen) else ""
+
+
+def search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:
+    """Return the search that has chosen the configuration of a final run; None where it is not in the storage.
+
+    Another search may have its name: the search was in another storage, or was deleted.
+    """
+    if final.source is None or not storage.run_exists(final.source):
+        return None
+    directory = storage.run(final.source)
+    return directory if final.is_of(final.source, _plain(directory.spec_file).get("id", "")) else None
 
 
 def whole_choice(directory: RunDirectory, chosen: TrialSummary) -> dict[str, Scalar]:
@@ -33,19 +45,19 @@ def whole_choice(directory: RunDirectory, chosen: TrialSummary) -> dict[str, Sca
 
     Without defaults where this file is gone, cannot be read, or has another trial.
     """
-    best = _plain_best(directory)
+    best = _plain(directory.best_file)
     selection, whole = best.get("selection"), best.get("hyperparameters")
     of_it = isinstance(selection, Mapping) and selection.get("trial") == chosen.number
     return {**(whole if of_it and isinstance(whole, Mapping) else {}), **chosen.hyperparameters}
 
 
-def _plain_best(directory: RunDirectory) -> Mapping[str, Any]:
-    """Return the plain content of a best file; empty where it is gone or cannot be read."""
+def _plain(file: Path) -> Mapping[str, Any]:
+    """Return the plain content of a YAML file; empty where it is gone or cannot be read."""
     try:
-        best = read_yaml(directory.best_file)
+        content = read_yaml(file)
     except (TextFileError, OSError):
         return {}
-    return best if isinstance(best, Mapping) else {}
+    return content if isinstance(content, Mapping) else {}
 
 
 def trains_another(final: FinalSpec, chosen: Mapping[str, Scalar]) -> bool:

@@ -81,6 +81,7 @@ class Selection(Strict):
         trials: Number of trials that competed, that is, finished the last task.
         trial: Number of the chosen trial.
         search: Name of the search.
+        search_id: Its id; empty in files of earlier versions.
         measured: Constraint to the value of its metric in the chosen trial, the worst over its tasks.
         objectives: Objective to its value in the chosen trial; empty for the final accuracy alone.
         reevaluation: None if the highest value was chosen.
@@ -95,6 +96,7 @@ class Selection(Strict):
     trials: int
     trial: int
     search: str
+    search_id: Annotated[str, UNUSED] = ""
     constraints: tuple[Constraint, ...] = ()
     measured: dict[str, FiniteFloat] = {}
     objectives: Annotated[dict[str, FiniteFloat], UNUSED] = {}
@@ -243,6 +245,7 @@ def make_best_file(
         trials=competitors,
         trial=best.number,
         search=spec.name,
+        search_id=spec.id,
         constraints=spec.constraints,
         measured=_constraint_means(spec.constraints, [best]),
         objectives=spec.aim.objective_values(best),

@@ -75,15 +75,20 @@ def test_without_orders_all_is_as_it_was(best: BestFile, storage: Storage) -> No
     assert spec.protocol.class_orders is None and spec.class_order(1) is None
 
 
-@pytest.mark.parametrize(("asked", "found"), [(None, ()), ("mlflow", ("mlflow",))])
+@pytest.mark.parametrize(
+    ("asked", "moved", "found"), [(None, True, ()), ("mlflow", True, ("mlflow",)), (None, False, None)]
+)
 def test_a_final_run_is_tracked_as_its_search(
-    asked: str | None, found: tuple[str, ...], best: BestFile, storage: Storage
+    asked: str | None, moved: bool, found: tuple[str, ...] | None, best: BestFile, storage: Storage
 ) -> None:
     assert planned(best, storage).tracking is None  # the search lies elsewhere
     assert best.selection is not None
     request = SearchRequest("digits", "ita-lora", storage=storage.root, name=best.selection.search, tracking="none")
-    make_run_directory(plan_search(request).spec, storage)
-    assert planned(best, storage, tracking=asked).tracking == found
+    search = plan_search(request).spec  # another one of the same name
+    make_run_directory(search.model_copy(update={"id": best.selection.search_id}) if moved else search, storage)
+    final = planned(best, storage, tracking=asked)
+    assert (final.tracking, final.source_id) == (found, best.selection.search_id)
+    assert changed_fields(final.model_copy(update={"source_id": ""}), final) == []  # of an earlier version
 
 
 def test_it_goes_on_with_what_has_not_ended(best: BestFile, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from tausearch.models import CompositionResult, read_compositions
 from tausearch.models.descriptions import read_description
 from tausearch.models.removal.remnants import remaining_after_retraining
 from tausearch.models.removal.report import RemovalReport
+from tausearch.reports.html.pairs import cell_of
 from tausearch.runs import (
     FinalSpec,
     KnownPoint,
@@ -30,6 +31,8 @@ from tausearch.runs import (
     SearchSpec,
     Storage,
     changed_fields,
+    choice_remark,
+    finals_of,
     read_spec,
     read_status,
 )
@@ -218,6 +221,21 @@ class TestRename:
         directory = storage.run("tested")
         assert json.loads(directory.results_file.read_text(encoding="utf-8"))["name"] == "tested"
         assert read_description(directory.artifacts).runs == ("tested",) and read_spec(directory).id == before
+
+    @pytest.mark.parametrize(("chosen_by", "is_its_search"), [("", True), ("search", True), ("elsewhere", False)])
+    def test_a_search_of_the_same_name_in_another_storage_is_another_one(
+        self, chosen_by: str, is_its_search: bool, storage: Storage
+    ) -> None:
+        spec = make_final_run(storage, "later", [50.0], benchmark="digits")
+        spec = spec.model_copy(update={"source": "search", "source_id": chosen_by})
+        spec.save(directory := storage.run("later"))
+        assert (cell_of(storage, "later").search is not None) == is_its_search
+        assert choice_remark(directory, spec) == "does not train what search 'search' chooses now" * is_its_search
+        assert ("later" in rename_run(storage, "search", "tuned")) == is_its_search
+        renamed = read_spec(directory)
+        assert isinstance(renamed, FinalSpec) and renamed.source == ("tuned" if is_its_search else "search")
+        named = [final.name for final in finals_of(storage, read_spec(storage.run("tuned")))]
+        assert named == ["final", *["later"] * is_its_search]
 
     def test_a_warm_start_says_the_new_name_and_goes_on_by_the_old_one(self, storage: Storage) -> None:
         other = storage.run("other-search")

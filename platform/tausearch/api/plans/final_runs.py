@@ -27,6 +27,7 @@ from tausearch.runs import (
     names_in,
     protocol_of,
     read_spec,
+    search_of,
 )
 from tausearch.tracking import require_installed
 from trainables.backbones import Backbone
@@ -78,8 +79,6 @@ def plan_training(
     for order in orders or ():
         opened.ref.with_options(class_order=order)  # refuses one that is too large
     storage, shared = given_fields(request, "final", opened, entry, write=write)
-    if request.tracking is None:
-        shared["tracking"] = _tracking_of_search(best, storage)
     spec = FinalSpec(
         **shared,
         protocol=protocol,
@@ -90,12 +89,15 @@ def plan_training(
         fixed=asdict(config),
         seeds=seeds,
         source=None if best.selection is None else best.selection.search,
+        source_id="" if best.selection is None else best.selection.search_id,
         tuned_on=None if best.selection is None else request.best.benchmark,
         overrides=overrides,
         left_out=usable.left_out,
         measure_removability=_removability_bounded(best) and entry.removability_fault(opened.source.num_tasks) is None,
         save_curvature=request.save_curvature,
     )
+    if request.tracking is None:
+        spec = spec.model_copy(update={"tracking": _tracking_of_search(spec, storage)})
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
     return with_device(with_images_compared(plan, lambda _: opened), request.gpus_per_trial, gpus)
 
@@ -154,11 +156,10 @@ def _require_same_protocol(
         raise InputError(*(f"{best.title}: {fault}" for fault in faults))
 
 
-def _tracking_of_search(best: studies.BestFile, storage: Storage) -> tuple[TrackerName, ...] | None:
+def _tracking_of_search(spec: FinalSpec, storage: Storage) -> tuple[TrackerName, ...] | None:
     """Return the trackers of the search that has chosen; None where it is not in the storage, or had the default."""
-    search = None if best.selection is None else best.selection.search
-    if search is None or not storage.run_exists(search):
+    if (search := search_of(storage, spec)) is None:
         return None
-    trackers = read_spec(storage.run(search)).tracking
+    trackers = read_spec(search).tracking
     require_installed(trackers or ())
     return trackers

@@ -16,6 +16,7 @@ from tausearch.runs import (
     finals_of,
     read_spec,
     read_trials,
+    search_of,
 )
 from trainables.errors import InputError
 
@@ -67,14 +68,13 @@ def cell_of(storage: Storage, name: str) -> ReportCell:
 
 def _finals_of(storage: Storage, search: SearchSpec) -> list[FinalSpec]:
     """Return the final runs of a search, oldest first, but those with overrides before all others."""
-    found = [spec for spec in finals_of(storage, search.name) if _belong(search, spec)]
+    found = [spec for spec in finals_of(storage, search) if _belong(search, spec)]
     return sorted(found, key=lambda spec: not spec.overrides)
 
 
 def _search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:
-    if final.source is None or not storage.run_exists(final.source):
+    if (directory := search_of(storage, final)) is None:
         return None
-    directory = storage.run(final.source)
     try:
         search = read_spec(directory)
     except InputError:
@@ -85,4 +85,5 @@ def _search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:
 def _belong(search: SearchSpec, final: FinalSpec) -> bool:
     """Whether a final run trains what a search chose, on the benchmark that it was searched on."""
     benchmarks = search.parts if isinstance(search, MultiSearchSpec) else (search.benchmark,)
-    return (final.source, final.method) == (search.name, search.method) and final.benchmark in benchmarks
+    of_it = final.is_of(search.name, search.id) and final.method == search.method
+    return of_it and final.benchmark in benchmarks

@@ -39,10 +39,10 @@ def read_spec(directory: RunDirectory) -> AnySpec:
     return spec.model_copy(update={"tasks": _read_tasks(directory)})
 
 
-def finals_of(storage: Storage, search: str) -> list[FinalSpec]:
+def finals_of(storage: Storage, search: AnySpec) -> list[FinalSpec]:
     """Return the specifications of the readable final runs whose source is a search, oldest first."""
     specs, _ = storage.read_each(read_spec)
-    return [spec for spec in specs if isinstance(spec, FinalSpec) and spec.source == search]
+    return [spec for spec in specs if isinstance(spec, FinalSpec) and spec.is_of(search.name, search.id)]
 
 
 def _spec_of(content: object) -> AnySpec:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import NonNegativeInt, PositiveInt, model_validator
 
-from checked_input.schema import Strict
+from checked_input.schema import UNUSED, Strict
 from search_spaces import Scalar
 from tausearch.runs.constraints import Constraint
 from tausearch.runs.specs.run import Role, RunSpec, Seed
@@ -34,6 +34,7 @@ class FinalSpec(RunSpec):
     Attributes:
         seeds: The seeds of its trials, each once per class order.
         source: The search whose best configuration it trains, if any.
+        source_id: The id of that search, as another storage has searches of the same names; empty where not known.
         tuned_on: The benchmark of that search.
         overrides: Values that replace the chosen ones (`--set`).
         retrained: None unless it trains tasks of another run again.
@@ -49,6 +50,7 @@ class FinalSpec(RunSpec):
     constraints: ClassVar[tuple[Constraint, ...]] = ()  # which only searches have
     seeds: tuple[Seed, ...]
     source: str | None = None
+    source_id: Annotated[str, UNUSED] = ""
     tuned_on: str | None = None
     overrides: dict[str, Scalar] = {}
     retrained: Retraining | None = None
@@ -72,6 +74,10 @@ class FinalSpec(RunSpec):
     def removability(self) -> bool:
         """Whether its trials measure what each task loses without its vector."""
         return self.measure_removability
+
+    def is_of(self, search: str, search_id: object) -> bool:
+        """Whether the search of this name and id has chosen its configuration; an empty id is not known."""
+        return self.source == search and (self.source_id == search_id or "" in (self.source_id, search_id))
 
     def label(self, number: int) -> str:
         """Return the name of a trial for people."""

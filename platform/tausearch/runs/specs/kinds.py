@@ -14,6 +14,7 @@ AnySpec = SearchSpec | FinalSpec
 # Results do not change with these.
 _HOW = {
     "id",
+    "source_id",
     "version",
     "resources",
     "address",
