@@ -49,7 +49,8 @@ def cut_short(spec: RunSpec, trials: Iterable[TrialSummary]) -> Ending | None:
     It depends on the trials alone, so a killed search that is resumed ends at the same trial. Trials that run then end
     first, and take part in the choice. A trial that comes to the target ends the search at once. For patience, trials
     in a row are consecutive by number, and a trial counts once all trials before it have ended. A failed trial says
-    nothing about its configuration and is passed over. Nothing counts before the first value.
+    nothing about its configuration and is passed over. Nothing counts before the first value. A trial that the record
+    has lost is run again before a later one can end the search.
     """
     if not isinstance(spec, SearchSpec) or spec.stop.never:
         return None
@@ -108,14 +109,17 @@ def extended_rule(spec: SearchSpec, directory: RunDirectory, trials: Collection[
     return spec.stop.model_copy(update={"since": since, "least_gain": least_gain})
 
 
-def _target_reached(spec: SearchSpec, trials: Iterable[TrialSummary]) -> Ending | None:
+def _target_reached(spec: SearchSpec, trials: Collection[TrialSummary]) -> Ending | None:
     target, by = spec.stop.target, spec.aim.chosen_by or FINAL_ACCURACY
     if target is None:
         return None
+    known = {trial.number for trial in trials}
     fit = sorted(eligible(trials, spec.aim), key=lambda trial: trial.number)
     for trial in fit:
         good = by.goodness(trial)
         if trial.number >= spec.stop.since and good is not None and good >= by.signed(target):
+            if not known.issuperset(range(trial.number)):
+                return None
             least = "least" if by.direction == "maximize" else "most"
             came = f"trial {trial.number} came to {by.text(by.value(trial))}"
             return Ending(reason="target", why=f"{came}, at {least} {target:g} {by.unit}".rstrip())

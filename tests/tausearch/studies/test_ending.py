@@ -80,6 +80,7 @@ def test_a_target_is_reached_by_the_first_trial_that_keeps_the_bounds(spec: Sear
     assert found is not None and "trial 2" in found.why and cut_short(kept, trials[:2]) is None
     found = cut_short(ending(spec, target=90, patience=1), trials_of([95.0, 70.0]))  # patience is lost, too
     assert found is not None and found.reason == "target"
+    assert cut_short(ending(spec, target=90), trials[1:]) is None  # the lost trial is run again
 
 
 def test_a_better_trial_that_breaks_a_bound_is_no_gain(spec: SearchSpec) -> None:
