@@ -132,6 +132,8 @@ def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec
     if trials < (fewest := runs.planned_trials(spec, known)):  # one that ended early has fewer than it asked for
         has = "is planned with" if fewest == spec.trials else "ended after"
         raise InputError(f"--trials {trials}: the search {has} {counted(fewest, 'trial')}; it cannot have fewer")
+    if trials <= (last := max((trial.number for trial in known), default=0)):  # the record has lost one before it
+        raise InputError(f"--trials {trials}: the search has a trial {last}; ask for at least {last + 1}")
     if trials > spec.trials:
         points = grid_size(spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))

@@ -418,6 +418,12 @@ class TestSearch:
             record.write(replace(make_trial(number, spec.steps, value, hyperparameters=lowest), seed=spec.seed))
         with pytest.raises(InputError, match="--trials 2: the search ended after 3 trials; it cannot have fewer"):
             resume("s", storage=tmp_path, trials=2)
+        last = record.file_of(2).rename(tmp_path / "lost")
+        record.write(replace(make_trial(3, spec.steps, 60.0, hyperparameters=lowest), seed=spec.seed))
+        with pytest.raises(InputError, match="--trials 3: the search has a trial 3; ask for at least 4"):
+            resume("s", storage=tmp_path, trials=3)
+        record.file_of(3).unlink()
+        last.rename(record.file_of(2))
         resume("s", storage=tmp_path, trials=trials)  # of the 12 that it asked for it ran three
         assert [(spec.trials, spec.stop.since) for spec in ran] == [(trials, 3)]
         said = f"s: ended after 3 of 12 trials; goes on to {trials} in all"
