@@ -127,7 +127,9 @@ def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec
             " under another name, or add some to the file of its campaign"
         )
     known = runs.recorded_trials(spec, Record(directory.record))
-    if trials == spec.trials and runs.cut_short(spec, known) is None:
+    again = runs.read_reevaluation(spec, directory.reevaluation, known) if spec.stop.since else None
+    re_evaluates = again is not None and not again.race.over  # an extension that has ended early
+    if trials == spec.trials and (runs.cut_short(spec, known) is None or re_evaluates):
         return spec  # the same command again, after a kill
     if trials < (fewest := runs.planned_trials(spec, known)):  # one that ended early has fewer than it asked for
         has = "is planned with" if fewest == spec.trials else "ended after"

@@ -28,6 +28,7 @@ from tausearch.execution import DriveOptions, Run
 from tausearch.runs import (
     KnownPoint,
     Record,
+    ReevaluationSpec,
     RunResult,
     SearchSpec,
     Storage,
@@ -405,6 +406,23 @@ class TestSearch:
         with pytest.raises(InputError, match="--trials 20: the grid has 19 points"):
             resume("s", storage=tmp_path, trials=20)
         assert [spec.trials for spec in ran] == [19]
+
+    def test_an_extension_that_ended_early_ends_its_fresh_runs_before_it_gets_more_trials(
+        self, tmp_path: Path, ran: list[SearchSpec]
+    ) -> None:
+        spec, directory = self.begin(tmp_path, trials=9, target=90, reevaluate=1), Storage(tmp_path).run("s")
+        lr = spec.space["lr"].low
+        for number in range(2):
+            trial = make_trial(number, spec.steps, 91.0 + number, hyperparameters={"lr": lr})
+            Record(directory.record).write(replace(trial, seed=spec.seed))
+            for _ in range(2):  # the second time after Ctrl-C in the re-evaluation
+                resume("s", storage=tmp_path, trials=9)
+        again = ReevaluationSpec.of(spec)
+        for each in (again.number(1, 0), again.number(1, 1)):
+            trial = make_trial(each, spec.steps, 90.0, hyperparameters={"lr": lr})
+            Record(directory.reevaluation.record).write(replace(trial, seed=again.seed_of(each)))
+        resume("s", storage=tmp_path, trials=9)
+        assert [each.stop.since for each in ran] == [1, 1, 1, 1, 2]
 
     @pytest.mark.parametrize("trials", [3, 5, 12])
     def test_a_search_that_ended_early_gets_more_trials_than_it_had(
