@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,8 +147,13 @@ def n_reevaluation_cache_misses(spec: RunSpec) -> int:
 
 
 def bytes_of(folder: Path) -> int:
-    """Return the bytes of all files in and below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    """Return the bytes of all files in and below a folder, without those that another process removes meanwhile."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.stat(os.path.join(parent, name)).st_size
+    return total
 
 
 def _if_alike(directory: RunDirectory, spec: RunSpec) -> RunStatus | None:

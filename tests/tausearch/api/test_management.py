@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -123,9 +124,18 @@ class TestDelete:
         assert [path.name for path in storage.root.rglob(".*")] == []
         assert not storage.run_exists("final")
 
-    def test_how_large_it_is_counts_all_files(self, storage: Storage) -> None:
-        directory = storage.run("final")
-        sizes = [os.path.getsize(Path(at, name)) for at, _, names in os.walk(directory.path) for name in names]
+    def test_how_large_it_is_counts_all_files_that_stay(self, storage: Storage, monkeypatch: Patch) -> None:
+        directory, walk = storage.run("final"), os.walk
+        sizes = [os.path.getsize(Path(at, name)) for at, _, names in walk(directory.path) for name in names]
+        gone = directory.path / "gone"
+
+        def listed_first(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+            gone.write_text("of another process")
+            for each in walk(folder):
+                gone.unlink(missing_ok=True)
+                yield each
+
+        monkeypatch.setattr(os, "walk", listed_first)
         assert bytes_of(directory.path) == sum(sizes) > 1000
 
     def test_none_goes_where_one_is_not_there(self, storage: Storage, shown: Command) -> None:
