@@ -53,22 +53,23 @@ def new_run(
 def new_locked_run(spec: S, storage: Storage, *, rename: bool = False) -> Iterator[tuple[S, RunDirectory]]:
     """Make the run directory as `make_run_directory` does, and lock it while the block runs.
 
-    If the block raises an `InputError` before the first trial, the directory is removed.
+    If the block raises an `InputError` or an `OSError` before the first trial, the directory is removed.
 
     Yields:
         The specification, under its final name, and the run directory.
 
     Raises:
         InputError: If the name is taken, or the folder cannot be made; or the error of the block.
+        OSError: That of the block.
     """
     before = nearest_folder(storage.root)
     spec, directory = make_run_directory(spec, storage, rename=rename)
     with driver_lock(directory):
         try:
             yield spec, directory
-        except InputError:
+        except (InputError, OSError):
             if not directory.record.exists():
-                shutil.rmtree(directory.path)
+                shutil.rmtree(directory.path, ignore_errors=True)
                 remove_empty_root(storage, before)
             raise
 

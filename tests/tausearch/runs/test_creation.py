@@ -74,13 +74,16 @@ def test_re_evaluations_are_called_after_their_search(tmp_path: Path) -> None:
     assert names == ["a.reevaluation", "vit.v2.reevaluation"]
 
 
-def test_a_run_that_is_refused_leaves_no_storage_that_it_has_made(spec: SearchSpec, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", [InputError, OSError])
+def test_a_run_that_is_refused_leaves_no_storage_that_it_has_made(
+    fault: type[Exception], spec: SearchSpec, tmp_path: Path
+) -> None:
     for root, stays in ((tmp_path, True), (tmp_path / "new" / "runs", False)):
         storage = Storage(root)
-        with pytest.raises(InputError, match="no node fits"), new_locked_run(spec, storage) as (_, directory):
+        with pytest.raises(fault, match="no node fits"), new_locked_run(spec, storage) as (_, directory):
             storage.cache.mkdir()  # by the process of a trial
             directory.ray.mkdir()
-            raise InputError("no node fits")
+            raise fault("no node fits")
         assert storage.cache.exists() == root.exists() == stays and not storage.run(spec.name).path.exists()
 
 
