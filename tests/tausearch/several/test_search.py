@@ -29,7 +29,7 @@ from tausearch.runs import (
     set_aside_orphans,
 )
 from tausearch.runs.reevaluations import scales_within
-from tausearch.studies import MultiSearcher, PartTuneTrials, load_best
+from tausearch.studies import MultiSearcher, PartTuneTrials, ReevaluationSearcher, load_best
 from tausearch.studies.parts.searchers import PartSearcher, stopped_parts
 from tausearch.tracking import Deliveries, Event, TrialEnded
 from tests.support.runs.trials import search_spec
@@ -258,6 +258,20 @@ def test_after_a_restart_the_oldest_trial_goes_on_and_the_searcher_of_trials_lea
     assert ended is not None and told == [(1, "failed", None), (3, "complete", ended.value)] and ended.value != 92.0
     lost = [[each.number for each in stopped_parts(parts(spec), trial)] for trial in trials]  # type: ignore[arg-type]
     assert sorted(lost) == [[], [], [3]]
+
+
+@pytest.mark.parametrize(("rounds", "left"), [(2, 1), (1, 0)])
+def test_an_unfinished_fresh_run_goes_on_only_while_the_race_wants_it(rounds: int, left: int) -> None:
+    spec = several_spec(reevaluate=Reevaluate(best=1, runs=rounds))
+    trials = combine_parts(parts(spec), TrialTable([part(spec, 0, place, 80.0) for place in (0, 1)]))
+    again: Any = ReevaluationSpec.of(spec)
+    done = [(0, 0), (0, 1), (1, 0)]  # rounds and places: the second benchmark of the second round is left
+    numbers = [parts(again).number(again.number(0, round_), place) for round_, place in done]
+    known = TrialTable([replace(part(spec, 0, 0, 80.0), number=number) for number in numbers])
+    fresh = TrialTable(combine_parts(parts(again), known))
+    searcher = PartSearcher(parts(again), ReevaluationSearcher(again, trials, fresh), known, fresh)
+    wanted = [number for _ in range(2) if (found := searcher.next()) is not None for number in found[:1]]
+    assert wanted == [parts(again).number(again.number(0, 1), 1)] * left
 
 
 def test_others_are_told_of_a_trial_when_it_finishes_a_benchmark_and_not_before_or_again() -> None:

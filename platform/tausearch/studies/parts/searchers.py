@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from search_spaces import Scalar
 from tausearch.runs import MultiSearchSpec, MultiTrial, PartsSpec, Status, TrialSummary, TrialTable, cut_short
-from tausearch.studies.searchers import Searcher, points_to_evaluate
+from tausearch.studies.searchers import ReevaluationSearcher, Searcher, points_to_evaluate
 from tausearch.studies.study import SearchStudy
 
 
@@ -70,7 +70,9 @@ class PartSearcher(Searcher):
         self.parts = parts
         self.trials = trials
         self._given: set[int] = set()
-        self._points = {trial.number: dict(trial.hyperparameters) for trial in trials}
+        # The race names unfinished re-evaluations again, if it still wants them.
+        begun = () if isinstance(trial_searcher, ReevaluationSearcher) else trials
+        self._points = {trial.number: dict(trial.hyperparameters) for trial in begun}
         self._one_by_one = spec.side_by_side == 1
 
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
@@ -79,9 +81,9 @@ class PartSearcher(Searcher):
             if (number := self._part_of(trial)) is not None:
                 return self._give(number, point)
         while (found := self.trial_searcher.next()) is not None:
-            if found[0] not in self._points:  # the re-evaluation names unfinished ones again
-                self._points[found[0]] = found[1]
-                return self._give(self.spec.number(found[0], 0), found[1])
+            self._points.setdefault(*found)
+            if (number := self._part_of(found[0])) is not None:
+                return self._give(number, found[1])
         return None
 
     def report(self, number: int, step: int, value: float) -> bool:
