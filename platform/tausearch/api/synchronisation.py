@@ -13,6 +13,7 @@ from tausearch.presentation import output_to
 from tausearch.runs import (
     AnySpec,
     Conclusion,
+    Record,
     Reevaluation,
     RunDirectory,
     Storage,
@@ -72,6 +73,9 @@ def sync_run(
     with runs.driver_lock(directory):
         trials = runs.read_trials(spec, directory)
         try:
+            record = Record(directory.record)
+            ended = {trial.number for trial in record.trials() if trial.has_ended}
+            record.compact(ended, ended.__contains__)  # what a killed driver has left
             with output_to(directory.log_file):
                 reevaluations, written = _write(spec, storage, directory, trials)
             if spec != earlier:

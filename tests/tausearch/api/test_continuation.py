@@ -490,6 +490,18 @@ class TestFinalRun:
         assert sync_run(stopped, stopped.run("f")).trials == 3
         assert not stopped.run("f").results_file.exists()
 
+    def test_what_a_kill_has_left_beside_a_block_is_removed(
+        self, stopped: Storage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("tausearch.runs.record.files.BLOCK", 2)
+        record = stopped.run("f").record
+        whole = Record(record)
+        first = whole.trials()[0]
+        whole.compact((0, 1), lambda number: True)
+        whole.write(first)
+        sync_run(stopped, stopped.run("f"), tracking="none")
+        assert sorted(path.name for path in record.iterdir()) == ["trial-00002.parquet", "trials-00000-00001.parquet"]
+
     @pytest.mark.parametrize(
         ("error", "mlflow", "said"),
         [

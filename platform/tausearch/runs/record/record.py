@@ -94,7 +94,8 @@ class Record:
     def compact(self, numbers: Iterable[int], has_ended: Callable[[int], bool]) -> None:
         """Write each block of these trials as one file, if all trials of the block have ended, and remove their own.
 
-        A kill in between leaves files of single trials beside the block. Nobody reads them, and this removes them.
+        A kill in between leaves files of single trials beside the block, which other readers of the folder take for
+        further trials. This removes them: `resume` and `runs sync` call it.
         """
         for block in dict.fromkeys(block_of(number) for number in numbers):
             if all(has_ended(number) for number in block):
