@@ -32,7 +32,7 @@ from trainables.backbones.inputs import (
 from trainables.backbones.own import TUNED, TUNED_SUFFIXES, OwnBackbone as OwnBackbone
 from trainables.errors import InputError
 from trainables.tensor_files import bytes_of
-from trainables.user_code import OURSELVES, find, installed, is_code, require_sole
+from trainables.user_code import OURSELVES, commands_started, find, installed, is_code, require_sole
 
 if TYPE_CHECKING:
     from timm.models.vision_transformer import VisionTransformer
@@ -173,13 +173,15 @@ class Backbone:
     @property
     def digest(self) -> str:
         """sha256 over names and values of all weights, wherever they were read from."""
-        state = None if self.weights is None or not self.weights.exists() else self.weights.stat()
-        return _digest(self, None if state is None else (state.st_size, state.st_mtime_ns))
+        if self.weights is not None and self.weights.exists():
+            state = self.weights.stat()
+            return _digest(self, (state.st_size, state.st_mtime_ns))
+        return _digest(self, None if self.own is None else (commands_started(),))  # its build may read other weights
 
 
 @lru_cache(maxsize=8)
-def _digest(backbone: Backbone, _file_state: tuple[int, int] | None) -> str:
-    """Digest a backbone's weights, once per process and state of the file."""
+def _digest(backbone: Backbone, _state: tuple[int, ...] | None) -> str:
+    """Digest a backbone's weights, once per process and state of the file; those of an own one for each command."""
     # The embedded file has exactly the network's tensors, so no network needs to be built.
     embedded = (backbone.name, backbone.weights) == (EMBEDDED, None)
     found = _digest_of(load_file(glyph_vit.WEIGHTS) if embedded else backbone.load().state_dict())

@@ -54,6 +54,7 @@ _NO_MODULES = ("folder:", "parquet:", "optuna:")  # the images of a benchmark, a
 _INSTALLED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # such a name can be a part of the names of runs and files
 OURSELVES = "tausearch itself"  # who else has a name that a package brings
 _allowed: dict[str, str] = {}  # MODULE:NAME that this process may import, to the module's folder
+_commands = 0
 _modules: dict[str, str] = {}  # a name behind which code was found, to the module that has the code
 
 
@@ -121,16 +122,27 @@ def require_allowed(names: Iterable[str]) -> None:
 def require_current(names: Iterable[str | None]) -> None:
     """Refuse code that this process imported before its file changed; a command asks when it starts.
 
-    It is not asked later: what runs goes on with what it has imported.
+    It is not asked later: what runs goes on with what it has imported. From here on another command runs; see
+    `commands_started`.
 
     Raises:
         InputError: If a new process would import another file, or another text of it.
     """
+    global _commands
+    _commands += 1
     for name in map(_bare, filter(None, names)):
         module = name.partition(":")[0] if is_code(name) else ""
         for each in (module, _modules.get(name, module)):
             if why := stale(each, _allowed.get(name)):
                 raise InputError(f"{name!r}: {why}; restart Python (in a notebook: the kernel)")
+
+
+def commands_started() -> int:
+    """Return how often this process has asked `require_current`.
+
+    What the user's code computes from files may be another thing for another command.
+    """
+    return _commands
 
 
 def installed(kind: str) -> tuple[str, ...]:

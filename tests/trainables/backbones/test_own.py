@@ -22,7 +22,7 @@ from trainables.backbones import SMALL, Backbone, InputSpec, OwnBackbone, Shape,
 from trainables.composition import ComposedNetwork, VectorPool, vector_folders
 from trainables.errors import InputError
 from trainables.sequence import IncrementalSequence
-from trainables.user_code import allow_code
+from trainables.user_code import allow_code, require_current
 
 READS = InputSpec(channels=1, size=8, mean=(0.5,), std=(0.25,))
 
@@ -229,6 +229,18 @@ def test_weights_of_any_kind_have_a_digest(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys.modules["their_backbones"], "Odd", own, raising=False)
     allow_code("their_backbones:Odd")
     assert len(Backbone("their_backbones:Odd").digest) == 64
+
+
+def test_weights_that_build_reads_from_another_file_have_another_digest(monkeypatch: pytest.MonkeyPatch) -> None:
+    widths, made = iter((6, 6, 5, 5)), list[int]()
+    own = OwnBackbone(build=lambda: made.append(1) or build(width=next(widths)), input=READS, tuned=TUNED)
+    monkeypatch.setattr(sys.modules["their_backbones"], "Good", own)
+    backbone = Backbone("their_backbones:Good")
+    require_current([])
+    first = backbone.digest
+    assert (backbone.digest, len(made)) == (first, 2)
+    require_current([])
+    assert backbone.digest != first and len(made) == 4
 
 
 def test_weights_that_are_drawn_anew_in_each_process_are_refused(
