@@ -14,4 +14,4 @@ from .schema import (
     ResolvedSpace as ResolvedSpace,
     SpaceFile as SpaceFile,
 )
-from .values import Scalar as Scalar, parse_assignments as parse_assignments
+from .values import Scalar as Scalar, is_number as is_number, parse_assignments as parse_assignments

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from search_spaces import Scalar, paper_points
+from search_spaces import Choices, Scalar, paper_points
 from tausearch.api import SearchRequest, plan_search
 from tausearch.runs import (
     Constraint,
@@ -27,6 +27,7 @@ from tausearch.studies.best_file import make_best_file
 from tausearch.studies.grid import grid_points
 from tausearch.studies.searchers import points_to_evaluate
 from tausearch.studies.spaces import defaults
+from tausearch.studies.warm_start import _nearest
 from tests.support.runs.trials import FIXED, final_spec, make_trial
 from trainables.errors import InputError
 
@@ -196,6 +197,16 @@ def test_a_value_that_a_search_had_not_is_that_of_the_start(spec: SearchSpec, st
     )
     (known,) = planned(storage, "a", space=own).warm_start
     assert known.point["epochs_pre"] == 5 and "epochs_pre is not given, 5 here" in known.misfits
+
+
+@pytest.mark.parametrize(
+    ("choices", "had", "found"),
+    [((4, 8, 16), 32, 16), ((4, 8, 16), 8, 8), ((4, 8, 16), "all", 4), ((4, "all"), 32, 4), ((4, "all"), "all", "all")],
+)
+def test_a_number_that_is_no_choice_becomes_the_nearest(
+    choices: tuple[Scalar, ...], had: Scalar, found: Scalar
+) -> None:
+    assert _nearest(Choices(choices=choices), had, 4) == found
 
 
 @pytest.mark.parametrize("benchmark", ["letters", "letters,digits"])
