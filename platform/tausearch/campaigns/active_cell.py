@@ -171,7 +171,7 @@ class ActiveCell:
         """Number of re-evaluations that are not needed, as far as the end of search or re-evaluation has shown it."""
         most, spec = self.runs.reevaluations, self._search_spec
         if self.final:
-            return max(0, most - len(self.reevaluation))
+            return max(0, most - len(self._counted))
         if not isinstance(spec, SearchSpec) or spec.reevaluate is None or not all_ended(spec, list(self.search)):
             return 0
         candidates = reevaluation_of(ReevaluationSpec.of(spec), self.search, ()).race.candidates
@@ -198,7 +198,8 @@ class ActiveCell:
         trials = self.runs.trials - self._trials_left_out
         searched = "not searched" if self.runs.search is None else f"{self.search.n_ended}/{trials}"
         if self.reevaluation:
-            searched += f" and {self.reevaluation.n_ended}/{self.runs.reevaluations - self._eliminated} again"
+            ended = sum(trial.has_ended for trial in self._counted)
+            searched += f" and {ended}/{self.runs.reevaluations - self._eliminated} again"
         values = [trial.value for trial in self.final if trial.value is not None]
         final = f"{self.final.n_ended}/{self.runs.seeds}" if self.final else ""
         if values:
@@ -207,4 +208,12 @@ class ActiveCell:
 
     @property
     def _trials(self) -> list[TrialSummary]:
-        return [*self.search, *self.reevaluation, *self.final]
+        return [*self.search, *self._counted, *self.final]
+
+    @property
+    def _counted(self) -> list[TrialSummary]:
+        """The re-evaluations of the candidates; with more trials than before there are those of former ones, too."""
+        again, spec = list(self.reevaluation), self._search_spec
+        if not again or not isinstance(spec, SearchSpec) or spec.reevaluate is None:
+            return again
+        return reevaluation_of(ReevaluationSpec.of(spec), self.search, again).counted

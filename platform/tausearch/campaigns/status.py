@@ -83,7 +83,7 @@ class CellStatus:
             return self.runs.reevaluations
         if self.search.state == "finished" or self.search.reevaluation is None:
             return 0
-        ended = sum(trial.has_ended for trial in self.search.reevaluation.runs)
+        ended = sum(trial.has_ended for trial in self.search.reevaluation.counted)
         return max(0, self.runs.reevaluations - ended)
 
     @property

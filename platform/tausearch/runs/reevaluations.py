@@ -168,10 +168,15 @@ class Reevaluation:
         return self.spec.search.aim.means(self.runs_of(candidate))
 
     def runs_of(self, candidate: int) -> list[TrialSummary]:
-        """Return the complete fresh runs of a candidate in the rounds that count; there may have been more before."""
-        complete = [trial for trial in self.runs if trial.status == "complete"]
-        within = [trial for trial in complete if self.spec.round(trial.number) < self.race.rounds]
-        return [trial for trial in within if self.spec.candidate(trial.number) == candidate]
+        """Return the complete fresh runs of a candidate."""
+        complete = [trial for trial in self.counted if trial.status == "complete"]
+        return [trial for trial in complete if self.spec.candidate(trial.number) == candidate]
+
+    @property
+    def counted(self) -> list[TrialSummary]:
+        """The runs of the race, without those of former candidates and of rounds that are asked for no more."""
+        within = [trial for trial in self.runs if self.spec.round(trial.number) < self.race.rounds]
+        return [trial for trial in within if self.spec.candidate(trial.number) in self.race.candidates]
 
     @property
     def accuracy(self) -> float | None:

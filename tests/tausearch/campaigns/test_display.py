@@ -88,6 +88,9 @@ def test_a_search_that_has_ended_says_how_many_run_again_at_most(best: str, most
     assert first.columns[0] == "2/3 and 1/4 again"  # a third trial may be the best
     tell(display, first, search, start, other, replace(other, number=2, value=50.0))
     assert first.columns[0] == f"3/3 and 1/{most} again"
+    again = ReevaluationSpec.of(search)  # a third trial was a candidate while the search had fewer
+    tell(display, first, again, make_trial(0, 5, 1.0), make_trial(again.number(2, 0), 5, 1.0))
+    assert first.columns[0] == f"3/3 and 1/{most} again"
     assert first.tasks == (20, (3 + most + final.trials) * 5)
 
 

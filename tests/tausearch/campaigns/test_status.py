@@ -257,7 +257,10 @@ def test_reevaluations_that_have_ended_are_not_left(tmp_path: Path) -> None:
             replace(run, number=number, seed=again.seed_of(number))
         )
         left.append(status_of(plan).cells[0].reevaluations_left)
-    assert left == [6, 5, 5]  # of the best two and the start; one that runs is left
+    former = replace(make_trial(3, 5, 5.0), number=again.number(3, 0), seed=again.seed_of(0))
+    Record(search.directory.reevaluation.record, tasks=5).write(former)
+    left.append(status_of(plan).cells[0].reevaluations_left)
+    assert left == [6, 5, 5, 5]  # of the best two and the start; one that runs is left, one of no candidate is nothing
     over: Any = SimpleNamespace(state="finished", reevaluation=SimpleNamespace(runs=()))
     assert CellStatus(plan.cells[0].runs, "stopped", over).reevaluations_left == 0  # the others were eliminated
 

@@ -27,7 +27,7 @@ def reevaluation_progress(reevaluation: Reevaluation) -> str:
     added = len(race.candidates) > reevaluation.spec.reevaluate.best
     asked = f"the best {len(race.candidates) - added}{' and the start' * added} on {fresh}"
     if not race.over:
-        ended = sum(trial.has_ended for trial in reevaluation.runs)
+        ended = sum(trial.has_ended for trial in reevaluation.counted)
         return f"not yet: {asked}, {counted(ended, 'run')} ended"
     if verdict is None:
         return f"no: a fresh run of each of {asked} did not end, so the highest value is chosen"
