@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, field, fields
 from pathlib import Path
@@ -53,7 +54,7 @@ def require_argument(fits: bool, name: str, words: str, got: object) -> None:
 class CheckedRequest:
     """A dataclass that checks its numbers and texts when it is made; the error names the field.
 
-    Numbers and arrays of NumPy become those of Python.
+    Numbers and arrays of NumPy become those of Python, and `~` at the start of a path the home folder.
     """
 
     def __post_init__(self) -> None:
@@ -70,6 +71,10 @@ class CheckedRequest:
             f"{_option(each)} {fault}" for each in own if (fault := field_fault(each, getattr(self, each.name)))
         ]:
             raise InputError(*faults)
+        for each in own:
+            value = getattr(self, each.name)
+            if str(each.type).startswith("str | Path") and value is not None:
+                object.__setattr__(self, each.name, type(value)(os.path.expanduser(value)))
 
 
 def field_fault(of: Field[Any], value: object) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -165,3 +166,12 @@ def test_choices_that_only_look_alike() -> None:
 def test_there_are_1_to_1000_different_seeds(numbers: Sequence[int], allowed: bool) -> None:
     fault = different_fault(numbers)
     assert fault is None if allowed else fault is not None and fault.startswith("must be 1 to 1000 different numbers")
+
+
+def test_a_path_of_a_request_may_begin_with_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    paths = {(kind, field.name) for kind, field in FIELDS if str(field.type).startswith("str | Path")}
+    assert {(ComposeRequest, "export"), (FiguresRequest, "output"), (SearchRequest, "space")} <= paths
+    for kind, name in paths:
+        for given in ("~/x", Path("~/x")):
+            assert getattr(kind(**{**REQUESTS[kind], name: given}), name) == type(given)(tmp_path / "x")

@@ -122,7 +122,8 @@ def status(
 def report(
     name: Annotated[str, typer.Argument(help="Campaign to show.")],
     output: Annotated[
-        Path | None, typer.Option(help="HTML file [default: report.html in the campaign's folder].")
+        Path | None,
+        typer.Option(callback=options.with_home, help="HTML file [default: report.html in the campaign's folder]."),
     ] = None,
     storage: options.Storage = DEFAULT_STORAGE,
     format: options.Format = "text",

@@ -192,10 +192,17 @@ def predict(
     ] = None,
     figure: Annotated[
         Path | None,
-        typer.Option(help="Picture of the most and least confident predictions; beside a PNG the same as PDF."),
+        typer.Option(
+            callback=options.with_home,
+            help="Picture of the most and least confident predictions; beside a PNG the same as PDF.",
+        ),
     ] = None,
     confusion: Annotated[
-        Path | None, typer.Option(help="Picture of the confusion matrix; beside it its numbers as CSV, a PNG as PDF.")
+        Path | None,
+        typer.Option(
+            callback=options.with_home,
+            help="Picture of the confusion matrix; beside it its numbers as CSV, a PNG as PDF.",
+        ),
     ] = None,
     backbone_weights: BackboneWeights = None,
     device: Device = None,

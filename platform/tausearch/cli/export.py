@@ -24,7 +24,10 @@ def export(
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Best file to write [default: NAME.best.yaml].")
+        Path | None,
+        typer.Option(
+            "--output", "-o", callback=options.with_home, help="Best file to write [default: NAME.best.yaml]."
+        ),
     ] = None,
     storage: options.Storage = DEFAULT_STORAGE,
     allow_code: options.AllowCode = None,

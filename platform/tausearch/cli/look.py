@@ -104,7 +104,10 @@ def report(
     name: Annotated[
         str, typer.Argument(help="Search or final run; each brings the other along.", autocompletion=completion.runs)
     ],
-    output: Annotated[Path | None, typer.Option(help="HTML file [default: report.html in the run's folder].")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(callback=options.with_home, help="HTML file [default: report.html in the run's folder]."),
+    ] = None,
     storage: options.Storage = DEFAULT_STORAGE,
     format: options.Format = "text",
 ) -> None:
@@ -158,7 +161,8 @@ def compare(
     ] = False,
     ablation: Annotated[bool, typer.Option("--ablation", help="By what is regularised, a method a line.")] = False,
     figure: Annotated[
-        Path | None, typer.Option(help="Picture to draw [default: compare.png in the storage folder].")
+        Path | None,
+        typer.Option(callback=options.with_home, help="Picture to draw [default: compare.png in the storage folder]."),
     ] = None,
     campaign: Annotated[str | None, typer.Option(help="Only this campaign's runs, in the order of its file.")] = None,
     paper: Annotated[bool, typer.Option("--paper", help="With the paper's rows, in latex and markdown.")] = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -35,6 +36,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def with_home(path: Path | None) -> Path | None:
+    """Return a path with the home folder for `~`, which a shell leaves as it is in `--output=~/page.html`."""
+    return None if path is None else Path(os.path.expanduser(path))
 
 
 def _formats(*allowed: str) -> Any:

@@ -305,6 +305,25 @@ def test_the_help_has_every_command_in_one_section_with_a_whole_line(ask: Ask, m
     assert all(f"{title}:" in out for title in SECTIONS)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("export s --output", "report r --output", "compare --figure", "campaign report c --output"),
+        *("predict m image.png --figure", "predict m image.png --confusion"),
+    ],
+)
+def test_a_file_to_write_may_lie_in_the_home_folder(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    given = f"{words}=~/x".split()  # a shell leaves this `~` as it is
+    command: Any = get_command(app)
+    while hasattr(command, "commands"):
+        command = command.commands[given.pop(0)]
+    option = words.rpartition("--")[2]
+    assert command.make_context("", given).params[option] == tmp_path / "x"
+
+
 def test_each_line_of_an_error_begins_with_the_tool(ask: Ask) -> None:
     code, _, err = ask("search", "digits", "finetune", "--trials", "0", "--seed", "-1")
     assert code == 2 and [line.partition(" must")[0] for line in err.splitlines()] == [
