@@ -147,10 +147,10 @@ def _notes(comparisons: Sequence[Comparison], without: Sequence[str], ran: Colle
 def _draw(comparisons: Sequence[Comparison], figure: Path | None, storage: Storage) -> Path | None:
     """Draw the picture. Unasked, nothing is drawn without rows, and a file that cannot be written is no error."""
     path = figure or storage.comparison_figure
-    if figure is None and not any(map(drawn_rows, comparisons)):
+    if any(map(drawn_rows, comparisons)):
+        path.parent.mkdir(parents=True, exist_ok=True)  # `require_picture` has seen that it can be
+    elif figure is None:
         return None
-    if figure is not None:
-        figure.parent.mkdir(parents=True, exist_ok=True)  # `require_picture` has seen that it can be
     try:
         draw(comparisons, paper_results(), path)
     except InputError as error:

@@ -334,7 +334,8 @@ def test_json_and_csv_have_comparable_runs_first_and_nothing_is_drawn_without_ru
     assert json.loads(printed(storage, "json", capsys, "glyphs"))["figure"] is None
     assert storage.comparison_figure.read_bytes() == b"of an earlier comparison"
     with pytest.raises(InputError, match=r"^--figure .*: there is nothing to draw$"):
-        show_comparison(storage, ["glyphs"], "json", storage.root / "asked.png")
+        show_comparison(storage, ["glyphs"], "json", storage.root / "made" / "asked.png")
+    assert not (storage.root / "made").exists()
     make_final_run(storage, "b-plain", [90.0])
     found = rows_as_dicts(compare(read_final_runs(storage)[0], paper_results()))
     assert [row["ours"]["run"] for row in found if row["ours"]] == ["b-plain", "a-long"]
