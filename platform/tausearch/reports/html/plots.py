@@ -92,7 +92,8 @@ def ticks(axis: Axis, values: Sequence[float]) -> dict[str, Any]:
     options: dict[str, Any] = {"tickformat": "~g"}
     if axis.log:  # powers of ten, and 2 and 5 where it spans few
         decades = math.log10(max(values) / min(values))
-        options["dtick"] = math.ceil(decades / 4) if decades > 1.5 else "D2"
+        if decades > 0.69:  # among fewer there may be none of them, and plotly chooses
+            options["dtick"] = math.ceil(decades / 4) if decades > 1.5 else "D2"
     if axis.integer_ticks:
         options["dtick"] = max(1, math.ceil(max(values) / TICKS))
     return options

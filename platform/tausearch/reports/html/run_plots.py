@@ -68,7 +68,8 @@ def time_plot(trials: Sequence[TrialSummary], spec: RunSpec) -> PagePlot | None:
         bars.append(Series(tasks, found, stage, kind="bars", colour=colours[stage], hover=hover))
     parts = ", ".join(f"{stage} {clock(sum(found))}" for stage, found in shown.items())
     each = "a seed, mean over seeds" if len(trials) > 1 else "the seed"
-    caption = f"Of {each}: {parts} (minutes:seconds)."
+    hours = "[hours:]" if max(map(sum, shown.values())) >= 3600 else ""
+    caption = f"Of {each}: {parts} ({hours}minutes:seconds)."
     plot = Plot("Time per task and stage", caption, Axis("seconds"), [Facet(Axis("task", integer_ticks=True), bars)])
     return draw_plot(plot, height=260)
 

@@ -130,6 +130,9 @@ def test_times_of_a_final_run_are_means_over_seeds(spec: SearchSpec) -> None:
     odd = time_plot([first], named)
     assert odd is not None and "task 1: R&amp;D &lt;0&gt;, preconsolidation" in json.dumps(figure(odd))
     for row in first.rows:
+        row |= {"seconds/training": 3600.0}
+    assert (long := time_plot([first], spec)) is not None and "3:00:00" in long.text and "[hours:]min" in long.text
+    for row in first.rows:
         row |= {"seconds/training": 0, "seconds/preconsolidation": 0, "seconds/evaluation": 0}
     assert time_plot([first], spec) is None
 
@@ -246,6 +249,7 @@ def test_no_text_of_a_figure_ends_the_script_that_it_stands_in_or_is_markup() ->
 def test_ticks_have_room() -> None:
     log, integers = Axis("", log=True), Axis("", integer_ticks=True)
     assert ticks(log, [1e-5, 1e2])["dtick"] == 2 and ticks(log, [0.001, 0.1])["dtick"] == 1
+    assert "dtick" not in ticks(log, [0.0031, 0.0045])
     assert ticks(log, [0.002, 0.01])["dtick"] == "D2" and "dtick" not in ticks(Axis(""), [0, 5])
     assert ticks(log, [1.0, 10**1.5])["dtick"] == "D2" and ticks(integers, [10, 0])["dtick"] == 1
     assert ticks(integers, [3, 0])["dtick"] == 1 and ticks(integers, [41, 0])["dtick"] == 5
