@@ -132,10 +132,11 @@ def _cell(run: FinalRunResults, usual: FinalRunResults, seeds: int) -> MatrixCel
     ]
     reasons += ["other weights of the backbone"] * (mine.weights_digest != theirs.weights_digest and not reasons)
     reasons += ["another initial head"] * (mine.initial_head_digest != theirs.initial_head_digest)
-    reasons += ["other images"] * (not reasons and not run.has_images_of(usual))
+    reasons += ["other images"] * (not reasons and run.has_images_of(usual) is False)
     reasons += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
     as_usual = run.accuracy.seeds == seeds == run.spec.trials
     notes = [*([] if as_usual else [run.seeds_text]), *filter(None, [run.choice_remark])]
+    notes += ["images may be others"] * (run.has_images_of(usual) is None)
     return MatrixCell(run.accuracy, run, tuple(reasons), tuple(notes))
 
 

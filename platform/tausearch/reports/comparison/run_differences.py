@@ -35,6 +35,7 @@ class RunDifference:
         paired: Whether the difference is that of shared seeds; None without a difference.
         orders: Whether the runs are over several class orders.
         not_comparable: Why the run cannot be compared with the baseline; empty if it can.
+        may_differ: Whether its images may be others than the baseline's.
     """
 
     run: FinalRunResults
@@ -44,6 +45,7 @@ class RunDifference:
     paired: bool | None = None
     orders: bool = False
     not_comparable: tuple[str, ...] = ()
+    may_differ: bool = False
 
     @property
     def text(self) -> str | None:
@@ -58,7 +60,8 @@ class RunDifference:
         shared = counted(self.shared, f"shared {'pair' if self.orders else 'seed'}")
         shared += " of class order and seed" if self.orders else ""
         over = f"paired, {shared}" if self.paired else f"unpaired, {shared}"
-        return over if self.error is not None else f"{over}: no error"
+        over = over if self.error is not None else f"{over}: no error"
+        return f"{over}; images may be others" if self.may_differ else over
 
 
 def show_differences(storage: Storage, names: Sequence[str], output_format: OutputFormat) -> None:
@@ -151,7 +154,8 @@ def _difference(run: FinalRunResults, own: AccuracyOf, first: FinalRunResults, f
     error = None
     if all(len(side) >= _FEWEST for side in sides):
         error = math.sqrt(sum(statistics.variance(side) / len(side) for side in sides))
-    return RunDifference(run, points, error, len(shared), paired, orders)
+    may_differ = run.has_images_of(first) is None
+    return RunDifference(run, points, error, len(shared), paired, orders, may_differ=may_differ)
 
 
 def _not_comparable(run: FinalRunResults, own: AccuracyOf, first: FinalRunResults, firsts: AccuracyOf) -> list[str]:
@@ -166,7 +170,7 @@ def _not_comparable(run: FinalRunResults, own: AccuracyOf, first: FinalRunResult
         found.append(f"another {about}" if "digest" in name else f"{about} {value}, the baseline's {base}")
     if not {order for order, _ in own} & {order for order, _ in firsts}:
         found.append("other class orders")
-    if not found and not run.has_images_of(first):
+    if not found and run.has_images_of(first) is False:
         found.append("other images")
     return found
 
@@ -182,5 +186,5 @@ def _as_dict(each: RunDifference) -> dict[str, Any]:
         "standard_error": each.error,
         "paired": each.paired,
         "shared_seeds": each.shared,
-        "departures": list(each.not_comparable),
+        "departures": [*each.not_comparable, *["images may be others"] * each.may_differ],
     }

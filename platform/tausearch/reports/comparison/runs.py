@@ -78,15 +78,19 @@ class FinalRunResults:
 
     @property
     def conditions(self) -> tuple[tuple[str, Any], ...]:
-        """What its accuracies depend on besides method, hyperparameters and seeds; equal for comparable runs."""
-        data = self.spec.data
-        images = None if data is None else (data.digest, data.evaluation)  # runs of 0.1.0 note no more of them
+        """What its accuracies depend on besides method, hyperparameters and seeds; equal for comparable runs.
+
+        Of the images only their number: their digest has times, so that it differs between copies.
+        """
+        images = None if (data := self.spec.data) is None else (data.train, data.evaluation)
         return (*((name, each) for name, each in self.spec.protocol if name not in FREE_FIELDS), ("images", images))
 
-    def has_images_of(self, other: FinalRunResults) -> bool:
-        """Whether both are of the same images, as far as both note them."""
+    def has_images_of(self, other: FinalRunResults) -> bool | None:
+        """Whether both are of the same images, as far as both note them; None if copies or others of their number."""
         data, others = self.spec.data, other.spec.data
-        return data is None or others is None or data.has_images_of(others)
+        if data is None or others is None or data.has_images_of(others):
+            return True
+        return None if (data.train, data.evaluation) == (others.train, others.evaluation) else False
 
 
 def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[FinalSpec], list[InputError]]:

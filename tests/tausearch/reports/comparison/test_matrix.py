@@ -142,17 +142,23 @@ def test_what_sets_a_cell_apart_is_said_once(storage: Storage) -> None:
 
 
 def test_runs_of_other_images_have_a_row_each_and_are_not_ranked(storage: Storage) -> None:
-    before, now = (DataFacts(digest=each * 64, train=10, evaluation=10) for each in "ab")
+    before, now = (DataFacts(digest=f"{train}" * 32, train=train, evaluation=10) for train in (10, 12))
     tested = now.model_copy(update={"evaluation_digest": "c" * 64})  # runs of 0.1.0 do not note it
+    copy = now.model_copy(update={"digest": "b" * 64})  # or others of their number
     for name, method, data in (
         *(("old", "ita-lora", before), ("new", "ita-lora", now)),
         *(("other", "ita-ia3", tested), ("tested", "tmc", now.model_copy(update={"evaluation": 11}))),
+        ("copied", "tak", copy),
     ):
         make_final_run(storage, name, [90.0 - len(name)], method=method, data=data)
     found = matrix(storage)
-    assert ranks(found) == {"new": "best", "old": None, "other": "second", "tested": None}
-    reasons = {row.cells["cifar100"].not_comparable for row in found.rows if not row.cells["cifar100"].rank}
-    assert reasons == {("other images",)}
+    assert ranks(found) == {"new": "best", "old": None, "other": "second", "tested": None, "copied": None}
+    cells = {cell.run.spec.name: cell for row in found.rows for cell in row.cells.values()}
+    assert {name: cell.not_comparable for name, cell in cells.items() if cell.not_comparable} == {
+        "old": ("other images",),
+        "tested": ("other images",),
+    }
+    assert [name for name, cell in cells.items() if "images may be others" in cell.notes] == ["copied"]
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")

@@ -119,8 +119,8 @@ def test_a_column_takes_the_protocol_with_most_benchmarks_not_with_most_runs(
 
 
 def test_runs_on_other_images_are_not_set_against_each_other(storage: Storage) -> None:
-    for name, digest in (("gg", "a"), ("dg", "b")):
-        data = DataFacts(digest=digest * 64, train=10, evaluation=10)
+    for name, train in (("gg", 10), ("dg", 11)):
+        data = DataFacts(digest="a" * 64, train=train, evaluation=10)
         read_spec(storage.run(name)).model_copy(update={"data": data}).save(storage.run(name))
     (matrix,) = matrices(storage)
     assert ("digits", "glyphs") in matrix.cells and matrix.cells["digits", "glyphs"].loss is None
