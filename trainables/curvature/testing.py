@@ -57,11 +57,12 @@ def check_curvature(
 def check_estimate(kind: type[EstimatedCurvature], *, sums_exactly: bool = True, constant_memory: bool = True) -> None:
     """Check what a curvature that a run can name estimates of a small network, for three sets of images.
 
-    The arguments are those of `check_curvature`, which checks the three.
+    The arguments are those of `check_curvature`, which checks the three. The images come in batches that can be read
+    once, with exact passes and with one random pass, as in a trial.
 
     Raises:
-        AssertionError: If it breaks the contract or raises, or images in two batches have another exact curvature than
-            in one.
+        AssertionError: If it breaks the contract or raises, images in two batches have another exact curvature than in
+            one, or an estimate draws from torch's global generator or differs from that with an equal generator.
         InputError: If it is no class of a curvature, or a method takes other arguments.
     """
     require_argument(isinstance(kind, type) and hasattr(kind, "estimate"), "kind", "a class with `estimate`", kind)
@@ -78,19 +79,22 @@ def _check_estimates(kind: type[EstimatedCurvature], sums_exactly: bool, constan
     def drawn(*shape: int, seed: int) -> Tensor:
         return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
-    def estimated(images: Tensor, sizes: int) -> Curvature:
+    def estimated(images: Tensor, sizes: int, passes: int | None = None) -> Curvature:
         head, generator = (drawn(4, 2, seed=8), drawn(4, seed=9)), torch.Generator()
-        batches = images.split(sizes)
-        answer = kind.estimate(network, layers, head, batches, passes=None, generator=generator)
+        batches = iter(images.split(sizes))  # as in a trial they can be read once
+        answer = kind.estimate(network, layers, head, batches, passes=passes, generator=generator)
         found, examples = checked_estimate(f"curvature {kind.__name__!r}", answer)
         assert examples == len(images), f"`estimate` counts {examples} of {len(images)} examples"
         return found
 
-    tasks = [drawn(6, 1, 2, 3, seed=seed) for seed in range(3)]
+    tasks, state = [drawn(6, 1, 2, 3, seed=seed) for seed in range(3)], torch.get_rng_state()
     whole = [estimated(images, 6) for images in tasks]
     check_curvature(whole, shapes, sums_exactly=sums_exactly, constant_memory=constant_memory)
     parts = dense_matrix(estimated(tasks[0], 4), shapes)
     _assert_equal(parts, dense_matrix(whole[0], shapes), "`estimate` of images in two batches and in one")
+    one, other = (dense_matrix(estimated(tasks[0], 4, passes=1), shapes) for _ in range(2))
+    _assert_equal(one, other, "`estimate` with one pass, and the same again from an equal generator")
+    assert torch.equal(torch.get_rng_state(), state), "`estimate` draws from torch's global generator"
 
 
 class _SmallNetwork(nn.Module):

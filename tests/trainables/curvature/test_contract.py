@@ -95,6 +95,31 @@ def test_what_an_estimate_breaks_is_said_in_plain_words(answer: Callable[[Any], 
         check_estimate(estimating(answer))
 
 
+def _exact_alone(how: dict[str, Any]) -> None:
+    if how["passes"] is not None:
+        raise NotImplementedError("exact alone")
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (lambda batches, how: _exact_alone(how), r"NotImplementedError: exact alone in "),
+        (lambda batches, how: list(batches), ".*needs at least one example"),
+        (lambda batches, how: how["generator"].seed(), "`estimate` with one pass, and the same again from an equal "),
+        (lambda batches, how: torch.rand(1), "`estimate` draws from torch's global generator$"),
+    ],
+)
+def test_an_estimate_that_no_trial_could_use_is_noticed(before: Callable[[Any, Any], Any], said: str) -> None:
+    class Own(DiagonalCurvature):
+        @classmethod
+        def estimate(cls, *args: Any, **how: Any) -> Any:
+            before(args[-1], how)
+            return DiagonalCurvature.estimate(*args, **how)
+
+    with pytest.raises(AssertionError, match=f"^{said}"):
+        check_estimate(Own)
+
+
 def test_an_estimate_that_takes_other_arguments_is_refused_as_in_a_run() -> None:
     class Short(DiagonalCurvature):
         @classmethod
