@@ -10,7 +10,7 @@ from torch import Tensor
 
 from checked_input.fields import require_argument
 from trainables.composition import Merging, MergingRule, curvatures_of
-from trainables.composition.chosen_rules import checked_merge, checked_rule
+from trainables.composition.chosen_rules import DenseVector, checked_merge, checked_rule
 from trainables.composition.curvatures import SavedCurvatures
 from trainables.curvature import CurvatureKind, DiagonalCurvature, Factors, KroneckerCurvature, TaskCurvature
 from trainables.user_code import as_breach
@@ -52,9 +52,10 @@ def _check(
     curvatures: Sequence[TaskCurvature] = SavedCurvatures([], {}, ())  # says what a rule must declare
     if kind is not None:
         curvatures = [_curvature(kind, seed) for seed in range(len(weights))]
-    merging = Merging(taus=taus, weights=weights, curvatures=curvatures, parameters=parameters, seed=3)
-    state = torch.get_rng_state()
     theta_0 = {name: torch.zeros(shape) for name, shape in _SHAPES.items()}
+    read = [DenseVector(_Kept(tau), theta_0) for tau in taus]  # type: ignore[arg-type]  # as `compose` gives them
+    merging = Merging(taus=read, weights=weights, curvatures=curvatures, parameters=parameters, seed=3)
+    state = torch.get_rng_state()
     first, second = (_accepted(make, lambda what: checked_merge(what, make(), merging, theta_0)) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state), "draws from torch's global generator"
     assert all(torch.equal(first[name], second[name]) for name in first), "returns something else when asked again"
@@ -63,6 +64,13 @@ def _check(
         unchanged = [_curvature(kind, seed).mean.tensors() for seed in range(len(weights))]
         same = all(_equal(each.mean.tensors(), old) for each, old in zip(curvatures, unchanged, strict=True))
         assert same, "changes the curvatures"
+
+
+class _Kept(dict[str, Tensor]):
+    """A saved vector that gives the same tensors each time, so that a change of one is noticed."""
+
+    def dense(self, name: str, theta_0: Tensor) -> Tensor:
+        return self[name]
 
 
 def _accepted(make: Callable[[], MergingRule], check: Callable[[str], T]) -> T:

@@ -354,6 +354,8 @@ def _refusing_conflicts(merging: Merging) -> dict[str, Any] | None:
             "asked again",
         ),
         (_refusing_conflicts, "a mapping of tensors, got NoneType"),
+        (lambda merging: merging.taus[0].copy(), "'DenseVector' object has no attribute 'copy'"),  # a mapping, no dict
+        (lambda merging: merging.taus[0] | {}, "unsupported operand type(s) for |: 'DenseVector' and 'dict'"),
         (_changing, "changes the task vectors"),
         (_changing_the_last, "changes the task vectors"),
     ],
