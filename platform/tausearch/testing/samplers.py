@@ -51,10 +51,11 @@ def _proposed(
     """Return the points of a study of which the first trials are recorded."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=sampler)
+    study.stop = lambda: None  # as in a search
     points = []
     for number in range(_TRIALS):
         sampler.recorded = recorded[number] if number < len(recorded) else None
         trial = study.ask(dict(space))
         points.append(dict(trial.params))
-        study.tell(trial, 50.0 - sum(float(value) for value in trial.params.values()))
+        study.tell(trial, 50.0 - sum(space[name].to_internal_repr(value) for name, value in trial.params.items()))
     return points

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 import torch
-from optuna.distributions import FloatDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.pruners import BasePruner, HyperbandPruner
-from optuna.samplers import RandomSampler
+from optuna.samplers import BruteForceSampler, RandomSampler, TPESampler
 from torch import nn
 
 from tausearch.api import SearchRequest, plan_search
@@ -246,6 +246,20 @@ def _outside() -> Any:
 def test_a_broken_sampler_is_noticed(make: Callable[[], Any], words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         check_sampler(make)
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize(
+    ("sampler", "space"),
+    [
+        (TPESampler, {"kind": CategoricalDistribution(["a", "b", "c"]), "lr": FloatDistribution(0.1, 1.0)}),
+        (BruteForceSampler, {"rank": IntDistribution(1, 3)}),  # fewer points than trials, as in a search
+    ],
+)
+def test_a_space_may_have_choices_of_text_and_few_points(
+    sampler: Callable[..., Any], space: dict[str, BaseDistribution]
+) -> None:
+    check_sampler(lambda: sampler(seed=0), space)
 
 
 def test_a_sampler_is_asked_for_points_of_the_given_space() -> None:
