@@ -64,7 +64,9 @@ def unsuited_pace(ref: BenchmarkRef, images: OwnImages) -> Iterator[Unsuited]:
         few = ref.epochs is not None and ref.epochs < wanted
         epochs = images.epochs if few else EPOCHS
         reason = f"{epochs} would make {epochs * images.steps} steps a task, after which little but the last is kept"
-        yield Unsuited("epochs", reason, f"--epochs {wanted} makes {STEPS}" if few else f"{images.epochs} are used")
+        yield Unsuited(
+            "epochs", reason, f"search --epochs {wanted} makes {STEPS}" if few else f"{images.epochs} are used"
+        )
 
 
 def reference(text: str) -> BenchmarkRef:

@@ -20,6 +20,7 @@ from trainables.data.disk.listing import is_image
 from trainables.data.disk.tree import is_junk
 from trainables.data.transforms.normalisation import Images, Transform
 from trainables.errors import InputError
+from trainables.task_names import listed
 
 _NAMED = 5  # unreadable images in one error
 _ONE = (str, Path, Image.Image, np.ndarray, Tensor)
@@ -107,7 +108,8 @@ def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) 
                 raise InputError(f"{path}: no image in this folder")
             others = [each.name for each in files if not is_image(each.name)]
             if others and left_out is not None:
-                left_out.append(f"{path}: {counted(len(others), 'file')} not named as an image, left out: {others[0]}")
+                files_left = counted(len(others), "file")
+                left_out.append(f"{path}: {files_left} not named as an image, left out: {listed(others)}")
             found += seen
         elif os.path.isfile(path):
             found.append(path)

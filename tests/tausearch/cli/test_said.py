@@ -195,7 +195,11 @@ def test_a_check_says_sizes_and_what_to_do(faults: list[str], verdict: str, advi
     rows = [[cell.strip() for cell in line.split("│")[1:6]] for line in lines if line.startswith("│")]
     assert rows == [["a", "2", "1", "", "3 x 4 to 5 x 6"], ["b", "3", "1", "7", "3 x 4"], ["c", "0", "1", "", ""]]
     assert f"x: 1,234 images in /x (folders), {verdict}" in lines
-    assert any("--skip-broken leaves them out" in line for line in lines) is advice
+    assert any("with --skip-broken it lists them" in line for line in lines) is advice
+    assert not any(line.startswith("class ") for line in lines)
+    classes["d"] = SimpleNamespace(train=9, test=14, unreadable=0, smallest=None, largest=None)  # 17 of 4: 4.25 a class
+    show_check(SimpleNamespace(left_out=[], **about))  # type: ignore[arg-type]
+    assert lines_of(capsys)[-1].startswith("class 'a' has 2 images to train and 1 to test, far fewer than others;")
 
 
 def test_only_what_is_not_whole_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

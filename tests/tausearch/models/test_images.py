@@ -73,7 +73,7 @@ def test_of_a_folder_only_the_files_of_images_count(tmp_path: Path, monkeypatch:
     (inside / "c.png").symlink_to(inside / "b.png")  # several images, as their names may be those of classes
     left_out: list[str] = []
     assert image_paths(["~/in"], left_out) == wanted and image_paths(["~/in/b.png"], left_out) == wanted[:1]
-    assert left_out == [f"{inside}: 2 files not named as an image, left out: hidden"]
+    assert left_out == [f"{inside}: 2 files not named as an image, left out: 'hidden', 'notes.txt'"]
     monkeypatch.chdir(tmp_path)
     assert image_paths([save(tmp_path / "~a.png").name]) == [Path("~a.png")]  # as some programs name their files
     with pytest.raises(InputError, match="^images: a path must not be empty$"):

@@ -35,7 +35,7 @@ def test_of_tasks_and_classes_the_means_count() -> None:
         (
             1,
             "&epochs=1",
-            "1 would make 2 steps a task, after which little but the last is kept; --epochs 150 makes 300",
+            "1 would make 2 steps a task, after which little but the last is kept; search --epochs 150 makes 300",
         ),
         (200, "&epochs=200", "5 would make 10 steps a task, after which little but the last is kept; 200 are used"),
     ],
@@ -59,7 +59,7 @@ def test_many_images_and_a_benchmark_in_code_have_no_such_lines() -> None:
 def test_probing_and_mixtures(method: str) -> None:
     used, mixtures = lines(method, FEW, epochs_pre=50)
     assert used == "epochs_pre 3 would make 6 steps of probing a task; 50 is used"
-    assert mixtures.startswith("mixtures of 5 Gaussians a class have about 1.4 images each")
+    assert mixtures.startswith("mixtures of 5 Gaussians a class have on average 1.4 images each")
     (asked, _) = lines(method, FEW, epochs_pre=3)
     assert asked.endswith("; --set epochs_pre=50 makes 100")
     enough = OwnImages((40, 60), (2, 2), 8, 60)  # 20 images of a class, four of a component

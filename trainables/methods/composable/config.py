@@ -70,5 +70,5 @@ def unsuited_probing(config: ProbingConfig, images: OwnImages) -> Iterator[Unsui
     components = config.preconsolidation.components
     if images.per_class is not None and images.per_class < _FEW * components:
         each = f"{max(1.0, images.per_class / components):.2g}"
-        reason = f"of {components} Gaussians a class have about {each} images each, so draws repeat these images"
+        reason = f"of {components} Gaussians a class have on average {each} images each, so draws repeat these images"
         yield Unsuited("mixtures", reason, "their number cannot be set: more images help")

@@ -109,7 +109,11 @@ def show_evaluated(done: Sequence[Evaluated], storage_option: str) -> None:
         if each.tracking_error is not None:
             out.print(sync_advice(each.result.run, each.tracking_error, storage_option), style="yellow", soft_wrap=True)
     if any(each.file is not None for each in done):
-        out.print(f"beside the paper's: {tool()} compare --composition{storage_option}", soft_wrap=True, style="dim")
+        out.print(
+            f"beside other runs and the paper's: {tool()} compare --composition{storage_option}",
+            soft_wrap=True,
+            style="dim",
+        )
 
 
 def _still_exported(done: Composed) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checked_input.names import counted
-from checked_input.text_files import escaped
+from checked_input.text_files import escaped, shown
 from tausearch.presentation import (
     Table,
     as_csv,
@@ -23,6 +23,8 @@ from tausearch.presentation import (
 from trainables.backbones import EMBEDDED
 from trainables.data.dataset import DATA_VARIABLE, data_root
 from trainables.user_code import OURSELVES, clash, installed
+
+_FEWER = 4  # times fewer test images than the mean of classes, about which a check says something
 
 if TYPE_CHECKING:  # Ray and timm take seconds to import
     from tausearch.api import CheckResult, DataState, ListedImage
@@ -85,7 +87,18 @@ def show_check(found: CheckResult) -> None:
         soft_wrap=True,
     )
     if any(fault.startswith("image ") for fault in found.faults):
-        out.print("a search refuses images that cannot be read; --skip-broken leaves them out and lists them")
+        out.print(
+            "a search refuses images that cannot be read; with --skip-broken it lists them and leaves them out, as this"
+            " check does with ?skip_broken=yes in the name",
+            soft_wrap=True,
+        )
+    name, fewest = min(found.classes.items(), key=lambda each: each[1].test)
+    if fewest.test * _FEWER * len(found.classes) < sum(each.test for each in found.classes.values()):
+        out.print(
+            f"class {shown(name)} has {fewest.train} images to train and {fewest.test} to test, far fewer than others;"
+            " the final accuracy counts its task as much as any other",
+            soft_wrap=True,
+        )
 
 
 def show_images(found: Sequence[ListedImage], output_format: str, null: bool = False) -> None:
