@@ -200,7 +200,7 @@ class ActiveCell:
         if self.reevaluation:
             ended = sum(trial.has_ended for trial in self._counted)
             searched += f" and {ended}/{self.runs.reevaluations - self._eliminated} again"
-        values = [trial.value for trial in self.final if trial.value is not None]
+        values = [trial.value for trial in self.final if trial.value is not None and trial.status == "complete"]
         final = f"{self.final.n_ended}/{self.runs.seeds}" if self.final else ""
         if values:
             final += f"  {Score.of(values).text()}"

@@ -43,8 +43,8 @@ class CampaignDisplay(LiveDisplay):
 
     def trial_ended(self, cell: ActiveCell, run: Run, trial: TrialSummary) -> None:
         """Print that a trial has ended, if there is no terminal."""
-        reached = trial.error or run.spec.reached(trial.tasks_done)
-        value = f"{trial.value:.2f} %" if trial.value is not None else reached
+        reached = run.spec.reached(trial.tasks_done)
+        value = trial.error or (f"{trial.value:.2f} %" if trial.value is not None else reached)
         searched, best, final = cell.columns
         progress = (
             f"search {searched}" + (f", best {best}" if best else "") + (f" | final run {final}" if final else "")

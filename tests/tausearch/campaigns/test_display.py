@@ -141,6 +141,9 @@ def test_a_campaign_that_goes_on_counts_earlier_trials_and_measures_its_own_spee
     assert first.columns[2] == "2/3  30.00 ± 42.43"  # an accuracy of 0 counts
     assert " seed 1 complete: 0.00 % | search 2/2, best 80.00 | final run 2/3  30.00 ± 42.43 | " in screen.getvalue()
     assert_left(display, 29 / 6)
+    at_its_end = replace(make_trial(2, 5, 90.0, status="failed"), error="out of memory")
+    tell(display, first, plan.cells[0].training.spec, make_trial(0, 5, 60.0), make_trial(1, 5, 0.0), at_its_end)
+    assert " seed 2 failed: out of memory | " in screen.getvalue() and first.columns[2] == "3/3  30.00 ± 42.43"
 
 
 def test_a_search_that_ends_early_has_no_more_trials(tmp_path: Path) -> None:
