@@ -64,7 +64,7 @@ def correlation_interval(correlation: float, trials: int) -> tuple[float, float]
 
     Source: Fieller, Hartley and Pearson 1957, https://doi.org/10.1093/biomet/44.3-4.470.
     """
-    half = 1.96 * math.sqrt(1.06 / max(trials - 3, 1))
+    half = 1.96 * math.sqrt(1.06 / (trials - 3))
     z = math.atanh(max(-_NEARLY_ONE, min(_NEARLY_ONE, correlation)))
     return min(math.tanh(z - half), correlation), max(math.tanh(z + half), correlation)
 
