@@ -15,13 +15,16 @@ from tausearch.runs import (
     Reevaluate,
     ReevaluationSpec,
     Resources,
+    RunDirectory,
     RunSpec,
     SearchSpec,
     Status,
     Storage,
     TrialSummary,
     Verdict,
+    write_results,
 )
+from tausearch.studies import write_best
 from tausearch.tracking import (
     BestFileWritten,
     Callback,
@@ -36,6 +39,7 @@ from tausearch.tracking import (
     replayed_events,
     trial_events,
 )
+from trainables.user_code import as_breach
 
 _TASKS = 2
 
@@ -50,7 +54,8 @@ class _Later:
 def check_callback(make: Callable[[], Callback], folder: str | Path) -> None:
     """Check that a callback takes all events of a search that was killed and continued, and of a final run.
 
-    It also meets events twice, as after a kill, and an event of a class that it does not know.
+    It also meets events twice, as after a kill, and an event of a class that it does not know. The files that are named
+    by the events are there.
 
     Args:
         make: Makes the callback; called once for each driver.
@@ -61,12 +66,15 @@ def check_callback(make: Callable[[], Callback], folder: str | Path) -> None:
         InputError: If an argument is something else.
     """
     require_argument(callable(make), "make", "a function that makes the callback", make)
-    empty = isinstance(folder, str | Path) and (not Path(folder).exists() or not any(Path(folder).iterdir()))
+    empty = isinstance(folder, str | Path) and (not Path(folder).exists() or _is_empty(Path(folder)))
     require_argument(empty, "folder", "an empty or new folder", folder)
     search, reevaluation, final = _runs(folder)
+    _write(search, reevaluation, final)
     for events in (list(_killed(search)), list(_continued(search, reevaluation)), list(_trained(final))):
         before, said = deepcopy([vars(event) for event in events]), list[str]()
-        (callback,) = callbacks_of([make()])
+        with as_breach():
+            made = make()
+        (callback,) = callbacks_of([made])
         delivery = Delivery(callback, f"callback {type(callback).__qualname__}", said.append)
         for event in events:
             delivery.send(event)
@@ -74,6 +82,21 @@ def check_callback(make: Callable[[], Callback], folder: str | Path) -> None:
         assert delivery.error is None, said[-1]
         for event, was in zip(events, before, strict=True):
             assert vars(event) == was, f"{type(event).__name__} was changed; a callback must not change what it is told"
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def _write(search: RunInfo, reevaluation: RunInfo, final: RunInfo) -> None:
+    """Write the files that the events name."""
+    for run in (search, reevaluation, final):
+        run.path.mkdir(parents=True, exist_ok=True)
+    assert isinstance(search.spec, SearchSpec) and isinstance(final.spec, FinalSpec)
+    for run in (search, final):
+        run.spec.save(RunDirectory(run.path))
+    write_best(search.spec, RunDirectory(search.path), [_trial(search, 0, _TASKS, "complete")])
+    write_results(final.spec, RunDirectory(final.path), [_trial(final, 0, _TASKS, "complete")])
 
 
 def _killed(search: RunInfo) -> Iterator[Event]:

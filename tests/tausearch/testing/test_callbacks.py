@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,11 +11,14 @@ from typing import Any
 import pytest
 
 from tausearch.runs import Conclusion, RunSpec, SearchSpec, Storage, TrialSummary
+from tausearch.studies import load_best
 from tausearch.testing import check_callback
 from tausearch.tracking import (
+    BestFileWritten,
     ChoiceChanged,
     Event,
     MlflowCallback,
+    ResultsWritten,
     RunBegan,
     RunEnded,
     RunInfo,
@@ -26,6 +30,7 @@ from tausearch.tracking import (
 from tausearch.tracking.events import trial_events
 from tests.support.packages import install_example
 from tests.support.runs.trials import make_trial
+from trainables.errors import InputError
 
 
 class Counting:
@@ -76,6 +81,23 @@ def test_a_callback_meets_every_event(tmp_path: Path, monkeypatch: pytest.Monkey
     check_callback(Counting, tmp_path)
     every = {each.__name__ for each in Event.__args__}  # type: ignore[attr-defined]
     assert Counting.counts.keys() == every | {"_Later"} and min(Counting.counts.values()) > 0
+
+
+class Reads:
+    """Reads every file that an event names, and writes beside them."""
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, BestFileWritten):
+            assert load_best(event.path).selection is not None
+        if isinstance(event, ResultsWritten):
+            assert json.loads(event.path.read_text())["name"] == event.run.name
+        if isinstance(event, RunEnded):
+            assert all(file.read_bytes() for file in event.files)
+        (event.run.path / "notes.txt").touch()
+
+
+def test_a_callback_may_read_what_was_written(tmp_path: Path) -> None:
+    check_callback(Reads, tmp_path)
 
 
 def test_the_example_of_a_package_is_found_by_its_name_and_keeps_it(
@@ -151,3 +173,11 @@ def test_one_that_breaks_it_is_named(callback: Any, words: str, tmp_path: Path) 
     with pytest.raises(AssertionError) as broken:
         check_callback(lambda: callback, tmp_path)
     assert words in str(broken.value)
+
+
+def test_one_that_cannot_be_made_is_named_and_a_file_is_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"^ZeroDivisionError: division by zero in .*, line"):
+        check_callback(lambda: 1 / 0, tmp_path)  # type: ignore[arg-type, return-value]
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="^folder must be an empty or new folder"):
+        check_callback(Counting, tmp_path / "file")
