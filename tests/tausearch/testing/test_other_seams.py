@@ -7,6 +7,7 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -462,6 +463,20 @@ class Drawing(Normed):
         return found
 
 
+class Darkening(Drawing):
+    """It changes its input."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return super().forward(images.mul_(0.5))
+
+
+class Noting(Drawing):
+    """It keeps notes beside its weights."""
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"seen": 1}
+
+
 class Seeing(Normed):
     """Its features of images that are not black are changed."""
 
@@ -559,6 +574,26 @@ def test_what_raises_is_said_with_its_place(check: Callable[..., None], base: Ca
             check(each)
 
 
+@pytest.mark.parametrize(
+    ("head", "error", "said"),
+    [
+        (lambda names: torch.eye(2, 4)[[["cat", "star"].index(name) for name in names]], None, ""),
+        (lambda names: torch.rand(2, 4), AssertionError, "initial_head gives other embeddings each time"),
+        (lambda names: 1 / 0, InputError, "backbone 'under test': initial_head failed (ZeroDivisionError"),
+        (lambda names: "rows", InputError, "initial_head must return a tensor (2, d), got str"),
+        (lambda names: torch.ones(2, 5), InputError, "its embeddings have 5 numbers; the features have 4"),
+        (lambda names: torch.zeros(2, 4), InputError, "has an embedding that is zero or not finite"),
+    ],
+)
+def test_an_initial_head_is_asked_for_embeddings(
+    head: Callable[[Any], Any], error: type[Exception] | None, said: str
+) -> None:
+    reads = InputSpec(1, 8, (0.5,), (0.5,))
+    own = OwnBackbone(build=lambda: Later(1.0), input=reads, tuned=("first",), initial_head=head)
+    with nullcontext() if error is None else pytest.raises(error, match=re.escape(said)):
+        check_backbone(own, ["cat", "star"])
+
+
 def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
     check_backbone(OwnBackbone(build=lambda: Later(1.0), input=InputSpec(1, 8, (0.5,), (0.5,)), tuned=("first",)))
 
@@ -570,6 +605,8 @@ def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
         (lambda: with_noise(Later(1.0)), "build gives other weights each time, as in 'noise'"),
         (lambda: Drawing(1.0), "draws from torch's global generator while it computes"),
         (lambda: Normed(1.0), "the features of an image depend on others"),
+        (lambda: Darkening(1.0), "changes the images that it is given"),
+        (lambda: Noting(1.0), "its state_dict has '_extra_state', which is no tensor but dict"),
         (lambda: Beside(1.0), "the features of an image depend on others"),
         (lambda: Normed(random.random()), "build gives other weights each time, as in 'first.weight'"),
         (lambda: with_one_of_two(Later(1.0)), "build gives other weights each time, as in 'extra_"),
