@@ -8,7 +8,7 @@ from pydantic import Field
 
 from checked_input.names import choices
 from checked_input.schema import Strict, read_model
-from checked_input.text_files import TextFileError, one_line
+from checked_input.text_files import TextFileError
 from checked_input.yaml_text import yaml_of
 from tausearch.runs import CampaignDirectory, Storage, replace_text
 from trainables.errors import InputError
@@ -85,7 +85,7 @@ def read_cells(directory: CampaignDirectory) -> CampaignCells:
     """
     path = directory.spec_file
     try:
-        return read_model(path, CampaignCells.model_validate, lambda error: f"cannot be read ({one_line(error)})")
+        return read_model(path, CampaignCells.model_validate)
     except FileNotFoundError as error:
         storage = Storage(directory.path.parent.parent)
         there = choices(directory.name, [each.name for each in storage.campaigns()])

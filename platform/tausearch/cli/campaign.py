@@ -11,6 +11,7 @@ from tausearch.cli import options, output
 from tausearch.cli.exit_codes import leave
 from tausearch.presentation import print_json, print_notices, say_loading, see_page
 from tausearch.runs import DEFAULT_STORAGE, open_storage, require_page, storage_option
+from trainables.errors import InputError
 
 campaign_app = typer.Typer(
     help="Make a whole table: methods by benchmarks, from one file. Each cell is searched and trained.",
@@ -155,7 +156,12 @@ def delete(
     if finish_deletion(directory):
         print(f"deleted the rest of campaign {name}")
         return
-    named = [run for cell in read_cells(directory).cells for run in (cell.search, cell.final) if run is not None]
+    named: list[str] = []
+    try:
+        named += [run for cell in read_cells(directory).cells for run in (cell.search, cell.final) if run is not None]
+    except InputError:
+        if not directory.path.is_dir():
+            raise  # else it is damaged, of a newer version, or has a pilot alone
     stay = [run for run in named if root.run_exists(run)]
     options.require_answer(yes)
     what = f"campaign {name}" + (f" (runs that stay: {', '.join(stay)})" if stay else "")

@@ -26,6 +26,7 @@ from tausearch.runs import (
     ReevaluationSpec,
     RunDirectory,
     SearchSpec,
+    Storage,
     StorageError,
     TrialSummary,
     choice_remark,
@@ -271,7 +272,8 @@ def test_campaigns_are_listed_and_unreadable_ones_named(tmp_path: Path) -> None:
     broken.path.mkdir(parents=True)
     broken.spec_file.write_text("cells: 3")
     found, faults = all_campaign_statuses(plan.storage)
-    assert [each.name for each in found] == ["t"] and len(faults) == 1 and str(broken.spec_file) in str(faults[0])
+    said = f"{broken.spec_file}: key 'campaign' is missing"
+    assert [each.name for each in found] == ["t"] and [str(fault) for fault in faults] == [said]
 
 
 def test_a_campaign_that_is_deleted_leaves_its_runs_and_other_campaigns(tmp_path: Path, command: Command) -> None:
@@ -294,6 +296,17 @@ def test_a_campaign_that_is_deleted_leaves_its_runs_and_other_campaigns(tmp_path
     assert out == f"deleted campaign {name} (runs that stay: {run}, {final})\n"
     assert not plan.directory.path.exists() and read_cells(other)
     assert plan.storage.run_exists(run) and plan.storage.run_exists(final)
+
+
+@pytest.mark.parametrize("file", ["campaign.yaml", "pilot.json"])
+def test_a_campaign_that_cannot_be_read_or_has_a_pilot_alone_can_be_deleted(
+    file: str, storage: Storage, command: Command
+) -> None:
+    folder = storage.campaign("broken").path
+    folder.mkdir(parents=True)
+    (folder / file).write_text("{}")
+    assert command("campaign", "delete", "broken", "--yes", "--storage", storage.root)[0] == "deleted campaign broken\n"
+    assert not folder.exists()
 
 
 def test_a_best_file_is_that_of_the_search_or_of_the_final_run_without_one(
