@@ -38,7 +38,7 @@ _SUFFIXES = {"markdown": ".md", "latex": ".tex", "csv": ".csv"}
 
 def write_outputs(storage: Storage, status: CampaignStatus, drawn: Mapping[str, RunPlots] | None = None) -> list[Path]:
     """Write best files, the comparison and at the end the report, with plots `drawn` before; returns the files."""
-    _remove_best_files(storage, status.directory, gone_cells(status.directory))
+    _remove_former_files(storage, status)
     best = [copy_best(storage, status.directory, each.runs) for each in status.cells]
     tables = write_comparison(storage, status.directory)
     report = []
@@ -79,10 +79,18 @@ def _best_file_of(directory: CampaignDirectory, cell: CellRuns) -> Path:
     return directory.best_file(reference(cell.benchmark).slug, file_name(cell.method))
 
 
-def _remove_best_files(storage: Storage, directory: CampaignDirectory, cells: Sequence[CellRuns]) -> None:
-    """Delete what `copy_best` wrote of cells whose runs still have it."""
-    for cell in (each for each in cells if _has_choice(storage, each)):
-        file = _best_file_of(directory, cell)
+def _figure_of(directory: CampaignDirectory, benchmark: str) -> Path:
+    return directory.path / "figures" / f"{reference(benchmark).slug}.png"
+
+
+def _remove_former_files(storage: Storage, status: CampaignStatus) -> None:
+    """Delete what was written of cells that are gone and whose runs still have it."""
+    benchmarks = {cell.benchmark for cell in status.cell_runs}
+    for cell in (each for each in gone_cells(status.directory) if _has_choice(storage, each)):
+        if cell.benchmark not in benchmarks:
+            for form in (".png", ".pdf"):
+                _figure_of(status.directory, cell.benchmark).with_suffix(form).unlink(missing_ok=True)
+        file = _best_file_of(status.directory, cell)
         file.unlink(missing_ok=True)
         with suppress(OSError):  # it is not empty, or not there
             file.parent.rmdir()
@@ -171,10 +179,10 @@ def _page_matrix(results: _Results) -> Table:
 
 def _draw_accuracies(results: _Results) -> list[Path]:
     """Draw the plots of the report as figures, too."""
-    folder = results.status.directory.path / "figures"
-    folder.mkdir(exist_ok=True)
+    directory = results.status.directory
+    (directory.path / "figures").mkdir(exist_ok=True)
     return [
-        save(draw_figure(plot, f"campaign {results.status.name}"), folder / f"{reference(benchmark).slug}.png")
+        save(draw_figure(plot, f"campaign {results.status.name}"), _figure_of(directory, benchmark))
         for benchmark, plot in results.plots.items()
     ]
 

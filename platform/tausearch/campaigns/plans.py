@@ -141,7 +141,8 @@ class CampaignPlan:
         directory: Its folder, which need not exist yet.
         rows: All cells in the order of the file; a campaign with one that is refused is not driven.
         gone: Cells of its last driver that its file does not name any more.
-        long_gone: Those that it had left out before; what comes back has its runs.
+        long_gone: Those that it had left out before; what comes back has its runs. So are those that were redone under
+            another protocol.
         opening: Opens each benchmark once, so that it is checked once.
         gpus: Joins the cluster once, to ask for its GPUs.
     """
@@ -231,7 +232,7 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
     storage = open_storage(request.storage, write=False)
     directory = storage.campaign(file.name)
     kept = read_cells(directory) if directory.exists() else None
-    known = {} if kept is None else {each.title: each for each in kept.gone + kept.cells}
+    known = {} if kept is None else {each.title: each for each in kept.gone[::-1] + kept.cells}
     if kept is not None:  # cells that have not begun are driven like those that have
         request = replace(request, **{name: getattr(kept, name) for name in KEPT if getattr(request, name) is None})
     titles = [cell.title for cell in file.cells]
@@ -252,6 +253,9 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
             rows.append(RefusedCell(cell.title, tuple(error.args)))
     cells, earlier = ((), ()) if kept is None else (kept.cells, kept.gone)
     gone, long_gone = (tuple(each for each in runs if each.title not in titles) for runs in (cells, earlier))
+    # A cell that is redone under another protocol leaves the files of the first one, which is another benchmark.
+    now = {each.title: each.runs.benchmark for each in rows if isinstance(each, CellPlan)}
+    long_gone += tuple(each for each in cells + earlier if now.get(each.title, each.benchmark) != each.benchmark)
     known_of = (planner.opening, planner.gpus)
     return CampaignPlan(file.name, storage, directory, tuple(rows), gone, long_gone, request, *known_of)
 

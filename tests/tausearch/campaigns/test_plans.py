@@ -484,6 +484,20 @@ def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
         planned(tmp_path, redo=["nope"])
 
 
+def test_a_cell_that_is_redone_under_another_protocol_leaves_the_files_of_the_first(tmp_path: Path) -> None:
+    first, second = (TABLE.replace("algorithm: random", f"epochs: {epochs}") for epochs in (1, 2))
+    started(tmp_path, first)
+    for redo in (["digits/ita-lora"], []):  # also if the first driver is killed before it has removed them
+        plan = planned(tmp_path, second, redo=redo)
+        plan.saved_cells.save(plan.directory)
+        assert plan.gone == () and [cell.runs.benchmark for cell in plan.cells] == ["digits?epochs=2"] * 3
+        assert "digits?epochs=1" == plan.saved_cells.gone[0].benchmark != plan.saved_cells.cells[0].benchmark
+    for _ in range(2):  # it leaves the file, and comes back with the later runs
+        left = planned(tmp_path, second.replace("[ita-lora, finetune]", "[finetune]"))
+        left.saved_cells.save(left.directory)
+    assert planned(tmp_path, second).cells[0].runs.search == "t-digits-ita-lora-1"
+
+
 def test_a_cell_keeps_the_final_run_of_a_later_choice(tmp_path: Path) -> None:
     plan = started(tmp_path)
     later = plan.cells[0].runs.model_copy(update={"final": "t-digits-ita-lora-final-1"})

@@ -350,6 +350,16 @@ def test_the_best_file_of_a_cell_that_has_left_the_file_goes_and_comes_back(tmp_
     again = first.runs.model_copy(update={"title": "under another title"})
     assert there(kept.cells[:-1], (again, joint.runs)) == [True, False] and mine.exists()
     assert there(kept.cells, ()) == [True, True]
+    figures = [plan.directory.path / f"figures/digits.{form}" for form in ("png", "pdf")]
+    figures[0].parent.mkdir()
+    for figure in figures:
+        figure.touch()
+    there(kept.cells[1:], (first.runs,))
+    assert all(figure.exists() for figure in figures)  # of the other cells
+    elsewhere = tuple(cell.model_copy(update={"benchmark": "glyphs"}) for cell in kept.cells)
+    assert there(elsewhere, (first.runs, joint.runs)) == [False, False]
+    assert not any(figure.exists() for figure in figures)
+    assert there(kept.cells, ()) == [True, True]
     assert first.search.directory.best_file.exists() and plan.storage.run_exists(joint.runs.final)
     for run in (first.search.directory.path, plan.storage.run(joint.runs.final).path):
         shutil.rmtree(run)
