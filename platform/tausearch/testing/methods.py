@@ -29,8 +29,8 @@ def check_method(method: str | type[Method], hyperparameters: Mapping[str, Any],
     """Check a method against the contract `trainables.methods.Method`, on six digits in three tasks.
 
     It learns, draws from no global generator, repeats itself, resumes bit for bit, predicts the classes seen and no
-    other, reports and leaves what it declares, and reaches no image of the evaluation. The task vectors of a composable
-    method compose to its own predictions.
+    other, reports and leaves what it declares, and reaches no image of the evaluation through its attributes. The task
+    vectors of a composable method compose to its own predictions.
 
     Args:
         method: Its class, or its name as on the command line. A `MODULE:NAME`, here and among the hyperparameters, is

@@ -39,13 +39,20 @@ def reachable(root: object, limit: int = 2_000_000) -> Iterable[object]:
 
 
 def images_of(items: Iterable[object]) -> list[bytes]:
-    """Return all images that tensors or arrays hold, or that anything which reads images can read: `(c, h, w)` each."""
+    """Return all images that tensors or arrays hold, or that anything which reads images can read: `(c, h, w)` each.
+
+    Images are stored in uint8 and shown in float32; other tensors hold none.
+    """
     read = []
     for item in list(items):
-        if isinstance(item, torch.Tensor) and item.dim() == 4:
-            read += [image.contiguous().numpy().tobytes() for image in item.detach()]
-        elif isinstance(item, np.ndarray) and item.dtype == np.uint8 and item.ndim in (3, 4):
+        if isinstance(item, torch.Tensor) and item.dim() == 4 and _is_plain(item):
+            read += [image.contiguous().numpy().tobytes() for image in item.detach().resolve_neg().cpu()]
+        elif isinstance(item, np.ndarray) and item.dtype == np.uint8 and item.ndim in (3, 4) and item.size:
             read += [image.transpose(2, 0, 1).tobytes() for image in item.reshape(-1, *item.shape[-3:])]
         elif not isinstance(item, torch.Tensor) and hasattr(item, "encoded") and hasattr(item, "image"):
             read += [item.image(row).contiguous().numpy().tobytes() for row in range(len(item))]  # type: ignore[arg-type]
     return read
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.layout == torch.strided and tensor.dtype in (torch.uint8, torch.float32)

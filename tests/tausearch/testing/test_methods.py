@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -248,3 +249,10 @@ def test_images_are_found_in_tensors_in_arrays_and_in_what_reads_them() -> None:
             return image
 
     assert images_of([image[None], rows, rows[None], Reader(), image, [rows]]) == [image.numpy().tobytes()] * 4
+
+
+def test_tensors_and_arrays_that_hold_no_images_are_passed_over() -> None:
+    held = torch.zeros(1, 2, 3, 4)
+    negative = held.to(torch.complex64).conj().imag
+    others = [held.bfloat16(), held.to_sparse(), held.to(torch.complex64).conj(), np.zeros((0, 3, 0), np.uint8)]
+    assert images_of(others) == [] and len(images_of([negative])) == 1
