@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 from checked_input.names import choices, meant
 from trainables.errors import DivergedError, InputError
-from trainables.user_code.imported import digest_at_import, stale
+from trainables.user_code.imported import digest_at_import, digest_now, stale
 
 T = TypeVar("T")
 Ours = TypeVar("Ours")
@@ -206,13 +206,15 @@ def clash(kind: str, name: str, *others: str) -> str | None:
     return f"{kind} {name!r}: {' and '.join(claims)} have one of this name; uninstall all but one"
 
 
-def digests_of(names: Iterable[str]) -> dict[str, str]:
+def digests_of(names: Iterable[str], *, in_workers: bool = False) -> dict[str, str]:
     """Return the sha256 of the module's file as it was imported, for each name behind which `find` has found code.
 
-    What the module imports does not count.
+    With `in_workers` it is that of the file as it is now: a worker that starts imports this. What the module imports
+    does not count.
     """
+    digest_of = digest_now if in_workers else digest_at_import
     names = filter(_modules.__contains__, map(_bare, names))
-    return {name: digest for name in names if (digest := digest_at_import(_modules[name])) is not None}
+    return {name: digest for name in names if (digest := digest_of(_modules[name])) is not None}
 
 
 def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

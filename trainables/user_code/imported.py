@@ -29,6 +29,11 @@ def digest_at_import(name: str) -> str | None:
     return _digests[name][1]
 
 
+def digest_now(name: str) -> str | None:
+    """Return the sha256 of a module's file as it is now; None for a module without a file that can be read."""
+    return _digest(getattr(sys.modules.get(name), "__file__", None))
+
+
 def stale(name: str, folder: str | None) -> str | None:
     """Return why a module that was imported is not what a new process would import; None if it is, or nobody knows.
 
@@ -37,7 +42,7 @@ def stale(name: str, folder: str | None) -> str | None:
     if (module := sys.modules.get(name)) is None:
         return None
     file = getattr(module, "__file__", None)
-    if _digest(file) not in (None, digest_at_import(name)):
+    if digest_now(name) not in (None, digest_at_import(name)):
         return f"{file} has changed since this Python imported it"
     package = name.partition(".")[0]
     spec = getattr(sys.modules.get(package), "__spec__", None)

@@ -219,12 +219,12 @@ def spec_update_or_rollback(directory: RunDirectory, spec: RunSpec) -> Iterator[
 
 
 def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:
-    """Note in `run.yaml` the digests of the user's code that the run starts with.
+    """Note in `run.yaml` the digests of the user's code that the run starts with: of the files, as workers import them.
 
     Returns:
         A line for each name whose code has changed since the run last started.
     """
-    now = {**spec.code_digests, **digests_of(spec.user_code_names)}
+    now = {**spec.code_digests, **digests_of(spec.user_code_names, in_workers=True)}
     if now != spec.code_digests:
         spec.model_copy(update={"code_digests": now}).save(directory)
     return [
