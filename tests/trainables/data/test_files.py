@@ -49,20 +49,35 @@ def test_the_least_deep_file_and_the_extracted_file_are_taken(tmp_path: Path) ->
     assert (tree.content("x/1.png"), tree.content("x/2.png")) == (b"extracted", b"first" * 20_000)
 
 
-@pytest.mark.parametrize("dotted", ["", "./"])
-def test_links_in_a_tar_are_the_files_that_they_lead_to(dotted: str, tmp_path: Path) -> None:
-    links = {"b/sym": (tarfile.SYMTYPE, "../a/1"), "b/hard": (tarfile.LNKTYPE, f"{dotted}a/1")}
-    links |= {"b/out": (tarfile.SYMTYPE, "/etc/passwd"), "b/up": (tarfile.SYMTYPE, "../../a/1")}
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        member = tarfile.TarInfo(f"{dotted}a/1")
-        member.size = 3
-        tar.addfile(member, io.BytesIO(b"one"))
+def put_tar(file: Path, dotted: str, links: dict[str, tuple[bytes, str]]) -> None:
+    """Write a tar with the files `a/1` and `a/.2`, both `one`, and links."""
+    with tarfile.open(file, "w") as tar:
+        for name in ("a/1", "a/.2"):
+            member = tarfile.TarInfo(f"{dotted}{name}")
+            member.size = 3
+            tar.addfile(member, io.BytesIO(b"one"))
         for name, (kind, target) in links.items():
             link = tarfile.TarInfo(f"{dotted}{name}")
             link.type, link.linkname = kind, target
             tar.addfile(link)
+
+
+@pytest.mark.parametrize("dotted", ["", "./"])
+def test_links_in_a_tar_are_the_files_that_they_lead_to(dotted: str, tmp_path: Path) -> None:
+    links = {"b/sym": (tarfile.SYMTYPE, "../a/1"), "b/hard": (tarfile.LNKTYPE, f"{dotted}a/1")}
+    links |= {"b/link": (tarfile.SYMTYPE, "sym"), "b/hidden": (tarfile.SYMTYPE, "../a/.2")}
+    links |= {"b/.unseen": (tarfile.SYMTYPE, "nothing")}
+    put_tar(tmp_path / "a.tar", dotted, links)
     tree = open_tree(tmp_path)
-    assert {path: tree.content(path) for path in tree.entries} == dict.fromkeys(("a/1", "b/hard", "b/sym"), b"one")
+    seen = ("a/1", "b/hard", "b/hidden", "b/link", "b/sym")
+    assert {path: tree.content(path) for path in tree.entries} == dict.fromkeys(seen, b"one")
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../a/1", "../a", "itself", "gone"])
+def test_a_link_in_a_tar_that_leads_to_no_file_of_it_is_refused(target: str, tmp_path: Path) -> None:
+    put_tar(tmp_path / "a.tar", "", {"b/itself": (tarfile.SYMTYPE, target)})
+    with pytest.raises(InputError, match=r"a\.tar: 'b/itself' is a link to no file of the archive; extract it or move"):
+        open_tree(tmp_path)
 
 
 @pytest.mark.parametrize("archive", [None, "a.tar", "a.zip"])

@@ -35,6 +35,7 @@ _MOST_NAME = 2**20  # bytes of one long name, or of one set of extended fields, 
 MOST_FILE = 2**28  # bytes of a file that is read as a whole and is no image
 _MOST_TEXT = 2**26  # bytes of a list of images
 _USABLE = 0.9  # share of the free disk
+_MOST_LINKS = 40  # from one to the next, as in Linux
 _SMALLEST = 4096  # bytes that a file takes on most file systems, however small it is
 
 
@@ -265,11 +266,17 @@ def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
 
 
 def _with_links(archive: Path, modified: int) -> Iterator[tuple[str, TarMember]]:
-    """Yield the files of a tar; a link to one of them is that file, as it is where the tar was extracted."""
+    """Yield the files of a tar; a link to one of them is that file, as it is where the tar was extracted.
+
+    A link may lead to a hidden file, or to another link.
+
+    Raises:
+        InputError: If a link leads to no file of the tar. It may lead to a folder, whose files would be missing.
+    """
     files: dict[str, TarMember] = {}
     links: dict[str, str] = {}
     with tarfile.open(archive, "r:", tarinfo=_BoundedTarInfo) as tar:
-        for member in filter(lambda each: _is_inside(each.name), tar):
+        for member in tar:
             name = member.name.removeprefix("./")
             if member.isreg():
                 files.setdefault(name, TarMember(str(archive), member.offset_data, member.size, modified))
@@ -277,8 +284,13 @@ def _with_links(archive: Path, modified: int) -> Iterator[tuple[str, TarMember]]
                 links[name] = posixpath.normpath(member.linkname)
             elif member.issym():
                 links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
-    yield from files.items()
-    yield from ((name, files[target]) for name, target in links.items() if target in files)
+    for name in filter(_is_inside, [*files, *links]):
+        target, steps = name, 0
+        while target not in files and steps < _MOST_LINKS:
+            target, steps = links.get(target, target), steps + 1
+        if target not in files:
+            raise InputError(f"{archive}: {name!r} is a link to no file of the archive; extract it or move it away")
+        yield name, files[target]
 
 
 def _is_inside(name: str) -> bool:
