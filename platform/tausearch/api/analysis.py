@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tausearch import models, presentation
-from tausearch.api.composition import open_pools
+from tausearch.api.composition import open_pools, require_runs_current
 from tausearch.api.requests import FiguresRequest, with_fields_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import as_csv, rows_as_table
@@ -146,7 +146,8 @@ class _Tables:
 
 def _pools(storage: Storage, request: FiguresRequest) -> tuple[list[Pools], list[str]]:
     """Open the runs that have task vectors; also returns a line for each other run, with the reason."""
-    found, left_out = [], []
+    found: list[str] = []
+    left_out: list[str] = []
     for name in request.runs:
         if storage.run_exists(name):
             read_spec(storage.run(name))  # an unreadable run is an error, and a run without vectors is not
@@ -157,8 +158,9 @@ def _pools(storage: Storage, request: FiguresRequest) -> tuple[list[Pools], list
                 raise
             left_out.append(str(error))
             continue
-        found.append(open_pools(storage, [name], request))
-    return found, left_out
+        found.append(name)
+    require_runs_current(storage, found)
+    return [open_pools(storage, [name], request) for name in found], left_out
 
 
 def _output(storage: Storage, request: FiguresRequest, pools: Sequence[Pools]) -> Path:

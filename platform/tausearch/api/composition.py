@@ -120,6 +120,7 @@ def compose_with(request: ComposeRequest) -> Composed:
         require_new_folder(storage, folder, "--export")
     elif request.forms and not request.register:
         raise InputError("--forms: says what to export, so it goes with --export FOLDER or --register alone")
+    require_runs_current(storage, request.runs)
     pools = open_pools(storage, request.runs, request)
     removal = None if request.forget is None else _removal(request, request.forget, pools)
     retraining = _retraining(request, pools, removal, storage)
@@ -178,11 +179,22 @@ def evaluate_with(request: EvaluateRequest) -> list[Evaluated]:
         InputError: Before any work on a run, if something is wrong with it.
     """
     storage = open_storage(request.storage, write=False)
+    require_runs_current(storage, request.runs)
     opened = [open_pools(storage, [name], request) for name in request.runs]
     return Evaluations(_evaluate(storage, pools) for pools in opened)
 
 
 evaluate = with_fields_of(EvaluateRequest, evaluate_with)
+
+
+def require_runs_current(storage: Storage, runs: Sequence[str]) -> None:
+    """Refuse runs whose code has changed since this process imported it; a command asks once, when it starts.
+
+    Raises:
+        InputError: If so, or a text of `runs` is none for `find_source`.
+    """
+    sources = [models.find_source(storage, text) for text in runs]
+    require_current(name for each in sources for name in (each.benchmark, each.protocol.backbone))
 
 
 def open_pools(storage: Storage, runs: Sequence[str], request: EvaluateRequest) -> Pools:
@@ -202,8 +214,7 @@ def open_pools(storage: Storage, runs: Sequence[str], request: EvaluateRequest) 
             )
     models.require_alike(sources)
     first = sources[0]
-    require_allowed(code := [first.benchmark, first.protocol.backbone])
-    require_current(code)
+    require_allowed([first.benchmark, first.protocol.backbone])
     models.device_of(request.device, first)  # refuses a wrong one before images are read
     backbone = models.backbone_of(first.name, first.protocol, request.backbone_weights)
     return models.make_pools(
@@ -236,11 +247,16 @@ def register_again(spec: FinalSpec, directory: RunDirectory, storage: Storage) -
     Raises:
         InputError: If task vectors, images or the backbone are no longer where they were.
     """
-    for result in models.read_compositions(directory):
-        if result.registered and not is_registered(spec, storage, result.label):
-            pools = open_pools(storage, result.runs, EvaluateRequest(result.runs, seeds=result.seeds))
-            with _exported(pools, result) as folder:
-                register_model(spec, storage, result.label, folder)
+    lost = [
+        result
+        for result in models.read_compositions(directory)
+        if result.registered and not is_registered(spec, storage, result.label)
+    ]
+    require_runs_current(storage, [text for result in lost for text in result.runs])
+    for result in lost:
+        pools = open_pools(storage, result.runs, EvaluateRequest(result.runs, seeds=result.seeds))
+        with _exported(pools, result) as folder:
+            register_model(spec, storage, result.label, folder)
 
 
 def _merge(request: ComposeRequest, pools: Pools) -> MergeConfig:

@@ -21,8 +21,8 @@ import yaml
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from tausearch import compose, evaluate, load_model
-from tausearch.api import ComposeRequest, EvaluateRequest, composition
+from tausearch import compose, draw, evaluate, load_model
+from tausearch.api import ComposeRequest, EvaluateRequest, analysis, composition
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.api.composition import open_pools
 from tausearch.models import (
@@ -361,14 +361,39 @@ def test_what_is_wrong_with_any_run_is_said_before_images_are_read_or_the_first_
     monkeypatch.setattr(composition, "_evaluate", lambda *_: pytest.fail("one was evaluated"))
     with pytest.raises(InputError, match="'gone': no run of that name"):
         evaluate(["ita", "gone"], storage=made.root)
-    monkeypatch.setattr(composition, "_benchmark", lambda *_: pytest.fail("images were read"))
-    with pytest.raises(InputError, match="--device must be cpu or cuda, got 'gpu'"):
-        compose(["ita"], device="gpu", storage=made.root)
     reduced = replace(find_source(made, "iel"), reduced=True)
     found = {"ita": find_source(made, "ita"), "iel": reduced}
     monkeypatch.setattr(composition.models, "find_source", lambda _, name: found[name])
     with pytest.raises(InputError, match="iel: was exported with --forget"):
+        evaluate(["ita", "iel"], storage=made.root)
+    monkeypatch.setattr(composition, "_benchmark", lambda *_: pytest.fail("images were read"))
+    with pytest.raises(InputError, match="--device must be cpu or cuda, got 'gpu'"):
+        compose(["ita"], device="gpu", storage=made.root)
+    with pytest.raises(InputError, match="iel: was exported with --forget"):
         compose(["ita", "iel"], storage=made.root)
+
+
+def test_a_command_asks_once_whether_code_has_changed_and_not_where_it_opens_what_it_has_trained(
+    made: Storage, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(composition, "_evaluate", lambda *_: None)
+    monkeypatch.setattr(analysis, "_draw_figures", lambda *_: {})
+    asked: list[list[str]] = []
+    monkeypatch.setattr(composition, "require_current", lambda names: asked.append(list(names)))
+    for command in (evaluate, draw):
+        command(["ita", "iel"], storage=made.root)
+        assert asked.pop() == [name for run in ("ita", "iel") for name in _code_of(made, run)] and not asked
+    monkeypatch.setattr(composition, "_merge", Mock(side_effect=InputError("vectors are open")))
+    with pytest.raises(InputError, match="are open"):
+        compose(["ita"], storage=made.root)
+    assert asked.pop() == _code_of(made, "ita") and not asked
+    open_pools(made, ["ita"], EvaluateRequest(["ita"]))
+    assert not asked
+
+
+def _code_of(made: Storage, run: str) -> list[str]:
+    spec = read_spec(made.run(run))
+    return [spec.benchmark, spec.protocol.backbone]
 
 
 @dataclass
