@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from trainables.errors import InputError
-from trainables.task_names import listed
+from trainables.task_names import listed, same_letters
 from trainables.tensor_files import weights_given
 
 ROW_STD = 0.02  # root mean square of the entries of a row: that of drawn rows, `heads.HEAD_STD`
@@ -25,6 +25,7 @@ def embeddings_in(path: Path, class_names: Sequence[str]) -> Tensor:
     """
     what = f"initial head {path}"
     found = _read(path, path.stat().st_mtime_ns if path.exists() else 0)
+    class_names = [same_letters(name, found) for name in class_names]
     if missing := [name for name in class_names if name not in found]:
         raise InputError(f"{what}: lacks the classes {listed(missing)}")
     sizes = {tuple(found[name].shape) for name in class_names}

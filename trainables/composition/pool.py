@@ -14,6 +14,7 @@ from trainables.composition.files import read_vector
 from trainables.composition.saved import SavedVector
 from trainables.errors import InputError
 from trainables.heads import Head
+from trainables.task_names import same_letters
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class VectorPool:
                 )
             _require_shapes(folder, vector, theta_0)
             for got, name in zip(origin.class_names, class_names[task - 1], strict=False):
-                if got != name:
+                if same_letters(got, [name]) != name:
                     raise InputError(f"{folder}: names other classes, {got!r} where there must be {name!r}")
 
 

@@ -25,6 +25,7 @@ from trainables.user_code import allow_code
 
 WIDTH = 64  # of glyph_vit
 DIGITS = tuple("0123456789")
+FORMS = ("a\u0308", "\u00e4")  # one letter: in folders of a Mac, and as it is typed
 
 
 def vectors(size: int = WIDTH, names: tuple[str, ...] = DIGITS, seed: int = 0) -> dict[str, Tensor]:
@@ -76,6 +77,12 @@ def test_a_method_starts_there_and_the_cache_tells_it_apart(
         first, second = (sequence(Backbone(head=head)).run_next_task() for _ in range(2))
         assert (first["cache/hit"], second["cache/hit"]) == (1.0, 1.0)  # computed by `made`
         assert not torch.equal(made.heads.current[0], drawn.method.heads.weight)  # type: ignore[attr-defined]
+
+
+def test_a_class_is_known_in_either_unicode_form(tmp_path: Path) -> None:
+    save_file(vectors(names=("b", "\u00e4")), tmp_path / "head.safetensors")
+    with_mark, with_sign = (Backbone(head=tmp_path / "head.safetensors").initial_head((a, "b")) for a in FORMS)
+    assert with_mark is not None and with_sign is not None and torch.equal(with_mark, with_sign)
 
 
 def test_embeddings_of_another_size_go_through_the_projection_of_the_pre_training(tmp_path: Path) -> None:

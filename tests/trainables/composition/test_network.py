@@ -163,6 +163,7 @@ PROJECTION = "blocks.1.attn.proj.weight"
     ("second", "wanted", "fault"),
     [
         ({"class_names": NAMED[1]}, {}, ""),
+        ({"class_names": ("c", "a\u0308")}, {"class_names": [NAMED[0], ("c", "\u00e4")]}, ""),  # of a Mac
         ({}, {}, ""),  # a vector without names fits any
         ({"class_names": NAMED[0]}, {}, "task_2: names other classes, 'a' where there must be 'c'"),
         ({"backbone_digest": "0" * 64}, {}, "task_2: was learned on another backbone"),
