@@ -80,8 +80,9 @@ def with_device(plan: Plan[S], wish: Wish, gpus_at: GpusAt, auto: Bf16At | None 
         share = wish if isinstance(wish, float | int) else float(by_rule or pilot)
         chosen_by = "rule" if by_rule else _asked(wish, address)
         resources = plan_resources(cpus, share, at_once, address).model_copy(update={"gpus_from": chosen_by})
-        if pilot:  # more fit than with whole GPUs, and how many is known after it
-            resources = resources.model_copy(update={"max_concurrent_trials": at_once})
+        if pilot:  # more fit than with whole GPUs, and how many is known after it; until then the CPUs alone count
+            on_cpus = at_most_what_fits(spec.resources.model_copy(update={"gpus_per_trial": 0}), address)
+            resources = resources.model_copy(update={"max_concurrent_trials": on_cpus.max_concurrent_trials})
     _require_measurable(spec, resources, address)
     plan = replace(plan, spec=spec.model_copy(update={"resources": resources}), pilot=pilot)
     if auto is not None:

@@ -220,15 +220,22 @@ def test_a_pilot_that_fails_ends_the_command_only_if_it_was_asked_for(
         with_measured_gpu_share(asked, None, out)
 
 
-@pytest.mark.parametrize(("asked", "fit"), [(3, 3), (9, 4), (None, None)])
+@pytest.mark.parametrize(("asked", "planned", "fit"), [(3, 3, 3), (9, 8, 4), (None, None, None)])
 def test_trials_at_a_time_are_those_that_fit_with_the_measured_share(
-    asked: int | None, fit: int | None, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: GPUS
+    asked: int | None,
+    planned: int | None,
+    fit: int | None,
+    spec: SearchSpec,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    gpus: GPUS,
 ) -> None:
     gpus(1)
     monkeypatch.setattr(cluster_resources, "local_cpus", lambda: 8)
     plan = plan_of(spec, tmp_path)
     wanted = Resources(max_concurrent_trials=asked)
     plan = with_device(replace(plan, spec=plan.spec.model_copy(update={"resources": wanted})), None, lambda address: 1)
+    assert plan.spec.resources.max_concurrent_trials == planned  # no more than fit the CPUs
     shared = plan.spec.resources.model_copy(update={"gpus_per_trial": 0.25})
     for measured, at_once in ((shared, fit), (None, asked and 1)):  # without a measurement each has a whole GPU
         pilot_that(monkeypatch, measured)
