@@ -154,7 +154,11 @@ def _relocate_artifacts(storage: Storage) -> None:
     """Correct the paths of artifacts: MLflow stores absolute paths, and a storage root may have been moved."""
     here = storage.mlflow_artifacts.as_uri()
     with closing(sqlite3.connect(storage.mlflow_file, timeout=60)) as store, store:
-        places = [place for (place,) in store.execute("SELECT DISTINCT artifact_location FROM experiments") if place]
+        # 0.1.0 corrected experiments and runs alone: where a version's model lies tells the place before, too.
+        before = "substr(storage_location, 1, instr(storage_location, substr(artifact_uri, ?)) - 1)"
+        versions = f"SELECT {before} FROM model_versions JOIN runs ON run_uuid = run_id"
+        found = store.execute(f"SELECT artifact_location FROM experiments UNION {versions}", (len(here) + 1,))
+        places = [place for (place,) in found if place]
         # The experiment that MLflow itself makes has another place.
         ours = [place for place in places if place.endswith(f"/{storage.mlflow_artifacts.name}") and place != here]
         for there in ours:

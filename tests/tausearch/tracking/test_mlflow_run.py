@@ -514,19 +514,27 @@ def test_files_of_a_storage_that_was_moved_twice_are_found_where_it_is(
     here = storage.mlflow_artifacts.as_uri()
     with closing(sqlite3.connect(storage.mlflow_file)) as store, store:
         store.executescript(
-            "CREATE TABLE experiments (artifact_location); CREATE TABLE runs (artifact_uri);"
-            "CREATE TABLE model_versions (source, storage_location)"
+            "CREATE TABLE experiments (artifact_location); CREATE TABLE runs (artifact_uri, run_uuid);"
+            "CREATE TABLE model_versions (source, storage_location, run_id)"
         )
-        rows = [(place, f"{place}/1/run/artifacts", f"{place}/model") for place in places]
+        early = "file:///early/mlflow-artifacts"  # of a version whose experiment and run 0.1.0 has corrected
+        rows = [(place, f"{place}/1/run/artifacts", f"{place}/1/run/artifacts/model") for place in (*places, here)]
         store.executemany("INSERT INTO experiments VALUES (?)", [row[:1] for row in rows])
-        store.executemany("INSERT INTO runs VALUES (?)", [row[1:2] for row in rows])
-        store.executemany("INSERT INTO model_versions VALUES (?1, ?1)", [row[2:] for row in rows])
+        store.executemany("INSERT INTO runs VALUES (?1, ?1)", [row[1:2] for row in rows])
+        rows[-1] = (here, rows[-1][1], f"{early}/1/run/artifacts/model")
+        store.executemany("INSERT INTO model_versions VALUES (?2, ?2, ?1)", [row[1:] for row in rows])
+        other = "file:///other/mlflow-artifacts/1/run/artifacts/model"  # of no run of this storage
+        store.execute("INSERT INTO model_versions VALUES (?1, ?1, NULL)", (other,))
     mlflow_store.open_store(storage, storage.mlflow_uri, "digits")
-    now = [here, here, *places[2:]]
+    now = [here, here, *places[2:], here]
     with closing(sqlite3.connect(storage.mlflow_file)) as store:
         assert store.execute("SELECT * FROM experiments").fetchall() == [(place,) for place in now]
-        assert store.execute("SELECT * FROM runs").fetchall() == [(f"{place}/1/run/artifacts",) for place in now]
-        assert store.execute("SELECT * FROM model_versions").fetchall() == [(f"{place}/model",) * 2 for place in now]
+        assert store.execute("SELECT artifact_uri FROM runs").fetchall() == [
+            (f"{place}/1/run/artifacts",) for place in now
+        ]
+        models = [f"{place}/1/run/artifacts/model" for place in now]
+        versions = store.execute("SELECT source, storage_location FROM model_versions").fetchall()
+        assert versions == [(each, each) for each in (*models, other)]
 
 
 class TestTracker:
