@@ -29,7 +29,7 @@ _FOLDER = "model"
 class Version:
     """A version of a registered model."""
 
-    model: str  # the benchmark's name; "-" stands for characters that MLflow refuses in names
+    model: str  # the benchmark's name, if it was not renamed; "-" stands for characters that MLflow refuses in names
     number: int  # from 1
     best: bool  # whether no version with all classes has a higher accuracy: it has the alias `BEST_ALIAS`
 
@@ -66,7 +66,7 @@ def track_composition(
 def is_registered(spec: RunSpec, storage: Storage, label: str) -> bool:
     """Whether a composition is a version of a registered model."""
     client, _, run = _find(spec, storage, label)
-    return run is not None and bool(_versions(client, run, _model_of(spec)))
+    return run is not None and _version_of(client, run, _model_of(spec)) is not None
 
 
 def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) -> Version:
@@ -77,14 +77,13 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
     client, _, run = _find(spec, storage, label)
     assert run is not None, "a composition is written before it is registered"
     model = _model_of(spec)
-    if not client.search_registered_models(f"name = '{model}'"):
-        client.create_registered_model(model)
-    known = _versions(client, run, model)
-    if known:
-        version = known[0]
-    else:
+    version = _version_of(client, run, model)
+    if version is None:
+        if not client.search_registered_models(f"name = '{model}'"):
+            client.create_registered_model(model)
         client.log_artifacts(run.info.run_id, str(folder), _FOLDER)
         version = client.create_model_version(model, f"{run.info.artifact_uri}/{_FOLDER}", run.info.run_id)
+    model = version.name
     removed = run.data.tags.get(REMOVED_TAG)
     accuracy = run.data.metrics[f"{TEST.final_accuracy}/mean"]
     tag = (ACCURACY_TAG, f"{accuracy:.6g}") if removed is None else (REMOVED_TAG, removed)
@@ -110,9 +109,14 @@ def _model_of(spec: RunSpec) -> str:
     return re.sub(r"[^\w.-]+", "-", tracked_name(spec.benchmark))
 
 
-def _versions(client: Any, run: Any, model: str) -> list[Any]:
-    """Return the versions of a model that a run is; a version that was promoted to another model keeps the run."""
-    return list(client.search_model_versions(f"name = '{model}' and run_id = '{run.info.run_id}'"))
+def _version_of(client: Any, run: Any, model: str) -> Any:
+    """Return the version of a registered model that a run is, else None; the model may have been renamed.
+
+    Copies of a version, as MLflow makes them to promote one, have the run, too, and do not count.
+    """
+    found = client.search_model_versions(f"run_id = '{run.info.run_id}'")
+    made = [each for each in found if not each.source.startswith("models:/")]
+    return min(made, key=lambda each: each.name != model, default=None)
 
 
 def _mark_best(client: Any, model: str) -> int | None:

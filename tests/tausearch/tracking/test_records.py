@@ -87,10 +87,12 @@ class Versions(Registry):
 
     def create_model_version(self, model: str, source: str, run: str) -> Any:
         assert source == "artifacts/model"
-        self.made.append(SimpleNamespace(name=model, version=str(len(self.made) + 1), run_id=run, tags={}))
+        number = str(len(self.made) + 1)
+        self.made.append(SimpleNamespace(name=model, version=number, run_id=run, source=source, tags={}))
         return self.made[-1]
 
     def set_model_version_tag(self, model: str, version: str, name: str, value: str) -> None:
+        assert model == self.made[0].name
         self.made[int(version) - 1].tags[name] = value
 
     def set_registered_model_alias(self, model: str, alias: str, version: str) -> None:
@@ -100,7 +102,7 @@ class Versions(Registry):
 def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_all_classes(
     spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A version that a user has copied to a model of their own is none of the benchmark's model."""
+    """A version that a user has copied to a model of their own is none of the benchmark's model, and may be renamed."""
     client, storage = Versions(store), Storage(tmp_path)
     final = final_spec(spec, benchmark="digits?tasks=2")
     monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
@@ -108,7 +110,8 @@ def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_
     for label, accuracy, removed in (("a", 70.0, "dog"), ("b", 60.0, None), ("c", 50.0, None), ("b", 60.0, None)):
         tags = {} if removed is None else {compositions.REMOVED_TAG: removed}
         track_composition(final, storage, label, {"test/final_accuracy/mean": accuracy}, tags)
-        client.promoted += [SimpleNamespace(name="prod", version="1", run_id=run) for run in store.runs]
+        copy = {"name": "prod", "version": "1", "source": "models:/digits-tasks-2/1"}
+        client.promoted += [SimpleNamespace(**copy, run_id=run) for run in store.runs]
         assert compositions.is_registered(final, storage, label) == (len(found) == 3)
         found.append(compositions.register_model(final, storage, label, tmp_path))
     assert [(each.number, each.best) for each in found] == [(1, False), (2, True), (3, False), (2, True)]
@@ -118,6 +121,14 @@ def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_
         {"final_accuracy": "60"},
         {"final_accuracy": "50"},
     ]
+    client.promoted.append(SimpleNamespace(**vars(client.made[2]) | {"name": "made by hand"}))
+    assert compositions.register_model(final, storage, "c", tmp_path).number == 3
+    del client.promoted[-1]
+    for each in client.made:
+        each.name = "renamed"
+    assert compositions.is_registered(final, storage, "c")
+    again = compositions.register_model(final, storage, "c", tmp_path)
+    assert again == compositions.Version("renamed", 3, False) and len(client.made) == 3
 
 
 @pytest.mark.parametrize(
