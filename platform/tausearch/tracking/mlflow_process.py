@@ -21,6 +21,7 @@ from tausearch.tracking.mlflow_store import reason
 from tausearch.tracking.secrets import LOGIN, remember, with_secrets
 
 _SERVE = f"from {__name__} import serve; serve()"
+_answering = threading.Lock()  # the login of a server is a variable of the whole process, which MLflow reads each time
 
 
 class MlflowProcess:
@@ -139,20 +140,24 @@ def _serve_run(connection: Connection) -> None:
 class _ServedRun:
     def __init__(self) -> None:
         self._run: MlflowRun | None = None
+        self._login: dict[str, str] = {}
 
     def answer(self, name: str, arguments: tuple[Any, ...]) -> tuple[object, int, str | None]:
         """Call a method; returns its answer, the number of changes so far, and why MLflow refused, None if not."""
         answer, error = None, None
-        try:
-            answer = getattr(self._run or self, name)(*arguments)
-        except Exception as raised:
-            error = reason(raised)
-        return answer, (0 if self._run is None else self._run.changes), error
+        with _answering:
+            for variable in LOGIN:  # of another server
+                os.environ.pop(variable, None)
+            os.environ.update(self._login)
+            try:
+                answer = getattr(self._run or self, name)(*arguments)
+            except Exception as raised:
+                error = reason(raised)
+            return answer, (0 if self._run is None else self._run.changes), error
 
     def take_over(self, variables: dict[str, str], full_uri: str, uri: str) -> None:
-        for name in set(LOGIN) - variables.keys():  # of another server
-            os.environ.pop(name, None)
         os.environ.update(variables)  # those of the driver may have changed
+        self._login = {name: variables[name] for name in LOGIN if name in variables}
         remember(full_uri, uri)
 
     def open(self, spec: RunSpec, storage: Storage, uri: str) -> None:

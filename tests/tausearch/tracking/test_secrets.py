@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from unittest.mock import MagicMock
 from urllib.parse import unquote
 
@@ -13,7 +15,7 @@ from sqlalchemy.engine import make_url
 
 from tausearch.api import SearchRequest, plan_search, sync_run
 from tausearch.runs import Record, Storage, read_spec
-from tausearch.tracking import checked_uri, mlflow_process, mlflow_store, reason, secrets
+from tausearch.tracking import MlflowRun, checked_uri, mlflow_process, mlflow_store, reason, secrets
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError
@@ -122,8 +124,16 @@ def test_no_server_gets_the_login_of_another(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "new")
     secrets.with_secrets(bare)
     assert login() == ("mine", "new")
-    mlflow_process._ServedRun().take_over({"MLFLOW_TRACKING_USERNAME": "mine"}, bare, bare)
-    assert login() == ("mine", None), "the driver has no password any more"
+
+
+def test_runs_of_several_servers_in_one_process_have_the_login_of_their_own_each() -> None:
+    logins: list[tuple[str | None, ...]] = [("alice", "a"), (None, None), ("bob", None)]
+    served = [mlflow_process._ServedRun() for _ in logins]
+    for each, known in zip(served, logins, strict=True):
+        variables = {name: value for name, value in zip(secrets.LOGIN, known, strict=True) if value is not None}
+        each.answer("take_over", (variables, "http://one", "http://one"))
+        each._run = cast(MlflowRun, SimpleNamespace(write=login, changes=0))
+    assert [each.answer("write", ())[0] for each in (*served, *served)] == [*logins, *logins]
 
 
 def test_a_password_that_was_given_goes_over_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
