@@ -52,6 +52,7 @@ class OptunaSearcher(Searcher):
     ) -> None:
         self.spec = spec
         self.trials = TrialTable() if trials is None else trials
+        self._given: list[TrialSummary] = []  # Tune has not started some of them yet
         points = points_to_evaluate(spec)
         self.study = SearchStudy(spec, history, points)
         self.unfinished = [trial for trial in history if trial.status == "running"]
@@ -64,12 +65,15 @@ class OptunaSearcher(Searcher):
         if self.unfinished:
             trial = self.unfinished.pop(0)
             return trial.number, self.study.point(trial)
-        number = None if cut_short(self.spec, self.trials) else next(self.unused, None)
+        waiting = [trial for trial in self._given if self.trials.get(trial.number) is None]
+        number = None if cut_short(self.spec, [*self.trials, *waiting]) else next(self.unused, None)
         if number is None:
             return None
         if self.points_to_evaluate:
             self.study.enqueue(self.points_to_evaluate.pop(0))
-        return number, self.study.ask(number)
+        point = self.study.ask(number)
+        self._given.append(TrialSummary(number, self.spec.seed_of(number), "running", point))
+        return number, point
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Note a running trial's accuracy; see `Searcher`."""

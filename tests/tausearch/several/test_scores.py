@@ -145,6 +145,9 @@ def test_a_search_on_several_benchmarks_ends_at_its_target(target: float, ended:
     spec = several_spec(across="mean", stop=StopRule(target=target))
     trials = TrialTable(combine_parts(parts(spec), [part(spec, 0, place, 90.0) for place in (0, 1)]))
     assert (MultiSearcher(spec, trials).next() is None) is ended
+    later = TrialTable(combine_parts(parts(spec), [part(spec, 1, place, 90.0) for place in (0, 1)]))
+    lost = MultiSearcher(spec, later)  # is run again; its processes have not started
+    assert [found[0] for found in (lost.next(), lost.next()) if found is not None] == ([0] if ended else [0, 2])
 
 
 def test_a_gain_has_the_unit_of_the_score() -> None:

@@ -120,6 +120,23 @@ def test_a_search_looks_at_the_table_of_its_driver_which_is_empty_at_first(spec:
     assert source.next() is None
 
 
+@pytest.mark.parametrize(("recorded", "wanted"), [((0, 1, 2, 4, 5), [3]), ((0, 5), [1, 2, 3, 4])])
+def test_lost_trials_alone_are_run_again_where_a_later_one_reached_the_target(
+    spec: SearchSpec, recorded: tuple[int, ...], wanted: list[int]
+) -> None:
+    history = [make_trial(number, value=95.0 if number == 5 else 70.0) for number in recorded]
+    source = OptunaSearcher(with_(spec, trials=12, stop=StopRule(target=90.0)), history, TrialTable(history))
+    assert [found[0] for found in iter(source.next, None)] == wanted  # before the process of any of them has started
+
+
+def test_a_trial_that_waits_for_its_process_does_not_keep_a_search_from_ending_at_its_target(spec: SearchSpec) -> None:
+    source = OptunaSearcher(with_(spec, trials=12, stop=StopRule(target=90.0)), trials=(table := TrialTable()))
+    assert all(source.next() for _ in range(4))
+    for number in (0, 1, 3):  # a free process goes to a later trial
+        table.put(make_trial(number, value=95.0 if number == 3 else 70.0))
+    assert source.next() is None
+
+
 @pytest.mark.parametrize("status", ["diverged", "failed", "pruned"])
 def test_a_start_that_did_not_finish_is_not_tried_again(spec: SearchSpec, status: Any) -> None:
     history = [make_trial(0, tasks=1, status=status)]

@@ -28,7 +28,7 @@ class MultiSearcher(Searcher):
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next trial; see `Searcher`."""
         number = next((each for each in range(self.spec.trials) if each not in self._begun), None)
-        if number is None or cut_short(self.spec, self.trials):
+        if number is None or cut_short(self.spec, self._history()):
             return None
         tried = [{name: point[name] for name in self.spec.space} for point in self._begun.values()]
         point = next((point for point in self._points_to_evaluate if point not in tried), None)
