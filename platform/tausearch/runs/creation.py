@@ -139,6 +139,8 @@ class Plan(Generic[S]):
         renewed = ("resources", "address", "data_root", "cache_size", "with_bounds")
         changed = {name: getattr(self.spec, name) for name in renewed}
         changed |= _parts_where(earlier, self.spec)
+        if isinstance(self.spec, FinalSpec) and self.spec.source_id:
+            changed["source_id"] = self.spec.source_id  # its search may have been deleted and made again
         uri = self.spec.tracking_uri or earlier.tracking_uri
         tracking = earlier.tracking if self.spec.tracking is None else self.spec.tracking
         return earlier.model_copy(update={**changed, **extended, "tracking": tracking, "tracking_uri": uri})

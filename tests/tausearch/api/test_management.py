@@ -27,6 +27,7 @@ from tausearch.reports.html.pairs import cell_of
 from tausearch.runs import (
     FinalSpec,
     KnownPoint,
+    Plan,
     Retraining,
     RunDirectory,
     SearchSpec,
@@ -246,6 +247,15 @@ class TestRename:
         assert isinstance(renamed, FinalSpec) and renamed.source == ("tuned" if is_its_search else "search")
         named = [final.name for final in finals_of(storage, read_spec(storage.run("tuned")))]
         assert named == ["final", *["later"] * is_its_search]
+
+    def test_a_final_run_goes_on_with_its_search_that_was_deleted_and_made_again(self, storage: Storage) -> None:
+        spec = read_spec(storage.run("final"))
+        assert isinstance(spec, FinalSpec)
+        spec.model_copy(update={"source": "search", "source_id": "deleted"}).save(storage.run("final"))
+        again = spec.model_copy(update={"source": "search", "source_id": read_spec(storage.run("search")).id})
+        with Plan(again, storage, named=True, resume_if_exists=True).open_locked():
+            pass
+        assert "final" in [final.name for final in finals_of(storage, read_spec(storage.run("search")))]
 
     def test_a_warm_start_says_the_new_name_and_goes_on_by_the_old_one(self, storage: Storage) -> None:
         other = storage.run("other-search")
