@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from checked_input.names import choices, counted
+from checked_input.ranges import TASKS
 from search_spaces import Scalar
 from tausearch.runs import (
     FINAL_ACCURACY,
@@ -76,8 +77,15 @@ def usual_reevaluation(embedded: bool, few_images: bool, trials: int) -> Reevalu
 def require_scheduler(
     name: str, algorithm: str, steps: int, options: Mapping[str, Scalar], first_stop: int = FIRST_STOP
 ) -> None:
-    """Check a scheduler by name; raises an `InputError` for an unknown one, or one with a `scheduler_fault`."""
+    """Check the scheduler of a new search by name.
+
+    Raises:
+        InputError: If it is unknown, has a wrong option, or has a `scheduler_fault`.
+    """
     pruner_named(name, options, first_stop)
+    # Not in its constructor: searches of earlier versions go on with 0 or 2.0.
+    if name == "median" and (fault := TASKS.fault(options.get("first_stop", first_stop))):
+        raise InputError(f"pruner 'median': first_stop {fault}")
     if fault := scheduler_fault(name, algorithm, steps, first_stop_with(name, options, first_stop)):
         raise InputError(f"--scheduler {name}: {fault}")
 

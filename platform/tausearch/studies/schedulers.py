@@ -10,11 +10,9 @@ import optuna
 from optuna.pruners import BasePruner
 from optuna.trial import FrozenTrial
 
-from checked_input.ranges import TASKS
 from search_spaces import Scalar
 from tausearch.runs import SCHEDULERS, MultiSearchSpec, SearchSpec
 from tausearch.studies.named_classes import made, named_class
-from trainables.errors import InputError
 from trainables.user_code import OURSELVES, require_sole
 
 FIRST_STOP = 3  # first task after which a trial may be stopped: earlier accuracies say little about the last one
@@ -30,14 +28,9 @@ class MedianPruner(BasePruner):
 
     Args:
         first_stop: The first task after which a trial may be stopped.
-
-    Raises:
-        InputError: If that is no number of a task.
     """
 
     def __init__(self, first_stop: int = FIRST_STOP) -> None:
-        if fault := TASKS.fault(first_stop):
-            raise InputError(f"pruner 'median': first_stop {fault}")
         self.first_stop = first_stop
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
