@@ -280,6 +280,9 @@ def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(
     for asked in (study.spec for study in studies):
         assert asked.sampler_options == (spec.sampler_options if asked.algorithm == "tpe" else {})
         assert asked.pruner_options == (spec.pruner_options if asked.scheduler == "asha" else {})
+    with_(spec, pruner_options={"min_resource": TASKS}).save(directory)
+    with pytest.raises(InputError, match=f"--scheduler asha: stops no trial before task {TASKS}"):
+        replays_of(storage, "o", scheduler="asha")
 
 
 def test_a_search_with_an_objective_is_replayed_by_it_and_without_schedulers(

@@ -32,7 +32,7 @@ from tausearch.runs import (
 from tausearch.studies.algorithm_options import one_of, require_alone, scheduler_fault
 from tausearch.studies.grid import grid_size
 from tausearch.studies.recorded.trials import RecordedTrials
-from tausearch.studies.schedulers import first_stop
+from tausearch.studies.schedulers import first_stop, first_stop_with
 from tausearch.studies.searchers import points_to_evaluate
 from tausearch.studies.study import SearchStudy
 from trainables.errors import InputError
@@ -212,7 +212,9 @@ def _pairs(algorithm: str | None, scheduler: str | None, spec: SearchSpec) -> li
     if spec.objectives and scheduler is None:
         schedulers = ["none"]  # others compare accuracies
     require_alone(spec.objectives, scheduler or "none", None, None)
-    faults = {(a, s): scheduler_fault(s, a, spec.steps, first_stop(spec)) for a in algorithms for s in schedulers}
+    own = {spec.scheduler: spec.pruner_options}
+    first = {s: first_stop_with(s, own.get(s, {}), first_stop(spec)) for s in schedulers}
+    faults = {(a, s): scheduler_fault(s, a, spec.steps, first[s]) for a in algorithms for s in schedulers}
     pairs = [pair for pair, fault in faults.items() if fault is None]
     if not pairs:
         raise InputError(f"--scheduler {scheduler}: {next(iter(faults.values()))}")
