@@ -95,6 +95,8 @@ def delete(
     for name in rests:
         print(f"deleted the rest of {name}")
     names = [name for name in names if name not in rests]
+    if not names:
+        return
     specs = {name: read_spec(root.run(name)) for name in names}
     for name in names:
         if (campaign := campaign_of(root, name)) is not None:

@@ -115,12 +115,13 @@ class TestDelete:
     ) -> None:
         storage.campaign("table").path.mkdir(parents=True)
         with monkeypatch.context() as patch:
-            patch.setattr("shutil.rmtree", Mock(side_effect=[None, KeyboardInterrupt, None, KeyboardInterrupt]))
-            for driven in (storage.run("search"), storage.campaign("table")):
+            patch.setattr("shutil.rmtree", Mock(side_effect=[None, KeyboardInterrupt] * 3))
+            for driven in (storage.run("search"), storage.run("other-search"), storage.campaign("table")):
                 with pytest.raises(KeyboardInterrupt):
                     delete_driven(driven, "run")
         assert not storage.run_exists("search")
         assert shown("runs", "delete", "search", "final", "--yes")[0].startswith("deleted the rest of search\ndeleted")
+        assert shown("runs", "delete", "other-search") == ("deleted the rest of other-search\n", "")
         assert shown("campaign", "delete", "table")[0] == "deleted the rest of campaign table\n"
         assert [path.name for path in storage.root.rglob(".*")] == []
         assert not storage.run_exists("final")
