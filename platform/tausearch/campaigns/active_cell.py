@@ -62,6 +62,7 @@ class ActiveCell:
         self._known = TrialTable(() if final is None else final.trials)
         unfinished = search is not None and (planned.added > 0 or search.state != "finished")
         self.final = TrialTable() if unfinished else self._known
+        self._last_counted: tuple[object, list[TrialSummary]] = (None, [])
 
     @property
     def _has_trials_left(self) -> bool:
@@ -216,4 +217,8 @@ class ActiveCell:
         again, spec = list(self.reevaluation), self._search_spec
         if not again or not isinstance(spec, SearchSpec) or spec.reevaluate is None:
             return again
-        return reevaluation_of(ReevaluationSpec.of(spec), self.search, again).counted
+        tables = (self.search, self.reevaluation)
+        now = [(table, len(table), table.n_ended, table.tasks_done) for table in tables]
+        if self._last_counted[0] != now:  # each redraw asks for all cells, and the race takes milliseconds
+            self._last_counted = now, reevaluation_of(ReevaluationSpec.of(spec), self.search, again).counted
+        return self._last_counted[1]

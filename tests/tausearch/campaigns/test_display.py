@@ -77,7 +77,9 @@ def test_trials_that_wait_for_their_processes_do_not_run_yet(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("best", "most"), [("the start", 2), ("another", 4)])
-def test_a_search_that_has_ended_says_how_many_run_again_at_most(best: str, most: int, tmp_path: Path) -> None:
+def test_a_search_that_has_ended_says_how_many_run_again_at_most(
+    best: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 3, reevaluate: 1, reevaluate_runs: 2"))
     display, (first, _), _ = shown(plan)
     search, final = plan.cells[0].search.spec, plan.cells[0].training.spec
@@ -92,6 +94,10 @@ def test_a_search_that_has_ended_says_how_many_run_again_at_most(best: str, most
     tell(display, first, again, make_trial(0, 5, 1.0), make_trial(again.number(2, 0), 5, 1.0))
     assert first.columns[0] == f"3/3 and 1/{most} again"
     assert first.tasks == (20, (3 + most + final.trials) * 5)
+    tell(display, first, final, make_trial(0, 5, 60.0))
+    before = (first.columns, first.tasks)
+    monkeypatch.setattr("tausearch.campaigns.active_cell.reevaluation_of", lambda *_: pytest.fail("nothing changed"))
+    assert (first.columns, first.tasks) == before
 
 
 @pytest.mark.parametrize("cause", ["a seed diverged", "the search chose nothing"])
