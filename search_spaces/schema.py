@@ -86,8 +86,11 @@ class Choices(Strict):
         return value
 
     def nearest(self, value: Scalar) -> Scalar:
-        """Return the value if it is a choice, else the first choice."""
-        return value if value in self else self.choices[0]
+        """Return the nearest choice to a number if all are numbers; other values are returned unchanged."""
+        if not (self.numbers and is_number(value)):
+            return value
+        far = {choice: abs(choice - value) for choice in self.choices if is_number(choice)}
+        return min(far, key=far.__getitem__)
 
     @property
     def grid(self) -> tuple[Scalar, ...]:
@@ -213,6 +216,8 @@ def resolve(
             raise InputError(f"{source}: start.{benchmark} or start.default must give {name!r} ({dimension.allowed})")
         if name not in files[-1].first_values(benchmark):
             first[name] = dimension.nearest(first[name])  # the user's file narrowed the range
+            if isinstance(dimension, Choices) and first[name] not in dimension:
+                first[name] = dimension.choices[0]
         if first[name] not in dimension:
             raise InputError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {first[name]!r}")
     start = {name: dimension.typed(first[name]) for name, dimension in space.items()}

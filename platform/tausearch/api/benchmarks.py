@@ -160,8 +160,8 @@ class OpenBenchmark:
             count, found = getattr(began_with, key), getattr(now, key)
             if found != count:
                 raise InputError(
-                    f"run {run!r}: {where}data.{key} was {count} images, is now {found}; bring back the images that it"
-                    " began with, or make a new run"
+                    f"run {run!r}: {where}data.{key} was {count} images, is now {found};"
+                    " bring back the images that it began with, or make a new run"
                 )
         self.say_other_images(run, began_with, now)
 

@@ -73,9 +73,7 @@ def sync_run(
     with runs.driver_lock(directory):
         trials = runs.read_trials(spec, directory)
         try:
-            record = Record(directory.record)
-            ended = {trial.number for trial in record.trials() if trial.has_ended}
-            record.compact(ended, ended.__contains__)  # what a killed driver has left
+            Record(directory.record).remove_left()
             with output_to(directory.log_file):
                 reevaluations, written = _write(spec, storage, directory, trials)
             if spec != earlier:

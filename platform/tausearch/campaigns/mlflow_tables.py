@@ -43,7 +43,8 @@ def track_tables(
     gone = gone_cells(status.directory)
     for benchmark, store in _places_of(storage, gone):
         places.setdefault((benchmark, tracking_uri or store), [])
-    pages: dict[str, str] = {}
+    shown = {benchmark for (benchmark, _), cells in places.items() if cells}
+    pages = {benchmark: page for benchmark, page in read_pages(status.directory).items() if benchmark in shown}
     faults = Faults()  # a store of the past may be gone
     # The page is in the last store that has cells; that of the last driver has those to come.
     for place in sorted(places, key=lambda place: place[1] == status.saved.tracking_uri):

@@ -72,7 +72,7 @@ def _choice(storage: Storage, cell: CellRuns) -> BestFile | None:
 
 def _has_choice(storage: Storage, cell: CellRuns) -> bool:
     """Whether the storage has the run of a cell that says what was chosen."""
-    return storage.run_exists(cell.final) if cell.search is None else storage.run(cell.search).best_file.exists()
+    return storage.run_exists(cell.search or cell.final)
 
 
 def _best_file_of(directory: CampaignDirectory, cell: CellRuns) -> Path:
@@ -85,11 +85,11 @@ def _figure_of(directory: CampaignDirectory, benchmark: str) -> Path:
 
 def _remove_former_files(storage: Storage, status: CampaignStatus) -> None:
     """Delete what was written of cells that are gone and whose runs still have it."""
-    benchmarks = {cell.benchmark for cell in status.cell_runs}
+    figures = {_figure_of(status.directory, cell.benchmark) for cell in status.cell_runs}
     for cell in (each for each in gone_cells(status.directory) if _has_choice(storage, each)):
-        if cell.benchmark not in benchmarks:
+        if (figure := _figure_of(status.directory, cell.benchmark)) not in figures:
             for form in (".png", ".pdf"):
-                _figure_of(status.directory, cell.benchmark).with_suffix(form).unlink(missing_ok=True)
+                figure.with_suffix(form).unlink(missing_ok=True)
         file = _best_file_of(status.directory, cell)
         file.unlink(missing_ok=True)
         with suppress(OSError):  # it is not empty, or not there

@@ -203,11 +203,15 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
+    path = path.resolve()  # a link stays
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         yield unfinished
         os.replace(unfinished, path)
-    except OSError as error:  # it names the temporary file
+    except OSError as error:
+        if error.errno is None:  # of no file, as that of an encoder
+            raise
+        # It names the temporary file.
         raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         with suppress(OSError):  # a file system that is read-only refuses even this

@@ -8,7 +8,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 
 from checked_input.names import counted, require_once
-from search_spaces import Dimension, Range, ResolvedSpace, Scalar, is_number, paper_points
+from search_spaces import Dimension, ResolvedSpace, Scalar, paper_points
 from tausearch.runs import (
     KnownPoint,
     Record,
@@ -166,15 +166,7 @@ def _mapped(known: KnownPoint, space: ResolvedSpace) -> KnownPoint:
 
 def _nearest(dimension: Dimension, value: Scalar | None, otherwise: Scalar) -> Scalar:
     """Return the nearest value of a dimension; `otherwise` without one, as texts have no distance."""
-    if value is None:
-        nearest = otherwise
-    elif isinstance(dimension, Range):
-        nearest = dimension.nearest(value)
-    elif value not in dimension and dimension.numbers and is_number(value):
-        far = {choice: abs(choice - value) for choice in dimension.choices if is_number(choice)}
-        nearest = min(far, key=far.__getitem__)
-    else:
-        nearest = value
+    nearest = otherwise if value is None else dimension.nearest(value)
     return dimension.typed(nearest if nearest in dimension else otherwise)
 
 

@@ -40,7 +40,7 @@ from tausearch.runs import (
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import BestListener, StudyMirror, unsearched_best_file
 from tausearch.tracking import BestFileWritten, ChoiceChanged, Event
-from tests.support.runs.trials import make_trial
+from tests.support.runs.trials import final_spec, make_trial
 from trainables.errors import InputError
 
 
@@ -306,7 +306,7 @@ def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_ru
     storage, trials = Storage(tmp_path), [make_trial(0), make_trial(1)]
     assert synchronisation._write(own, storage, storage.run("s"), trials) == (fresh, 6)
     status = "FINISHED" if over else "KILLED"
-    ended = [("s", status, True), "log_compositions", "register_again"]
+    ended = [("s", status, True)]
     fresh_at = storage.run("s").reevaluation.path
     events = [("events", "s", storage.run("s").path, [0, 1], True), ("events", "again", fresh_at, [7], False)]
     assert told == [("s", 0), ("s", 1), ("again", 7), ("again", status, False), *ended, *events]
@@ -316,3 +316,5 @@ def test_sync_gives_each_tracker_all_trials_and_fresh_runs_and_mlflow_how_the_ru
     assert synchronisation._write(only_events, storage, storage.run("s"), trials) == ((), 0)
     assert told == [events[0], ("events", "again", fresh_at, [], False)]
     assert synchronisation._write_reevaluations(again, storage, "sqlite://") == 0 and len(told) == 2
+    synchronisation._write(final_spec(own, tracking=("mlflow",)), storage, storage.run("s"), trials)
+    assert told[-2:] == ["log_compositions", "register_again"]

@@ -278,7 +278,7 @@ def reevaluation(
 ) -> Reevaluation:
     standing = race([3, 1], rounds, known)
     asked = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=rounds)}))
-    fresh = tuple(make_trial(n, value=80.0) for n in range(ended))
+    fresh = tuple(make_trial(asked.number(3, n), value=80.0) for n in range(ended))
     waiting = (make_trial(8, tasks=1), make_trial(9, tasks=0, status="pending"))
     return Reevaluation(asked, standing, verdict(standing), (*fresh, *waiting))
 

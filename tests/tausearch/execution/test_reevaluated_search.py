@@ -298,8 +298,6 @@ def test_sync_ends_a_search_only_after_all_its_reevaluations(tmp_path: Path, mon
             ended.append((self.role, status))
 
     monkeypatch.setattr(synchronisation, "MlflowRun", Tracked)
-    for name in ("log_compositions", "register_again"):
-        monkeypatch.setattr(synchronisation, name, lambda *_: None)
     _, storage, directory = searched(tmp_path)
     synchronisation.sync_run(storage, directory)
     assert ended == [("reevaluation", "FINISHED"), ("trial", "FINISHED")]

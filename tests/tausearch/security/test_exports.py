@@ -66,7 +66,8 @@ def test_no_link_is_followed(what: str, storage: Storage, refused: Refused, tmp_
     place.symlink_to(elsewhere)
     before = everything(tmp_path)
     err = refused(*EXPORT, "out", "--storage", str(storage.root))
-    assert "is a link" in err and everything(tmp_path) == before
+    kept = str(storage.run("letters").compositions)  # the evaluation costs more than the export
+    assert "is a link" in err and [each for each in everything(tmp_path) if kept not in each] == before
 
 
 def test_a_link_beside_the_vectors_is_not_copied(storage: Storage, tmp_path: Path) -> None:

@@ -85,5 +85,4 @@ def _search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:
 def _belong(search: SearchSpec, final: FinalSpec) -> bool:
     """Whether a final run trains what a search chose, on the benchmark that it was searched on."""
     benchmarks = search.parts if isinstance(search, MultiSearchSpec) else (search.benchmark,)
-    of_it = final.is_of(search.name, search.id) and final.method == search.method
-    return of_it and final.benchmark in benchmarks
+    return final.method == search.method and final.benchmark in benchmarks

@@ -95,12 +95,18 @@ class Record:
         """Write each block of these trials as one file, if all trials of the block have ended, and remove their own.
 
         A kill in between leaves files of single trials beside the block, which other readers of the folder take for
-        further trials. This removes them: `resume` and `runs sync` call it.
+        further trials. This removes them, and so does `remove_left`.
         """
         for block in dict.fromkeys(block_of(number) for number in numbers):
             if all(has_ended(number) for number in block):
                 with suppress(FileNotFoundError, InputError):  # a fault is said by those who read the record
                     self._compact(block)
+
+    def remove_left(self) -> None:
+        """Remove files of single trials beside the file of their block, as a kill leaves them; nothing is read."""
+        for path in self._files():
+            if is_block(path.name):
+                self._compact(numbers_in(path.name))
 
     def _compact(self, block: range) -> None:
         target, singles = self._file(block_file(block[0])), [self._file(trial_file(number)) for number in block]

@@ -259,7 +259,7 @@ def test_what_it_writes_composes_to_its_predictions_and_goes_on(tmp_path: Path) 
     x = shown(tasks[0].unaugmented)[:4]
     assert {each.parametrisation for each in pool} == {"feature-tangent"} and {each.scale for each in pool} == {0.7}
     network = network_for(pool, TinyBackbone(), torch.device("cpu"))
-    pool.require_fit([task.classes for task in tasks], network.theta_0, 8, "none")
+    pool.require_fit([task.classes for task in tasks], network.theta_0, 8, "none", [()] * 3)
     network.compose(pool, [1 / 3] * 3, pool.head())
     assert not network.displaces_weights and torch.equal(network.predict(x), method.predict(x))
     vectors = list(pool)
