@@ -6,6 +6,7 @@ Workers are processes of their own and import the file as it is when they start.
 from __future__ import annotations
 
 import hashlib
+import marshal
 import os
 import sys
 from contextlib import suppress
@@ -13,6 +14,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
+_COMPILED_HEADER = 16  # bytes of a compiled file before its code
 _digests: dict[str, tuple[object, str | None]] = {}  # a module's import, which a reload replaces, and its file's sha256
 
 
@@ -68,6 +70,15 @@ def _compiled_earlier(module: ModuleType | None) -> bytes | None:
     with suppress(OSError, AttributeError, TypeError):
         compiled, now = cached.read_bytes(), os.stat(module.__file__)  # type: ignore[union-attr,arg-type]
         flags, modified, size = (int.from_bytes(compiled[start : start + 4], "little") for start in (4, 8, 12))
-        if flags == 0 and (modified, size) != (int(now.st_mtime) & 0xFFFFFFFF, now.st_size & 0xFFFFFFFF):
+        touched = (modified, size) != (int(now.st_mtime) & 0xFFFFFFFF, now.st_size & 0xFFFFFFFF)
+        if flags == 0 and touched and not _is_compiled(module.__file__, compiled):  # type: ignore[union-attr,arg-type]
             return compiled
     return None
+
+
+def _is_compiled(file: str, compiled: bytes) -> bool:
+    """Whether this is what Python compiles of a file, which may have been saved again without a change."""
+    with suppress(ValueError, EOFError, SyntaxError):
+        code: object = marshal.loads(compiled[_COMPILED_HEADER:])
+        return code == compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)
+    return False
