@@ -138,6 +138,7 @@ def slug_of(refs: Iterable[BenchmarkRef]) -> str:
 
 
 _SEPARATORS = str.maketrans({char: quote(char) for char in "%&?"})  # which a column's name may have
+_ENCODED = re.compile("%25|%26|%3F", re.IGNORECASE)  # no other, so that a name such as c%20d is read as it is written
 OPTIONS = tuple(each.name for each in fields(BenchmarkRef) if each.name != "name")
 
 
@@ -162,7 +163,7 @@ def _typed(text: str, key: str, value: str) -> int | str | bool | tuple[str, ...
     if key == "variant":
         valid, allowed = bool(re.fullmatch(r"[a-z0-9-]+", value)), "letters, digits and '-'"
     elif key == "label_column":
-        valid, allowed = value != "" and "?" not in value, "the name of a column"
+        valid, allowed = value != "" and "?" not in value, "the name of a column, with %3F for ?"
     elif key in ("partial", "skip_broken"):
         valid, allowed = value == "yes", "'yes' or left out"
     else:
@@ -174,7 +175,7 @@ def _typed(text: str, key: str, value: str) -> int | str | bool | tuple[str, ...
     if key in _RANGES:
         return int(value)
     if key == "label_column":
-        return unquote(value)
+        return _ENCODED.sub(lambda match: unquote(match[0]), value)
     return True if key in ("partial", "skip_broken") else value
 
 

@@ -105,6 +105,9 @@ def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:
     pq.write_table(pa.table({"image": columns["image"], "R&D? 50%26": coarse}), tmp_path / "a.parquet")
     odd = BenchmarkRef.parse(f"parquet:{tmp_path}?tasks=1").with_options(label_column="R&D? 50%26")
     assert BenchmarkRef.parse(str(odd)) == odd and get_source(str(odd)).class_names == ("large", "small")
+    assert BenchmarkRef.parse("parquet:/x?label_column=c%20d&tasks=2").label_column == "c%20d"
+    with pytest.raises(InputError, match=r"label_column must be the name of a column, with %3F for \?, got 'x\?y'$"):
+        BenchmarkRef.parse("parquet:/x?label_column=x?y")
     pq.write_table(pa.table({**columns, "size": coarse}), tmp_path / "a.parquet")
     with pytest.raises(InputError, match="--label-column colour: .*a.parquet has no such column; it has image, label,"):
         get_source(f"parquet:{tmp_path}?tasks=1&label_column=colour")
