@@ -55,4 +55,5 @@ def images_of(items: Iterable[object]) -> list[bytes]:
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    return tensor.layout == torch.strided and tensor.dtype in (torch.uint8, torch.float32)
+    whole = tensor.layout == torch.strided and not tensor.is_meta
+    return whole and tensor.dtype in (torch.uint8, torch.float32)

@@ -255,4 +255,5 @@ def test_tensors_and_arrays_that_hold_no_images_are_passed_over() -> None:
     held = torch.zeros(1, 2, 3, 4)
     negative = held.to(torch.complex64).conj().imag
     others = [held.bfloat16(), held.to_sparse(), held.to(torch.complex64).conj(), np.zeros((0, 3, 0), np.uint8)]
+    others.append(held.to("meta"))
     assert images_of(others) == [] and len(images_of([negative])) == 1
