@@ -15,12 +15,12 @@ from trainables.user_code import called, kind_of
 _NAME = "under test"
 
 
-def check_backbone(backbone: OwnBackbone, class_names: Sequence[str] = ("cat", "dog")) -> None:
+def check_backbone(backbone: OwnBackbone, class_names: Sequence[str] | None = None) -> None:
     """Check a backbone: its layers and features, that it is made alike each time, and sees each image by itself.
 
     Args:
         backbone: The backbone.
-        class_names: Classes for which its `initial_head` has embeddings, where it has one.
+        class_names: Classes for which its `initial_head` has embeddings; without them it is not asked.
 
     Raises:
         AssertionError: If two builds have other weights, or what is no tensor among them; if it draws from torch's
@@ -47,7 +47,7 @@ def check_backbone(backbone: OwnBackbone, class_names: Sequence[str] = ("cat", "
     alone = torch.cat([_features(first, image[None], width) for image in images])
     assert torch.equal(torch.get_rng_state(), state), "draws from torch's global generator while it computes"
     torch.testing.assert_close(together, alone, rtol=1e-3, atol=1e-4, msg="the features of an image depend on others")
-    if backbone.initial_head is not None:
+    if backbone.initial_head is not None and class_names is not None:
         given = [backbone.embeddings(_NAME, class_names) for _ in range(2)]
         rows, again = (head_rows(f"backbone {_NAME!r}: initial_head", each, width, None) for each in given)
         assert torch.equal(rows, again), "initial_head gives other embeddings each time"

@@ -592,6 +592,7 @@ def test_an_initial_head_is_asked_for_embeddings(
     own = OwnBackbone(build=lambda: Later(1.0), input=reads, tuned=("first",), initial_head=head)
     with nullcontext() if error is None else pytest.raises(error, match=re.escape(said)):
         check_backbone(own, ["cat", "star"])
+    check_backbone(own)  # it may know other names alone
 
 
 def test_a_backbone_that_drops_features_in_training_alone_passes() -> None:
