@@ -35,7 +35,7 @@ def entry_of(name: str, declared: type) -> MethodEntry:
     called(f"{what}: config {config.__name__}", lambda: (get_type_hints(config), validator_of(config)))
     if taken := [each.name for each in fields(config) if each.name in _TAKEN]:
         raise InputError(
-            f"{what}: hyperparameter {taken[0]!r}: tables and trackers have a column of this name; rename it"
+            f"{what}: hyperparameter {taken[0]!r}: MLflow has a parameter of each trial of this name; rename it"
         )
     capabilities = getattr(declared, "capabilities", Capabilities())
     if not isinstance(capabilities, Capabilities):
@@ -62,8 +62,7 @@ def entry_of(name: str, declared: type) -> MethodEntry:
     )
 
 
-# Names of what tables, MLflow and TensorBoard show beside the hyperparameters of a trial or run.
-_TAKEN = ["algorithm", "class_order", "method", "seconds", "seed", "split_seed", "status", "tasks", "trial", "value"]
+_TAKEN = ["class_order", "seed", "split_seed"]  # MLflow tells trials of the same hyperparameters apart by these
 _FUNCTIONS = {
     "validate": ("config", "scenario"),
     "own_data_defaults": ("scenario", "steps"),

@@ -109,11 +109,13 @@ class RunResult:
         """Return a row per trial: number, seed, status, value (percent), tasks, seconds, hyperparameters, last metrics.
 
         The metrics are those after the last finished task, such as `seconds/training`; `seconds` is the sum over all
-        tasks. The record, `pandas.read_parquet(path / "record")`, has a row per trial and task.
+        tasks. The record, `pandas.read_parquet(path / "record")`, has a row per trial and task. A hyperparameter of an
+        own method that is named like a column before it, such as `value`, is in `trials` alone.
         """
         import pandas  # takes most of a second to import
 
-        return pandas.DataFrame([{**each.facts, **each.hyperparameters, **each.metrics} for each in self.trials])
+        rows = [{**each.facts, **each.hyperparameters, **each.metrics, **each.facts} for each in self.trials]
+        return pandas.DataFrame(rows)  # the facts come first, and win
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.in_words}; {self.path}>"

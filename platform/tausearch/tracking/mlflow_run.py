@@ -162,7 +162,7 @@ class MlflowRun:
             own = {"tasks", "epochs", "batch_size"} if isinstance(spec, MultiSearchSpec) else set()  # of each benchmark
             plain = spec.protocol.model_dump(exclude_none=True, exclude=own)
             protocol = {f"protocol/{k}": v for k, v in plain.items()}
-            self._log(parent.info.run_id, params={"method": spec.method, **search, **protocol, **spec.fixed})
+            self._log(parent.info.run_id, params={**spec.fixed, "method": spec.method, **search, **protocol})
         return parent
 
     def _find_nested(self) -> dict[int, _Nested]:

@@ -67,6 +67,8 @@ def test_a_result_has_a_row_for_each_trial_and_the_best_of_those_that_have_ended
     result = RunResult("s", Path("s"), trials, None, False, True, Path("log.txt"), None, None)
     columns = list(result.dataframe().columns)
     assert columns[:8] == [*trials[0].facts, "alpha", "lr"] and "seconds/training" in columns[8:]
+    own = replace(result, trials=[make_trial(0, value=60.0, hyperparameters={"value": 3, "lr": 0.1})]).dataframe()
+    assert list(own["value"]) == [60.0] and list(own.columns)[:7] == [*trials[0].facts, "lr"]
     assert result.in_words == "s: 2 trials ended, best 70.00 %"
     stopped = {each: replace(result, signal=each).interrupted for each in (None, signal.SIGINT, signal.SIGTERM)}
     assert stopped == {None: False, signal.SIGINT: True, signal.SIGTERM: True}

@@ -251,8 +251,10 @@ class TestParent:
     def test_a_new_parent_says_its_kind_and_what_was_asked_for(
         self, spec: SearchSpec, store: Store, tmp_path: Path, kind: str, parameters: set[str]
     ) -> None:
+        spec = spec.model_copy(update={"fixed": {**spec.fixed, "method": "of an own method"}})
         opened(spec if kind == "search" else final_spec(spec), tmp_path)
         (parent,) = store.runs.values()
+        assert parent.data.params["method"] == spec.method
         assert parent.data.tags["kind"] == kind and parent.data.params.keys() & {"algorithm", "seed"} == parameters
         assert (parent.data.params["lr_pre"], parent.data.params["protocol/epochs"]) == ("0.1", "5")
         assert "protocol/backbone_weights" not in parent.data.params and len(parent.inputs.dataset_inputs) == 1
