@@ -193,9 +193,10 @@ class BestFile(Strict):
             InputError: If it cannot be written, or is another file.
         """
         require_argument(isinstance(path, str | Path), "path", "a path", path)
-        require_best_or_none(Path(path))
+        file = Path(os.path.expanduser(path))
+        require_best_or_none(file)
         try:
-            replace_text(Path(path), self.as_yaml())
+            replace_text(file, self.as_yaml())
         except OSError as error:
             raise InputError(f"best file {path}: cannot be written ({error.strerror})") from error
 
@@ -303,13 +304,14 @@ def load_best(path: str | Path) -> BestFile:
     """
     if not isinstance(path, str | Path):
         raise InputError(f"best file must be a path, got {shown(path)}")
+    file = Path(os.path.expanduser(path))
     try:
-        best = _completed(read_model(Path(path), _of_this_version, _explain))
+        best = _completed(read_model(file, _of_this_version, _explain))
     except FileNotFoundError as error:
         raise InputError(f"best file {path}: cannot be read ({error.strerror})") from error
     except (TextFileError, InputError) as error:
         raise InputError(f"best file {path}: {error}") from error
-    best._file = Path(path)
+    best._file = file
     return best
 
 

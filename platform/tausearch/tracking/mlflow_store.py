@@ -85,7 +85,7 @@ def _absolute(uri: str) -> str:
         raise InputError(f"{named}: names no file; must be sqlite:///FILE or sqlite:////FOLDER/FILE")
     if path.startswith("/file:"):  # a URI of SQLite's own
         return uri
-    file = Path(path[1:]).absolute()
+    file = Path(os.path.expanduser(path[1:])).absolute()
     _require_place(file, named)
     return f"{scheme}:///{file}{mark}{options}"
 

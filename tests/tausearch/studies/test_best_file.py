@@ -51,11 +51,14 @@ def test_round_trip(spec: SearchSpec, tmp_path: Path) -> None:
     assert best.selection.metric == "val/final_accuracy"
 
 
-def test_it_is_saved_by_a_text_and_in_place_of_a_best_file_alone(spec: SearchSpec, tmp_path: Path) -> None:
+def test_it_is_saved_by_a_text_and_in_place_of_a_best_file_alone(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     first, second = (make_best_file(spec, make_trial(number, value=81.5), competitors=4) for number in (1, 2))
     first.save(str(tmp_path / "best.yaml"))
-    second.save(tmp_path / "best.yaml")
-    assert load_best(tmp_path / "best.yaml") == second
+    second.save("~/best.yaml")
+    assert load_best(tmp_path / "best.yaml") == second == load_best("~/best.yaml")
     (tmp_path / "note.txt").write_text("mine")
     with pytest.raises(InputError, match=r"^best file .*note.txt: exists and is no best file, so it is not replaced$"):
         first.save(tmp_path / "note.txt")

@@ -245,4 +245,6 @@ def test_an_sqlite_file_that_cannot_be_made_is_refused_and_a_folder_that_mlflow_
     for place in (f"{tmp_path}/new/m.db", f"{tmp_path}/m.db?timeout=5", "file:m.db?uri=true"):
         assert checked_uri(f"sqlite:///{place}") == f"sqlite:///{place}"
     monkeypatch.chdir(tmp_path)  # a run is continued in other folders
-    assert checked_uri("sqlite:///m.db?timeout=5") == f"sqlite:///{tmp_path}/m.db?timeout=5"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for place in ("m.db", "~/m.db"):
+        assert checked_uri(f"sqlite:///{place}?timeout=5") == f"sqlite:///{tmp_path}/m.db?timeout=5"
