@@ -463,6 +463,13 @@ def test_artifacts_lie_in_the_storage_unless_a_server_has_a_place_for_them(
     assert Path(mlflow_store.store_lock(storage).lock_file) == tmp_path / "mlflow.lock"  # in every working folder
 
 
+_TABLES = """
+CREATE TABLE experiments (artifact_location);
+CREATE TABLE runs (artifact_uri, run_uuid);
+CREATE TABLE model_versions (source, storage_location, run_id);
+"""  # MLflow's, with the columns of places
+
+
 @pytest.mark.parametrize("cache", ["folder", "file", "unreadable", "empty", "half"])
 def test_the_default_store_is_migrated_once_for_a_user_and_has_the_mode_of_the_umask(
     cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -476,7 +483,7 @@ def test_the_default_store_is_migrated_once_for_a_user_and_has_the_mode_of_the_u
         def search_experiments(self, max_results: int) -> None:
             migrated.append(self.file)
             with closing(sqlite3.connect(self.file)) as store, store:
-                store.execute("CREATE TABLE experiments (artifact_location)")
+                store.executescript(_TABLES)
                 store.execute("INSERT INTO experiments VALUES ('file:///where/it/was/made/mlruns/0')")
 
         def get_experiment_by_name(self, name: str) -> Any:
@@ -515,10 +522,7 @@ def test_files_of_a_storage_that_was_moved_twice_are_found_where_it_is(
     places = [*ours, "file:///own/mlruns/0", "file:///first/mlflow-artifacts-of-another"]
     here = storage.mlflow_artifacts.as_uri()
     with closing(sqlite3.connect(storage.mlflow_file)) as store, store:
-        store.executescript(
-            "CREATE TABLE experiments (artifact_location); CREATE TABLE runs (artifact_uri, run_uuid);"
-            "CREATE TABLE model_versions (source, storage_location, run_id)"
-        )
+        store.executescript(_TABLES)
         early = "file:///early/mlflow-artifacts"  # of a version whose experiment and run 0.1.0 has corrected
         rows = [(place, f"{place}/1/run/artifacts", f"{place}/1/run/artifacts/model") for place in (*places, here)]
         store.executemany("INSERT INTO experiments VALUES (?)", [row[:1] for row in rows])
