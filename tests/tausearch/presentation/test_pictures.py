@@ -109,6 +109,9 @@ class TestComposition:
         assert texts(risks.get_legend().get_texts()) == ["b", "a"]  # type: ignore[union-attr]
         assert [list(line.get_ydata()) for line in risks.lines] == [[1.0] * 3, [0.8] * 3] * 2
         assert list(gaps.lines[0].get_ydata()) == [0.2] * 3  # a gap has no sign on a logarithmic axis
+        assert list(gaps.lines[1].get_ydata()) == [0.2] * 3 and gaps.lines[1].get_markerfacecolor() == "white"
+        above = composition.theorem_figure([{**row, "gap": 0.2} for row in rows]).axes[1]
+        assert list(above.lines[1].get_ydata()) == []
 
     def test_cosines_are_averaged_over_seeds_and_named_by_tasks(self) -> None:
         pairs = [(s, t) for s in (1, 2) for t in (1, 2)]

@@ -71,6 +71,9 @@ def theorem_figure(rows: Rows) -> Figure:
         risks.plot(x, [row["composed"] for row in own], "o-", color=colour, label=plain(run))
         risks.plot(x, [row["second_order"] for row in own], "--", color=colour)
         gaps.plot(x, [abs(row["gap"]) for row in own], "o-", color=colour, label=plain(run))
+        below = [row for row in own if row["gap"] < 0]
+        negative = ([row["size"] for row in below], [-row["gap"] for row in below])
+        gaps.plot(*negative, "o", color=colour, markerfacecolor="white")
         (learned,) = [row["size"] for row in own if row["scale"] == 1]
         gaps.axvline(learned, color=colour, linestyle=":", linewidth=0.8)
     risks.set(xlabel="mean size of the scaled task vectors", ylabel="nats")
@@ -82,7 +85,7 @@ def theorem_figure(rows: Rows) -> Figure:
     make_logarithmic(gaps, "x")
     if any(row["gap"] for row in rows):  # of one task it is 0
         make_logarithmic(gaps, "y")
-    gaps.set_title("gap; dotted: the vectors as they were learned", fontsize=9)
+    gaps.set_title("size of the gap, hollow where negative; dotted: the vectors as learned", fontsize=9)
     for axes in (risks, gaps):
         axes.grid(alpha=0.3)
     risks.legend(fontsize=7)

@@ -13,7 +13,7 @@ from tausearch.presentation import ACCENT, BEST, FAINT, Axis, Facet, Plot, Searc
 from tausearch.reports.html.plots import COLOURS, PagePlot, draw_plot, make_plot, pointing, ticks
 from tausearch.runs import RunSpec, SearchSpec, TrialSummary, importances
 from tausearch.studies import study_of
-from trainables.metrics import STAGES, seconds
+from trainables.metrics import CACHE_HIT, PRECONSOLIDATION, STAGES, seconds
 
 _MOST_IN_CONTOUR = 100  # trials: its matrix grows with their square
 _LONGEST = 200  # letters of an error that are shown
@@ -67,6 +67,8 @@ def time_plot(trials: Sequence[TrialSummary], spec: RunSpec) -> PagePlot | None:
         ]
         bars.append(Series(tasks, found, stage, kind="bars", colour=colours[stage], hover=hover))
     parts = ", ".join(f"{stage} {clock(sum(found))}" for stage, found in shown.items())
+    if any(row.get(CACHE_HIT) for rows in by_task for row in rows):
+        parts = f"{parts}; what the cache had of {PRECONSOLIDATION} took no time"
     each = "a seed, mean over seeds" if len(trials) > 1 else "the seed"
     hours = "[hours:]" if max(map(sum, shown.values())) >= 3600 else ""
     caption = f"Of {each}: {parts} ({hours}minutes:seconds)."

@@ -9,7 +9,7 @@ from checked_input.names import counted
 from search_spaces import Choices, Dimension, Scalar
 from tausearch.models import CompositionResult, rule_words
 from tausearch.presentation import Column, Table, accuracy_cells, emphasise, mean_rows, numbers, percent, score
-from tausearch.runs import RunSpec, Score, TrialSummary
+from tausearch.runs import RunSpec, Score, SearchSpec, TrialSummary
 from trainables.metrics import TEST
 from trainables.task_names import titles
 
@@ -17,7 +17,9 @@ from trainables.task_names import titles
 def chosen_table(spec: RunSpec, hyperparameters: Mapping[str, Scalar]) -> Table:
     """Return the configuration that a search chose; searched hyperparameters are marked."""
     columns = [Column("hyperparameter"), *numbers("value", format=_value), Column("searched")]
-    rows = [(name, value, _range_text(spec.dimensions.get(name))) for name, value in hyperparameters.items()]
+    by_grid = isinstance(spec, SearchSpec) and spec.algorithm == "grid"
+    searched_as = {name: _searched_text(dimension, by_grid) for name, dimension in spec.dimensions.items()}
+    rows = [(name, value, searched_as.get(name, "fixed")) for name, value in hyperparameters.items()]
     searched = emphasise(place for place, name in enumerate(hyperparameters) if name in spec.dimensions)
     return Table("chosen configuration", columns, rows, searched)
 
@@ -99,11 +101,9 @@ def _value(value: Scalar) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _range_text(dimension: Dimension | None) -> str:
-    if dimension is None:
-        return "fixed"
-    if isinstance(dimension, Choices):
-        return ", ".join(map(str, dimension.choices))
+def _searched_text(dimension: Dimension, by_grid: bool) -> str:
+    if by_grid or isinstance(dimension, Choices):
+        return ", ".join(map(_value, dimension.grid))
     return f"{dimension.low:g} to {dimension.high:g}{', logarithmic' if dimension.log else ''}"
 
 

@@ -129,9 +129,11 @@ def test_times_of_a_final_run_are_means_over_seeds(spec: SearchSpec) -> None:
     named = spec.model_copy(update={"tasks": tuple(NamedTask(("a",), name=f"R&D <{n}>") for n in range(3))})
     odd = time_plot([first], named)
     assert odd is not None and "task 1: R&amp;D &lt;0&gt;, preconsolidation" in json.dumps(figure(odd))
+    assert "cache" not in plot.text
     for row in first.rows:
-        row |= {"seconds/training": 3600.0}
+        row |= {"seconds/training": 3600.0, "cache/hit": float(row["task"] == 2)}
     assert (long := time_plot([first], spec)) is not None and "3:00:00" in long.text and "[hours:]min" in long.text
+    assert "what the cache had of preconsolidation took no time" in long.text
     for row in first.rows:
         row |= {"seconds/training": 0, "seconds/preconsolidation": 0, "seconds/evaluation": 0}
     assert time_plot([first], spec) is None

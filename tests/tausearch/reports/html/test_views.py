@@ -160,6 +160,8 @@ def test_the_chosen_configuration_marks_what_was_searched(spec: SearchSpec) -> N
         ["alpha", "2", "0.1 to 10, logarithmic"],
     ]
     assert table.emphasis == dict.fromkeys((0, 1, 3), "marked")
+    points = report_tables.chosen_table(searched.model_copy(update={"algorithm": "grid"}), values).texts
+    assert points[1][2] == ", ".join(f"{each:g}" for each in spec.space["lr"].grid) and points[0][2] == "b, a"
 
 
 def test_scores_have_plain_names_and_are_the_headline(tmp_path: Path) -> None:
