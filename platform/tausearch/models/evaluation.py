@@ -22,7 +22,7 @@ from tausearch.models.merge_configs import (
     uniform,
 )
 from tausearch.models.pools import Pools
-from tausearch.models.results import CompositionResult, of_seeds
+from tausearch.models.results import EVALUATION, CompositionResult, of_seeds
 from tausearch.models.rule_search.results import RuleSearch
 from trainables.composition import ChosenRule, VectorPool, choose_rule
 from trainables.data import Removal
@@ -48,9 +48,8 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick, search: RuleSearch | 
     texts = [source.text for source in pools.sources]
     tasks = pools.benchmark.spec.named_tasks
     origin = "" if len(texts) == 1 else f"-of-{'+'.join(texts).replace('/', '_')}"
-    few = set(pools.by_seed) != set(pools.sources[0].every_seed)
     return CompositionResult(
-        label=merge.label + origin + (of_seeds(pools.by_seed) if few else ""),
+        label=merge.label + origin + _of_few(pools),
         runs=tuple(texts),
         benchmark=pools.sources[0].benchmark,
         rule=merge.rule,
@@ -64,6 +63,12 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick, search: RuleSearch | 
         test_images=tuple(len(images.labels) for images in pools.benchmark.evaluation),
         code_digests=digests_of((merge.rule, pools.backbone.name, pools.sources[0].benchmark)),
     )
+
+
+def _of_few(pools: Pools) -> str:
+    """Return the end of a label: the seeds, if they are not all of the first source."""
+    few = set(pools.by_seed) != set(pools.sources[0].every_seed)
+    return of_seeds(pools.by_seed) if few else ""
 
 
 def merging_rule(merge: MergeConfig | CompositionResult, seed: int) -> ChosenRule | None:
@@ -126,7 +131,12 @@ def evaluate_pools(pools: Pools, tick: Tick) -> EvaluationResult:
     with threads(pools.threads):
         seeds = [_evaluate_seed(pools, seed, pool, kept, tick) for seed, pool in pools.by_seed.items()]
     return EvaluationResult(
-        run=source.text, benchmark=source.benchmark, methods=source.methods, kept=kept, seeds=tuple(seeds)
+        run=source.text,
+        benchmark=source.benchmark,
+        methods=source.methods,
+        kept=kept,
+        seeds=tuple(seeds),
+        label=EVALUATION + _of_few(pools),
     )
 
 

@@ -37,7 +37,8 @@ class EvaluatedSeed(Strict):
 class EvaluationResult(Strict):
     """Results of the protocol on one run, or on one folder of vectors.
 
-    `kept` are the tasks of the specialisation, from 1: first, central, last.
+    `kept` are the tasks of the specialisation, from 1: first, central, last. `label` says which seeds were evaluated,
+    if these were not all of the run.
     """
 
     run: str
@@ -45,6 +46,7 @@ class EvaluationResult(Strict):
     methods: tuple[str, ...]
     kept: tuple[int, ...]
     seeds: tuple[EvaluatedSeed, ...]
+    label: str = EVALUATION
 
     def specialisation(self) -> dict[str, Score]:
         """Return `target`, `target_gain` and `control` over the seeds; see `Specialisation` of the paper."""

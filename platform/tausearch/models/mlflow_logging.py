@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checked_input.names import counted
 from tausearch.models.evaluation_results import EvaluationResult, read_evaluation
-from tausearch.models.results import EVALUATION, CompositionResult, of_seeds, read_compositions
+from tausearch.models.results import CompositionResult, read_compositions
 from tausearch.presentation import output_to
 from tausearch.runs import FinalSpec, RunDirectory, Score, Storage
 from tausearch.tracking import REMOVED_TAG, reason, track_composition
@@ -41,9 +41,7 @@ def try_to_log(
 def _log_result(spec: FinalSpec, storage: Storage, result: CompositionResult | EvaluationResult) -> None:
     if isinstance(result, EvaluationResult):
         metrics = {f"{table}/{name}": each for table, part in result.summary().items() for name, each in part.items()}
-        seeds = [each.seed for each in result.seeds]
-        label = EVALUATION if set(seeds) == set(spec.seeds) else EVALUATION + of_seeds(seeds)
-        track_composition(spec, storage, label, _points(metrics), {"kept": ",".join(map(str, result.kept))})
+        track_composition(spec, storage, result.label, _points(metrics), {"kept": ",".join(map(str, result.kept))})
     else:
         weights = ",".join(f"{weight:.6g}" for weight in result.weights)
         tags = {"rule": result.rule, "weights": weights, "composition.sources": ",".join(result.runs)}

@@ -78,8 +78,10 @@ def test_the_protocol_has_its_tables_and_one_seed_has_no_deviation(told: list[tu
     assert (label, tags) == ("evaluation", {"kept": "1,2"})
     assert metrics["unlearning/subtract/target_gain/mean"] == -35.0 and metrics["specialisation/target/mean"] == 52.0
     assert "specialisation/control/mean" not in metrics and not [name for name in metrics if name.endswith("/std")]
-    mlflow_logging._log_result(final_spec(search_spec(), trials=2, seeds=(0, 1)), Storage("x"), result)
-    assert told[-1][0] == "evaluation-seeds-0", "its means would stand beside the deviations of all seeds"
+    some = result.model_copy(update={"label": "evaluation-seeds-0"})
+    for each in (some, result):  # the run has had one seed when all of them were evaluated
+        mlflow_logging._log_result(final_spec(search_spec(), trials=2, seeds=(0, 1)), Storage("x"), each)
+    assert [label for label, *_ in told[1:]] == ["evaluation-seeds-0", "evaluation"]
 
 
 def result_of(label: str, **more: Any) -> CompositionResult:
@@ -197,6 +199,8 @@ def test_a_label_says_of_which_runs_and_seeds_unless_they_are_one_and_all(
 ) -> None:
     result = evaluate(pools, uniform(3), counts.append)
     assert result.label == label and result.task_names == ("x, y", "named", "w")
+    seeds = label.partition("-seeds-")[1:]  # an evaluation of some would stand beside the deviations of all
+    assert evaluate_pools(pools, lambda count: None).label == "".join(("evaluation", *seeds))
     assert sum(counts) == 3 * len(pools.by_seed)
 
 
