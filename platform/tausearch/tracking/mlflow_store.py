@@ -63,7 +63,8 @@ def checked_uri(uri: str | None) -> str | None:
     if not names_a_place(uri):  # the text is not shown: what of it is a password is not known
         raise InputError(
             f"--tracking-uri {scheme}://...: must be {scheme}://HOST[:PORT][/PATH], with USER:PASSWORD@ before the host"
-            " if there is a user; write / ? # @ [ ] in user, password and path as %2F %3F %23 %40 %5B %5D"
+            " if there is a user; an address of a browser ends before its # or ?; in user, password and path write"
+            " / ? # @ [ ] as %2F %3F %23 %40 %5B %5D"
         )
     if has_at_in_password(uri):
         raise InputError(f"--tracking-uri {without_secrets(uri)}: write an @ of the password as %40")
