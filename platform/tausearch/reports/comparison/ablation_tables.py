@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tausearch.presentation import Table, as_markdown, numbers, percent, text_columns, tool
+from tausearch.presentation import Table, numbers, percent, text_columns, tool
 from tausearch.reports.comparison.comparison import not_comparable, variant
 from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import PaperResults, paper_results
-from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
+from tausearch.reports.comparison.printing import SCORES, ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults, describe, latest_per_key
 from tausearch.reports.comparison.tables import label, score_text
 from tausearch.runs import Storage, storage_option
@@ -67,14 +67,14 @@ def show_ablations(storage: Storage, benchmarks: Sequence[str], output_format: O
         csv_rows = [_as_dict(row) for row in rows]
         train = f"{tool()} train BEST.yaml{storage_option(storage.root)}"
         advice = f"no ablations; make one with: {train} --set {paper_results().ablated}=none"
-        return ComparisonOutput({"rows": csv_rows}, csv_rows, ablation_tables(rows), advice)
+        return ComparisonOutput({"rows": csv_rows}, csv_rows, ablation_tables(rows), advice, [SCORES])
 
     show(storage, benchmarks, output_format, answer)
 
 
 def as_ablation_text(runs: Sequence[FinalRunResults]) -> str:
     """Return the ablations of final runs as Markdown."""
-    return as_markdown(ablation_tables(ablations(runs, paper_results())))
+    return ComparisonOutput({}, [], ablation_tables(ablations(runs, paper_results())), notes=[SCORES]).markdown
 
 
 def ablation_tables(rows: Sequence[AblationRow]) -> list[Table]:

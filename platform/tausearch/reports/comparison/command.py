@@ -19,7 +19,7 @@ from tausearch.reports.comparison.figure import draw, drawn_rows
 from tausearch.reports.comparison.matrix import Matrix, result_matrix
 from tausearch.reports.comparison.matrix_tables import matrix_table
 from tausearch.reports.comparison.paper import paper_results
-from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
+from tausearch.reports.comparison.printing import SCORES, ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults
 from tausearch.reports.comparison.tables import INCREMENTAL, POOLED, comparison_tables, transfer_tables
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
@@ -107,7 +107,7 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], output_format: Ou
 
 
 def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str], train: str) -> ComparisonOutput:
-    notes = ["loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
+    notes = [SCORES, "loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
     if left_out := sum(matrix.left_out for matrix in matrices):
         notes.append(f"left out, because judged under another protocol or on other images than the rest: {left_out}")
     return ComparisonOutput(

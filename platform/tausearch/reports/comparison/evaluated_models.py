@@ -8,7 +8,7 @@ from typing import Any
 
 from search_spaces import Scalar
 from tausearch.models import PAPER_UNLEARNING_MODE, UNLEARNING_MODES, EvaluationResult, read_evaluation
-from tausearch.presentation import Column, Table, as_markdown, gain, print_notices, score, see_page, text_columns, tool
+from tausearch.presentation import Column, Table, gain, print_notices, score, see_page, text_columns, tool
 from tausearch.reports.comparison.comparison import not_comparable
 from tausearch.reports.comparison.paper import PaperComposition, PaperResults, paper_results
 from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, show
@@ -79,7 +79,8 @@ def show_evaluations(storage: Storage, benchmarks: Sequence[str], output_format:
 
 def as_evaluation_text(storage: Storage, runs: Sequence[FinalRunResults]) -> str:
     """Return specialisation and unlearning of final runs as Markdown."""
-    return as_markdown(evaluation_tables(compare_evaluations(_evaluated(storage, runs), paper_results())))
+    tables = evaluation_tables(compare_evaluations(_evaluated(storage, runs), paper_results()))
+    return ComparisonOutput({}, [], tables, notes=[_NOTE]).markdown
 
 
 def _evaluated(storage: Storage, runs: Sequence[FinalRunResults]) -> list[tuple[FinalRunResults, EvaluationResult]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +35,7 @@ from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 
 OutputFormat = Literal["text", "json", "csv", "markdown", "latex"]
+SCORES = "final accuracy: mean ± standard deviation (seeds)"  # a note
 _BETWEEN = 3  # spaces between columns
 
 
@@ -49,7 +50,7 @@ class ComparisonOutput:
         matrix: Methods by benchmarks: the table of LaTeX, and the first one of Markdown.
         lack: A line about what was asked for and is not there: for stderr, and as a comment in LaTeX.
         empty: The line that stands for missing tables; empty where no line is needed.
-        notes: The lines below the tables in the terminal.
+        notes: The lines below the tables in the terminal; without a matrix they are the captions of Markdown and LaTeX.
         picture: The file of the picture that was drawn; the terminal names it.
     """
 
@@ -65,13 +66,18 @@ class ComparisonOutput:
     @property
     def markdown(self) -> str:
         """The Markdown form."""
-        return as_markdown([*([] if self.matrix is None else [self.matrix]), *self.tables])
+        return as_markdown(self._captioned if self.matrix is None else [self.matrix, *self.tables])
 
     @property
     def latex(self) -> str:
         """The LaTeX form."""
         comment = f"% {self.lack}\n" if self.lack else ""
-        return comment + as_latex(self.tables if self.matrix is None else [self.matrix])
+        return comment + as_latex(self._captioned if self.matrix is None else [self.matrix])
+
+    @property
+    def _captioned(self) -> list[Table]:
+        caption = " ".join(f"{note[0].upper()}{note[1:]}." for note in self.notes)
+        return [replace(table, caption=caption) for table in self.tables]
 
 
 def show(

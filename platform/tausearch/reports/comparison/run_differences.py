@@ -12,7 +12,7 @@ from checked_input.names import counted, require_once
 from tausearch.presentation import Column, Table, command_on, text_columns
 from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import paper_results
-from tausearch.reports.comparison.printing import ComparisonOutput, OutputFormat, print_answer
+from tausearch.reports.comparison.printing import SCORES, ComparisonOutput, OutputFormat, print_answer
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, read_final_run
 from tausearch.reports.comparison.tables import label, score_text
 from tausearch.runs import AccuracyOf, Score, Storage, read_accuracies, shown_benchmark
@@ -79,12 +79,11 @@ def show_differences(storage: Storage, names: Sequence[str], output_format: Outp
     rows = [_as_dict(each) for each in found]
     csv_rows = [{k: v for k, v in row.items() if k not in ("protocol", "hyperparameters")} for row in rows]
     notes = [
-        "final accuracy: mean ± standard deviation (seeds)",
+        SCORES,
         f"difference: points above {names[0]}, ± standard error; paired: the mean over seeds that both runs have",
     ]
-    table = difference_table(found, " ".join(f"{note[0].upper()}{note[1:]}." for note in notes))
     content = {"baseline": names[0], "rows": rows}
-    print_answer(ComparisonOutput(content, csv_rows, [table], notes=notes), output_format)
+    print_answer(ComparisonOutput(content, csv_rows, [difference_table(found)], notes=notes), output_format)
 
 
 def names_runs(storage: Storage, names: Iterable[str]) -> bool:
@@ -107,7 +106,7 @@ def differences(runs: Sequence[FinalRunResults], accuracies: Sequence[AccuracyOf
     return [RunDifference(runs[0]), *compared[1:]]
 
 
-def difference_table(found: Sequence[RunDifference], caption: str = "") -> Table:
+def difference_table(found: Sequence[RunDifference]) -> Table:
     """Return a table with a row for each run; its title names the benchmark if all runs are on the same one."""
     columns = [
         *(Column("run", wrap=True), Column("method", wrap=True), Column("final accuracy", score_text, right=True)),
@@ -121,7 +120,7 @@ def difference_table(found: Sequence[RunDifference], caption: str = "") -> Table
         for each in found
         for run in [each.run]
     ]
-    return Table(title, columns, rows, caption=caption)
+    return Table(title, columns, rows)
 
 
 def _require_final(storage: Storage, name: str) -> FinalRunResults:

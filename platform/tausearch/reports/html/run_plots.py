@@ -67,11 +67,11 @@ def time_plot(trials: Sequence[TrialSummary], spec: RunSpec) -> PagePlot | None:
         ]
         bars.append(Series(tasks, found, stage, kind="bars", colour=colours[stage], hover=hover))
     parts = ", ".join(f"{stage} {clock(sum(found))}" for stage, found in shown.items())
-    if any(row.get(CACHE_HIT) for rows in by_task for row in rows):
-        parts = f"{parts}; what the cache had of {PRECONSOLIDATION} took no time"
     each = "a seed, mean over seeds" if len(trials) > 1 else "the seed"
     hours = "[hours:]" if max(map(sum, shown.values())) >= 3600 else ""
     caption = f"Of {each}: {parts} ({hours}minutes:seconds)."
+    if any(row.get(CACHE_HIT) for rows in by_task for row in rows):
+        caption += f" What the cache had of {PRECONSOLIDATION} took no time."
     plot = Plot("Time per task and stage", caption, Axis("seconds"), [Facet(Axis("task", integer_ticks=True), bars)])
     return draw_plot(plot, height=260)
 

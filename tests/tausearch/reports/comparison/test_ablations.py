@@ -87,6 +87,7 @@ def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture
     for text in texts:
         assert "61.00" in text and "66.58" in text and "cifar100" in text.replace("CIFAR-100", "cifar100")
     assert texts[0].strip() in texts[2]
+    assert all("inal accuracy: mean" in text for text in texts), "each form says what the numbers are"
 
 
 def test_the_paper_stands_beside_a_variant_that_did_not_run_here(storage: Storage) -> None:

@@ -133,7 +133,7 @@ def test_times_of_a_final_run_are_means_over_seeds(spec: SearchSpec) -> None:
     for row in first.rows:
         row |= {"seconds/training": 3600.0, "cache/hit": float(row["task"] == 2)}
     assert (long := time_plot([first], spec)) is not None and "3:00:00" in long.text and "[hours:]min" in long.text
-    assert "what the cache had of preconsolidation took no time" in long.text
+    assert "What the cache had of preconsolidation took no time" in long.text
     for row in first.rows:
         row |= {"seconds/training": 0, "seconds/preconsolidation": 0, "seconds/evaluation": 0}
     assert time_plot([first], spec) is None
