@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from search_spaces import Scalar
 from tausearch.runs import (
@@ -52,7 +53,7 @@ class OptunaSearcher(Searcher):
     ) -> None:
         self.spec = spec
         self.trials = TrialTable() if trials is None else trials
-        self._given: list[TrialSummary] = []  # Tune has not started some of them yet
+        self._waiting: list[TrialSummary] = []  # handed out, and not started by Tune yet
         points = points_to_evaluate(spec)
         self.study = SearchStudy(spec, history, points)
         self.unfinished = [trial for trial in history if trial.status == "running"]
@@ -65,14 +66,14 @@ class OptunaSearcher(Searcher):
         if self.unfinished:
             trial = self.unfinished.pop(0)
             return trial.number, self.study.point(trial)
-        waiting = [trial for trial in self._given if self.trials.get(trial.number) is None]
-        number = None if cut_short(self.spec, [*self.trials, *waiting]) else next(self.unused, None)
+        self._waiting = [trial for trial in self._waiting if self.trials.get(trial.number) is None]
+        number = None if cut_short(self.spec, chain(self.trials, self._waiting)) else next(self.unused, None)
         if number is None:
             return None
         if self.points_to_evaluate:
             self.study.enqueue(self.points_to_evaluate.pop(0))
         point = self.study.ask(number)
-        self._given.append(TrialSummary(number, self.spec.seed_of(number), "running", point))
+        self._waiting.append(TrialSummary(number, self.spec.seed_of(number), "running", point))
         return number, point
 
     def report(self, number: int, step: int, value: float) -> bool:
