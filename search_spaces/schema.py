@@ -215,8 +215,10 @@ def resolve(
         if name not in first:
             raise InputError(f"{source}: start.{benchmark} or start.default must give {name!r} ({dimension.allowed})")
         if name not in files[-1].first_values(benchmark):
-            first[name] = dimension.nearest(first[name])  # the user's file narrowed the range
-            if isinstance(dimension, Choices) and first[name] not in dimension:
+            # The user's file narrowed the space. A begun search has its start, so this stays the first choice.
+            if isinstance(dimension, Range):
+                first[name] = dimension.nearest(first[name])
+            elif first[name] not in dimension:
                 first[name] = dimension.choices[0]
         if first[name] not in dimension:
             raise InputError(f"{source}: start value of {name!r} must be {dimension.allowed}, got {first[name]!r}")

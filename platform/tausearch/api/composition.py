@@ -252,8 +252,8 @@ def register_again(spec: FinalSpec, directory: RunDirectory, storage: Storage) -
         for result in models.read_compositions(directory)
         if result.registered and not is_registered(spec, storage, result.label)
     ]
-    require_runs_current(storage, [text for result in lost for text in result.runs])
     for result in lost:
+        require_runs_current(storage, result.runs)
         pools = open_pools(storage, result.runs, EvaluateRequest(result.runs, seeds=result.seeds))
         with _exported(pools, result) as folder:
             register_model(spec, storage, result.label, folder)

@@ -70,11 +70,6 @@ def _choice(storage: Storage, cell: CellRuns) -> BestFile | None:
     return None
 
 
-def _has_choice(storage: Storage, cell: CellRuns) -> bool:
-    """Whether the storage has the run of a cell that says what was chosen."""
-    return storage.run_exists(cell.search or cell.final)
-
-
 def _best_file_of(directory: CampaignDirectory, cell: CellRuns) -> Path:
     return directory.best_file(reference(cell.benchmark).slug, file_name(cell.method))
 
@@ -84,9 +79,10 @@ def _figure_of(directory: CampaignDirectory, benchmark: str) -> Path:
 
 
 def _remove_former_files(storage: Storage, status: CampaignStatus) -> None:
-    """Delete what was written of cells that are gone and whose runs still have it."""
+    """Delete what was written of cells that are gone and whose runs are still there, which have it, too."""
     figures = {_figure_of(status.directory, cell.benchmark) for cell in status.cell_runs}
-    for cell in (each for each in gone_cells(status.directory) if _has_choice(storage, each)):
+    gone = gone_cells(status.directory)
+    for cell in (each for each in gone if storage.run_exists(each.search or each.final)):
         if (figure := _figure_of(status.directory, cell.benchmark)) not in figures:
             for form in (".png", ".pdf"):
                 figure.with_suffix(form).unlink(missing_ok=True)

@@ -221,12 +221,16 @@ def spec_update_or_rollback(directory: RunDirectory, spec: RunSpec) -> Iterator[
 
 
 def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:
-    """Note in `run.yaml` the digests of the user's code that the run starts with: of the files, as workers import them.
+    """Note in `run.yaml` the digests of the user's code that the run starts with.
+
+    Workers import the files as they are now; sampler and pruner run in this process, as it has imported them.
 
     Returns:
         A line for each name whose code has changed since the run last started.
     """
     now = {**spec.code_digests, **digests_of(spec.user_code_names, in_workers=True)}
+    if isinstance(spec, SearchSpec):
+        now |= digests_of((spec.algorithm, spec.scheduler))
     if now != spec.code_digests:
         spec.model_copy(update={"code_digests": now}).save(directory)
     return [

@@ -61,9 +61,11 @@ class MlflowProcess:
 
     def _connected(self, uri: str) -> RemoteRun:
         """Return a new connection to the process, which has been given the driver's variables and the whole address."""
-        full_uri = with_secrets(uri)  # may set variables
+        with self._opening:  # another thread may set the login of another server
+            full_uri = with_secrets(uri)
+            variables = dict(os.environ)
         run = RemoteRun(self._connection())
-        run.ask("take_over", dict(os.environ), full_uri, uri)
+        run.ask("take_over", variables, full_uri, uri)
         return run
 
     def _connection(self) -> Connection:

@@ -111,11 +111,14 @@ def test_code_that_changed_is_told_and_noted_and_code_that_is_new_is_noted(
 ) -> None:
     then = {"mine:Same": "1", "mine:Changed": "1", "mine:Gone": "1"}
     spec, directory = make_run_directory(spec.model_copy(update={"code_digests": then}), Storage(tmp_path))
-    now = {"mine:Same": "1", "mine:Changed": "2", "mine:New": "1"}
-    monkeypatch.setattr("tausearch.runs.creation.digests_of", lambda names, **_: now)
+    now = {"mine:Same": "1", "mine:Changed": "2", "mine:New": "1", "mine:Sampler": "of the file"}
+    imported = {"mine:Sampler": "of the import"}  # it runs in this process
+    monkeypatch.setattr(
+        "tausearch.runs.creation.digests_of", lambda _, in_workers=False: dict(now if in_workers else imported)
+    )
     (line,) = note_code(spec, directory)
     assert line.startswith("the code of mine:Changed has changed")
-    assert read_spec(directory).code_digests == {**then, **now}
+    assert read_spec(directory).code_digests == {**then, **now, **imported}
 
 
 def test_a_text_that_cannot_be_replaced_leaves_nothing_beside_it(

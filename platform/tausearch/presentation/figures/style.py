@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,7 +82,8 @@ def write_picture(figure: Figure, path: Path, **metadata: None) -> None:
         how["pil_kwargs"] = {"comment": PICTURE_MARK.encode()}
     elif field := _MARK_FIELDS.get(path.suffix):
         how["metadata"] = {field: PICTURE_MARK, **metadata}
-    with replacing(path) as file:  # a PDF that was cut short would lack the mark, and be refused
+    place = Path(os.path.realpath(path))  # a link of the user stays
+    with replacing(place) as file:  # a PDF that was cut short would lack the mark, and be refused
         figure.savefig(file, format=path.suffix.removeprefix("."), **how)
 
 

@@ -28,11 +28,11 @@ class MultiSearcher(Searcher):
     def next(self) -> tuple[int, dict[str, Scalar]] | None:
         """Return number and hyperparameters of the next trial; see `Searcher`."""
         number = next((each for each in range(self.spec.trials) if each not in self._begun), None)
-        if number is None or cut_short(self.spec, self._history()):
+        if number is None or cut_short(self.spec, history := self._history()):
             return None
         tried = [{name: point[name] for name in self.spec.space} for point in self._begun.values()]
         point = next((point for point in self._points_to_evaluate if point not in tried), None)
-        study = SearchStudy(self.spec, [] if point is not None else self._history(), self._points_to_evaluate)
+        study = SearchStudy(self.spec, [] if point is not None else history, self._points_to_evaluate)
         if point is not None:
             study.enqueue(point)
         self._begun[number] = study.ask(number)
