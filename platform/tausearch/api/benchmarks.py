@@ -192,9 +192,10 @@ def with_images_compared(plan: Plan[S], opened: Callable[[str], OpenBenchmark]) 
 
 def facts_of(built: Benchmark) -> DataFacts:
     """Return what a run notes of its images."""
-    images, seen = tuple(len(task.train) for task in built.tasks), sum(map(len, built.evaluation))
+    images, seen = tuple(len(task.train) for task in built.tasks), tuple(map(len, built.evaluation))
     digests = {"digest": built.fingerprint, "evaluation_digest": built.evaluation_fingerprint}
-    return DataFacts(**digests, train=sum(images), per_task=images, evaluation=seen)
+    counts = {"train": sum(images), "per_task": images, "evaluation": sum(seen), "evaluation_per_task": seen}
+    return DataFacts.model_validate(digests | counts)
 
 
 def images_then_weights(

@@ -129,7 +129,7 @@ def _coarse_split(spec: RunSpec) -> Iterator[Unsuited]:
     if not isinstance(spec, SearchSpec) or spec.data is None or spec.accuracy_resolution < _COARSE or spec.trials == 1:
         return
     images = counted(spec.data.evaluation, "image")
-    reason = f"of {images} judges in steps of {spec.accuracy_resolution:.2g} points, so trials tie by luck"
+    reason = f"of {images} judges in steps of up to {spec.accuracy_resolution:.2g} points, so trials tie by luck"
     suggestion = "--reevaluate 3 runs the best again on other splits"
     if (asked := spec.reevaluate) is not None:
         suggestion = f"the best {asked.best} are run again on {asked.runs} other splits"

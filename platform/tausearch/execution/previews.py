@@ -232,9 +232,8 @@ class Preview:
         each = f"{range_text(_per_task(self.spec))} in each of {counted(self.spec.steps, 'task')}"
         steps = f"{range_text(self.steps_per_epoch)} {'step' if max(self.steps_per_epoch) == 1 else 'steps'} an epoch"
         pace = f"{steps} (batches of {protocol.batch_size}), {counted(protocol.epochs, 'epoch')}"
-        return (
-            f"{each}: {pace}; {data.evaluation} for {part}, one of which is {self.spec.accuracy_resolution:.2g} points"
-        )
+        step = f"one of which is up to {data.accuracy_resolution:.2g} points"
+        return f"{each}: {pace}; {data.evaluation} for {part}, {step}"
 
     def _choice(self, asked: Reevaluate | None) -> Iterator[str]:
         """Return a line about the certainty of the choice if it is re-evaluated or should be."""
@@ -356,10 +355,8 @@ def _of_benchmark(benchmark: SearchBenchmark) -> str:
     pace = f"{counted(protocol.tasks, 'task')}, {counted(protocol.epochs, 'epoch')}, batches of {protocol.batch_size}"
     if data is None:
         return pace
-    step = 100 / data.evaluation
-    return (
-        f"{pace}; {counted(data.train, 'image')}, {data.evaluation} for validation, one of which is {step:.2g} points"
-    )
+    judged = f"{data.evaluation} for validation, one of which is up to {data.accuracy_resolution:.2g} points"
+    return f"{pace}; {counted(data.train, 'image')}, {judged}"
 
 
 def _per_task(spec: RunSpec | SearchBenchmark) -> tuple[int, ...]:

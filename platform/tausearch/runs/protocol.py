@@ -44,6 +44,17 @@ class DataFacts(Strict):
     per_task: tuple[int, ...] = ()  # training images of each task; empty in the recorded tables of benchmarks
     evaluation: int  # validation images in a search, test images in a final run
     evaluation_digest: str | None = None  # of these, with labels; None in runs of earlier versions
+    evaluation_per_task: Annotated[tuple[PositiveInt, ...], UNUSED] = ()  # empty in recorded tables and older runs
+
+    @property
+    def accuracy_resolution(self) -> float:
+        """The largest step of the final accuracy that one image makes, percent: one of the task with the fewest images.
+
+        The final accuracy is a mean over tasks, so an image counts the more the fewer its task has. Of runs of earlier
+        versions only the number of all images is known; there each counts as if tasks had equally many.
+        """
+        tasks = self.evaluation_per_task
+        return 100.0 / (len(tasks) * min(tasks) if tasks else self.evaluation)
 
     def has_images_of(self, other: DataFacts) -> bool:
         """Whether both train and evaluate on the same images; of runs of earlier versions the number must be equal."""

@@ -82,8 +82,8 @@ def race(candidates: Sequence[int], rounds: int, known: Known, resolution: float
     """Return the state of a race, whatever the order in which its runs ended.
 
     The race is repeated from its first round. A run that the race would not have started therefore changes nothing,
-    unless the run ended without a value. `resolution`, the smallest step of a score, is a lower bound on the spread of
-    differences: for an accuracy one image of the validation split. Ties are broken in the order of `candidates`.
+    unless the run ended without a value. `resolution`, the step of a score that one validation image makes, is a lower
+    bound on the spread of differences. Ties are broken in the order of `candidates`.
     """
     out = tuple(each for each in candidates if any(known.get((each, k), 0.0) is None for k in range(rounds)))
     alive = tuple(each for each in candidates if each not in out)

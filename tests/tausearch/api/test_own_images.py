@@ -455,7 +455,8 @@ def test_what_is_noted_of_images_is_of_all_tasks() -> None:
     built: Any = SimpleNamespace(tasks=tasks, evaluation=[range(2), range(4)], **prints)
     facts = facts_of(built)
     assert (facts.digest, facts.evaluation_digest) == ("a" * 64, "b" * 64)
-    assert (facts.train, facts.per_task, facts.evaluation) == (8, (3, 5), 6)
+    assert (facts.train, facts.per_task) == (8, (3, 5))
+    assert (facts.evaluation, facts.evaluation_per_task) == (6, (2, 4))
 
 
 @pytest.mark.parametrize("download", [True, False])

@@ -247,7 +247,7 @@ def test_images_are_those_of_each_task(spec: SearchSpec, tmp_path: Path) -> None
     assert "images: 42 to 63 in each of 3 tasks: 6 to 8 steps an epoch (batches of 8)" in said
     few = data.model_copy(update={"per_task": (9, 9, 63)})
     assert ": 1 to 2 steps an epoch (batches of 32)" in str(previewed(spec, tmp_path, data=few))
-    assert "; 24 for validation, one of which is 4.2 points\n" in said
+    assert "; 24 for validation, one of which is up to 4.2 points\n" in said
     assert "choice: by one small split, so it is partly luck; --reevaluate 3" in said
     large = data.model_copy(update={"evaluation": 401})
     assert "choice:" not in str(previewed(spec, tmp_path, data=large))

@@ -21,6 +21,7 @@ from tausearch.runs import (
 from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
+from trainables.metrics import average_accuracy
 
 SETTINGS: dict[str, Any] = {  # they change no result
     "id": "other",
@@ -65,8 +66,10 @@ def test_a_newer_hyperparameter_at_its_neutral_value_makes_no_other_run(spec: Se
 
 
 def test_a_copy_of_the_images_makes_no_other_run_and_other_numbers_of_them_do(spec: SearchSpec) -> None:
-    data = DataFacts(digest="0", train=9, evaluation=3, evaluation_digest="0", per_task=(9,))
-    copied = data.model_copy(update={"digest": "1", "evaluation_digest": "1", "per_task": ()})
+    data = DataFacts(digest="0", train=9, evaluation=3, evaluation_digest="0", per_task=(9,), evaluation_per_task=(3,))
+    copied = data.model_copy(
+        update={"digest": "1", "evaluation_digest": "1", "per_task": (), "evaluation_per_task": ()}
+    )
     fewer = data.model_copy(update={"evaluation": 2})
     first, copy, other = (spec.model_copy(update={"data": each}) for each in (data, copied, fewer))
     assert changed_fields(first, copy) == [] and changed_fields(first, other) == ["data.evaluation was 3, is now 2"]
@@ -119,9 +122,16 @@ def test_a_continued_run_has_bounds_and_trackers_as_the_new_request_says(spec: S
     ]
 
 
-def test_a_step_of_accuracy_is_one_image_of_those_that_judge(spec: SearchSpec) -> None:
-    facts = DataFacts(digest="0", train=1000, evaluation=200)
-    assert (spec.accuracy_resolution, spec.model_copy(update={"data": facts}).accuracy_resolution) == (0.0, 0.5)
+def test_a_step_of_accuracy_is_an_image_of_the_task_with_the_fewest(spec: SearchSpec) -> None:
+    facts, tasks = DataFacts(digest="0", train=1000, evaluation=200), (50, 125, 25)
+    counted = facts.model_copy(update={"evaluation_per_task": tasks})
+    for known, step in ((None, 0.0), (facts, 0.5), (counted, 4 / 3)):  # `facts` are those of an earlier version
+        assert spec.model_copy(update={"data": known}).accuracy_resolution == pytest.approx(step)
+    right = [30, 100, 20]
+    better = [[count + (k == task) for k, count in enumerate(right)] for task in range(3)]
+    found = [[100 * r / n for r, n in zip(row, tasks, strict=True)] for row in (right, *better)]
+    before, *after = map(average_accuracy, found)
+    assert max(after) - before == pytest.approx(counted.accuracy_resolution)
 
 
 def test_a_continued_run_counts_as_it_did(spec: SearchSpec, tmp_path: Path) -> None:

@@ -85,11 +85,11 @@ def test_an_option_is_refused_if_the_name_of_one_benchmark_has_another_value(
         planned(tmp_path, benchmark, **{"epochs": None, **options})
 
 
-def test_a_mean_accuracy_moves_by_one_image_of_the_benchmark_with_the_fewest(tmp_path: Path) -> None:
-    images = [part.data.evaluation for part in planned(tmp_path).parts.values() if part.data is not None]
-    assert len(set(images)) == 2
+def test_a_mean_accuracy_moves_by_one_image_of_the_benchmark_where_it_weighs_most(tmp_path: Path) -> None:
+    steps = [data.accuracy_resolution for data in planned(tmp_path).images.values()]
+    assert len(set(steps)) == 2
     found = {across: planned(tmp_path, across=across).accuracy_resolution for across in ("mean", "rank", "normalised")}
-    assert found == {"mean": pytest.approx(100 / min(images) / 2), "rank": 0.0, "normalised": 0.0}
+    assert found == {"mean": pytest.approx(max(steps) / 2), "rank": 0.0, "normalised": 0.0}
 
 
 @pytest.mark.parametrize("across", ["normalised", "rank"])
@@ -218,7 +218,7 @@ def test_the_dry_run_has_the_data_of_each_benchmark(tmp_path: Path) -> None:
     preview = preview_search("letters,digits?epochs=2", "ita-lora", trials=2, storage=tmp_path)
     told = preview.as_dict()
     images = told["benchmarks"]["letters"]["evaluation_images"]
-    assert f", {images} for validation, one of which is {100 / images:.2g} points" in str(preview)
+    assert f", {images} for validation, one of which is up to {100 / images:.2g} points" in str(preview)
     found = {name: (data["epochs"], len(data["steps_per_epoch"])) for name, data in told["benchmarks"].items()}
     assert found == {"letters": (5, 10), "digits?epochs=2": (2, 5)} and "epochs" not in told
 

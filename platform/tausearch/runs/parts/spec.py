@@ -62,7 +62,7 @@ class MultiSearchSpec(SearchSpec):
     @property
     def accuracy_resolution(self) -> float:
         """The largest step of a trial's value that one image makes, where values do not move; else 0."""
-        steps = [100.0 / part.data.evaluation for part in self.parts.values() if part.data is not None]
+        steps = (data.accuracy_resolution for data in self.images.values())
         return max(steps, default=0.0) / len(self.parts) if self.across == "mean" else 0.0
 
     @property

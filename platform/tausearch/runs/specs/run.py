@@ -148,8 +148,8 @@ class RunSpec(Strict):
 
     @property
     def accuracy_resolution(self) -> float:
-        """The smallest step of an accuracy, percent: one image; 0 where their number is not known."""
-        return 0.0 if self.data is None else 100.0 / self.data.evaluation
+        """The largest step of a trial's final accuracy that one image makes, percent; 0 where none is known."""
+        return 0.0 if self.data is None else self.data.accuracy_resolution
 
     @property
     def value_labels(self) -> ValueLabels:

@@ -145,14 +145,14 @@ class SearchSpec(RunSpec):
 
     @property
     def value_resolution(self) -> float:
-        """The smallest step of the value by which a trial is chosen: one image for the final accuracy, else 0."""
+        """The step of the value by which a trial is chosen: that of one image for the final accuracy, else 0."""
         chosen_by = self.aim.chosen_by
         accuracy = not self.objectives or (chosen_by is not None and chosen_by.metric == self.metrics.final_accuracy)
         return self.accuracy_resolution if accuracy else 0.0
 
     @property
     def noise(self) -> float:
-        """The gain that a value must exceed to count: its smallest step, or the error of the best when extended."""
+        """The gain that a value must exceed to count: its step, or the error of the best when extended."""
         return self.value_resolution if self.stop.least_gain is None else self.stop.least_gain
 
     def seed_of(self, number: int) -> int:
