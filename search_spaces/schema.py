@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import Discriminator, FiniteFloat, Tag, model_validator
@@ -180,6 +180,13 @@ class ResolvedSpace:
     def grid_size(self) -> int:
         """Return the number of points of the full grid."""
         return math.prod(len(dimension.grid) for dimension in self.space.values())
+
+    def without(self, names: Collection[str]) -> ResolvedSpace:
+        """Return the space in which some hyperparameters are not searched, but fixed at their start."""
+        space = {name: dimension for name, dimension in self.space.items() if name not in names}
+        start = {name: self.start[name] for name in space}
+        fixed = {name: value for name, value in self.start.items() if name in names}
+        return replace(self, space=space, start=start, fixed={**self.fixed, **fixed})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch list spaces --format json` prints."""

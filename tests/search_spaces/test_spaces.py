@@ -82,6 +82,20 @@ def test_a_range_for_a_whole_number_is_refused_unless_it_draws_whole_numbers(tmp
         assert space.space["r"].typed(4.0) == 4 and space.start["epsilon"] in space.space["epsilon"]
 
 
+def test_what_has_no_effect_with_a_value_that_is_fixed_is_fixed_at_its_start(tmp_path: Path) -> None:
+    whole = space_of("ita-lora", "digits", None, {})
+    for value, idle in (("all", ()), ("head", ("alpha",)), ("none", ("alpha", "alpha_cls", "alpha_cls_prior"))):
+        own = write(tmp_path, f"{{fixed: {{default: {{regularise: {value}}}}}}}")
+        by_file, by_option = (
+            space_of("ita-lora", "digits", *each) for each in ((own, {}), (None, {"regularise": value}))
+        )
+        assert by_file == by_option and set(by_option.space) == set(by_option.start) == {*whole.space} - {*idle}
+        left = {name: whole.start[name] for name in idle}
+        assert by_option.fixed == {**whole.fixed, "regularise": value, **left}
+    searched = write(tmp_path, "{space: {regularise: {choices: [none, all]}}, start: {default: {regularise: none}}}")
+    assert "alpha" in space_of("ita-lora", "digits", searched, {}).space
+
+
 def test_a_grid_of_whole_numbers_needs_no_range_of_whole_numbers(tmp_path: Path) -> None:
     """It draws nothing between its values; an end or a value that is not whole is refused all the same."""
     text = "space: {r: {low: 4, high: %s, grid: [%s]}, epsilon: {low: 0.6, high: 0.9, grid: [0.7]}}"

@@ -1,7 +1,7 @@
 """A method of the user: a class that carries its declarations, checked before any work.
 
-Its class attributes have the names of the fields of `MethodEntry`, but `remnants` and `vectors` are not read. Only
-`config` is needed.
+Its class attributes have the names of the fields of `MethodEntry`, but `idle`, `remnants` and `vectors` are not read.
+Only `config` is needed.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ class MethodEntry:
         metrics: Metrics of this method alone; a row may lack them.
         neutral_values: Hyperparameters that make a run another experiment, each with the value that does not. A missing
             hyperparameter means that value.
+        idle: Values of hyperparameters with which others have no effect, `("regularise", "head"): ("alpha",)`. A search
+            with such a value does not search these.
         validate: Function that raises `InputError` if the config cannot run in the scenario. It is called before any
             work and sees the backbone's shape but no weights.
         own_data_defaults: Function of a scenario and the batches per epoch. It returns hyperparameters for the user's
@@ -51,6 +53,7 @@ class MethodEntry:
     build: Callable[[Context, Any], Method]
     metrics: tuple[ExtraMetric, ...] = ()
     neutral_values: Mapping[str, str | float] = field(default_factory=dict)
+    idle: Mapping[tuple[str, str | float], tuple[str, ...]] = field(default_factory=dict)
     validate: Callable[[Any, Scenario], None] = lambda config, scenario: None
     own_data_defaults: Callable[[Scenario, int], Mapping[str, float | int]] = lambda scenario, steps: {}
     unsuited: Callable[[Any, OwnImages], Iterable[Unsuited]] = lambda config, images: ()
@@ -75,6 +78,11 @@ class MethodEntry:
             key = ".".join(str(part) for part in first["loc"])
             got = "" if first["type"] == "missing" else f", got {shown(first['input'])}"
             raise InputError(f"{self.name}: hyperparameter {key!r}: {words_of(first)}{got}") from error
+
+    def idle_with(self, fixed: Mapping[str, Any]) -> dict[str, str]:
+        """Return the hyperparameters that have no effect with some values, and why: `regularise=none`."""
+        found = ((key, value, names) for (key, value), names in self.idle.items() if fixed.get(key) == value)
+        return {name: f"{key}={value}" for key, value, names in found for name in names}
 
     def removability_fault(self, tasks: int) -> str | None:
         """Return why no trial with so many tasks can be measured without one of its task vectors; None if it can."""

@@ -28,6 +28,7 @@ _CURVED = Capabilities(composable=True, initial_head=True, curvature=True)
 _EULER = euler_factor("strength * max curvature", "decoupled steps")
 _OWN_DATA: dict[str, Any] = {"own_data_defaults": own_data_probing, "unsuited": unsuited_probing}
 _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
+_NO_PROBING: dict[tuple[str, str | float], tuple[str, ...]] = {("epochs_pre", 0): ("lr_pre",)}
 _STARTED = Capabilities(initial_head=True)
 _LOCAL = {"cross_entropy": "local"}
 _JOINT = Capabilities(joint=True, initial_head=True)
@@ -41,7 +42,10 @@ _TAK_NEUTRAL = {"regularise": "all", "references": "past", "head": "frozen"}
 def _composable(name: str, config: type, rule: type[Rule], vectors: type[TaskVectors]) -> MethodEntry:
     build = partial(ComposableLearner, rule=rule, vectors=vectors)
     kept = remnants.iel if issubclass(config, IELConfig) else remnants.ita
-    more: dict[str, Any] = {**_OWN_DATA, "validate": require_curvature, "remnants": kept}
+    strength = "beta" if issubclass(config, IELConfig) else "alpha"
+    every = (strength, f"{strength}_cls", f"{strength}_cls_prior")
+    idle = {**_NO_PROBING, ("regularise", "none"): every, ("regularise", "head"): (strength,)}
+    more: dict[str, Any] = {**_OWN_DATA, "idle": idle, "validate": require_curvature, "remnants": kept}
     return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **more)
 
 
@@ -52,10 +56,10 @@ _ENTRIES = (
     _composable("iel-fft", IELConfig, IELRule, FullTaskVectors),
     _composable("iel-lora", IELLoRAConfig, IELRule, LoRATaskVectors),
     _composable("iel-ia3", IELConfig, IELRule, IA3TaskVectors),
-    MethodEntry(LOWER_BOUND, probe.ProbeConfig, _STARTED, probe.Probe, **_OWN_DATA),
+    MethodEntry(LOWER_BOUND, probe.ProbeConfig, _STARTED, probe.Probe, idle=_NO_PROBING, **_OWN_DATA),
     MethodEntry("finetune", finetune.FinetuneConfig, _STARTED, finetune.Finetune, neutral_values=_LOCAL),
     MethodEntry(UPPER_BOUND, finetune.FinetuneConfig, _JOINT, finetune.Finetune, neutral_values=_LOCAL),
-    MethodEntry("ewc", ewc.EWCConfig, _TWO_MODELS, ewc.EWC, (_FISHER,), _LOCAL),
+    MethodEntry("ewc", ewc.EWCConfig, _TWO_MODELS, ewc.EWC, (_FISHER,), _LOCAL, {("epsilon", 0): ("gamma",)}),
     MethodEntry("lwf-mc", lwf_mc.LwFMCConfig, _TWO_MODELS, lwf_mc.LwFMC),
     MethodEntry("derpp", derpp.DERppConfig, _STARTED, derpp.DERpp, (), _LOCAL, unsuited=derpp.unsuited),
     MethodEntry("l2p", l2p.L2PConfig, Capabilities(), l2p.build, validate=l2p.validate),
@@ -68,6 +72,7 @@ _ENTRIES = (
         tmc.TMCConfig,
         _VECTORS,
         tmc.TMC,
+        idle={("loss", "cross-entropy"): ("kappa",)},
         remnants=lambda known: (),
         vectors="Vectors of tmc move a network and classifier that are linearised at theta_0; they are no weights of"
         " the network itself.",
@@ -78,6 +83,7 @@ _ENTRIES = (
         _COMPOSABLE,
         TAK,
         neutral_values=_TAK_NEUTRAL,
+        idle={**_NO_PROBING, ("regularise", "none"): ("strength", "affine", "draws")},
         validate=tak.validate,
         **_OWN_DATA,
         remnants=remnants.tak,

@@ -184,6 +184,7 @@ class Preview:
             for name, usual in far_off(self.spec.method, self.spec.fixed, own, own_images=images).items():
                 yield f"unusual: {brief(self.spec.fixed, [name])}; a search looks at {usual.allowed}"
         if isinstance(self.spec, SearchSpec):
+            yield from _idle(self.spec)
             yield from self._choice(self.spec.reevaluate)
         for each in self.unsuited:
             yield f"few images: {each}"
@@ -347,6 +348,14 @@ def _named(tasks: Sequence[NamedTask]) -> str:
     titles = in_full(tasks)
     more = f"; and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
     return f"{'; '.join(titles[:_NAMED])}{more}"
+
+
+def _idle(spec: SearchSpec) -> Iterator[str]:
+    """Return a line for each value that leaves fixed hyperparameters without effect."""
+    why = get_method(spec.method).idle_with(spec.fixed)
+    for reason in dict.fromkeys(reason for name, reason in why.items() if name in spec.fixed):
+        names = ", ".join(name for name in spec.fixed if why.get(name) == reason)
+        yield f"no effect: {names} with {reason}, so not searched"
 
 
 def _of_benchmark(benchmark: SearchBenchmark) -> str:

@@ -81,6 +81,14 @@ def test_what_is_fixed_and_what_a_final_run_trains_with_is_said(spec: SearchSpec
     assert str(final).startswith("hyperparameters: lr_pre=0.12 epochs_pre=38\nestimate: ")
 
 
+def test_what_has_no_effect_is_said_and_why(spec: SearchSpec, tmp_path: Path) -> None:
+    fixed = {"regularise": "none", "alpha": 0.7, "alpha_cls": 0.1, "epochs_pre": 0, "lr_pre": 0.1, "lr": 0.1}
+    said = str(previewed(spec, tmp_path, fixed=fixed))
+    assert "\nno effect: lr_pre with epochs_pre=0, so not searched\n" in said
+    assert "\nno effect: alpha, alpha_cls with regularise=none, so not searched\n" in said
+    assert "no effect" not in str(previewed(spec, tmp_path, fixed={**fixed, "regularise": "all", "epochs_pre": 1}))
+
+
 def test_what_lies_far_from_where_a_search_looks_is_said(spec: SearchSpec, tmp_path: Path) -> None:
     said = str(previewed(spec, tmp_path, fixed={"lr": 3.0, "alpha": 0.0, "alpha_cls": 2, "lr_pre": 9.0}))
     assert "\nunusual: lr=3; a search looks at a number from 3e-05 to 0.02\n" in said

@@ -40,6 +40,7 @@ from trainables.backbones import Backbone
 from trainables.data import Task, build_benchmark
 from trainables.errors import DivergedError, InputError
 from trainables.methods import METHODS, get_method
+from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
 from trainables.state import read_state
 
@@ -242,6 +243,21 @@ def test_what_a_method_calls_constant_never_changes(method: str, trial: Trials) 
     for done in trial(method).tasks:
         for name, value in done.constant.items():
             assert torch.equal(seen.setdefault(name, value), value)
+
+
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [(name, each) for name in ("ita-lora", "iel-ia3", "tak", "probe", "ewc", "tmc") for each in METHODS[name].idle],
+)
+def test_what_is_declared_to_have_no_effect_changes_no_bit(method: str, setting: tuple[str, Any], make: Run) -> None:
+    given, learned = HYPERPARAMETERS[method] | dict([setting]), []
+    for changes in ({}, {name: 0.5 if name == "gamma" else 3 for name in METHODS[method].idle[setting]}):
+        sequence = make(method, given | changes)
+        rows = [repeatable(sequence.run_next_task()) for _ in range(2)]
+        learned.append((rows, sequence.state().tensors))
+    (one, kept), (other, same) = learned
+    differ = [name for name, tensor in kept.items() if not torch.equal(tensor, same[name])]
+    assert one == other and [name for name in differ if "fisher" not in name] == []  # EWC keeps it, whatever epsilon
 
 
 def test_accuracies_are_those_on_the_evaluation_images_of_the_tasks_seen(make: Run) -> None:

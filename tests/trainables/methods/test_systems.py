@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -41,3 +42,6 @@ def test_declarations(name: str) -> None:
     assert entry.name == name
     assert (entry.remnants is None) != entry.capabilities.composable
     assert (entry.capabilities, entry.neutral_values, tuple(metrics), tuple(own)) == DECLARED[name]
+    defaults = {each.name: each.default for each in fields(entry.config)}
+    for (key, value), idle in entry.idle.items():
+        assert defaults.keys() >= {key, *idle} and defaults[key] != value
